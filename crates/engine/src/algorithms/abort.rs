@@ -1,0 +1,27 @@
+//! Aborting a request.
+
+use crate::{LockManager, RequestId, Status};
+
+impl LockManager {
+    /// Takes the pending request with this id out of its queue, and grants to those who only
+    /// waited behind it.
+    ///
+    /// Does nothing if the id is not that of a pending request: once granted, an abort comes too
+    /// late ([`finish`](Self::finish) ends either).
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#algorithm-abort-request>; "signal to abort the
+    /// request" is this call plus the rejection, which is the host's.
+    #[inline]
+    pub fn abort_request(&mut self, id: RequestId) {
+        if self.status(id) != Status::Pending {
+            return;
+        }
+        // 1. BY TYPE: `&mut self` is the lock task queue.
+        // 2–5. The request knows its resource.
+        // 6.
+        let resource = self.unlink_pending(id.index);
+        self.nodes.remove(id.index());
+        // 7.
+        self.process_lock_request_queue(resource);
+    }
+}

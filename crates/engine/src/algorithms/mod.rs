@@ -1,0 +1,8 @@
+//! The algorithms of the specification, one file and one function each.
+
+mod abort;
+mod process;
+mod release;
+mod request;
+pub(crate) mod snapshot;
+mod terminate;

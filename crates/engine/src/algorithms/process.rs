@@ -1,0 +1,50 @@
+//! Processing a lock request queue.
+
+use crate::{Event, LockManager, resource::ResourceIndex};
+
+impl LockManager {
+    /// Grants requests from the front of the queue until one has to wait, and forgets the name if
+    /// nobody is left.
+    ///
+    /// Every grant becomes one [`Event::Granted`], in queue order. The engine never runs a
+    /// callback: that belongs to the host which takes the event.
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#algorithm-process-request>
+    ///
+    /// # Invariant
+    ///
+    /// On return the front request, if there is one, is not grantable. Whatever shortens a queue
+    /// or the held lock set must therefore end by calling this.
+    #[inline]
+    pub(crate) fn process_lock_request_queue(&mut self, resource: ResourceIndex) {
+        // 1. BY TYPE: `&mut self` is the lock task queue.
+        // 2.1 The front request, while it is grantable; else stop. Only the first ever is, so this
+        //     is a loop over the front, and never a recursion.
+        while let Some(index) = self.grantable_front(resource) {
+            // 2.2
+            self.unlink_pending(index);
+            // 2.3–2.12 The request becomes a lock in place, with its id; promises, callback and
+            //          signal are the host's.
+            // 2.13 It is held from now on, before anyone can be told.
+            self.append_to_held(index);
+            // 2.14 HOST: on the event, looks at the signal, then runs the callback.
+            self.events.push_back(Event::Granted(self.id(index)));
+        }
+        self.forget_if_idle(resource);
+    }
+
+    /// The first request of the queue, if it is grantable.
+    ///
+    /// Spec, "grantable": <https://w3c.github.io/web-locks/#concept-lock-request>
+    #[inline]
+    fn grantable_front(&self, ResourceIndex(index): ResourceIndex) -> Option<u32> {
+        let resource = &self.resources[index as usize];
+        // 1–6. BY TYPE: the resource is the name's queue and held locks.
+        // 7. Only the first.
+        let front = resource.queue.first()?;
+        // 8–9. And only if the held locks of the name admit its mode.
+        resource
+            .admits(self.nodes[front as usize].mode)
+            .then_some(front)
+    }
+}

@@ -1,0 +1,50 @@
+//! The end of an agent.
+
+use crate::{AgentId, Event, LockManager, resource::ResourceIndex};
+
+impl LockManager {
+    /// Ends all that `agent` waits for and holds: first its requests, in the order in which they
+    /// were made, then its locks, in the order in which they were granted, then grants to those
+    /// who waited for that.
+    ///
+    /// Each becomes an [`Event::Terminated`], before any [`Event::Granted`].
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
+    pub fn terminate_remaining_locks_and_requests(&mut self, agent: AgentId) {
+        if agent.index() >= self.agents.len() {
+            return;
+        }
+        // FAST: the queues are processed after all has been removed, not after each removal. Who
+        //       is granted in the end is the same: the agent's own requests and locks leave in any
+        //       case, and what is granted to others only depends on what then remains. What this
+        //       spares is a grant to the agent that is ending.
+        let mut touched = Vec::new();
+
+        // 1. Its requests.
+        while let Some(index) = self.agents[agent.index()].requests.first() {
+            self.events.push_back(Event::Terminated(self.id(index)));
+            let resource = self.unlink_pending(index);
+            self.nodes.remove(index as usize);
+            self.note_touched(resource, &mut touched);
+        }
+        // 2. Its locks.
+        while let Some(index) = self.agents[agent.index()].locks.first() {
+            self.events.push_back(Event::Terminated(self.id(index)));
+            let resource = self.remove_from_held(index);
+            self.nodes.remove(index as usize);
+            self.note_touched(resource, &mut touched);
+        }
+        for resource in touched {
+            self.resources[resource.0 as usize].touched = false;
+            self.process_lock_request_queue(resource);
+        }
+    }
+
+    /// Adds the resource to `touched` unless it is there.
+    fn note_touched(&mut self, resource: ResourceIndex, touched: &mut Vec<ResourceIndex>) {
+        let noted = &mut self.resources[resource.0 as usize].touched;
+        if !std::mem::replace(noted, true) {
+            touched.push(resource);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The algorithms of the [Web Locks API][spec] as a state machine without input or output.
+//!
+//! A [`LockManager`] holds the state of one bucket: the held lock set and the lock request queue
+//! of every name. It takes commands and gives events; it has no clock, no threads, no futures and
+//! no sockets, so that one set of algorithms serves a process, a machine and a cluster, and so
+//! that a test can replay any history.
+//!
+//! This is not the crate to lock something with: `navlock` is. This one is for those who build a
+//! host around the algorithms.
+//!
+//! ```
+//! use navlock_engine::{AgentId, Event, LockManager, Mode, RequestKind, ResourceName};
+//!
+//! let mut locks = LockManager::default();
+//! let db = ResourceName::try_from("db")?;
+//! let (alice, bob) = (AgentId::from_index(0), AgentId::from_index(1));
+//!
+//! let first = locks.request_lock(alice, &db, RequestKind::Wait(Mode::Exclusive));
+//! let second = locks.request_lock(bob, &db, RequestKind::Wait(Mode::Exclusive));
+//! assert_eq!(locks.poll_event(), Some(Event::Granted(first)));
+//! assert_eq!(locks.poll_event(), None);
+//!
+//! locks.finish(first);
+//! assert_eq!(locks.poll_event(), Some(Event::Granted(second)));
+//! # Ok::<(), navlock_engine::ReservedName>(())
+//! ```
+//!
+//! Read on at [`LockManager`], which gives the calling order. Each algorithm of the specification
+//! is one function in `algorithms/`, its steps numbered beside the code. The words that stand for
+//! a step done elsewhere: `HOST:` the caller does it; `BY TYPE:` the type system does it; `FAST:`
+//! an optimisation, and why it is equivalent; `DEVIATION:` also listed in CONFORMANCE.md.
+//!
+//! [spec]: https://www.w3.org/TR/2025/WD-web-locks-20250924/
+
+#![forbid(unsafe_code)]
+
+mod agent;
+mod algorithms;
+mod event;
+mod held;
+mod list;
+mod manager;
+mod mode;
+mod name;
+mod queue;
+mod request;
+mod resource;
+
+pub use crate::{
+    agent::AgentId,
+    algorithms::snapshot::{LockInfo, Snapshot},
+    event::Event,
+    manager::LockManager,
+    mode::Mode,
+    name::{InvalidName, ReservedName, ResourceName},
+    request::{FencingToken, RequestId, RequestKind, Status},
+};

@@ -1,0 +1,114 @@
+//! Doubly linked lists through the slab of requests: appended to and removed from in constant
+//! time, without an allocation of their own.
+
+use slab::Slab;
+
+use crate::request::Node;
+
+/// No neighbour. A slab of this many nodes would fill 200 GiB.
+const NONE: u32 = u32::MAX;
+
+/// A node's neighbours in one list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Links {
+    previous: u32,
+    next: u32,
+}
+
+impl Links {
+    /// In no list.
+    pub(crate) const UNLINKED: Self = Self {
+        previous: NONE,
+        next: NONE,
+    };
+}
+
+/// Both ends of a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct List {
+    first: u32,
+    last: u32,
+}
+
+/// Which of a node's two lists is meant.
+pub(crate) type Select = fn(&mut Node) -> &mut Links;
+
+/// The list of a resource: its queue or its held locks.
+pub(crate) const BY_NAME: Select = |node| &mut node.by_name;
+
+/// The list of an agent: its requests or its locks.
+pub(crate) const BY_AGENT: Select = |node| &mut node.by_agent;
+
+impl Default for List {
+    fn default() -> Self {
+        Self {
+            first: NONE,
+            last: NONE,
+        }
+    }
+}
+
+impl List {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+
+    /// The index of the first node.
+    pub(crate) fn first(&self) -> Option<u32> {
+        (self.first != NONE).then_some(self.first)
+    }
+
+    #[inline]
+    pub(crate) fn push_back(&mut self, nodes: &mut Slab<Node>, index: u32, select: Select) {
+        *select(&mut nodes[index as usize]) = Links {
+            previous: self.last,
+            next: NONE,
+        };
+        match self.last {
+            NONE => self.first = index,
+            last => select(&mut nodes[last as usize]).next = index,
+        }
+        self.last = index;
+    }
+
+    #[inline]
+    pub(crate) fn push_front(&mut self, nodes: &mut Slab<Node>, index: u32, select: Select) {
+        *select(&mut nodes[index as usize]) = Links {
+            previous: NONE,
+            next: self.first,
+        };
+        match self.first {
+            NONE => self.last = index,
+            first => select(&mut nodes[first as usize]).previous = index,
+        }
+        self.first = index;
+    }
+
+    /// Takes out a node that is in this list.
+    #[inline]
+    pub(crate) fn remove(&mut self, nodes: &mut Slab<Node>, index: u32, select: Select) {
+        let Links { previous, next } =
+            std::mem::replace(select(&mut nodes[index as usize]), Links::UNLINKED);
+        match previous {
+            NONE => self.first = next,
+            previous => select(&mut nodes[previous as usize]).next = next,
+        }
+        match next {
+            NONE => self.last = previous,
+            next => select(&mut nodes[next as usize]).previous = previous,
+        }
+    }
+
+    /// The nodes of a resource's list, first to last.
+    pub(crate) fn iter_by_name<'a>(
+        &self,
+        nodes: &'a Slab<Node>,
+    ) -> impl Iterator<Item = (u32, &'a Node)> + use<'a> {
+        let mut at = self.first;
+        std::iter::from_fn(move || {
+            let node = (at != NONE).then(|| (at, &nodes[at as usize]))?;
+            at = node.1.by_name.next;
+            Some(node)
+        })
+    }
+}

@@ -1,0 +1,136 @@
+//! The lock manager: the state that the algorithms work on.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashTable;
+use slab::Slab;
+
+use crate::{
+    Event, FencingToken, RequestId, Status, agent::AgentEntry, request::Node, resource::Resource,
+};
+
+/// The locks and lock requests of one bucket, or of one shard of it.
+///
+/// # Calling order
+///
+/// Commands change the state and leave events behind:
+///
+/// - [`request_lock`](Self::request_lock) makes a request and gives it an id;
+/// - [`abort_request`](Self::abort_request) and [`release_lock`](Self::release_lock) end it, and
+///   [`finish`](Self::finish) does whichever applies, so that a host need not know whether a
+///   grant is on its way;
+/// - [`terminate_remaining_locks_and_requests`](Self::terminate_remaining_locks_and_requests) ends
+///   all that an agent has.
+///
+/// After each command the host takes events with [`poll_event`](Self::poll_event) until there are
+/// none, in order. [`status`](Self::status) and
+/// [`snapshot_lock_state`](Self::snapshot_lock_state) only look.
+///
+/// # Costs
+///
+/// Request, grant, release, abort, and each victim of a steal: constant time (expected, because
+/// names are hashed). Termination: in what the agent has. Snapshot: in what it shows. A name that
+/// nobody holds or waits for takes no memory, and no command recurses.
+///
+/// # Invariant
+///
+/// Between commands the first request of a queue is not grantable.
+#[derive(Clone, Debug)]
+pub struct LockManager {
+    /// Index into `resources` by name. No resource is idle between commands.
+    pub(crate) names: HashTable<u32>,
+    pub(crate) resources: Slab<Resource>,
+    /// Every pending request and every lock.
+    pub(crate) nodes: Slab<Node>,
+    /// By agent number.
+    pub(crate) agents: Vec<AgentEntry>,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) hasher: foldhash::quality::RandomState,
+    pub(crate) next_serial: u64,
+    /// Larger than every token given so far, for any name: a name that is forgotten and comes
+    /// back still gets a larger one.
+    pub(crate) next_token: u64,
+}
+
+impl Default for LockManager {
+    fn default() -> Self {
+        Self::with_first_token(FencingToken::new(1))
+    }
+}
+
+impl LockManager {
+    /// An empty lock manager whose first grant gets `token`: for a host that goes on where an
+    /// earlier one ended.
+    pub fn with_first_token(token: FencingToken) -> Self {
+        Self {
+            names: HashTable::new(),
+            resources: Slab::new(),
+            nodes: Slab::new(),
+            agents: Vec::new(),
+            events: VecDeque::new(),
+            hasher: foldhash::quality::RandomState::default(),
+            next_serial: 0,
+            next_token: token.get(),
+        }
+    }
+
+    /// The oldest event not taken yet.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Where the request with this id stands now.
+    #[inline]
+    pub fn status(&self, id: RequestId) -> Status {
+        match self.nodes.get(id.index()) {
+            Some(node) if node.serial == id.serial => match node.token {
+                Some(token) => Status::Held(token),
+                None => Status::Pending,
+            },
+            _ => Status::Gone,
+        }
+    }
+
+    /// Ends a request or a lock: aborts it while it is pending, releases it once it is held, does
+    /// nothing when it has ended already.
+    ///
+    /// The one path for a host whose cancellation may race a grant.
+    #[inline]
+    pub fn finish(&mut self, id: RequestId) {
+        match self.status(id) {
+            Status::Pending => self.abort_request(id),
+            Status::Held(_) => self.release_lock(id),
+            Status::Gone => {}
+        }
+    }
+
+    /// Whether there is no request and no lock.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The id of the live request or lock at `index`.
+    #[inline]
+    pub(crate) fn id(&self, index: u32) -> RequestId {
+        RequestId {
+            serial: self.nodes[index as usize].serial,
+            index,
+        }
+    }
+
+    /// Returns what a peak of use left allocated, once nothing is in use any more.
+    ///
+    /// Constant amortised time: what is freed here was filled before. Small tables are kept, so
+    /// that a lock taken and released over and over does not allocate.
+    #[inline]
+    pub(crate) fn give_back_memory(&mut self) {
+        const KEEP: usize = 1024;
+        if self.resources.is_empty() && self.resources.capacity().max(self.nodes.capacity()) > KEEP
+        {
+            self.names = HashTable::new();
+            self.resources = Slab::new();
+            self.nodes = Slab::new();
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Resource names: JavaScript strings, kept to the last code unit.
+
+use std::{
+    borrow::Cow,
+    cmp::Ordering,
+    convert::Infallible,
+    error::Error,
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+/// How many bytes a name may have before it is allocated.
+const INLINE: usize = 22;
+
+/// The name of what is locked.
+///
+/// Any JavaScript string that does not start with `-`: empty, with NUL, with lone surrogates, of
+/// any length. One that exists is legal. It is kept as WTF-8, which is UTF-8 for every string
+/// that has no lone surrogate, and cloning it does not copy long names.
+///
+/// Names order as JavaScript's `sort()` orders strings, by UTF-16 code unit, so that programs in
+/// both languages that take several locks take them in the same order.
+///
+/// Spec: <https://w3c.github.io/web-locks/#resource-names>
+///
+/// ```
+/// use navlock_engine::ResourceName;
+///
+/// let name = ResourceName::try_from("db")?;
+/// assert_eq!(name.as_str(), Some("db"));
+/// assert!(ResourceName::try_from("-db").is_err());
+/// # Ok::<(), navlock_engine::ReservedName>(())
+/// ```
+#[derive(Clone)]
+pub struct ResourceName(Repr);
+
+/// WTF-8: no surrogate pair is spelled as two surrogates.
+#[derive(Clone)]
+enum Repr {
+    Inline { len: u8, bytes: [u8; INLINE] },
+    Shared(Arc<[u8]>),
+}
+
+/// A name that starts with `-`, which the specification reserves (`NotSupportedError`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct ReservedName;
+
+/// Bytes that are no resource name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum InvalidName {
+    /// It starts with `-`, which the specification reserves.
+    Reserved,
+    /// The bytes are not WTF-8 from this position on.
+    NotWtf8 {
+        /// How many bytes before it are good.
+        valid_up_to: usize,
+    },
+}
+
+impl ResourceName {
+    /// The name with these UTF-16 code units; lone surrogates are kept.
+    ///
+    /// # Errors
+    ///
+    /// [`ReservedName`] if the first code unit is `-`.
+    pub fn from_utf16(units: &[u16]) -> Result<Self, ReservedName> {
+        let mut wtf8 = Vec::with_capacity(units.len());
+        for unit in char::decode_utf16(units.iter().copied()) {
+            match unit {
+                Ok(char) => wtf8.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
+                Err(lone) => wtf8.extend_from_slice(&encode_surrogate(lone.unpaired_surrogate())),
+            }
+        }
+        Self::from_valid(&wtf8)
+    }
+
+    /// The name with these WTF-8 bytes, as [`as_bytes`](Self::as_bytes) gave them.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidName`] if the bytes are not WTF-8 or the name is reserved.
+    pub fn from_wtf8(bytes: &[u8]) -> Result<Self, InvalidName> {
+        check_wtf8(bytes).map_err(|valid_up_to| InvalidName::NotWtf8 { valid_up_to })?;
+        Self::from_valid(bytes).map_err(|ReservedName| InvalidName::Reserved)
+    }
+
+    /// The name as WTF-8.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Inline { len, bytes } => &bytes[..usize::from(*len)],
+            Repr::Shared(bytes) => bytes,
+        }
+    }
+
+    /// The name as a string, unless it has lone surrogates.
+    pub fn as_str(&self) -> Option<&str> {
+        std::str::from_utf8(self.as_bytes()).ok()
+    }
+
+    /// The name as a string, with U+FFFD for each lone surrogate.
+    pub fn to_string_lossy(&self) -> Cow<'_, str> {
+        match self.as_str() {
+            Some(str) => Cow::Borrowed(str),
+            None => char::decode_utf16(self.utf16())
+                .map(|char| char.unwrap_or(char::REPLACEMENT_CHARACTER))
+                .collect(),
+        }
+    }
+
+    /// The UTF-16 code units of the name.
+    pub fn utf16(&self) -> impl Iterator<Item = u16> + '_ {
+        let mut rest = self.as_bytes();
+        let mut low = None;
+        std::iter::from_fn(move || {
+            if let Some(unit) = low.take() {
+                return Some(unit);
+            }
+            let (code_point, tail) = decode(rest)?;
+            rest = tail;
+            let (first, second) = to_units(code_point);
+            low = second;
+            Some(first)
+        })
+    }
+
+    #[inline]
+    fn from_valid(wtf8: &[u8]) -> Result<Self, ReservedName> {
+        if wtf8.first() == Some(&b'-') {
+            return Err(ReservedName);
+        }
+        Ok(Self(match u8::try_from(wtf8.len()) {
+            Ok(len) if wtf8.len() <= INLINE => {
+                let mut bytes = [0; INLINE];
+                bytes[..wtf8.len()].copy_from_slice(wtf8);
+                Repr::Inline { len, bytes }
+            }
+            _ => Repr::Shared(wtf8.into()),
+        }))
+    }
+}
+
+impl TryFrom<&str> for ResourceName {
+    type Error = ReservedName;
+
+    #[inline]
+    fn try_from(name: &str) -> Result<Self, ReservedName> {
+        Self::from_valid(name.as_bytes())
+    }
+}
+
+impl TryFrom<&String> for ResourceName {
+    type Error = ReservedName;
+
+    #[inline]
+    fn try_from(name: &String) -> Result<Self, ReservedName> {
+        Self::from_valid(name.as_bytes())
+    }
+}
+
+impl TryFrom<String> for ResourceName {
+    type Error = ReservedName;
+
+    #[inline]
+    fn try_from(name: String) -> Result<Self, ReservedName> {
+        Self::from_valid(name.as_bytes())
+    }
+}
+
+impl From<&Self> for ResourceName {
+    #[inline]
+    fn from(name: &Self) -> Self {
+        name.clone()
+    }
+}
+
+impl PartialEq for ResourceName {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for ResourceName {}
+
+impl Hash for ResourceName {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(self.as_bytes());
+    }
+}
+
+impl Ord for ResourceName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.utf16().cmp(other.utf16())
+    }
+}
+
+impl PartialOrd for ResourceName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for ResourceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.to_string_lossy())
+    }
+}
+
+/// In quotes, control characters escaped and lone surrogates as `\u{d800}`.
+impl fmt::Debug for ResourceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        for unit in char::decode_utf16(self.utf16()) {
+            match unit {
+                Ok(char) => write!(f, "{}", char.escape_debug())?,
+                Err(lone) => write!(f, "\\u{{{:x}}}", lone.unpaired_surrogate())?,
+            }
+        }
+        f.write_str("\"")
+    }
+}
+
+impl fmt::Display for ReservedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("names that start with '-' are reserved; choose a name that does not")
+    }
+}
+
+impl Error for ReservedName {}
+
+impl From<Infallible> for ReservedName {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl fmt::Display for InvalidName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reserved => ReservedName.fmt(f),
+            Self::NotWtf8 { valid_up_to } => {
+                write!(f, "the name is not WTF-8 from byte {valid_up_to} on")
+            }
+        }
+    }
+}
+
+impl Error for InvalidName {}
+
+/// The three bytes of a surrogate in WTF-8.
+fn encode_surrogate(unit: u16) -> [u8; 3] {
+    let [high, low] = unit.to_be_bytes();
+    [
+        0xE0 | high >> 4,
+        0x80 | (high & 0x0F) << 2 | low >> 6,
+        0x80 | low & 0x3F,
+    ]
+}
+
+/// Takes the first code point off WTF-8 bytes; `None` at their end.
+fn decode(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (&lead, tail) = bytes.split_first()?;
+    let (length, lead) = match lead {
+        0x00..=0x7F => (0, lead),
+        0x80..=0xDF => (1, lead & 0x1F),
+        0xE0..=0xEF => (2, lead & 0x0F),
+        0xF0..=0xFF => (3, lead & 0x07),
+    };
+    let (trail, rest) = tail.split_at_checked(length)?;
+    let code_point = trail.iter().fold(u32::from(lead), |code_point, &byte| {
+        code_point << 6 | u32::from(byte & 0x3F)
+    });
+    Some((code_point, rest))
+}
+
+/// The one or two UTF-16 code units of a code point.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "both arms are below 2^16 by their ranges"
+)]
+fn to_units(code_point: u32) -> (u16, Option<u16>) {
+    match code_point.checked_sub(0x1_0000) {
+        None => (code_point as u16, None),
+        Some(offset) => (
+            0xD800 | (offset >> 10 & 0x3FF) as u16,
+            Some(0xDC00 | (offset & 0x3FF) as u16),
+        ),
+    }
+}
+
+/// `Err` with the number of good bytes if these are not WTF-8.
+fn check_wtf8(bytes: &[u8]) -> Result<(), usize> {
+    let mut at = 0;
+    let mut after_high_surrogate = false;
+    loop {
+        // UTF-8 as far as it goes; where it stops, only a lone surrogate is allowed.
+        let Err(stop) = std::str::from_utf8(&bytes[at..]) else {
+            return Ok(());
+        };
+        if stop.valid_up_to() > 0 {
+            after_high_surrogate = false;
+        }
+        at += stop.valid_up_to();
+        match bytes[at..] {
+            [0xED, second @ 0xA0..=0xBF, 0x80..=0xBF, ..] => {
+                let low = second >= 0xB0;
+                if low && after_high_surrogate {
+                    // A pair spelled as two surrogates: there is one spelling for each string.
+                    return Err(at);
+                }
+                after_high_surrogate = !low;
+                at += 3;
+            }
+            _ => return Err(at),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

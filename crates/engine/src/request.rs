@@ -1,0 +1,109 @@
+//! Lock requests, and the locks that they become.
+
+use std::fmt;
+
+use crate::{AgentId, Mode, list::Links, resource::ResourceIndex};
+
+/// A lock request for as long as it is pending, then the lock that it became.
+///
+/// Never used twice: an id that outlived its request or lock is recognised, however often the
+/// place it stood in was reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestId {
+    /// Tells this request from every other of its lock manager, past and to come.
+    pub(crate) serial: u64,
+    /// Where it stands.
+    pub(crate) index: u32,
+}
+
+impl RequestId {
+    /// Where the request stands among those alive: small, and reused. For a host that keeps
+    /// something beside each live request.
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+
+    /// The number of this request among all that its lock manager ever saw.
+    pub const fn serial(self) -> u64 {
+        self.serial
+    }
+
+    /// The id with this index and serial number: for a host that had to take one apart.
+    pub const fn from_parts(index: u32, serial: u64) -> Self {
+        Self { serial, index }
+    }
+}
+
+/// What is asked for. The combinations that the specification refuses cannot be written down.
+///
+/// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-request>
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RequestKind {
+    /// Wait in the queue until the lock can be had.
+    Wait(Mode),
+    /// Have the lock at once or not at all (`ifAvailable`).
+    IfAvailable(Mode),
+    /// Take the exclusive lock from all who hold the name (`steal`).
+    Steal,
+}
+
+impl RequestKind {
+    /// The mode of the lock that is asked for.
+    pub const fn mode(self) -> Mode {
+        match self {
+            Self::Wait(mode) | Self::IfAvailable(mode) => mode,
+            Self::Steal => Mode::Exclusive,
+        }
+    }
+}
+
+/// A number that grows with every grant, so that a resource can refuse a late writer.
+///
+/// A resource that remembers the largest token it has seen, and refuses smaller ones, is safe from
+/// a holder that was stopped, lost its lock, and woke up. Not part of the specification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    /// The token with this number.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The number: larger than that of every earlier grant of the same name.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Where a request stands now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// It waits in its queue.
+    Pending,
+    /// It is a lock, held since the grant that gave it this token.
+    Held(FencingToken),
+    /// It was released, aborted, stolen, refused or terminated, or never existed here.
+    Gone,
+}
+
+/// A lock request or a lock: the one becomes the other by moving between lists.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) serial: u64,
+    pub(crate) resource: ResourceIndex,
+    /// In the name's queue while pending, in the name's held locks once granted.
+    pub(crate) by_name: Links,
+    /// In the agent's requests while pending, in the agent's locks once granted.
+    pub(crate) by_agent: Links,
+    pub(crate) agent: AgentId,
+    pub(crate) mode: Mode,
+    /// `None` while pending.
+    pub(crate) token: Option<FencingToken>,
+}
