@@ -1,1 +1,51 @@
-//! To be written.
+//! What stands between the faces of navlock and the reaches of its locks: agents, handles, guards,
+//! and the [`Backend`] seam with its in-memory implementation.
+//!
+//! Use the `navlock` crate to lock something; it re-exports what is public here. This crate is for
+//! those who bring a new reach (implement [`Backend`] and [`Reach`]) or a new face.
+//!
+//! ```
+//! use navlock_core::{UserAgent, blocking::block_on};
+//!
+//! let locks = UserAgent::in_process().bucket("my-app").lock_manager();
+//! let sum = block_on(locks.request("db", async |_lock| 1 + 1))?;
+//! assert_eq!(sum, 2);
+//! # Ok::<(), navlock_core::Error>(())
+//! ```
+//!
+//! From the outside in: a [`UserAgent`] owns [`Bucket`]s; a bucket gives out [`LockManager`]
+//! handles, each for a new agent; a handle makes requests; a granted request is a [`LockGuard`].
+
+#![forbid(unsafe_code)]
+
+mod agent;
+pub mod backend;
+pub mod blocking;
+mod bucket;
+mod error;
+mod guard;
+mod lock_all;
+mod manager;
+mod options;
+mod request;
+mod snapshot;
+mod sync;
+mod user_agent;
+
+pub use navlock_engine::{
+    FencingToken, InvalidName, Mode, RequestKind, ReservedName, ResourceName,
+};
+
+pub use crate::{
+    agent::ClientId,
+    backend::{Backend, Reach},
+    bucket::Bucket,
+    error::{Error, Lost},
+    guard::{Lock, LockGuard},
+    lock_all::LockAllRequest,
+    manager::LockManager,
+    options::LockOptions,
+    request::{LockFuture, LockRequest},
+    snapshot::{LockInfo, LockManagerSnapshot},
+    user_agent::UserAgent,
+};

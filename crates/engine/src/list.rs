@@ -17,10 +17,7 @@ pub(crate) struct Links {
 
 impl Links {
     /// In no list.
-    pub(crate) const UNLINKED: Self = Self {
-        previous: NONE,
-        next: NONE,
-    };
+    pub(crate) const UNLINKED: Self = Self { previous: NONE, next: NONE };
 }
 
 /// Both ends of a list.
@@ -41,29 +38,23 @@ pub(crate) const BY_AGENT: Select = |node| &mut node.by_agent;
 
 impl Default for List {
     fn default() -> Self {
-        Self {
-            first: NONE,
-            last: NONE,
-        }
+        Self { first: NONE, last: NONE }
     }
 }
 
 impl List {
-    pub(crate) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(self) -> bool {
         self.first == NONE
     }
 
     /// The index of the first node.
-    pub(crate) fn first(&self) -> Option<u32> {
+    pub(crate) fn first(self) -> Option<u32> {
         (self.first != NONE).then_some(self.first)
     }
 
     #[inline]
     pub(crate) fn push_back(&mut self, nodes: &mut Slab<Node>, index: u32, select: Select) {
-        *select(&mut nodes[index as usize]) = Links {
-            previous: self.last,
-            next: NONE,
-        };
+        *select(&mut nodes[index as usize]) = Links { previous: self.last, next: NONE };
         match self.last {
             NONE => self.first = index,
             last => select(&mut nodes[last as usize]).next = index,
@@ -73,10 +64,7 @@ impl List {
 
     #[inline]
     pub(crate) fn push_front(&mut self, nodes: &mut Slab<Node>, index: u32, select: Select) {
-        *select(&mut nodes[index as usize]) = Links {
-            previous: NONE,
-            next: self.first,
-        };
+        *select(&mut nodes[index as usize]) = Links { previous: NONE, next: self.first };
         match self.first {
             NONE => self.last = index,
             first => select(&mut nodes[first as usize]).previous = index,
@@ -100,10 +88,7 @@ impl List {
     }
 
     /// The nodes of a resource's list, first to last.
-    pub(crate) fn iter_by_name<'a>(
-        &self,
-        nodes: &'a Slab<Node>,
-    ) -> impl Iterator<Item = (u32, &'a Node)> + use<'a> {
+    pub(crate) fn iter_by_name(self, nodes: &Slab<Node>) -> impl Iterator<Item = (u32, &Node)> {
         let mut at = self.first;
         std::iter::from_fn(move || {
             let node = (at != NONE).then(|| (at, &nodes[at as usize]))?;

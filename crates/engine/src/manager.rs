@@ -110,13 +110,15 @@ impl LockManager {
         self.nodes.is_empty()
     }
 
+    /// The token that the next grant gets.
+    pub fn next_token(&self) -> FencingToken {
+        FencingToken::new(self.next_token)
+    }
+
     /// The id of the live request or lock at `index`.
     #[inline]
     pub(crate) fn id(&self, index: u32) -> RequestId {
-        RequestId {
-            serial: self.nodes[index as usize].serial,
-            index,
-        }
+        RequestId { serial: self.nodes[index as usize].serial, index }
     }
 
     /// Returns what a peak of use left allocated, once nothing is in use any more.

@@ -119,8 +119,8 @@ impl ResourceName {
             if let Some(unit) = low.take() {
                 return Some(unit);
             }
-            let (code_point, tail) = decode(rest)?;
-            rest = tail;
+            let (code_point, after) = decode(rest)?;
+            rest = after;
             let (first, second) = to_units(code_point);
             low = second;
             Some(first)
@@ -225,9 +225,14 @@ impl fmt::Debug for ResourceName {
     }
 }
 
+impl ReservedName {
+    /// What is wrong and what to do, for people.
+    pub const MESSAGE: &str = "names that start with '-' are reserved; choose one that does not";
+}
+
 impl fmt::Display for ReservedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("names that start with '-' are reserved; choose a name that does not")
+        f.write_str(Self::MESSAGE)
     }
 }
 
@@ -255,41 +260,33 @@ impl Error for InvalidName {}
 /// The three bytes of a surrogate in WTF-8.
 fn encode_surrogate(unit: u16) -> [u8; 3] {
     let [high, low] = unit.to_be_bytes();
-    [
-        0xE0 | high >> 4,
-        0x80 | (high & 0x0F) << 2 | low >> 6,
-        0x80 | low & 0x3F,
-    ]
+    [0xE0 | high >> 4, 0x80 | (high & 0x0F) << 2 | low >> 6, 0x80 | low & 0x3F]
 }
 
 /// Takes the first code point off WTF-8 bytes; `None` at their end.
 fn decode(bytes: &[u8]) -> Option<(u32, &[u8])> {
-    let (&lead, tail) = bytes.split_first()?;
+    let (&lead, bytes) = bytes.split_first()?;
     let (length, lead) = match lead {
         0x00..=0x7F => (0, lead),
         0x80..=0xDF => (1, lead & 0x1F),
         0xE0..=0xEF => (2, lead & 0x0F),
         0xF0..=0xFF => (3, lead & 0x07),
     };
-    let (trail, rest) = tail.split_at_checked(length)?;
-    let code_point = trail.iter().fold(u32::from(lead), |code_point, &byte| {
-        code_point << 6 | u32::from(byte & 0x3F)
-    });
+    let (trail, rest) = bytes.split_at_checked(length)?;
+    let code_point = trail
+        .iter()
+        .fold(u32::from(lead), |code_point, &byte| code_point << 6 | u32::from(byte & 0x3F));
     Some((code_point, rest))
 }
 
 /// The one or two UTF-16 code units of a code point.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "both arms are below 2^16 by their ranges"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "both arms are below 2^16 by their ranges")]
 fn to_units(code_point: u32) -> (u16, Option<u16>) {
     match code_point.checked_sub(0x1_0000) {
         None => (code_point as u16, None),
-        Some(offset) => (
-            0xD800 | (offset >> 10 & 0x3FF) as u16,
-            Some(0xDC00 | (offset & 0x3FF) as u16),
-        ),
+        Some(offset) => {
+            (0xD800 | (offset >> 10 & 0x3FF) as u16, Some(0xDC00 | (offset & 0x3FF) as u16))
+        }
     }
 }
 

@@ -15,12 +15,7 @@ impl LockManager {
     #[inline]
     pub(crate) fn get_lock_request_queue(&mut self, name: &ResourceName) -> ResourceIndex {
         let hash = self.hash(name);
-        let Self {
-            names,
-            resources,
-            hasher,
-            ..
-        } = self;
+        let Self { names, resources, hasher, .. } = self;
         let entry = names.entry(
             hash,
             |&index| resources[index as usize].name == *name,
@@ -74,9 +69,7 @@ impl LockManager {
             Position::Front => queue.push_front(&mut self.nodes, index, BY_NAME),
             Position::Back => queue.push_back(&mut self.nodes, index, BY_NAME),
         }
-        self.agents[agent.index()]
-            .requests
-            .push_back(&mut self.nodes, index, BY_AGENT);
+        self.agents[agent.index()].requests.push_back(&mut self.nodes, index, BY_AGENT);
     }
 
     /// Takes the pending request at `index` out of its queue and of its agent's list.
@@ -84,12 +77,8 @@ impl LockManager {
     pub(crate) fn unlink_pending(&mut self, index: u32) -> ResourceIndex {
         let node = &self.nodes[index as usize];
         let (resource, agent) = (node.resource, node.agent);
-        self.resources[resource.0 as usize]
-            .queue
-            .remove(&mut self.nodes, index, BY_NAME);
-        self.agents[agent.index()]
-            .requests
-            .remove(&mut self.nodes, index, BY_AGENT);
+        self.resources[resource.0 as usize].queue.remove(&mut self.nodes, index, BY_NAME);
+        self.agents[agent.index()].requests.remove(&mut self.nodes, index, BY_AGENT);
         resource
     }
 

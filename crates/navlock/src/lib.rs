@@ -1,1 +1,2 @@
-//! To be written.
+//! navlock
+pub use navlock_core::*;

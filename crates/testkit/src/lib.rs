@@ -1,1 +1,36 @@
-//! To be written.
+//! What navlock's own tests share.
+//!
+//! [`Model`] is the specification once more, as plain as it can be written and as slow as that
+//! makes it: the oracle to which the engine is compared. A [`Command`] is one thing that can
+//! happen to a lock manager, and a [`Duet`] lets a sequence of them happen to both, and says where
+//! they part.
+//!
+//! Nothing here is published, and nothing that is published depends on it, except in its tests.
+//!
+//! ```
+//! use navlock_engine::{AgentId, Mode, RequestKind, ResourceName};
+//! use navlock_testkit::{Command, Duet};
+//!
+//! let request = Command::Request {
+//!     agent: AgentId::from_index(0),
+//!     name: ResourceName::try_from("db")?,
+//!     kind: RequestKind::Wait(Mode::Exclusive),
+//! };
+//! let mut duet = Duet::default();
+//! for command in [request.clone(), request, Command::Finish(0), Command::Abort(1)] {
+//!     duet.apply(&command)?;
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod command;
+mod duet;
+mod model;
+
+pub use crate::{
+    command::Command,
+    duet::{Divergence, Duet},
+    model::Model,
+};

@@ -43,8 +43,6 @@ impl LockManager {
         // 7. Only the first.
         let front = resource.queue.first()?;
         // 8–9. And only if the held locks of the name admit its mode.
-        resource
-            .admits(self.nodes[front as usize].mode)
-            .then_some(front)
+        resource.admits(self.nodes[front as usize].mode).then_some(front)
     }
 }

@@ -33,10 +33,7 @@ impl LockManager {
         //       FAST: decided before the request takes a place, since it would leave it at once.
         if let RequestKind::IfAvailable(mode) = kind {
             if !self.is_grantable_if_enqueued(resource, mode) {
-                let id = RequestId {
-                    serial,
-                    index: u32::MAX,
-                };
+                let id = RequestId { serial, index: u32::MAX };
                 self.events.push_back(Event::Unavailable(id));
                 return id;
             }

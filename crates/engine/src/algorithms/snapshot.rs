@@ -38,19 +38,12 @@ impl LockManager {
                 name: resource.name.clone(),
                 mode: node.mode,
                 agent: node.agent,
-                id: RequestId {
-                    serial: node.serial,
-                    index,
-                },
+                id: RequestId { serial: node.serial, index },
             };
             // 3. Every request of every queue, in queue order.
-            snapshot
-                .pending
-                .extend(resource.queue.iter_by_name(&self.nodes).map(info));
+            snapshot.pending.extend(resource.queue.iter_by_name(&self.nodes).map(info));
             // 5. Every lock of the held lock set.
-            snapshot
-                .held
-                .extend(resource.held.iter_by_name(&self.nodes).map(info));
+            snapshot.held.extend(resource.held.iter_by_name(&self.nodes).map(info));
         }
         // 6.
         snapshot

@@ -72,10 +72,7 @@ fn bytes_that_are_not_wtf8_are_refused_where_they_go_wrong() {
         (b"\xF5\x80\x80\x80", 0),
     ];
     for (bytes, valid_up_to) in cases {
-        assert_eq!(
-            ResourceName::from_wtf8(bytes),
-            Err(InvalidName::NotWtf8 { valid_up_to })
-        );
+        assert_eq!(ResourceName::from_wtf8(bytes), Err(InvalidName::NotWtf8 { valid_up_to }));
     }
 }
 
@@ -93,12 +90,7 @@ fn surrogates_that_form_no_pair_are_wtf8() {
 #[test]
 fn names_order_by_utf16_code_unit() {
     // U+1F600 is above U+FF5E as a character, below it as code units.
-    let mut names = [
-        name(&[0xFF5E]),
-        name(&[0xD83D, 0xDE00]),
-        name(&[0xDC00]),
-        name(&[0x61]),
-    ];
+    let mut names = [name(&[0xFF5E]), name(&[0xD83D, 0xDE00]), name(&[0xDC00]), name(&[0x61])];
     names.sort();
     let first_units: Vec<_> = names.iter().map(|name| units(name)[0]).collect();
     assert_eq!(first_units, [0x61, 0xD83D, 0xDC00, 0xFF5E]);

@@ -1,0 +1,173 @@
+//! Agents: clients that can die as a whole.
+
+use std::{fmt, str::FromStr};
+
+use navlock_engine::AgentId;
+use uuid::Uuid;
+
+use crate::{
+    Error, Lost,
+    backend::{AnyBackend, Backend, Ticket},
+    bucket::BucketUse,
+    sync::{Arc, AtomicU8, Ordering},
+};
+
+/// What `query()` shows of an agent: the same for everything it has, different from every other
+/// agent's, and not to be guessed.
+///
+/// Spec: "clientId", <https://w3c.github.io/web-locks/#concept-lock>
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientId(Uuid);
+
+impl ClientId {
+    /// A new one, from the operating system's random numbers.
+    pub fn random() -> Self {
+        Self(Uuid::new_v4())
+    }
+
+    /// Its sixteen bytes.
+    pub const fn to_bytes(self) -> [u8; 16] {
+        self.0.into_bytes()
+    }
+
+    /// The client id with these bytes.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(Uuid::from_bytes(bytes))
+    }
+}
+
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for ClientId {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<Self, uuid::Error> {
+        text.parse().map(Self)
+    }
+}
+
+/// An agent in a bucket. Lives as long as a handle, a guard or a pending request of it.
+pub(crate) struct Agent {
+    pub(crate) id: AgentId,
+    bucket: Arc<BucketUse>,
+    /// An [`Ended`].
+    ended: AtomicU8,
+}
+
+/// Whether and how an agent has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Ended {
+    Not,
+    Terminated,
+    Closed,
+}
+
+impl Agent {
+    pub(crate) fn open(bucket: &Arc<BucketUse>, client_id: ClientId) -> Arc<Self> {
+        let agent = Arc::new(Self {
+            id: bucket.bucket.backend.open_agent(client_id),
+            bucket: Arc::clone(bucket),
+            ended: AtomicU8::new(Ended::Not as u8),
+        });
+        bucket.bucket.add(&agent);
+        // Closed in between: the user agent may have looked before this agent was there.
+        if bucket.is_closed() {
+            agent.end(Ended::Closed);
+        }
+        agent
+    }
+
+    #[inline]
+    pub(crate) fn backend(&self) -> &AnyBackend {
+        &self.bucket.bucket.backend
+    }
+
+    pub(crate) fn bucket(&self) -> &Arc<BucketUse> {
+        &self.bucket
+    }
+
+    /// Ends the agent, with all it has. The first way to end is the one that is told.
+    pub(crate) fn end(&self, how: Ended) {
+        // Before the backend acts, so that whoever is woken by it is told the reason.
+        let first = self.ended.compare_exchange(
+            Ended::Not as u8,
+            how as u8,
+            Ordering::SeqCst,
+            Ordering::SeqCst,
+        );
+        if first.is_ok() {
+            self.backend().terminate(self.id);
+        }
+    }
+
+    /// # Errors
+    ///
+    /// How the agent ended, if it did.
+    #[inline]
+    pub(crate) fn check_alive(&self) -> Result<(), Error> {
+        match self.ended.load(Ordering::Acquire) {
+            0 => Ok(()),
+            ended if ended == Ended::Closed as u8 => Err(Error::Closed),
+            _ => Err(Error::Terminated),
+        }
+    }
+
+    /// What the backend cannot know: that its `terminate` was the user agent's `close`.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        match error {
+            Error::Terminated => self.check_alive().err().unwrap_or(error),
+            Error::Lost(lost) => self.explain_lost(lost).into(),
+            other => other,
+        }
+    }
+
+    /// The same for a lock that was lost.
+    pub(crate) fn explain_lost(&self, lost: Lost) -> Lost {
+        match (lost, self.check_alive()) {
+            (Lost::Terminated, Err(Error::Closed)) => Lost::Closed,
+            _ => lost,
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.bucket.bucket.remove(self.id);
+        self.backend().close_agent(self.id);
+    }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// A share in an agent's life, one for each lane of its backend.
+///
+/// A guard keeps its agent alive by counting itself here rather than on the agent: two threads
+/// that use one handle for two names then write to two counters, and do not slow each other.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Seat {
+    pub(crate) agent: Arc<Agent>,
+}
+
+impl Seat {
+    /// Ends what the ticket stands for.
+    #[inline]
+    pub(crate) fn finish(&self, ticket: Ticket) {
+        self.agent.backend().finish(ticket);
+    }
+}

@@ -1,0 +1,371 @@
+//! Locks of one process: the engine, in shards.
+//!
+//! A name always belongs to the same shard, and no algorithm but the snapshot and the end of an
+//! agent looks at two names, so each shard is an engine of its own behind a mutex of its own. Both
+//! exceptions take all shards, in order, so that what they see or do is one moment.
+//!
+//! # Invariants
+//!
+//! - Nobody waits for a shard while holding a later one.
+//! - Wakers are called after the shard is unlocked: they are foreign code.
+
+use std::{
+    collections::{HashMap, HashSet},
+    future,
+    hash::BuildHasher,
+    task::{Poll, Waker},
+};
+
+use navlock_engine::{
+    AgentId, Event, FencingToken, LockManager, RequestId, RequestKind, ResourceName, Snapshot,
+    Status,
+};
+use slab::Slab;
+use smallvec::SmallVec;
+
+use crate::{
+    ClientId, Error, LockInfo, LockManagerSnapshot, Lost,
+    backend::{Answer, Backend, QueryFuture, Reach, Ticket},
+    sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock},
+};
+
+/// The reach of one process, or of one session within it.
+#[derive(Clone, Debug)]
+pub struct MemoryReach {
+    /// The first fencing token of the next bucket that is opened: larger than all that were given
+    /// in buckets that are gone, so that a bucket which comes back goes on.
+    next_token: Arc<AtomicU64>,
+    shards: usize,
+}
+
+impl Default for MemoryReach {
+    fn default() -> Self {
+        Self::with_first_token(FencingToken::new(1))
+    }
+}
+
+impl MemoryReach {
+    /// A reach whose first grant gets this token: for a daemon that goes on where an earlier one
+    /// ended.
+    pub fn with_first_token(token: FencingToken) -> Self {
+        // Two threads with two names meet in one shard once in so many cases.
+        let threads = std::thread::available_parallelism().map_or(4, usize::from);
+        let shards = (8 * threads).next_power_of_two().clamp(16, 256);
+        Self { next_token: Arc::new(AtomicU64::new(token.get())), shards }
+    }
+
+    /// The same with this many shards (at least one): a caller that is one thread needs just one.
+    #[must_use]
+    pub fn with_shards(mut self, shards: usize) -> Self {
+        self.shards = shards.max(1);
+        self
+    }
+
+    pub(crate) fn open_memory_bucket(&self) -> MemoryBackend {
+        let first_token = FencingToken::new(self.next_token.load(Ordering::SeqCst));
+        MemoryBackend {
+            shards: (0..self.shards).map(|_| Shard::new(first_token)).collect(),
+            hasher: foldhash::quality::RandomState::default(),
+            agents: Mutex::new(Slab::new()),
+            next_token: Arc::clone(&self.next_token),
+        }
+    }
+}
+
+impl Reach for MemoryReach {
+    fn open_bucket(&self, _name: &str) -> Box<dyn Backend> {
+        Box::new(self.open_memory_bucket())
+    }
+}
+
+/// The locks of one bucket, in memory.
+#[derive(Debug)]
+pub struct MemoryBackend {
+    /// A name's shard is decided by its hash.
+    shards: Box<[Shard]>,
+    hasher: foldhash::quality::RandomState,
+    /// The client id of each agent. Locked last, after any shards.
+    agents: Mutex<Slab<ClientId>>,
+    next_token: Arc<AtomicU64>,
+}
+
+/// On a cache line of its own, so that one shard's mutex does not slow its neighbour's.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Shard(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    locks: LockManager,
+    /// By [`RequestId::index`], for pending requests: whom to wake on the grant.
+    waiting: Vec<Option<Waker>>,
+    /// For held locks: whom to wake when they are lost. Few are ever watched.
+    watching: HashMap<RequestId, SmallVec<[Waker; 1]>>,
+    /// Locks that were stolen and whose holders have not finished yet.
+    stolen: HashSet<RequestId>,
+    /// Agents that were terminated and not closed yet: no more requests from these.
+    ended: HashSet<AgentId>,
+}
+
+/// Wakers to call once no shard is locked.
+type Wakers = SmallVec<[Waker; 2]>;
+
+impl Backend for MemoryBackend {
+    fn lanes(&self) -> usize {
+        self.shards.len()
+    }
+
+    fn open_agent(&self, client_id: ClientId) -> AgentId {
+        let index = lock(&self.agents).insert(client_id);
+        AgentId::from_index(u32::try_from(index).expect("memory ends before 2^32 agents"))
+    }
+
+    fn close_agent(&self, agent: AgentId) {
+        self.end_agent(agent, |state| {
+            state.ended.remove(&agent);
+        });
+        // Last: from here on the number may be given to another.
+        lock(&self.agents).try_remove(agent.index());
+    }
+
+    fn terminate(&self, agent: AgentId) {
+        self.end_agent(agent, |state| {
+            state.ended.insert(agent);
+        });
+    }
+
+    #[inline]
+    fn request(
+        &self,
+        agent: AgentId,
+        name: &ResourceName,
+        kind: RequestKind,
+        waker: &Waker,
+    ) -> Result<(Ticket, Poll<Answer>), Error> {
+        let lane = self.lane_of(name);
+        let mut state = self.shards[lane as usize].lock();
+        if !state.ended.is_empty() && state.ended.contains(&agent) {
+            return Err(Error::Terminated);
+        }
+        let id = state.locks.request_lock(agent, name, kind);
+        let mut wakers = Wakers::new();
+        let answer = state.take_events(Some(id), &mut wakers);
+        if answer.is_pending() {
+            // Foreign code under our lock, as in every async mutex. If it panics, the request has
+            // no waker and no owner, but the state is whole; it leaves with its agent.
+            state.wait(id, waker);
+        }
+        drop(state);
+        wake(wakers);
+        Ok((Ticket { lane, id }, answer))
+    }
+
+    fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
+        let mut state = self.shard(ticket).lock();
+        match state.locks.status(ticket.id) {
+            Status::Held(token) => Poll::Ready(Ok(Answer::Granted(token))),
+            Status::Pending => {
+                state.wait(ticket.id, waker);
+                Poll::Pending
+            }
+            Status::Gone => Poll::Ready(Err(match state.how_lost(ticket.id) {
+                // It never got that far.
+                Lost::Terminated => Error::Terminated,
+                lost => lost.into(),
+            })),
+        }
+    }
+
+    fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
+        let mut state = self.shard(ticket).lock();
+        if state.locks.status(ticket.id) == Status::Gone {
+            return Poll::Ready(state.how_lost(ticket.id));
+        }
+        let watchers = state.watching.entry(ticket.id).or_default();
+        if !watchers.iter().any(|watcher| watcher.will_wake(waker)) {
+            watchers.push(waker.clone());
+        }
+        Poll::Pending
+    }
+
+    fn lost(&self, ticket: Ticket) -> Option<Lost> {
+        let state = self.shard(ticket).lock();
+        (state.locks.status(ticket.id) == Status::Gone).then(|| state.how_lost(ticket.id))
+    }
+
+    #[inline]
+    fn finish(&self, ticket: Ticket) {
+        let mut state = self.shard(ticket).lock();
+        let mut wakers = Wakers::new();
+        let dropped = state.forget_wakers(ticket.id);
+        state.locks.finish(ticket.id);
+        let _ = state.take_events(None, &mut wakers);
+        state.give_back_memory();
+        drop(state);
+        drop(dropped);
+        wake(wakers);
+    }
+
+    fn query(&self) -> QueryFuture<'_> {
+        Box::pin(future::ready(Ok(self.snapshot())))
+    }
+
+    fn retire(&self) {
+        for state in self.lock_all() {
+            self.next_token.fetch_max(state.locks.next_token().get(), Ordering::SeqCst);
+        }
+    }
+}
+
+impl MemoryBackend {
+    #[inline]
+    fn lane_of(&self, name: &ResourceName) -> u32 {
+        let hash = self.hasher.hash_one(name);
+        // The high half of a product spreads the hash over the lanes, whatever their number.
+        #[expect(clippy::cast_possible_truncation, reason = "below the number of shards")]
+        let lane = ((u128::from(hash) * self.shards.len() as u128) >> 64) as u32;
+        lane
+    }
+
+    #[inline]
+    fn shard(&self, ticket: Ticket) -> &Shard {
+        &self.shards[ticket.lane as usize]
+    }
+
+    fn lock_all(&self) -> Vec<MutexGuard<'_, State>> {
+        self.shards.iter().map(Shard::lock).collect()
+    }
+
+    /// Ends all that the agent has, in all shards at one moment, then wakes whom that concerns.
+    fn end_agent(&self, agent: AgentId, note: impl Fn(&mut State)) {
+        let mut wakers = Wakers::new();
+        let mut states = self.lock_all();
+        for state in &mut states {
+            note(state);
+            state.locks.terminate_remaining_locks_and_requests(agent);
+            let _ = state.take_events(None, &mut wakers);
+            state.give_back_memory();
+        }
+        drop(states);
+        wake(wakers);
+    }
+
+    fn snapshot(&self) -> LockManagerSnapshot {
+        let states = self.lock_all();
+        let snapshots: Vec<Snapshot> =
+            states.iter().map(|state| state.locks.snapshot_lock_state()).collect();
+        // An agent that has something is not closed before it has nothing, which needs the shards.
+        let agents = lock(&self.agents);
+        drop(states);
+        let info = |info: &navlock_engine::LockInfo| {
+            LockInfo::new(info.name.clone(), info.mode, agents[info.agent.index()])
+        };
+        LockManagerSnapshot::new(
+            snapshots.iter().flat_map(|snapshot| &snapshot.held).map(info).collect(),
+            snapshots.iter().flat_map(|snapshot| &snapshot.pending).map(info).collect(),
+        )
+    }
+}
+
+impl Shard {
+    fn new(first_token: FencingToken) -> Self {
+        Self(Mutex::new(State {
+            locks: LockManager::with_first_token(first_token),
+            waiting: Vec::new(),
+            watching: HashMap::new(),
+            stolen: HashSet::new(),
+            ended: HashSet::new(),
+        }))
+    }
+
+    #[inline]
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.0)
+    }
+}
+
+impl State {
+    /// Takes all events of a command: the answer to the request that made them, if one did, and
+    /// the wakers of everybody else whom they concern.
+    #[inline]
+    fn take_events(&mut self, request: Option<RequestId>, wakers: &mut Wakers) -> Poll<Answer> {
+        let mut answer = Poll::Pending;
+        while let Some(event) = self.locks.poll_event() {
+            match event {
+                Event::Granted(id) if Some(id) == request => {
+                    if let Status::Held(token) = self.locks.status(id) {
+                        answer = Poll::Ready(Answer::Granted(token));
+                    }
+                }
+                Event::Granted(id) => wakers.extend(self.take_waiting(id)),
+                Event::Unavailable(_) => answer = Poll::Ready(Answer::Unavailable),
+                Event::Stolen(id) => {
+                    self.stolen.insert(id);
+                    self.take_ended(id, wakers);
+                }
+                Event::Terminated(id) => self.take_ended(id, wakers),
+                // Non-exhaustive across crates; every event there is stands above.
+                _ => {}
+            }
+        }
+        answer
+    }
+
+    /// The wakers of a request or lock that ended against its owner's will.
+    fn take_ended(&mut self, id: RequestId, wakers: &mut Wakers) {
+        wakers.extend(self.take_waiting(id));
+        wakers.extend(self.watching.remove(&id).into_iter().flatten());
+    }
+
+    fn take_waiting(&mut self, id: RequestId) -> Option<Waker> {
+        self.waiting.get_mut(id.index())?.take()
+    }
+
+    /// Has this waker called when the pending request `id` is granted or ends.
+    fn wait(&mut self, id: RequestId, waker: &Waker) {
+        if id.index() >= self.waiting.len() {
+            self.waiting.resize(id.index() + 1, None);
+        }
+        match &mut self.waiting[id.index()] {
+            Some(known) => known.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+
+    /// Takes out whatever would be woken for `id`, for the caller to drop once the shard is
+    /// unlocked: dropping a waker is foreign code as well.
+    #[inline]
+    fn forget_wakers(&mut self, id: RequestId) -> (Option<Waker>, Option<SmallVec<[Waker; 1]>>) {
+        match self.locks.status(id) {
+            // What stands at its index is another's by now.
+            Status::Gone => {
+                if !self.stolen.is_empty() {
+                    self.stolen.remove(&id);
+                }
+                (None, None)
+            }
+            _ if self.watching.is_empty() => (self.take_waiting(id), None),
+            _ => (self.take_waiting(id), self.watching.remove(&id)),
+        }
+    }
+
+    /// How the request or lock `id`, which is gone, was lost.
+    fn how_lost(&self, id: RequestId) -> Lost {
+        if self.stolen.contains(&id) { Lost::Stolen } else { Lost::Terminated }
+    }
+
+    /// Returns what a peak of waiters left allocated, once nobody has anything.
+    #[inline]
+    fn give_back_memory(&mut self) {
+        const KEEP: usize = 1024;
+        if self.waiting.capacity() > KEEP && self.locks.is_empty() {
+            self.waiting = Vec::new();
+        }
+    }
+}
+
+fn wake(wakers: Wakers) {
+    for waker in wakers {
+        waker.wake();
+    }
+}

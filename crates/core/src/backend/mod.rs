@@ -1,0 +1,210 @@
+//! The seam between the handles and a reach: how far a user agent's locks are seen.
+//!
+//! A [`Reach`] opens buckets; each is a [`Backend`]. Commands go in as calls that return at once;
+//! what comes of them is polled for with a waker. Everything that a face can do is done through
+//! these two traits, so that the daemon serves any of them and one suite tests them all.
+
+mod memory;
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Poll, Waker},
+};
+
+use navlock_engine::{AgentId, FencingToken, RequestId, RequestKind, ResourceName};
+
+pub use self::memory::{MemoryBackend, MemoryReach};
+use crate::{ClientId, Error, LockManagerSnapshot, Lost};
+
+/// Where buckets come from: one process, one machine, or many.
+pub trait Reach: fmt::Debug + Send + Sync {
+    /// Opens the bucket of this name. Two backends of one name and one reach share their locks.
+    fn open_bucket(&self, name: &str) -> Box<dyn Backend>;
+}
+
+/// The lock manager of one bucket, wherever it is.
+///
+/// # Contract
+///
+/// - No call blocks, runs a callback, or calls a waker while it holds a lock of its own that
+///   another call needs.
+/// - A waker given to a call that returned [`Poll::Pending`] is called once the answer is there.
+///   Of the wakers given to [`poll_request`](Self::poll_request) for one ticket only the last
+///   counts; of those given to [`poll_lost`](Self::poll_lost) all do.
+/// - [`finish`](Self::finish) may come at any time, any number of times, also long after the
+///   request or lock has ended, and then changes nothing.
+/// - Requests of one agent for one name are queued in the order of the calls.
+pub trait Backend: fmt::Debug + Send + Sync {
+    /// How many lanes there are. Requests whose tickets have different lanes share no memory that
+    /// is written to when a lock is free and taken, so that threads do not slow each other.
+    fn lanes(&self) -> usize {
+        1
+    }
+
+    /// Makes an agent known, before its first request.
+    fn open_agent(&self, client_id: ClientId) -> AgentId;
+
+    /// Forgets an agent that has nothing any more, or ends it with all it has. Its id is not used
+    /// by the caller after this.
+    fn close_agent(&self, agent: AgentId);
+
+    /// Ends all that the agent waits for and holds; each further request of it fails with
+    /// [`Error::Terminated`].
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
+    fn terminate(&self, agent: AgentId);
+
+    /// Requests a lock. If the answer is not there at once, `waker` is called when it is.
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#algorithm-request-lock>
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Terminated`] if the agent has ended; [`Error::Unreachable`] if the reach is not
+    /// to be had.
+    fn request(
+        &self,
+        agent: AgentId,
+        name: &ResourceName,
+        kind: RequestKind,
+        waker: &Waker,
+    ) -> Result<(Ticket, Poll<Answer>), Error>;
+
+    /// The answer to a request that was not answered at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`request`](Self::request), if that happened while the request was pending, and
+    /// [`Error::Lost`] if the lock was granted and lost again before anyone asked.
+    fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>>;
+
+    /// Ready once the lock of this ticket, which had been granted, is lost.
+    fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost>;
+
+    /// Whether the lock of this ticket, which had been granted, is lost, and how.
+    fn lost(&self, ticket: Ticket) -> Option<Lost>;
+
+    /// Ends a request or a lock: aborts the one, releases the other.
+    fn finish(&self, ticket: Ticket);
+
+    /// What is held and what is pending in the whole bucket, at one moment.
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#algorithm-snapshot-state>
+    fn query(&self) -> QueryFuture<'_>;
+
+    /// The bucket is about to be forgotten: it has no agents, and gets none. If it is opened
+    /// again after this call, its fencing tokens must go on where these end.
+    fn retire(&self) {}
+}
+
+/// The future of [`Backend::query`].
+pub type QueryFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<LockManagerSnapshot, Error>> + Send + 'a>>;
+
+/// What a [`Backend`] knows a request by, and the lock that it becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    /// Below [`Backend::lanes`].
+    pub lane: u32,
+    /// Never given twice in the same lane.
+    pub id: RequestId,
+}
+
+/// What becomes of a request that is neither aborted nor terminated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// The lock is held from now on.
+    Granted(FencingToken),
+    /// The lock could not be had at once, and only that was asked for.
+    Unavailable,
+}
+
+/// A backend, with the in-memory one known by type: its calls are inlined into the handles.
+#[derive(Debug)]
+pub(crate) enum AnyBackend {
+    Memory(MemoryBackend),
+    Other(Box<dyn Backend>),
+}
+
+/// Calls the same method of whichever backend it is.
+macro_rules! dispatch {
+    ($self:ident.$method:ident($($argument:expr),*)) => {
+        match $self {
+            Self::Memory(memory) => memory.$method($($argument),*),
+            Self::Other(other) => other.$method($($argument),*),
+        }
+    };
+}
+
+impl Backend for AnyBackend {
+    fn lanes(&self) -> usize {
+        dispatch!(self.lanes())
+    }
+
+    fn open_agent(&self, client_id: ClientId) -> AgentId {
+        dispatch!(self.open_agent(client_id))
+    }
+
+    fn close_agent(&self, agent: AgentId) {
+        dispatch!(self.close_agent(agent));
+    }
+
+    fn terminate(&self, agent: AgentId) {
+        dispatch!(self.terminate(agent));
+    }
+
+    #[inline]
+    fn request(
+        &self,
+        agent: AgentId,
+        name: &ResourceName,
+        kind: RequestKind,
+        waker: &Waker,
+    ) -> Result<(Ticket, Poll<Answer>), Error> {
+        dispatch!(self.request(agent, name, kind, waker))
+    }
+
+    #[inline]
+    fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
+        dispatch!(self.poll_request(ticket, waker))
+    }
+
+    fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
+        dispatch!(self.poll_lost(ticket, waker))
+    }
+
+    fn lost(&self, ticket: Ticket) -> Option<Lost> {
+        dispatch!(self.lost(ticket))
+    }
+
+    #[inline]
+    fn finish(&self, ticket: Ticket) {
+        dispatch!(self.finish(ticket));
+    }
+
+    fn query(&self) -> QueryFuture<'_> {
+        dispatch!(self.query())
+    }
+
+    fn retire(&self) {
+        dispatch!(self.retire());
+    }
+}
+
+/// A reach, with the in-memory one known by type.
+#[derive(Debug)]
+pub(crate) enum AnyReach {
+    Memory(MemoryReach),
+    Other(Box<dyn Reach>),
+}
+
+impl AnyReach {
+    pub(crate) fn open_bucket(&self, name: &str) -> AnyBackend {
+        match self {
+            Self::Memory(reach) => AnyBackend::Memory(reach.open_memory_bucket()),
+            Self::Other(reach) => AnyBackend::Other(reach.open_bucket(name)),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Errors, and the ways to lose a lock.
+
+use std::{convert::Infallible, error, fmt};
+
+use navlock_engine::ReservedName;
+
+/// Why a request ended without its lock, or before its work was done.
+///
+/// Each names the `DOMException` that the specification gives for it:
+/// [`dom_exception_name`](Self::dom_exception_name).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Error {
+    /// The agent is not fully active ([`set_fully_active`]).
+    ///
+    /// [`set_fully_active`]: crate::LockManager::set_fully_active
+    NotFullyActive,
+    /// The agent has ended, by [`terminate`](crate::LockManager::terminate).
+    Terminated,
+    /// The user agent was closed, by [`close`](crate::UserAgent::close).
+    Closed,
+    /// The bucket has no lock manager, as that of an opaque origin has none
+    /// ([`opaque_bucket`](crate::UserAgent::opaque_bucket)).
+    Unobtainable,
+    /// The name starts with `-`.
+    ReservedName,
+    /// Both `steal` and `if_available` were asked for.
+    StealIfAvailable,
+    /// A shared lock was to be stolen; only an exclusive one can.
+    StealShared,
+    /// An abort signal was given to a request that never waits (`steal` or `if_available`).
+    SignalWithoutWaiting,
+    /// The lock was held and then lost.
+    Lost(Lost),
+    /// The time given for waiting is over. The request has left its queue.
+    TimedOut,
+    /// The reach cannot be used: what was tried, and why it failed.
+    Unreachable(String),
+}
+
+/// How a lock ended against its holder's will.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Lost {
+    /// Another request took it with `steal`.
+    Stolen,
+    /// The holder's own agent was terminated.
+    Terminated,
+    /// The holder's user agent was closed.
+    Closed,
+    /// The connection to what keeps the lock has ended.
+    Disconnected,
+}
+
+impl Error {
+    /// The name of the `DOMException` that a script would get.
+    pub const fn dom_exception_name(&self) -> &'static str {
+        match self {
+            Self::NotFullyActive | Self::Terminated | Self::Closed => "InvalidStateError",
+            Self::Unobtainable => "SecurityError",
+            Self::ReservedName
+            | Self::StealIfAvailable
+            | Self::StealShared
+            | Self::SignalWithoutWaiting => "NotSupportedError",
+            Self::Lost(_) => "AbortError",
+            Self::TimedOut => "TimeoutError",
+            Self::Unreachable(_) => "OperationError",
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFullyActive => f.write_str("the agent is not fully active"),
+            Self::Terminated => f.write_str("the agent has been terminated"),
+            Self::Closed => f.write_str("the user agent has been closed"),
+            Self::Unobtainable => {
+                f.write_str("this bucket has no lock manager (as an opaque origin has none)")
+            }
+            Self::ReservedName => f.write_str(ReservedName::MESSAGE),
+            Self::StealIfAvailable => {
+                f.write_str("`steal` and `if_available` exclude each other; use one of them")
+            }
+            Self::StealShared => {
+                f.write_str("only an exclusive lock can be stolen; drop `shared` or `steal`")
+            }
+            Self::SignalWithoutWaiting => f.write_str(
+                "a request with `steal` or `if_available` never waits, so it takes no abort signal",
+            ),
+            Self::Lost(lost) => lost.fmt(f),
+            Self::TimedOut => f.write_str("the lock could not be had in the time given"),
+            Self::Unreachable(why) => f.write_str(why),
+        }
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stolen => "the lock was stolen by another request",
+            Self::Terminated => "the lock was lost: its agent has been terminated",
+            Self::Closed => "the lock was lost: its user agent has been closed",
+            Self::Disconnected => "the lock was lost: the connection to its keeper has ended",
+        })
+    }
+}
+
+impl error::Error for Error {}
+
+impl error::Error for Lost {}
+
+impl From<Lost> for Error {
+    fn from(lost: Lost) -> Self {
+        Self::Lost(lost)
+    }
+}
+
+impl From<ReservedName> for Error {
+    fn from(_: ReservedName) -> Self {
+        Self::ReservedName
+    }
+}
+
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}

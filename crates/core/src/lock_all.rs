@@ -1,0 +1,99 @@
+//! Requests for several locks.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use navlock_engine::{Mode, ResourceName};
+
+use crate::{
+    Error, Lock, LockGuard, LockManager, LockOptions, Lost,
+    guard::{Held, hold_while},
+};
+
+/// A request for the locks of several names, not made yet. Await it for their guards, in the order
+/// in which they were taken: that of the names, each once.
+#[must_use = "a request is made when it is awaited or run"]
+pub struct LockAllRequest<'a> {
+    locks: &'a LockManager,
+    names: Result<Vec<ResourceName>, Error>,
+    options: LockOptions,
+}
+
+impl<'a> LockAllRequest<'a> {
+    pub(crate) fn new(locks: &'a LockManager, names: Result<Vec<ResourceName>, Error>) -> Self {
+        let names = names.map(|mut names| {
+            names.sort();
+            names.dedup();
+            names
+        });
+        Self { locks, names, options: LockOptions::default() }
+    }
+
+    /// Asks for shared locks.
+    pub fn shared(mut self) -> Self {
+        self.options.mode = Mode::Shared;
+        self
+    }
+
+    /// Requests the locks and holds them while the future that `callback` returns runs.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockRequest::run`](crate::LockRequest::run), for the first name that has one. If one
+    /// of the locks is lost, all are released.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`LockRequest::run`](crate::LockRequest::run).
+    pub async fn run<F, T>(self, callback: F) -> Result<T, Error>
+    where
+        F: AsyncFnOnce(Vec<Lock>) -> T,
+    {
+        let guards = self.acquire().await?;
+        let locks = guards.iter().map(|guard| Lock::clone(guard)).collect();
+        hold_while(guards, callback(locks)).await
+    }
+
+    async fn acquire(self) -> Result<Vec<LockGuard>, Error> {
+        // The checks that come before the names'.
+        self.locks.environment().obtain_lock_manager()?;
+        let names = self.names?;
+        let mut guards = Vec::with_capacity(names.len());
+        for name in names {
+            guards.extend(self.locks.lock_with(name, self.options).await?);
+        }
+        Ok(guards)
+    }
+}
+
+impl Held for Vec<LockGuard> {
+    fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
+        // Each is asked, so that each knows whom to wake.
+        self.iter().fold(Poll::Pending, |any, guard| match guard.poll_lost(context) {
+            Poll::Ready(lost) => Poll::Ready(lost),
+            Poll::Pending => any,
+        })
+    }
+}
+
+impl<'a> IntoFuture for LockAllRequest<'a> {
+    type Output = Result<Vec<LockGuard>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.acquire())
+    }
+}
+
+impl fmt::Debug for LockAllRequest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockAllRequest")
+            .field("names", &self.names)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

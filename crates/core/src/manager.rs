@@ -1,0 +1,243 @@
+//! Lock managers: the handles by which agents ask for locks.
+
+use std::{fmt, sync::OnceLock};
+
+use navlock_engine::ResourceName;
+
+use crate::{
+    Bucket, ClientId, Error, Lock, LockAllRequest, LockGuard, LockManagerSnapshot, LockOptions,
+    LockRequest,
+    agent::{Agent, Ended, Seat},
+    backend::Backend,
+    sync::{Arc, AtomicBool, Ordering},
+};
+
+/// An agent's way to its bucket's locks: `navigator.locks`.
+///
+/// Cheap to clone; the clones are the same agent. The agent lives as long as a handle, a guard or
+/// a pending request of it does, so a guard from a temporary handle stays good. It ends earlier,
+/// with all it has, by [`terminate`](Self::terminate). For another agent in the same bucket ask
+/// the bucket: `locks.bucket().lock_manager()`.
+///
+/// Spec: `LockManager`, <https://w3c.github.io/web-locks/#api-lock-manager>
+#[derive(Clone)]
+pub struct LockManager(Arc<Environment>);
+
+/// What the specification asks of an environment settings object: who it is, whether it is fully
+/// active, and which lock manager can be obtained for it.
+pub(crate) struct Environment {
+    client_id: ClientId,
+    fully_active: AtomicBool,
+    /// `None` if no lock manager can be obtained.
+    seats: Option<Seats>,
+}
+
+/// An agent with its seats, each made when it is first used.
+pub(crate) struct Seats {
+    pub(crate) agent: Arc<Agent>,
+    seats: Box<[OnceLock<Arc<Seat>>]>,
+}
+
+impl LockManager {
+    pub(crate) fn new(client_id: ClientId, agent: Option<Arc<Agent>>) -> Self {
+        let seats = agent.map(|agent| Seats {
+            seats: (0..agent.backend().lanes()).map(|_| OnceLock::new()).collect(),
+            agent,
+        });
+        Self(Arc::new(Environment { client_id, fully_active: AtomicBool::new(true), seats }))
+    }
+
+    /// Requests an exclusive lock and holds it while the future that `callback` returns runs.
+    ///
+    /// Nothing happens before the returned future is first polled; then the request is made. The
+    /// callback runs once the lock is granted, in the task that polls. The lock is released when
+    /// its future ends, and before this one does. For other options see [`lock`](Self::lock) and
+    /// [`LockRequest::run`].
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-request>
+    ///
+    /// # Errors
+    ///
+    /// In this order: [`Error::NotFullyActive`], [`Error::Terminated`] or [`Error::Closed`];
+    /// [`Error::Unobtainable`]; [`Error::ReservedName`]. While waiting: [`Error::Terminated`] or
+    /// [`Error::Closed`], and [`Error::Unreachable`] if the reach fails. Once the callback runs:
+    /// [`Error::Lost`], upon which its future is dropped where it awaits. An error of the callback
+    /// is not one of these: it is in the result.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future is the abort signal. A request that waits leaves its queue; one whose
+    /// grant was on its way gives the lock back; if the callback runs, its future is dropped and
+    /// then the lock released.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// # block_on(async {
+    /// let sum = locks.request("db", async |lock| {
+    ///     assert_eq!(lock.name().as_str(), Some("db"));
+    ///     1 + 1
+    /// });
+    /// assert_eq!(sum.await, Ok(2));
+    /// # });
+    /// ```
+    pub async fn request<N, F, T>(&self, name: N, callback: F) -> Result<T, Error>
+    where
+        N: TryInto<ResourceName, Error: Into<Error>>,
+        F: AsyncFnOnce(Lock) -> T,
+    {
+        self.lock(name).run(callback).await
+    }
+
+    /// Starts a request for the lock of this name: exclusive, and waiting, unless said otherwise.
+    /// Await it for a guard.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// # block_on(async {
+    /// let reader = locks.lock("db").shared().await?;
+    /// let writer = locks.lock("db").if_available().await?;
+    /// assert!(writer.is_none());
+    /// # Ok::<(), Error>(())
+    /// # }).unwrap();
+    /// ```
+    #[inline]
+    pub fn lock<N>(&self, name: N) -> LockRequest<'_>
+    where
+        N: TryInto<ResourceName, Error: Into<Error>>,
+    {
+        LockRequest::new(&self.0, name.try_into().map_err(Into::into), LockOptions::default())
+    }
+
+    /// The same with options that came from elsewhere, in any combination. Illegal ones fail when
+    /// the request is awaited, after the checks that come before them. Gives `None` only with
+    /// `if_available`.
+    #[inline]
+    pub fn lock_with<N>(&self, name: N, options: LockOptions) -> LockRequest<'_, Option<LockGuard>>
+    where
+        N: TryInto<ResourceName, Error: Into<Error>>,
+    {
+        LockRequest::new(&self.0, name.try_into().map_err(Into::into), options)
+    }
+
+    /// Starts a request for the locks of several names, taken one after the other in the one
+    /// order that all programs use, so that requests for several names never deadlock with each
+    /// other. A name that is given twice is taken once.
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#deadlocks>
+    pub fn lock_all<I, N>(&self, names: I) -> LockAllRequest<'_>
+    where
+        I: IntoIterator<Item = N>,
+        N: TryInto<ResourceName, Error: Into<Error>>,
+    {
+        let names = names.into_iter().map(|name| name.try_into().map_err(Into::into));
+        LockAllRequest::new(self, names.collect())
+    }
+
+    /// Requests exclusive locks of several names and holds them while the future that `callback`
+    /// returns runs: [`lock_all`](Self::lock_all), then [`run`](LockAllRequest::run).
+    ///
+    /// # Errors
+    ///
+    /// As [`request`](Self::request), for the first name that has one.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`request`](Self::request): what is held is released, what is waited for is left.
+    pub async fn request_all<I, N, F, T>(&self, names: I, callback: F) -> Result<T, Error>
+    where
+        I: IntoIterator<Item = N>,
+        N: TryInto<ResourceName, Error: Into<Error>>,
+        F: AsyncFnOnce(Vec<Lock>) -> T,
+    {
+        self.lock_all(names).run(callback).await
+    }
+
+    /// What is held and what is pending in the whole bucket, at one moment, for diagnosis.
+    ///
+    /// Shows every request whose future was polled before. By the time the answer is looked at,
+    /// the state may have changed.
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-query>
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFullyActive`], [`Error::Terminated`] or [`Error::Closed`];
+    /// [`Error::Unobtainable`]; [`Error::Unreachable`].
+    pub async fn query(&self) -> Result<LockManagerSnapshot, Error> {
+        self.0.obtain_lock_manager()?.agent.backend().query().await
+    }
+
+    /// Ends the agent at once: its requests are aborted, then its locks released, then those who
+    /// waited for that are woken.
+    ///
+    /// Its pending requests fail with [`Error::Terminated`], as does all it asks for later. Its
+    /// guards are lost; what they protect may be changed by others from now on, so end the work
+    /// that uses it first. Terminating twice changes nothing.
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
+    pub fn terminate(&self) {
+        if let Some(seats) = &self.0.seats {
+            seats.agent.end(Ended::Terminated);
+        }
+    }
+
+    /// Says whether the agent is fully active: for an embedder whose documents can be kept and not
+    /// shown. While it is not, requests and queries fail with [`Error::NotFullyActive`]. What it
+    /// holds and waits for is not touched; unloading is [`terminate`](Self::terminate).
+    pub fn set_fully_active(&self, fully_active: bool) {
+        self.0.fully_active.store(fully_active, Ordering::Release);
+    }
+
+    /// What `query()` calls this agent.
+    pub fn client_id(&self) -> ClientId {
+        self.0.client_id
+    }
+
+    /// The agent's bucket.
+    pub fn bucket(&self) -> Bucket {
+        match &self.0.seats {
+            Some(seats) => Bucket::obtainable(Arc::clone(seats.agent.bucket())),
+            None => Bucket::opaque(),
+        }
+    }
+
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.0
+    }
+}
+
+impl Environment {
+    /// The agent's seats in the lock manager, if it may use one.
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-request>, steps 3 and 4.
+    #[inline]
+    pub(crate) fn obtain_lock_manager(&self) -> Result<&Seats, Error> {
+        // 3. An agent that has ended is a document that was unloaded.
+        if !self.fully_active.load(Ordering::Acquire) {
+            return Err(Error::NotFullyActive);
+        }
+        if let Some(seats) = &self.seats {
+            seats.agent.check_alive()?;
+        }
+        // 4.
+        self.seats.as_ref().ok_or(Error::Unobtainable)
+    }
+}
+
+impl Seats {
+    #[inline]
+    pub(crate) fn seat(&self, lane: u32) -> &Arc<Seat> {
+        self.seats[lane as usize].get_or_init(|| Arc::new(Seat { agent: Arc::clone(&self.agent) }))
+    }
+}
+
+impl fmt::Debug for LockManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockManager")
+            .field("client_id", &self.0.client_id)
+            .field("bucket", &self.bucket())
+            .finish_non_exhaustive()
+    }
+}

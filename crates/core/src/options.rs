@@ -1,0 +1,57 @@
+//! The options of a request, and the combinations that are refused.
+
+use navlock_engine::{Mode, RequestKind};
+
+use crate::Error;
+
+/// The options of a request, as a script would give them: any combination can be written down.
+///
+/// In Rust the builder ([`LockRequest`](crate::LockRequest)) is the usual way; this is the whole
+/// dictionary for those who carry requests over from elsewhere.
+///
+/// Spec: `LockOptions`, <https://w3c.github.io/web-locks/#api-lock-manager>
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct LockOptions {
+    /// Exclusive unless said otherwise.
+    pub mode: Mode,
+    /// Have the lock at once or not at all.
+    pub if_available: bool,
+    /// Take the lock from all who hold it.
+    pub steal: bool,
+    /// The caller has an abort signal for this request. The signal itself stays with the caller,
+    /// whose abort is to drop the request's future; it matters here because requests that never
+    /// wait take none.
+    pub signal: bool,
+}
+
+impl LockOptions {
+    /// What these options ask for, if it is allowed.
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-request>, steps 6 to 8.
+    ///
+    /// # Errors
+    ///
+    /// The first that applies: [`Error::StealIfAvailable`], [`Error::StealShared`],
+    /// [`Error::SignalWithoutWaiting`].
+    #[inline]
+    pub fn kind(self) -> Result<RequestKind, Error> {
+        // FAST: most requests only wait, and nothing forbids that.
+        if !self.steal && !self.if_available {
+            return Ok(RequestKind::Wait(self.mode));
+        }
+        // 6.
+        if self.steal && self.if_available {
+            return Err(Error::StealIfAvailable);
+        }
+        // 7.
+        if self.steal && self.mode != Mode::Exclusive {
+            return Err(Error::StealShared);
+        }
+        // 8.
+        if self.signal {
+            return Err(Error::SignalWithoutWaiting);
+        }
+        Ok(if self.steal { RequestKind::Steal } else { RequestKind::IfAvailable(self.mode) })
+    }
+}

@@ -1,0 +1,322 @@
+//! Requests for one lock.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    marker::PhantomData,
+    mem,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use navlock_engine::{Mode, RequestKind, ResourceName};
+
+use crate::{
+    Error, Lock, LockGuard, LockOptions,
+    agent::Seat,
+    backend::{Answer, Backend, Ticket},
+    blocking,
+    guard::hold_while,
+    manager::Environment,
+    sync::Arc,
+};
+
+/// A request for a lock that is not made yet. Await it, [`run`](Self::run) something under it, or
+/// block a thread on it.
+///
+/// `G` is what a grant gives: a [`LockGuard`], or an `Option` of it with
+/// [`if_available`](Self::if_available).
+///
+/// # Errors
+///
+/// Awaiting, running and blocking fail alike, with the first that applies:
+/// [`Error::NotFullyActive`], [`Error::Terminated`] or [`Error::Closed`]; [`Error::Unobtainable`];
+/// [`Error::ReservedName`]; [`Error::StealIfAvailable`]; [`Error::StealShared`];
+/// [`Error::SignalWithoutWaiting`]. While waiting: [`Error::Terminated`], [`Error::Closed`],
+/// [`Error::Unreachable`].
+#[must_use = "a request is made when it is awaited, run or blocked on"]
+pub struct LockRequest<'a, G = LockGuard> {
+    environment: &'a Environment,
+    name: Result<ResourceName, Error>,
+    options: LockOptions,
+    grant: PhantomData<fn() -> G>,
+}
+
+/// The future of a [`LockRequest`].
+///
+/// # Cancel safety
+///
+/// Dropping it is the abort signal: a request that waits leaves its queue, and those who only
+/// waited behind it are granted; if its own grant was on the way, the lock is released.
+#[must_use = "futures do nothing unless polled"]
+pub struct LockFuture<'a, G = LockGuard> {
+    environment: &'a Environment,
+    state: State,
+    grant: PhantomData<fn() -> G>,
+}
+
+enum State {
+    /// Not polled yet.
+    Unmade { name: Result<ResourceName, Error>, options: LockOptions },
+    /// In the queue, or granted and not told yet.
+    Pending { name: ResourceName, mode: Mode, ticket: Ticket, seat: Arc<Seat> },
+    /// Answered.
+    Done,
+}
+
+/// What a request answers with: see [`LockRequest`].
+pub trait Grant: sealed::Sealed + Sized {
+    /// The grant of this guard, or of none.
+    #[doc(hidden)]
+    fn from_guard(guard: Option<LockGuard>) -> Result<Self, Error>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for crate::LockGuard {}
+    impl Sealed for Option<crate::LockGuard> {}
+}
+
+impl Grant for LockGuard {
+    #[inline]
+    fn from_guard(guard: Option<LockGuard>) -> Result<Self, Error> {
+        guard.ok_or_else(|| {
+            let why = "the reach refused at once a request that was to wait";
+            Error::Unreachable(why.to_owned())
+        })
+    }
+}
+
+impl Grant for Option<LockGuard> {
+    #[inline]
+    fn from_guard(guard: Option<LockGuard>) -> Result<Self, Error> {
+        Ok(guard)
+    }
+}
+
+impl<'a, G> LockRequest<'a, G> {
+    #[inline]
+    pub(crate) fn new(
+        environment: &'a Environment,
+        name: Result<ResourceName, Error>,
+        options: LockOptions,
+    ) -> Self {
+        Self { environment, name, options, grant: PhantomData }
+    }
+}
+
+impl<'a> LockRequest<'a> {
+    /// Asks for the lock only if it can be had at once: gives `None` if it cannot.
+    pub fn if_available(mut self) -> LockRequest<'a, Option<LockGuard>> {
+        self.options.if_available = true;
+        LockRequest::new(self.environment, self.name, self.options)
+    }
+
+    /// Requests the lock and holds it while the future that `callback` returns runs.
+    ///
+    /// # Errors
+    ///
+    /// As awaiting the request, and [`Error::Lost`] once the callback runs: its future is then
+    /// dropped where it awaits.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future aborts the request while it waits; once the callback runs, it drops
+    /// the callback's future, then releases the lock.
+    pub async fn run<F, T>(self, callback: F) -> Result<T, Error>
+    where
+        F: AsyncFnOnce(Lock) -> T,
+    {
+        let guard = self.await?;
+        let lock = Lock::clone(&guard);
+        hold_while(guard, callback(lock)).await
+    }
+}
+
+impl LockRequest<'_, Option<LockGuard>> {
+    /// Requests the lock and runs `callback`: with the lock held, or with `None` if it cannot be
+    /// had at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](LockRequest::run) of a request that waits.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](LockRequest::run) of a request that waits.
+    pub async fn run<F, T>(self, callback: F) -> Result<T, Error>
+    where
+        F: AsyncFnOnce(Option<Lock>) -> T,
+    {
+        match self.await? {
+            Some(guard) => {
+                let lock = Lock::clone(&guard);
+                hold_while(guard, callback(Some(lock))).await
+            }
+            None => Ok(callback(None).await),
+        }
+    }
+}
+
+impl<G: Grant> LockRequest<'_, G> {
+    /// Asks for a shared lock.
+    #[inline]
+    pub fn shared(mut self) -> Self {
+        self.options.mode = Mode::Shared;
+        self
+    }
+
+    /// Asks for the exclusive lock even if others hold it: they lose it. It goes before all who
+    /// wait.
+    ///
+    /// Those who lose it may still be at work: steal only to recover from a holder that will not
+    /// end.
+    pub fn steal(mut self) -> Self {
+        self.options.steal = true;
+        self
+    }
+
+    /// Blocks the thread until the request is answered: the same as awaiting it, for code without
+    /// an executor. Not for use in async code, where it would block the executor's thread.
+    ///
+    /// # Errors
+    ///
+    /// As awaiting it.
+    pub fn blocking(self) -> Result<G, Error> {
+        blocking::block_on(self.into_future())
+    }
+
+    /// The same, for no longer than `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// As awaiting it, and [`Error::TimedOut`], upon which the request has left its queue.
+    pub fn blocking_timeout(self, timeout: Duration) -> Result<G, Error> {
+        blocking::block_on_timeout(self.into_future(), timeout).unwrap_or(Err(Error::TimedOut))
+    }
+}
+
+impl<'a, G: Grant> IntoFuture for LockRequest<'a, G> {
+    type Output = Result<G, Error>;
+    type IntoFuture = LockFuture<'a, G>;
+
+    #[inline]
+    fn into_future(self) -> LockFuture<'a, G> {
+        LockFuture {
+            environment: self.environment,
+            state: State::Unmade { name: self.name, options: self.options },
+            grant: PhantomData,
+        }
+    }
+}
+
+impl<G: Grant> Future for LockFuture<'_, G> {
+    type Output = Result<G, Error>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match mem::replace(&mut self.state, State::Done) {
+            State::Unmade { name, options } => self.make(name, options, context),
+            State::Pending { name, mode, ticket, seat } => {
+                match seat.agent.backend().poll_request(ticket, context.waker()) {
+                    Poll::Pending => {
+                        self.state = State::Pending { name, mode, ticket, seat };
+                        Poll::Pending
+                    }
+                    Poll::Ready(Ok(answer)) => {
+                        Poll::Ready(Self::grant(answer, name, mode, ticket, &seat))
+                    }
+                    Poll::Ready(Err(error)) => {
+                        // The backend may keep why it ended until it is told that we know.
+                        seat.finish(ticket);
+                        Poll::Ready(Err(seat.agent.explain(error)))
+                    }
+                }
+            }
+            State::Done => panic!("a `LockFuture` was polled after it had completed"),
+        }
+    }
+}
+
+impl<G: Grant> LockFuture<'_, G> {
+    /// Makes the request.
+    ///
+    /// Spec: the method steps of <https://w3c.github.io/web-locks/#api-lock-manager-request>
+    #[inline]
+    fn make(
+        &mut self,
+        name: Result<ResourceName, Error>,
+        options: LockOptions,
+        context: &Context<'_>,
+    ) -> Poll<Result<G, Error>> {
+        // 1–2. BY TYPE: options have their defaults, the environment is the handle's.
+        // 3–4.
+        let seats = self.environment.obtain_lock_manager()?;
+        // 5.
+        let name = name?;
+        // 6–8.
+        let kind: RequestKind = options.kind()?;
+        // 9–10. BY TYPE: whose signal has fired does not poll; this future is the promise.
+        // 11.
+        let mode = kind.mode();
+        let (ticket, answer) = seats
+            .agent
+            .backend()
+            .request(seats.agent.id, &name, kind, context.waker())
+            .map_err(|error| seats.agent.explain(error))?;
+        let seat = seats.seat(ticket.lane);
+        match answer {
+            Poll::Ready(answer) => Poll::Ready(Self::grant(answer, name, mode, ticket, seat)),
+            Poll::Pending => {
+                self.state = State::Pending { name, mode, ticket, seat: Arc::clone(seat) };
+                Poll::Pending
+            }
+        }
+        // 12. The promise was returned before it was polled.
+    }
+
+    #[inline]
+    fn grant(
+        answer: Answer,
+        name: ResourceName,
+        mode: Mode,
+        ticket: Ticket,
+        seat: &Arc<Seat>,
+    ) -> Result<G, Error> {
+        G::from_guard(match answer {
+            Answer::Granted(token) => {
+                Some(LockGuard::new(Lock::new(name, mode, token), ticket, Arc::clone(seat)))
+            }
+            Answer::Unavailable => None,
+        })
+    }
+}
+
+impl<G> Drop for LockFuture<'_, G> {
+    #[inline]
+    fn drop(&mut self) {
+        if let State::Pending { ticket, seat, .. } = &self.state {
+            seat.finish(*ticket);
+        }
+    }
+}
+
+impl<G> fmt::Debug for LockRequest<'_, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockRequest")
+            .field("name", &self.name)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<G> fmt::Debug for LockFuture<'_, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.state {
+            State::Unmade { .. } => "LockFuture(not polled yet)",
+            State::Pending { .. } => "LockFuture(pending)",
+            State::Done => "LockFuture(done)",
+        })
+    }
+}

@@ -1,0 +1,143 @@
+//! User agents: the owners of all buckets.
+
+use std::{collections::HashMap, fmt, sync::OnceLock};
+
+use crate::{
+    Bucket, Reach,
+    backend::{AnyReach, Backend, MemoryReach},
+    bucket::{BucketUse, OpenBucket},
+    sync::{Arc, AtomicBool, Mutex, Ordering, Weak, lock},
+};
+
+/// The owner of a set of buckets. Two user agents never see each other's locks, as private
+/// browsing sessions, profiles and test cases must not.
+///
+/// Cheap to clone; the clones are the same user agent.
+///
+/// Spec: "user agent", <https://w3c.github.io/web-locks/#private-browsing>
+#[derive(Clone)]
+pub struct UserAgent(Arc<Shared>);
+
+/// What the clones of a user agent and its buckets share.
+pub(crate) struct Shared {
+    reach: AnyReach,
+    /// The buckets in use. Locked before anything within a bucket.
+    buckets: Mutex<HashMap<String, Entry>>,
+    closed: AtomicBool,
+}
+
+struct Entry {
+    bucket: Arc<OpenBucket>,
+    /// Dead while the last user is on its way out.
+    uses: Weak<BucketUse>,
+}
+
+impl UserAgent {
+    /// A new user agent whose locks are seen in this process, by those who have a clone of it.
+    pub fn new() -> Self {
+        Self::with(AnyReach::Memory(MemoryReach::default()))
+    }
+
+    /// The user agent that all of this process shares.
+    pub fn in_process() -> Self {
+        static IN_PROCESS: OnceLock<UserAgent> = OnceLock::new();
+        IN_PROCESS.get_or_init(Self::new).clone()
+    }
+
+    /// A new user agent with another reach.
+    pub fn with_reach(reach: impl Reach + 'static) -> Self {
+        Self::with(AnyReach::Other(Box::new(reach)))
+    }
+
+    /// A new user agent in this process, with settings of its own.
+    pub fn with_memory(reach: MemoryReach) -> Self {
+        Self::with(AnyReach::Memory(reach))
+    }
+
+    fn with(reach: AnyReach) -> Self {
+        Self(Arc::new(Shared { reach, buckets: Mutex::default(), closed: AtomicBool::new(false) }))
+    }
+
+    /// The bucket of this name: what an origin is to a browser. Opened if it is not in use yet.
+    ///
+    /// Spec: "storage bucket", <https://w3c.github.io/web-locks/#lock-managers>
+    pub fn bucket(&self, name: &str) -> Bucket {
+        Bucket::obtainable(self.0.bucket_use(&self.0, name))
+    }
+
+    /// A handle of a new agent in the bucket of this name.
+    ///
+    /// Short for `bucket(name).lock_manager()`.
+    pub fn lock_manager(&self, bucket: &str) -> crate::LockManager {
+        self.bucket(bucket).lock_manager()
+    }
+
+    /// A bucket that has no lock manager, as that of an opaque origin has none: whatever its
+    /// agents ask for fails with [`Error::Unobtainable`](crate::Error::Unobtainable).
+    ///
+    /// Spec: "obtain a lock manager", <https://w3c.github.io/web-locks/#lock-managers>
+    pub fn opaque_bucket(&self) -> Bucket {
+        Bucket::opaque()
+    }
+
+    /// Ends all agents of this user agent, with all they hold and wait for.
+    ///
+    /// What they wait for, and what they ask for from now on, fails with
+    /// [`Error::Closed`](crate::Error::Closed). Locks they held are
+    /// [`Lost::Closed`](crate::Lost::Closed). Closing twice changes nothing.
+    pub fn close(&self) {
+        self.0.closed.store(true, Ordering::SeqCst);
+        let buckets: Vec<_> =
+            lock(&self.0.buckets).values().map(|entry| Arc::clone(&entry.bucket)).collect();
+        for bucket in buckets {
+            bucket.close();
+        }
+    }
+}
+
+impl Shared {
+    fn bucket_use(&self, this: &Arc<Self>, name: &str) -> Arc<BucketUse> {
+        let mut buckets = lock(&self.buckets);
+        if let Some(entry) = buckets.get_mut(name) {
+            // If the last user is on its way out, the bucket is taken over as it is.
+            return entry.uses.upgrade().unwrap_or_else(|| {
+                let again = BucketUse::new(Arc::clone(this), Arc::clone(&entry.bucket));
+                entry.uses = Arc::downgrade(&again);
+                again
+            });
+        }
+        let bucket = Arc::new(OpenBucket::new(name, self.reach.open_bucket(name)));
+        let first = BucketUse::new(Arc::clone(this), Arc::clone(&bucket));
+        buckets.insert(name.to_owned(), Entry { bucket, uses: Arc::downgrade(&first) });
+        first
+    }
+
+    /// The last user of a bucket is on its way out: forgets the bucket unless another came in.
+    pub(crate) fn leave(&self, bucket: &OpenBucket) {
+        let mut buckets = lock(&self.buckets);
+        // The entry may be of a later bucket with the same name, or in use again.
+        let unused = buckets.get(&bucket.name).is_some_and(|entry| {
+            std::ptr::eq(Arc::as_ptr(&entry.bucket), bucket) && entry.uses.strong_count() == 0
+        });
+        if unused {
+            bucket.backend.retire();
+            buckets.remove(&bucket.name);
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+}
+
+impl Default for UserAgent {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for UserAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserAgent").field("reach", &self.0.reach).finish_non_exhaustive()
+    }
+}

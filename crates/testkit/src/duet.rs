@@ -1,0 +1,162 @@
+//! Engine and model, side by side.
+
+use std::{error::Error, fmt, iter};
+
+use navlock_engine::{AgentId, Event, LockInfo, LockManager, Mode, RequestId, Snapshot};
+
+use crate::{Command, Model};
+
+/// The engine and the model, given the same commands.
+///
+/// After each command everything that can be seen is compared: the events and their order, the
+/// status and fencing token of every id ever given out, the snapshot, whether anything is left.
+#[derive(Clone, Debug, Default)]
+pub struct Duet {
+    engine: LockManager,
+    model: Model,
+    /// Of every request ever made, by its number.
+    ids: Vec<RequestId>,
+}
+
+/// Where engine and model part, or break a rule together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Divergence(String);
+
+impl Duet {
+    /// Lets the command happen to both.
+    ///
+    /// # Errors
+    ///
+    /// [`Divergence`] if they can be told apart now, or if something is true of both that must
+    /// never be. After that there is no use in going on.
+    pub fn apply(&mut self, command: &Command) -> Result<(), Divergence> {
+        match *command {
+            Command::Request { agent, ref name, kind } => {
+                let id = self.engine.request_lock(agent, name, kind);
+                same("number of the request", id.serial(), self.ids.len() as u64)?;
+                self.model.request_lock(id, agent, name, kind);
+                self.ids.push(id);
+            }
+            Command::Finish(number) => {
+                if let Some(id) = self.id(number) {
+                    self.engine.finish(id);
+                    self.model.finish(id);
+                }
+            }
+            Command::Abort(number) => {
+                if let Some(id) = self.id(number) {
+                    self.engine.abort_request(id);
+                    self.model.abort_request(id);
+                }
+            }
+            Command::Release(number) => {
+                if let Some(id) = self.id(number) {
+                    self.engine.release_lock(id);
+                    self.model.release_lock(id);
+                }
+            }
+            Command::Terminate(agent) => {
+                self.engine.terminate_remaining_locks_and_requests(agent);
+                self.terminates_alike(agent)?;
+                self.model.terminate_remaining_locks_and_requests(agent);
+            }
+        }
+        self.compare()
+    }
+
+    /// How many requests were made so far.
+    pub fn requests_made(&self) -> usize {
+        self.ids.len()
+    }
+
+    fn id(&self, number: usize) -> Option<RequestId> {
+        let around = number.checked_rem(self.ids.len())?;
+        Some(self.ids[around])
+    }
+
+    /// That it makes no difference to anybody else whether an agent ends all at once, as in the
+    /// engine, or step by step, as in the specification.
+    ///
+    /// Tokens differ: step by step, locks may be granted to the agent that is ending.
+    fn terminates_alike(&self, agent: AgentId) -> Result<(), Divergence> {
+        let (mut all_at_once, mut step_by_step) = (self.model.clone(), self.model.clone());
+        all_at_once.terminate_remaining_locks_and_requests(agent);
+        step_by_step.terminate_step_by_step(agent);
+
+        let state = sorted(all_at_once.snapshot_lock_state());
+        let literal_state = sorted(step_by_step.snapshot_lock_state());
+        same("state after termination", &state, &literal_state)?;
+
+        // What was granted to others is still held, what was granted to the agent is not. A held
+        // lock's place in the snapshot is thus its place among the grants of its name.
+        let granted_to_others = |model: &mut Model| -> Vec<_> {
+            let events = model.take_events();
+            let granted = |lock: &&LockInfo| events.contains(&Event::Granted(lock.id));
+            state.held.iter().filter(granted).cloned().collect()
+        };
+        same(
+            "grants to others by termination",
+            granted_to_others(&mut all_at_once),
+            granted_to_others(&mut step_by_step),
+        )
+    }
+
+    fn compare(&mut self) -> Result<(), Divergence> {
+        let events: Vec<_> = iter::from_fn(|| self.engine.poll_event()).collect();
+        same("events", events, self.model.take_events())?;
+
+        for &id in &self.ids {
+            let (engine, model) = (self.engine.status(id), self.model.status(id));
+            same("status", (id, engine), (id, model))?;
+        }
+
+        let snapshot = sorted(self.engine.snapshot_lock_state());
+        same("snapshot", &snapshot, &sorted(self.model.snapshot_lock_state()))?;
+        same("emptiness", self.engine.is_empty(), self.model.is_empty())?;
+        never_happens(&snapshot)
+    }
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Divergence {}
+
+fn same<T: fmt::Debug + PartialEq>(what: &str, is: T, should_be: T) -> Result<(), Divergence> {
+    if is == should_be {
+        return Ok(());
+    }
+    Err(Divergence(format!("{what}\n       is {is:?}\nshould be {should_be:?}")))
+}
+
+/// The snapshot with its names in one order, and the entries of each name in theirs.
+fn sorted(mut snapshot: Snapshot) -> Snapshot {
+    snapshot.held.sort_by(|a, b| a.name.cmp(&b.name));
+    snapshot.pending.sort_by(|a, b| a.name.cmp(&b.name));
+    snapshot
+}
+
+/// What no snapshot may show, should the model be wrong in the same way as the engine: holders
+/// who exclude each other, and a first waiter whom nobody keeps waiting.
+fn never_happens(sorted: &Snapshot) -> Result<(), Divergence> {
+    let shared = |lock: &LockInfo| lock.mode == Mode::Shared;
+    let same_name = |a: &LockInfo, b: &LockInfo| a.name == b.name;
+
+    for holders in sorted.held.chunk_by(same_name) {
+        if holders.len() > 1 && !holders.iter().all(shared) {
+            return Err(Divergence(format!("held at the same time: {holders:?}")));
+        }
+    }
+    for waiters in sorted.pending.chunk_by(same_name) {
+        let first = &waiters[0];
+        let in_the_way =
+            |lock: &LockInfo| same_name(lock, first) && !(shared(lock) && shared(first));
+        if !sorted.held.iter().any(in_the_way) {
+            return Err(Divergence(format!("waits for nobody: {first:?}")));
+        }
+    }
+    Ok(())
+}

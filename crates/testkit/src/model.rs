@@ -1,0 +1,286 @@
+//! The reference model: the specification's algorithms, transcribed to be read, not to be run fast.
+
+use std::{collections::BTreeMap, mem};
+
+use navlock_engine::{
+    AgentId, Event, FencingToken, LockInfo, Mode, RequestId, RequestKind, ResourceName, Snapshot,
+    Status,
+};
+
+/// A lock manager in lists and linear scans, one function for each algorithm.
+///
+/// It shares the engine's vocabulary and none of its code. It does not make ids: the caller says
+/// what a request is called, so that both can be asked about the same one. An id that is not
+/// pending cannot be aborted and one that is not held cannot be released; both do nothing, as
+/// the specification never asks for it.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    /// In the order of the grants.
+    held: Vec<Lock>,
+    /// Keeps the queue of every name ever used, as the specification does.
+    queue_map: BTreeMap<ResourceName, Vec<Request>>,
+    events: Vec<Event>,
+    requests_made: u64,
+    locks_granted: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Request {
+    id: RequestId,
+    agent: AgentId,
+    name: ResourceName,
+    mode: Mode,
+    /// How many requests were made before it.
+    number: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Lock {
+    id: RequestId,
+    agent: AgentId,
+    name: ResourceName,
+    mode: Mode,
+    token: FencingToken,
+}
+
+impl Model {
+    /// "Request a lock": <https://w3c.github.io/web-locks/#algorithm-request-lock>
+    pub fn request_lock(
+        &mut self,
+        id: RequestId,
+        agent: AgentId,
+        name: &ResourceName,
+        kind: RequestKind,
+    ) {
+        // 1. The request.
+        let request = Request {
+            id,
+            agent,
+            name: name.clone(),
+            mode: kind.mode(),
+            number: self.requests_made,
+        };
+        self.requests_made += 1;
+        // 2. HOST: the signal.
+        // 3.1–3.3 The queue and the held locks are looked up where they are used.
+        if kind == RequestKind::Steal {
+            // 3.4.1 Each lock of the name
+            for lock in self.held.clone() {
+                if lock.name == *name {
+                    // 3.4.1.1.1 is taken out,
+                    self.held.retain(|other| other.id != lock.id);
+                    // 3.4.1.1.2 and its holder is told.
+                    self.events.push(Event::Stolen(lock.id));
+                }
+            }
+            // 3.4.2 The front of the queue.
+            self.get_lock_request_queue(name).insert(0, request);
+        } else {
+            // 3.5.1 Now or never, and it cannot be now.
+            if matches!(kind, RequestKind::IfAvailable(_)) && !self.is_grantable(&request) {
+                self.events.push(Event::Unavailable(id));
+                return;
+            }
+            // 3.5.2 The back of the queue.
+            self.get_lock_request_queue(name).push(request);
+        }
+        // 3.6
+        self.process_lock_request_queue(name);
+        // 4. The caller has the request's id.
+    }
+
+    /// "Abort the request": <https://w3c.github.io/web-locks/#algorithm-abort-request>
+    pub fn abort_request(&mut self, id: RequestId) {
+        // 1–5. The request, its name and its queue.
+        let Some(request) = self.pending().find(|request| request.id == id) else {
+            return;
+        };
+        let name = request.name.clone();
+        // 6.
+        self.get_lock_request_queue(&name).retain(|request| request.id != id);
+        // 7.
+        self.process_lock_request_queue(&name);
+    }
+
+    /// "Release the lock": <https://w3c.github.io/web-locks/#algorithm-release-lock>
+    pub fn release_lock(&mut self, id: RequestId) {
+        // 1–5. The lock and its name.
+        let Some(lock) = self.held.iter().find(|lock| lock.id == id) else {
+            return;
+        };
+        let name = lock.name.clone();
+        // 6.
+        self.held.retain(|lock| lock.id != id);
+        // 7.
+        self.process_lock_request_queue(&name);
+    }
+
+    /// Aborts the request or releases the lock, whichever it is. Not in the specification.
+    pub fn finish(&mut self, id: RequestId) {
+        match self.status(id) {
+            Status::Pending => self.abort_request(id),
+            Status::Held(_) => self.release_lock(id),
+            Status::Gone => {}
+        }
+    }
+
+    /// "Terminate remaining locks and requests", in the order that the engine promises: all that
+    /// the agent has ends before anything is granted.
+    ///
+    /// <https://w3c.github.io/web-locks/#termination-of-locks>
+    pub fn terminate_remaining_locks_and_requests(&mut self, agent: AgentId) {
+        let mut shortened = Vec::new();
+        // 1. Its requests are aborted, but no queue is processed yet.
+        for request in self.requests_of(agent) {
+            self.get_lock_request_queue(&request.name).retain(|other| other.id != request.id);
+            self.events.push(Event::Terminated(request.id));
+            shortened.push(request.name);
+        }
+        // 2. Its locks are released, but no queue is processed yet.
+        for lock in self.locks_of(agent) {
+            self.held.retain(|other| other.id != lock.id);
+            self.events.push(Event::Terminated(lock.id));
+            shortened.push(lock.name);
+        }
+        // Now they are. A queue that comes twice has nothing left to grant the second time.
+        for name in shortened {
+            self.process_lock_request_queue(&name);
+        }
+    }
+
+    /// "Terminate remaining locks and requests" to the letter: each request is aborted and each
+    /// lock is released by the whole of its own algorithm, one after the other.
+    ///
+    /// It tells nobody whose request or lock has ended, since the algorithms do not; and a lock
+    /// may be granted to the agent on the way, only to be released.
+    ///
+    /// <https://w3c.github.io/web-locks/#termination-of-locks>
+    pub fn terminate_step_by_step(&mut self, agent: AgentId) {
+        // 1. A request that has become a lock in the meantime is one for step 2.
+        for request in self.requests_of(agent) {
+            // 1.1
+            self.abort_request(request.id);
+        }
+        // 2.
+        for lock in self.locks_of(agent) {
+            // 2.1
+            self.release_lock(lock.id);
+        }
+    }
+
+    /// "Snapshot the lock state": <https://w3c.github.io/web-locks/#algorithm-snapshot-state>
+    pub fn snapshot_lock_state(&self) -> Snapshot {
+        Snapshot {
+            // 2–3. Every request of every queue.
+            pending: self
+                .pending()
+                .map(|request| LockInfo {
+                    name: request.name.clone(),
+                    mode: request.mode,
+                    agent: request.agent,
+                    id: request.id,
+                })
+                .collect(),
+            // 4–5. Every lock of the held lock set.
+            held: self
+                .held
+                .iter()
+                .map(|lock| LockInfo {
+                    name: lock.name.clone(),
+                    mode: lock.mode,
+                    agent: lock.agent,
+                    id: lock.id,
+                })
+                .collect(),
+        }
+    }
+
+    /// Where the request with this id stands now. Not in the specification.
+    pub fn status(&self, id: RequestId) -> Status {
+        if self.pending().any(|request| request.id == id) {
+            Status::Pending
+        } else if let Some(lock) = self.held.iter().find(|lock| lock.id == id) {
+            Status::Held(lock.token)
+        } else {
+            Status::Gone
+        }
+    }
+
+    /// Whether there is no request and no lock. Not in the specification.
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty() && self.pending().next().is_none()
+    }
+
+    /// What has happened since this was called last, oldest first.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        mem::take(&mut self.events)
+    }
+
+    /// "Process the lock request queue":
+    /// <https://w3c.github.io/web-locks/#algorithm-process-request>
+    fn process_lock_request_queue(&mut self, name: &ResourceName) {
+        // 2. Each request of the queue, until
+        for request in self.get_lock_request_queue(name).clone() {
+            // 2.1 one has to wait,
+            if !self.is_grantable(&request) {
+                return;
+            }
+            // 2.2 leaves the queue,
+            self.get_lock_request_queue(name).retain(|other| other.id != request.id);
+            // 2.3–2.12 becomes a lock,
+            self.locks_granted += 1;
+            let lock = Lock {
+                id: request.id,
+                agent: request.agent,
+                name: request.name,
+                mode: request.mode,
+                token: FencingToken::new(self.locks_granted),
+            };
+            // 2.13 is held
+            self.held.push(lock);
+            // 2.14 and is handed to its callback, by the host.
+            self.events.push(Event::Granted(request.id));
+        }
+    }
+
+    /// "Grantable": <https://w3c.github.io/web-locks/#concept-lock-request>
+    fn is_grantable(&mut self, request: &Request) -> bool {
+        // 1–6. The request's queue, and the held locks of its name.
+        let queue = self.get_lock_request_queue(&request.name);
+        // 7. Somebody else is first.
+        if queue.first().is_some_and(|first| first.id != request.id) {
+            return false;
+        }
+        let mut held = self.held.iter().filter(|lock| lock.name == request.name);
+        match request.mode {
+            // 8.
+            Mode::Exclusive => held.next().is_none(),
+            // 9.
+            Mode::Shared => !held.any(|lock| lock.mode == Mode::Exclusive),
+        }
+    }
+
+    /// "Get the lock request queue": <https://w3c.github.io/web-locks/#concept-lock-request>
+    fn get_lock_request_queue(&mut self, name: &ResourceName) -> &mut Vec<Request> {
+        // 1–2.
+        self.queue_map.entry(name.clone()).or_default()
+    }
+
+    /// Every request of every queue.
+    fn pending(&self) -> impl Iterator<Item = &Request> {
+        self.queue_map.values().flatten()
+    }
+
+    /// The agent's requests, in the order in which they were made.
+    fn requests_of(&self, agent: AgentId) -> Vec<Request> {
+        let mut requests: Vec<_> =
+            self.pending().filter(|request| request.agent == agent).cloned().collect();
+        requests.sort_by_key(|request| request.number);
+        requests
+    }
+
+    /// The agent's locks, in the order in which they were granted.
+    fn locks_of(&self, agent: AgentId) -> Vec<Lock> {
+        self.held.iter().filter(|lock| lock.agent == agent).cloned().collect()
+    }
+}
