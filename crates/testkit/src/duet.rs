@@ -33,7 +33,7 @@ impl Duet {
         match *command {
             Command::Request { agent, ref name, kind } => {
                 let id = self.engine.request_lock(agent, name, kind);
-                same("number of the request", id.serial(), self.ids.len() as u64)?;
+                same("number of the request", &id.serial(), &(self.ids.len() as u64))?;
                 self.model.request_lock(id, agent, name, kind);
                 self.ids.push(id);
             }
@@ -96,23 +96,24 @@ impl Duet {
         };
         same(
             "grants to others by termination",
-            granted_to_others(&mut all_at_once),
-            granted_to_others(&mut step_by_step),
+            &granted_to_others(&mut all_at_once),
+            &granted_to_others(&mut step_by_step),
         )
     }
 
     fn compare(&mut self) -> Result<(), Divergence> {
         let events: Vec<_> = iter::from_fn(|| self.engine.poll_event()).collect();
-        same("events", events, self.model.take_events())?;
+        same("events", &events, &self.model.take_events())?;
 
         for &id in &self.ids {
             let (engine, model) = (self.engine.status(id), self.model.status(id));
-            same("status", (id, engine), (id, model))?;
+            same("status", &(id, engine), &(id, model))?;
         }
 
         let snapshot = sorted(self.engine.snapshot_lock_state());
         same("snapshot", &snapshot, &sorted(self.model.snapshot_lock_state()))?;
-        same("emptiness", self.engine.is_empty(), self.model.is_empty())?;
+        same("next token", &self.engine.next_token(), &self.model.next_token())?;
+        same("emptiness", &self.engine.is_empty(), &self.model.is_empty())?;
         never_happens(&snapshot)
     }
 }
@@ -125,7 +126,7 @@ impl fmt::Display for Divergence {
 
 impl Error for Divergence {}
 
-fn same<T: fmt::Debug + PartialEq>(what: &str, is: T, should_be: T) -> Result<(), Divergence> {
+fn same<T: fmt::Debug + PartialEq>(what: &str, is: &T, should_be: &T) -> Result<(), Divergence> {
     if is == should_be {
         return Ok(());
     }

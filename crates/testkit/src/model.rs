@@ -211,6 +211,11 @@ impl Model {
         self.held.is_empty() && self.pending().next().is_none()
     }
 
+    /// The token that the next grant gets. Not in the specification.
+    pub fn next_token(&self) -> FencingToken {
+        FencingToken::new(self.locks_granted + 1)
+    }
+
     /// What has happened since this was called last, oldest first.
     pub fn take_events(&mut self) -> Vec<Event> {
         mem::take(&mut self.events)
@@ -228,13 +233,14 @@ impl Model {
             // 2.2 leaves the queue,
             self.get_lock_request_queue(name).retain(|other| other.id != request.id);
             // 2.3–2.12 becomes a lock,
+            let token = self.next_token();
             self.locks_granted += 1;
             let lock = Lock {
                 id: request.id,
                 agent: request.agent,
                 name: request.name,
                 mode: request.mode,
-                token: FencingToken::new(self.locks_granted),
+                token,
             };
             // 2.13 is held
             self.held.push(lock);
