@@ -13,11 +13,11 @@ use proptest::{
 
 /// The least number of commands that count as a test, so that a slip in the strategy cannot
 /// leave one that tests little.
-const COMMANDS: usize = 200_000;
+const COMMANDS: usize = 500_000;
 
 #[test]
 fn the_engine_does_what_the_model_does_in_random_histories() {
-    let config = Config { cases: 3_000, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: 10_000, failure_persistence: None, ..Config::default() };
     let commands_run = Cell::new(0);
 
     let outcome = TestRunner::new(config).run(&history(), |history| {
