@@ -1,0 +1,88 @@
+//! Names that nobody holds or waits for any more leave nothing behind.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+};
+
+use navlock_engine::{AgentId, LockManager, Mode, RequestId, RequestKind, ResourceName};
+
+const AGENT: AgentId = AgentId::from_index(0);
+const NAMES: usize = 1_000_000;
+
+#[test]
+fn a_million_names_one_after_the_other_leave_nothing_behind() {
+    let mut locks = LockManager::default();
+    // The tables that are kept for the next lock.
+    let id = request(&mut locks, 0);
+    release(&mut locks, id);
+
+    let before = allocated();
+    for number in 0..NAMES {
+        let id = request(&mut locks, number);
+        release(&mut locks, id);
+    }
+    assert_eq!(allocated(), before);
+}
+
+#[test]
+fn a_million_names_at_once_leave_nothing_behind() {
+    let mut locks = LockManager::default();
+    let id = request(&mut locks, 0);
+    release(&mut locks, id);
+
+    let before = allocated();
+    let ids: Vec<_> = (0..NAMES).map(|number| request(&mut locks, number)).collect();
+    assert!(allocated() > before + NAMES, "the allocator counts");
+    for id in ids {
+        release(&mut locks, id);
+    }
+    assert!(allocated() <= before, "{} bytes, {before} before", allocated());
+}
+
+/// Asks for a name of this number, too long to be kept without an allocation.
+fn request(locks: &mut LockManager, number: usize) -> RequestId {
+    let name = ResourceName::try_from(format!("{number:064}")).expect("no hyphen");
+    let id = locks.request_lock(AGENT, &name, RequestKind::Wait(Mode::Exclusive));
+    take_events(locks);
+    id
+}
+
+fn release(locks: &mut LockManager, id: RequestId) {
+    locks.release_lock(id);
+    take_events(locks);
+}
+
+fn take_events(locks: &mut LockManager) {
+    while locks.poll_event().is_some() {}
+}
+
+/// How many bytes this thread has allocated and not freed; each test is a thread of its own.
+fn allocated() -> usize {
+    ALLOCATED.get()
+}
+
+thread_local! {
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: every call goes to the system's allocator as it is. Counting beside it neither allocates
+// nor panics: the counter is made at compile time, is never dropped, and wraps around.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.set(ALLOCATED.get().wrapping_add(layout.size()));
+        // SAFETY: the caller keeps the promises of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        ALLOCATED.set(ALLOCATED.get().wrapping_sub(layout.size()));
+        // SAFETY: the caller keeps the promises of `dealloc`.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
