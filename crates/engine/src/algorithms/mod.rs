@@ -6,3 +6,6 @@ mod release;
 mod request;
 pub(crate) mod snapshot;
 mod terminate;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+use crate::{
+    AgentId,
+    Event::{self, Granted, Stolen, Terminated, Unavailable},
+    LockManager,
+    Mode::{Exclusive, Shared},
+    RequestId,
+    RequestKind::{IfAvailable, Steal, Wait},
+    ResourceName, Status,
+};
+
+const ALICE: AgentId = AgentId::from_index(0);
+const BOB: AgentId = AgentId::from_index(1);
+
+fn name(name: &str) -> ResourceName {
+    ResourceName::try_from(name).unwrap()
+}
+
+/// That these events happened since the last look, in this order, and no others.
+#[track_caller]
+fn assert_events<const N: usize>(locks: &mut LockManager, expected: [Event; N]) {
+    let events: Vec<_> = std::iter::from_fn(|| locks.poll_event()).collect();
+    assert_eq!(events, expected);
+}
+
+/// Who waits, in the order of the snapshot.
+fn pending(locks: &LockManager) -> Vec<RequestId> {
+    locks.snapshot_lock_state().pending.iter().map(|request| request.id).collect()
+}
+
+#[test]
+fn aborting_a_waiting_writer_admits_the_reader_behind_it() {
+    let (mut locks, db) = (LockManager::default(), name("db"));
+    let first = locks.request_lock(ALICE, &db, Wait(Shared));
+    let writer = locks.request_lock(ALICE, &db, Wait(Exclusive));
+    let second = locks.request_lock(ALICE, &db, Wait(Shared));
+    assert_events(&mut locks, [Granted(first)]);
+
+    locks.abort_request(writer);
+    assert_events(&mut locks, [Granted(second)]);
+}
+
+#[test]
+fn a_lock_is_not_available_while_somebody_waits_for_it() {
+    let (mut locks, db) = (LockManager::default(), name("db"));
+    let reader = locks.request_lock(ALICE, &db, Wait(Shared));
+    let writer = locks.request_lock(ALICE, &db, Wait(Exclusive));
+    assert_events(&mut locks, [Granted(reader)]);
+
+    let hasty = locks.request_lock(BOB, &db, IfAvailable(Shared));
+    assert_events(&mut locks, [Unavailable(hasty)]);
+    assert_eq!(locks.status(hasty), Status::Gone);
+
+    locks.abort_request(writer);
+    let in_time = locks.request_lock(BOB, &db, IfAvailable(Shared));
+    assert_events(&mut locks, [Granted(in_time)]);
+}
+
+#[test]
+fn a_reader_does_not_overtake_a_waiting_writer() {
+    let (mut locks, db) = (LockManager::default(), name("db"));
+    let first = locks.request_lock(ALICE, &db, Wait(Shared));
+    let writer = locks.request_lock(BOB, &db, Wait(Exclusive));
+    let second = locks.request_lock(ALICE, &db, Wait(Shared));
+    assert_events(&mut locks, [Granted(first)]);
+
+    locks.release_lock(first);
+    assert_events(&mut locks, [Granted(writer)]);
+    locks.release_lock(writer);
+    assert_events(&mut locks, [Granted(second)]);
+}
+
+#[test]
+fn readers_in_a_row_are_granted_together_as_far_as_the_next_writer() {
+    let (mut locks, db) = (LockManager::default(), name("db"));
+    let holder = locks.request_lock(ALICE, &db, Wait(Exclusive));
+    let first = locks.request_lock(ALICE, &db, Wait(Shared));
+    let second = locks.request_lock(BOB, &db, Wait(Shared));
+    let writer = locks.request_lock(ALICE, &db, Wait(Exclusive));
+    let third = locks.request_lock(ALICE, &db, Wait(Shared));
+    assert_events(&mut locks, [Granted(holder)]);
+
+    locks.release_lock(holder);
+    assert_events(&mut locks, [Granted(first), Granted(second)]);
+    assert_eq!(pending(&locks), [writer, third]);
+}
+
+#[test]
+fn writers_are_granted_one_by_one_in_the_order_in_which_they_asked() {
+    let (mut locks, db) = (LockManager::default(), name("db"));
+    let writers = [ALICE, BOB, ALICE].map(|agent| locks.request_lock(agent, &db, Wait(Exclusive)));
+
+    for writer in writers {
+        assert_events(&mut locks, [Granted(writer)]);
+        locks.release_lock(writer);
+    }
+    assert!(locks.is_empty());
+}
+
+#[test]
+fn different_names_do_not_wait_for_each_other() {
+    let mut locks = LockManager::default();
+    let db = locks.request_lock(ALICE, &name("db"), Wait(Exclusive));
+    let waiter = locks.request_lock(BOB, &name("db"), Wait(Exclusive));
+    let log = locks.request_lock(BOB, &name("log"), Wait(Exclusive));
+    assert_events(&mut locks, [Granted(db), Granted(log)]);
+
+    locks.release_lock(log);
+    assert_events(&mut locks, []);
+    assert_eq!(locks.status(waiter), Status::Pending);
+}
+
+#[test]
+fn a_name_that_nobody_holds_or_waits_for_is_forgotten() {
+    let (mut locks, db) = (LockManager::default(), name("db"));
+    let holder = locks.request_lock(ALICE, &db, Wait(Exclusive));
+    let waiter = locks.request_lock(BOB, &db, Wait(Exclusive));
+    locks.abort_request(waiter);
+    assert_eq!(locks.resources.len(), 1);
+
+    locks.release_lock(holder);
+    assert!(locks.resources.is_empty());
+    assert!(locks.names.is_empty());
+}
+
+#[test]
+fn a_thief_takes_the_lock_from_all_holders_and_goes_before_all_waiters() {
+    let (mut locks, db) = (LockManager::default(), name("db"));
+    let first = locks.request_lock(ALICE, &db, Wait(Shared));
+    let second = locks.request_lock(BOB, &db, Wait(Shared));
+    let writer = locks.request_lock(ALICE, &db, Wait(Exclusive));
+    let reader = locks.request_lock(BOB, &db, Wait(Shared));
+    assert_events(&mut locks, [Granted(first), Granted(second)]);
+
+    let thief = locks.request_lock(BOB, &db, Steal);
+    assert_events(&mut locks, [Stolen(first), Stolen(second), Granted(thief)]);
+    assert_eq!(pending(&locks), [writer, reader]);
+}
+
+#[test]
+fn a_victim_that_ends_later_does_not_release_the_lock_of_its_thief() {
+    let (mut locks, db) = (LockManager::default(), name("db"));
+    let victim = locks.request_lock(ALICE, &db, Wait(Exclusive));
+    let thief = locks.request_lock(BOB, &db, Steal);
+    let waiter = locks.request_lock(ALICE, &db, Wait(Exclusive));
+    assert_events(&mut locks, [Granted(victim), Stolen(victim), Granted(thief)]);
+
+    locks.release_lock(victim);
+    locks.finish(victim);
+    assert_events(&mut locks, []);
+
+    locks.release_lock(thief);
+    assert_events(&mut locks, [Granted(waiter)]);
+}
+
+#[test]
+fn a_thief_is_the_victim_of_the_next_thief() {
+    let (mut locks, db) = (LockManager::default(), name("db"));
+    let first = locks.request_lock(ALICE, &db, Steal);
+    let second = locks.request_lock(BOB, &db, Steal);
+    assert_events(&mut locks, [Granted(first), Stolen(first), Granted(second)]);
+}
+
+#[test]
+fn an_id_means_nothing_to_the_request_that_took_its_place() {
+    let (mut locks, db) = (LockManager::default(), name("db"));
+    let gone = locks.request_lock(ALICE, &db, Wait(Exclusive));
+    locks.release_lock(gone);
+    let holder = locks.request_lock(BOB, &db, Wait(Exclusive));
+    assert_eq!(gone.index(), holder.index());
+    assert_events(&mut locks, [Granted(gone), Granted(holder)]);
+
+    locks.finish(gone);
+    assert_eq!(locks.status(gone), Status::Gone);
+    assert!(matches!(locks.status(holder), Status::Held(_)));
+}
+
+#[test]
+fn an_abort_after_the_grant_comes_too_late() {
+    let (mut locks, db) = (LockManager::default(), name("db"));
+    let holder = locks.request_lock(ALICE, &db, Wait(Exclusive));
+
+    locks.abort_request(holder);
+    assert!(matches!(locks.status(holder), Status::Held(_)));
+    locks.finish(holder);
+    assert_eq!(locks.status(holder), Status::Gone);
+}
+
+#[test]
+fn an_aborted_request_is_gone_from_the_snapshot_at_once() {
+    let (mut locks, db) = (LockManager::default(), name("db"));
+    locks.request_lock(ALICE, &db, Wait(Exclusive));
+    let aborted = locks.request_lock(BOB, &db, Wait(Exclusive));
+    let other = locks.request_lock(ALICE, &db, Wait(Exclusive));
+
+    locks.abort_request(aborted);
+    assert_eq!(pending(&locks), [other]);
+    assert_eq!(locks.status(aborted), Status::Gone);
+}
+
+#[test]
+fn an_agent_that_ends_leaves_its_queues_then_its_locks_then_others_are_woken() {
+    let mut locks = LockManager::default();
+    let (db, log) = (name("db"), name("log"));
+    let holder = locks.request_lock(ALICE, &db, Wait(Exclusive));
+    let bobs = locks.request_lock(BOB, &log, Wait(Shared));
+    let waits_behind_lock = locks.request_lock(BOB, &db, Wait(Shared));
+    let writer = locks.request_lock(ALICE, &log, Wait(Exclusive));
+    let waits_behind_request = locks.request_lock(BOB, &log, Wait(Shared));
+    assert_events(&mut locks, [Granted(holder), Granted(bobs)]);
+
+    locks.terminate_remaining_locks_and_requests(ALICE);
+    assert_events(
+        &mut locks,
+        [
+            Terminated(writer),
+            Terminated(holder),
+            Granted(waits_behind_request),
+            Granted(waits_behind_lock),
+        ],
+    );
+}
+
+#[test]
+fn nothing_is_granted_to_an_agent_that_ends() {
+    let (mut locks, db) = (LockManager::default(), name("db"));
+    let holder = locks.request_lock(ALICE, &db, Wait(Exclusive));
+    let own_waiter = locks.request_lock(ALICE, &db, Wait(Exclusive));
+    let other_waiter = locks.request_lock(BOB, &db, Wait(Exclusive));
+    assert_events(&mut locks, [Granted(holder)]);
+
+    locks.terminate_remaining_locks_and_requests(ALICE);
+    assert_events(&mut locks, [Terminated(own_waiter), Terminated(holder), Granted(other_waiter)]);
+}
+
+#[test]
+fn the_snapshot_shows_holders_and_waiters_of_a_name_in_their_order() {
+    let (mut locks, db) = (LockManager::default(), name("db"));
+    let readers = [ALICE, BOB].map(|agent| locks.request_lock(agent, &db, Wait(Shared)));
+    let waiters =
+        [Exclusive, Shared, Exclusive].map(|mode| locks.request_lock(BOB, &db, Wait(mode)));
+
+    let snapshot = locks.snapshot_lock_state();
+    assert!(
+        snapshot
+            .held
+            .iter()
+            .map(|lock| (lock.id, lock.agent))
+            .eq(readers.into_iter().zip([ALICE, BOB]))
+    );
+    assert!(
+        snapshot
+            .pending
+            .iter()
+            .map(|request| (request.id, request.mode))
+            .eq(waiters.into_iter().zip([Exclusive, Shared, Exclusive]))
+    );
+}
