@@ -1,7 +1,7 @@
 //! Waiting on a thread, for code without an executor.
 
 use std::{
-    future::Future,
+    future::{Future, IntoFuture},
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Wake, Waker},
@@ -12,8 +12,8 @@ use std::{
 /// Runs a future to its end on this thread, which sleeps while the future waits.
 ///
 /// Made for this crate's futures; it works for every future that needs no particular executor.
-pub fn block_on<F: Future>(future: F) -> F::Output {
-    match block_on_deadline(future, None) {
+pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
+    match block_on_deadline(future.into_future(), None) {
         Some(output) => output,
         None => unreachable!("without a deadline there is no end but the future's"),
     }
@@ -23,8 +23,8 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 ///
 /// The future is polled at least once, also with a timeout of zero. One too long for the clock to
 /// tell its end is no timeout.
-pub fn block_on_timeout<F: Future>(future: F, timeout: Duration) -> Option<F::Output> {
-    block_on_deadline(future, Instant::now().checked_add(timeout))
+pub fn block_on_timeout<F: IntoFuture>(future: F, timeout: Duration) -> Option<F::Output> {
+    block_on_deadline(future.into_future(), Instant::now().checked_add(timeout))
 }
 
 fn block_on_deadline<F: Future>(future: F, deadline: Option<Instant>) -> Option<F::Output> {

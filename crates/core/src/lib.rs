@@ -45,7 +45,7 @@ pub use crate::{
     lock_all::LockAllRequest,
     manager::LockManager,
     options::LockOptions,
-    request::{LockFuture, LockRequest},
+    request::{Grant, LockFuture, LockRequest},
     snapshot::{LockInfo, LockManagerSnapshot},
     user_agent::UserAgent,
 };

@@ -184,7 +184,7 @@ impl<G: Grant> LockRequest<'_, G> {
     ///
     /// As awaiting it.
     pub fn blocking(self) -> Result<G, Error> {
-        blocking::block_on(self.into_future())
+        blocking::block_on(self)
     }
 
     /// The same, for no longer than `timeout`.
@@ -193,7 +193,7 @@ impl<G: Grant> LockRequest<'_, G> {
     ///
     /// As awaiting it, and [`Error::TimedOut`], upon which the request has left its queue.
     pub fn blocking_timeout(self, timeout: Duration) -> Result<G, Error> {
-        blocking::block_on_timeout(self.into_future(), timeout).unwrap_or(Err(Error::TimedOut))
+        blocking::block_on_timeout(self, timeout).unwrap_or(Err(Error::TimedOut))
     }
 }
 

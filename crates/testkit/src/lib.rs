@@ -3,7 +3,7 @@
 //! [`Model`] is the specification once more, as plain as it can be written and as slow as that
 //! makes it: the oracle to which the engine is compared. A [`Command`] is one thing that can
 //! happen to a lock manager, and a [`Duet`] lets a sequence of them happen to both, and says where
-//! they part.
+//! they part. [`suite`] is what every reach must do, told through the public API.
 //!
 //! Nothing here is published, and nothing that is published depends on it, except in its tests.
 //!
@@ -28,6 +28,7 @@
 mod command;
 mod duet;
 mod model;
+pub mod suite;
 
 pub use crate::{
     command::Command,

@@ -1,0 +1,190 @@
+//! The in-memory backend under a scheduler that tries interleavings, with its locks and atomics
+//! exchanged for those that the scheduler controls (`src/sync.rs`).
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p navlock-core --test shuttle`, which `cargo xtask test`
+//! runs as well. Without the flag this file is empty.
+
+#![cfg(shuttle)]
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::pin,
+    task::{Context, Waker},
+};
+
+use navlock_core::{Error, LockManager, Lost, UserAgent, backend::MemoryReach};
+use shuttle::{
+    scheduler::{PctScheduler, RandomScheduler, Scheduler},
+    sync::Mutex,
+    thread,
+};
+
+/// Interleavings tried of each scenario, by each scheduler.
+const TRIES: usize = 20_000;
+
+/// Runs the scenario in many interleavings. A deadlock, which is what a lost wake-up comes to, is
+/// a failure, as is a panic.
+fn explore(scenario: impl Fn() + Send + Sync + Copy + 'static) {
+    fn run(scheduler: impl Scheduler + 'static, scenario: impl Fn() + Send + Sync + 'static) {
+        shuttle::Runner::new(scheduler, shuttle::Config::default()).run(scenario);
+    }
+    run(RandomScheduler::new(TRIES), scenario);
+    run(PctScheduler::new(3, TRIES), scenario);
+}
+
+fn block_on<F: IntoFuture>(future: F) -> F::Output {
+    shuttle::future::block_on(future.into_future())
+}
+
+/// In one shard, where everybody meets.
+fn user_agent() -> UserAgent {
+    UserAgent::with_memory(MemoryReach::default().with_shards(1))
+}
+
+fn poll_once(future: impl Future) {
+    let mut future = pin!(future);
+    let _ = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+}
+
+fn assert_empty(locks: &LockManager) {
+    let state = block_on(locks.query()).unwrap();
+    assert!(state.held.is_empty() && state.pending.is_empty());
+}
+
+#[test]
+fn nobody_is_left_waiting_and_nobody_is_let_in_twice() {
+    explore(|| {
+        let locks = user_agent().lock_manager("app");
+        let threads: Vec<_> = (0..3)
+            .map(|_| {
+                let locks = locks.clone();
+                thread::spawn(move || {
+                    for _ in 0..2 {
+                        let guard = block_on(locks.lock("db")).unwrap();
+                        let held = block_on(locks.query()).unwrap().held;
+                        assert_eq!(held.len(), 1);
+                        drop(guard);
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_empty(&locks);
+    });
+}
+
+#[test]
+fn a_grant_that_races_its_cancellation_goes_to_the_next() {
+    explore(|| {
+        let locks = user_agent().lock_manager("app");
+        let holder = block_on(locks.lock("db")).unwrap();
+        let (cancelled, next) = (locks.clone(), locks.clone());
+        let cancelled = thread::spawn(move || poll_once(cancelled.lock("db").into_future()));
+        let next = thread::spawn(move || drop(block_on(next.lock("db")).unwrap()));
+        drop(holder);
+        cancelled.join().unwrap();
+        next.join().unwrap();
+        assert_empty(&locks);
+    });
+}
+
+#[test]
+fn an_agent_that_ends_while_it_is_granted_leaves_the_lock_to_others() {
+    explore(|| {
+        let bucket = user_agent().bucket("app");
+        let (holding, dying, heir) =
+            (bucket.lock_manager(), bucket.lock_manager(), bucket.lock_manager());
+        let holder = block_on(holding.lock("db")).unwrap();
+        let (dying_too, killer) = (dying.clone(), dying);
+        let dying = thread::spawn(move || match block_on(dying_too.lock("db")) {
+            Ok(guard) => drop(guard),
+            Err(error) => assert_eq!(error, Error::Terminated),
+        });
+        let killer = thread::spawn(move || killer.terminate());
+        let heir = thread::spawn(move || drop(block_on(heir.lock("db")).unwrap()));
+        drop(holder);
+        for thread in [dying, killer, heir] {
+            thread.join().unwrap();
+        }
+        assert_empty(&holding);
+    });
+}
+
+#[test]
+fn a_theft_that_races_the_release_ends_with_one_holder() {
+    explore(|| {
+        let locks = user_agent().lock_manager("app");
+        let victim = block_on(locks.lock("db")).unwrap();
+        let (thief, waiter) = (locks.clone(), locks.clone());
+        let thief = thread::spawn(move || {
+            let stolen = block_on(thief.lock("db").steal()).unwrap();
+            let held = block_on(thief.query()).unwrap().held;
+            assert_eq!(held.len(), 1);
+            assert!(!stolen.is_lost());
+        });
+        let waiter = thread::spawn(move || {
+            let result = block_on(waiter.request("db", async |_| ()));
+            // Granted before the theft, told after it: a victim that never ran.
+            assert!(matches!(result, Ok(()) | Err(Error::Lost(Lost::Stolen))));
+        });
+        drop(victim);
+        thief.join().unwrap();
+        waiter.join().unwrap();
+        assert_empty(&locks);
+    });
+}
+
+#[test]
+fn a_victim_is_told_however_the_theft_falls() {
+    explore(|| {
+        let locks = user_agent().lock_manager("app");
+        let thief = locks.clone();
+        let guard = block_on(locks.lock("db")).unwrap();
+        let thief = thread::spawn(move || drop(block_on(thief.lock("db").steal()).unwrap()));
+        assert_eq!(block_on(guard.lost()), Lost::Stolen);
+        thief.join().unwrap();
+        drop(guard);
+        assert_empty(&locks);
+    });
+}
+
+#[test]
+fn closing_reaches_agents_that_open_meanwhile() {
+    explore(|| {
+        let user_agent = user_agent();
+        let closer = user_agent.clone();
+        let closer = thread::spawn(move || closer.close());
+        let locks = user_agent.lock_manager("app");
+        match block_on(locks.lock("db")) {
+            Ok(guard) => assert_eq!(block_on(guard.lost()), Lost::Closed),
+            Err(error) => assert_eq!(error, Error::Closed),
+        }
+        closer.join().unwrap();
+        assert_eq!(block_on(locks.lock("db")).unwrap_err(), Error::Closed);
+    });
+}
+
+#[test]
+fn tokens_grow_however_a_bucket_comes_and_goes() {
+    explore(|| {
+        let user_agent = user_agent();
+        let last = std::sync::Arc::new(Mutex::new(None));
+        let threads: Vec<_> = (0..3)
+            .map(|_| {
+                let (user_agent, last) = (user_agent.clone(), last.clone());
+                thread::spawn(move || {
+                    // The bucket is in use by this thread alone, or by others as well.
+                    let guard = block_on(user_agent.lock_manager("app").lock("db")).unwrap();
+                    let token = Some(guard.fencing_token());
+                    let before = std::mem::replace(&mut *last.lock().unwrap(), token);
+                    assert!(token > before, "{token:?} after {before:?}");
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+}

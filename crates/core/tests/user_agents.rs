@@ -1,0 +1,135 @@
+//! What is not a matter of the reach: user agents apart, executors, and what may cross threads.
+
+use std::{future::IntoFuture, thread, time::Duration};
+
+use navlock_core::{
+    Bucket, Error, Lock, LockFuture, LockGuard, LockManager, LockRequest, ResourceName, UserAgent,
+    blocking::block_on,
+};
+
+#[test]
+fn user_agents_do_not_see_each_other() {
+    let (a, b) = (UserAgent::new().lock_manager("app"), UserAgent::new().lock_manager("app"));
+    let mine = block_on(a.lock("db")).unwrap();
+    let theirs = block_on(b.lock("db").steal()).unwrap();
+    assert!(!mine.is_lost() && !theirs.is_lost());
+    assert_eq!(block_on(a.query()).unwrap().held[0].client_id, a.client_id());
+    assert_eq!(block_on(b.query()).unwrap().held.len(), 1);
+}
+
+#[test]
+fn all_of_a_process_shares_one_user_agent() {
+    let name = "all_of_a_process_shares_one_user_agent";
+    let guard = block_on(UserAgent::in_process().lock_manager(name).lock("db")).unwrap();
+    let elsewhere = thread::spawn(move || {
+        block_on(UserAgent::in_process().lock_manager(name).lock("db").if_available())
+    });
+    assert!(elsewhere.join().unwrap().unwrap().is_none());
+    drop(guard);
+}
+
+#[test]
+fn a_closed_user_agent_leaves_others_open() {
+    let (closed, open) = (UserAgent::new(), UserAgent::new());
+    closed.close();
+    assert_eq!(block_on(closed.lock_manager("app").lock("db")).unwrap_err(), Error::Closed);
+    drop(block_on(open.lock_manager("app").lock("db")).unwrap());
+}
+
+#[test]
+fn what_users_move_between_threads_is_send_and_sync() {
+    fn send_and_sync<T: Send + Sync + 'static>() {}
+    fn send<T: Send>(value: T) -> T {
+        value
+    }
+    send_and_sync::<UserAgent>();
+    send_and_sync::<Bucket>();
+    send_and_sync::<LockManager>();
+    send_and_sync::<LockGuard>();
+    send_and_sync::<Lock>();
+    send_and_sync::<Error>();
+    send_and_sync::<ResourceName>();
+    send_and_sync::<LockRequest<'static>>();
+    send_and_sync::<LockFuture<'static, Option<LockGuard>>>();
+
+    let locks = UserAgent::new().lock_manager("app");
+    let guard = block_on(send(locks.lock("db").into_future())).unwrap();
+    block_on(send(async { locks.lock("log").run(async |_| ()).await })).unwrap();
+    block_on(send(locks.request("log", async |lock| drop(lock)))).unwrap();
+    block_on(send(locks.request_all(["a", "b"], async |locks| drop(locks)))).unwrap();
+    block_on(send(locks.query())).unwrap();
+    drop(send(guard.lost()));
+    thread::spawn(move || drop(guard)).join().unwrap();
+    assert!(block_on(locks.query()).unwrap().held.is_empty());
+}
+
+/// The same work on each executor: writers that read, wait and write back.
+async fn count_to_forty(locks: LockManager, wait: impl AsyncFn() + Clone + Send + 'static) -> u32 {
+    let total = std::cell::Cell::new(0);
+    let writers = (0..4).map(|_| async {
+        for _ in 0..10 {
+            let added = locks.request("total", async |_| {
+                let before = total.get();
+                wait().await;
+                total.set(before + 1);
+            });
+            added.await.unwrap();
+        }
+    });
+    let mut writers: Vec<_> = writers.map(Box::pin).collect();
+    std::future::poll_fn(|context| {
+        writers.retain_mut(|writer| Future::poll(writer.as_mut(), context).is_pending());
+        if writers.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    total.get()
+}
+
+#[test]
+fn it_works_on_tokio_on_smol_and_on_a_bare_block_on() {
+    let locks = UserAgent::new().lock_manager("app");
+    let tokio = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
+    let nap = Duration::from_micros(100);
+
+    let on_tokio = count_to_forty(locks.clone(), async move || tokio::time::sleep(nap).await);
+    assert_eq!(tokio.block_on(on_tokio), 40);
+    let on_smol = count_to_forty(locks.clone(), async move || {
+        smol::Timer::after(nap).await;
+    });
+    assert_eq!(smol::block_on(on_smol), 40);
+    assert_eq!(block_on(count_to_forty(locks, async || ())), 40);
+}
+
+#[test]
+fn executors_share_one_lock() {
+    let locks = UserAgent::new().lock_manager("app");
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let data = std::sync::Arc::new(std::sync::Mutex::new(0));
+    let work = |locks: LockManager, data: std::sync::Arc<std::sync::Mutex<u32>>| async move {
+        for _ in 0..500 {
+            let guard = locks.lock("data").await.unwrap();
+            *data.try_lock().expect("the lock keeps everybody else out") += 1;
+            drop(guard);
+        }
+    };
+    let tasks: Vec<_> = (0..2).map(|_| tokio.spawn(work(locks.clone(), data.clone()))).collect();
+    let smol = smol::spawn(work(locks.clone(), data.clone()));
+    block_on(work(locks, data.clone()));
+    smol::block_on(smol);
+    for task in tasks {
+        tokio.block_on(task).unwrap();
+    }
+    assert_eq!(*data.lock().unwrap(), 2000);
+}
+
+#[test]
+fn a_tokio_timeout_aborts_the_request() {
+    let locks = UserAgent::new().lock_manager("app");
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    tokio.block_on(async {
+        let _holder = locks.lock("db").await.unwrap();
+        let request = locks.lock("db").into_future();
+        assert!(tokio::time::timeout(Duration::from_millis(5), request).await.is_err());
+        assert!(locks.query().await.unwrap().pending.is_empty());
+    });
+}

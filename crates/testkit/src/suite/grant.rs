@@ -1,0 +1,221 @@
+//! Rules 7 to 13: the grant and the callback; fencing tokens; several names; blocking.
+
+use std::{
+    cell::Cell,
+    future::{Future, pending},
+    panic::{AssertUnwindSafe, catch_unwind},
+    task::{Context, Waker},
+    thread,
+    time::Duration,
+};
+
+use navlock_core::{Error, Lost, Mode, UserAgent};
+
+use super::{Waiting, agent, assert_nothing_is_left, exclusive, settle, shared, snapshot, soon};
+
+/// Rule 7: a callback never runs inside `request()`.
+pub fn nothing_happens_before_the_future_is_polled(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let ran = Cell::new(false);
+    let request = locks.request("db", async |_| ran.set(true));
+    let guard = locks.lock("db");
+    assert_nothing_is_left(&locks);
+    assert!(!ran.get());
+
+    drop(guard);
+    soon(request).unwrap();
+    assert!(ran.get());
+}
+
+/// Rule 8: the abort comes between the grant and the callback.
+pub fn a_grant_that_nobody_takes_goes_to_the_next(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let holder = exclusive(&locks, "db");
+    let ran = Cell::new(false);
+    let mut aborted = Box::pin(locks.request("db", async |_| ran.set(true)));
+    assert!(aborted.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let mut next = Waiting::new(&locks, locks.lock("db"));
+
+    drop(holder);
+    // The grant is made, nobody polls for it, and now it is not wanted any more.
+    assert!(next.still(&locks));
+    assert_eq!(snapshot(&locks).0.len(), 1);
+    drop(aborted);
+    drop(next.granted());
+    assert!(!ran.get());
+    assert_nothing_is_left(&locks);
+}
+
+/// Rules 7 and 13.
+pub fn a_callback_runs_under_the_lock_and_gives_its_result(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let result = soon(locks.request("db", async |lock| {
+        assert_eq!(lock.name().as_str(), Some("db"));
+        assert_eq!(lock.mode(), Mode::Exclusive);
+        let state = locks.query().await.unwrap();
+        assert_eq!(state.held.len(), 1);
+        "done"
+    }));
+    assert_eq!(result, Ok("done"));
+
+    let result = soon(locks.lock("db").shared().run(async |lock| lock.mode()));
+    assert_eq!(result, Ok(Mode::Shared));
+    assert_nothing_is_left(&locks);
+}
+
+/// Rule 12.
+pub fn the_lock_is_free_once_the_request_has_settled(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    for _ in 0..100 {
+        soon(locks.request("db", async |_| ())).unwrap();
+        assert!(soon(locks.lock("db").if_available()).unwrap().is_some());
+    }
+}
+
+/// Rule 10.
+pub fn a_callback_that_panics_releases(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        soon(locks.request("db", async |_| -> () { std::panic::resume_unwind(Box::new(())) }))
+    }));
+    assert!(panicked.is_err());
+    drop(exclusive(&locks, "db"));
+}
+
+/// Rule 26: what a dying holder ran has stopped before the next holder starts.
+pub fn a_callback_that_is_dropped_ends_before_its_lock(user_agent: &UserAgent) {
+    /// Whether the lock is still held while the callback's future is dropped.
+    struct AtEnd<'a>(&'a UserAgent, &'a Cell<Option<usize>>);
+    impl Drop for AtEnd<'_> {
+        fn drop(&mut self) {
+            self.1.set(Some(snapshot(&agent(self.0)).0.len()));
+        }
+    }
+
+    let locks = agent(user_agent);
+    let held_at_end = Cell::new(None);
+    let request = locks.request("db", async |_| {
+        let _at_end = AtEnd(user_agent, &held_at_end);
+        pending::<()>().await;
+    });
+    let mut request = Box::pin(request);
+    let mut poll = || {
+        let poll = request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll.is_pending());
+        settle(&locks);
+    };
+    // Made, granted, and the callback called: in one poll, or in two if the grant has a way to go.
+    poll();
+    poll();
+    drop(request);
+    assert_eq!(held_at_end.get(), Some(1));
+    assert_nothing_is_left(&locks);
+}
+
+/// `ifAvailable` with a callback.
+pub fn if_available_runs_the_callback_without_a_lock(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let holder = exclusive(&locks, "db");
+    let got = soon(locks.lock("db").if_available().run(async |lock| lock.is_some()));
+    assert_eq!(got, Ok(false));
+    drop(holder);
+    let got = soon(locks.lock("db").if_available().run(async |lock| lock.is_some()));
+    assert_eq!(got, Ok(true));
+    assert_nothing_is_left(&locks);
+}
+
+/// Fencing tokens.
+pub fn fencing_tokens_grow_with_every_grant_of_a_name(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let mut last = exclusive(&locks, "db").fencing_token();
+    for round in 0..20 {
+        let guard = match round % 3 {
+            0 => shared(&locks, "db"),
+            1 => exclusive(&locks, "db"),
+            _ => soon(locks.lock("db").steal()).unwrap(),
+        };
+        assert!(guard.fencing_token() > last);
+        last = guard.fencing_token();
+    }
+}
+
+/// Fencing tokens, of a bucket that nobody used for a while.
+pub fn fencing_tokens_grow_over_the_life_of_a_bucket(user_agent: &UserAgent) {
+    let mut last = None;
+    for _ in 0..10 {
+        let token = exclusive(&agent(user_agent), "db").fencing_token();
+        assert!(Some(token) > last);
+        last = Some(token);
+    }
+}
+
+/// Several names: the same order for all, whatever order they are given in.
+pub fn several_names_are_taken_in_one_order(user_agent: &UserAgent) {
+    thread::scope(|scope| {
+        for names in [["a", "b", "c"], ["c", "b", "a"], ["b", "c", "a"]] {
+            scope.spawn(move || {
+                let locks = agent(user_agent);
+                for _ in 0..200 {
+                    let taken = soon(locks.request_all(names, async |locks| {
+                        locks.iter().map(|lock| lock.name().to_string()).collect::<Vec<_>>()
+                    }));
+                    assert_eq!(taken.unwrap(), ["a", "b", "c"]);
+                }
+            });
+        }
+    });
+    assert_nothing_is_left(&agent(user_agent));
+}
+
+/// Several names: never a deadlock with oneself.
+pub fn a_name_given_twice_is_taken_once(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let guards = soon(locks.lock_all(["b", "a", "b", "a"])).unwrap();
+    assert_eq!(guards.len(), 2);
+    drop(guards);
+    let readers = soon(locks.lock_all(["a", "b"]).shared()).unwrap();
+    assert_eq!(readers[0].mode(), Mode::Shared);
+    drop((shared(&locks, "a"), shared(&locks, "b")));
+    drop(readers);
+    assert_eq!(soon(locks.lock_all(["a", "-", "b"])).unwrap_err(), Error::ReservedName);
+    assert!(soon(locks.lock_all(Vec::<String>::new())).unwrap().is_empty());
+    assert_nothing_is_left(&locks);
+}
+
+/// Several names: they are held as one.
+pub fn losing_one_of_several_locks_releases_all(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let result = soon(locks.request_all(["a", "b"], async |_| {
+        drop(locks.lock("b").steal().await.unwrap());
+        pending::<()>().await;
+    }));
+    assert_eq!(result, Err(Error::Lost(Lost::Stolen)));
+    assert_nothing_is_left(&locks);
+}
+
+/// A thread waits without an executor.
+pub fn blocking_waits_for_its_turn(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let holder = exclusive(&locks, "db");
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| agent(user_agent).lock("db").blocking().map(drop));
+        while snapshot(&locks).1.is_empty() {
+            thread::yield_now();
+        }
+        drop(holder);
+        waiter.join().unwrap().unwrap();
+    });
+}
+
+/// A timeout is an abort.
+pub fn blocking_with_a_timeout_leaves_the_queue(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let holder = exclusive(&locks, "db");
+    for timeout in [Duration::ZERO, Duration::from_millis(5)] {
+        let result = locks.lock("db").blocking_timeout(timeout);
+        assert_eq!(result.unwrap_err(), Error::TimedOut);
+        assert_eq!(snapshot(&locks).1, vec![]);
+    }
+    drop(holder);
+    drop(locks.lock("db").blocking_timeout(Duration::MAX).unwrap());
+}

@@ -1,0 +1,198 @@
+//! The backend suite: what every reach must do, told through the public API.
+//!
+//! Each function is one test. It gets a user agent of its own and talks to it as a user would;
+//! nothing in it knows which [`Backend`](navlock_core::Backend) answers. [`backend_suite!`] makes
+//! tests of them all:
+//!
+//! ```ignore
+//! navlock_testkit::backend_suite!(navlock_core::UserAgent::new());
+//! ```
+//!
+//! The numbers in the names of the sections are those of the rules in CONFORMANCE.md.
+
+pub mod death;
+pub mod grant;
+pub mod isolation;
+pub mod names;
+pub mod options;
+pub mod queue;
+pub mod snapshot;
+pub mod steal;
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use navlock_core::{
+    Error, LockFuture, LockGuard, LockManager, LockRequest, Mode, UserAgent, blocking,
+};
+
+/// How long anything that must happen may take before a test fails.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Makes a `#[test]` of each function of the suite, for the reach of this user agent.
+///
+/// The expression is evaluated once for each test.
+#[macro_export]
+macro_rules! backend_suite {
+    ($fresh:expr) => {
+        $crate::backend_suite! { @modules $fresh;
+            queue [
+                requests_of_one_name_are_granted_in_order
+                an_aborted_writer_lets_the_readers_behind_it_in
+                if_available_does_not_overtake_a_waiter
+                a_reader_does_not_overtake_a_waiting_writer
+                readers_at_the_head_are_granted_together
+                twenty_thousand_waiters_drain_in_order
+                names_do_not_wait_for_each_other
+            ]
+            grant [
+                nothing_happens_before_the_future_is_polled
+                a_grant_that_nobody_takes_goes_to_the_next
+                a_callback_runs_under_the_lock_and_gives_its_result
+                the_lock_is_free_once_the_request_has_settled
+                a_callback_that_panics_releases
+                a_callback_that_is_dropped_ends_before_its_lock
+                if_available_runs_the_callback_without_a_lock
+                fencing_tokens_grow_with_every_grant_of_a_name
+                fencing_tokens_grow_over_the_life_of_a_bucket
+                several_names_are_taken_in_one_order
+                a_name_given_twice_is_taken_once
+                losing_one_of_several_locks_releases_all
+                blocking_waits_for_its_turn
+                blocking_with_a_timeout_leaves_the_queue
+            ]
+            steal [
+                all_holders_lose_and_the_thief_goes_first
+                a_victim_that_ends_later_changes_nothing
+                the_last_of_two_thieves_wins
+                a_victim_whose_callback_runs_is_dropped_where_it_waits
+                a_victim_that_was_not_told_of_its_grant_never_runs
+                everybody_who_watches_a_lock_is_told_of_its_loss
+            ]
+            options [
+                checks_come_in_the_order_of_the_specification
+                a_shared_lock_cannot_be_stolen
+                failures_leave_nothing_behind
+            ]
+            names [
+                any_string_is_a_name
+                names_that_differ_in_a_lone_surrogate_are_different
+                a_hyphen_is_reserved_only_in_front
+            ]
+            death [
+                termination_ends_requests_then_locks_then_wakes
+                a_terminated_agent_gets_nothing_any_more
+                an_agent_lives_as_long_as_a_guard
+                dropping_everything_frees_everything
+                closing_a_user_agent_ends_all_of_it
+            ]
+            snapshot [
+                a_snapshot_shows_the_whole_bucket
+                pending_is_in_the_order_of_the_grants
+                an_aborted_request_is_gone_at_once
+                every_agent_has_one_client_id
+            ]
+            isolation [
+                buckets_do_not_see_each_other
+                a_new_agent_is_no_heir_of_an_old_one
+            ]
+        }
+    };
+    (@modules $fresh:expr; $($module:ident [$($test:ident)*])*) => {
+        $(mod $module {
+            #[allow(unused_imports, reason = "the expression may name what stands around it")]
+            use super::*;
+            $(#[test]
+            fn $test() {
+                $crate::suite::$module::$test(&$fresh);
+            })*
+        })*
+    };
+}
+
+/// The future's output, or a failed test if it takes too long.
+#[track_caller]
+pub fn soon<T>(future: impl IntoFuture<Output = T>) -> T {
+    match blocking::block_on_timeout(future, DEADLINE) {
+        Some(output) => output,
+        None => panic!("waited for {DEADLINE:?} in vain"),
+    }
+}
+
+/// A request that has been made, and not been granted yet when it was.
+#[derive(Debug)]
+pub struct Waiting<'a, G = LockGuard>(Pin<Box<LockFuture<'a, G>>>);
+
+impl<'a, G: navlock_core::Grant> Waiting<'a, G> {
+    /// Makes the request and sees that it has to wait.
+    #[track_caller]
+    pub fn new(locks: &LockManager, request: LockRequest<'a, G>) -> Self {
+        let mut waiting = Self(Box::pin(request.into_future()));
+        let at_once = waiting.poll().is_ready();
+        assert!(!at_once && waiting.still(locks), "the request was granted, and should wait");
+        waiting
+    }
+
+    /// Whether the request still waits, once the bucket has dealt with all that came before.
+    #[track_caller]
+    pub fn still(&mut self, locks: &LockManager) -> bool {
+        settle(locks);
+        self.poll().is_pending()
+    }
+
+    /// The grant.
+    #[track_caller]
+    pub fn granted(self) -> G {
+        soon(self.0).expect("the request is granted")
+    }
+
+    /// The failure.
+    #[track_caller]
+    pub fn failed(self) -> Error {
+        soon(self.0).err().expect("the request fails")
+    }
+
+    fn poll(&mut self) -> Poll<Result<G, Error>> {
+        self.0.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    }
+}
+
+/// Waits until the bucket has dealt with all that was asked of it before.
+#[track_caller]
+pub fn settle(locks: &LockManager) {
+    soon(locks.query()).expect("the bucket can be queried");
+}
+
+/// An agent's handle in the bucket that most tests use.
+fn agent(user_agent: &UserAgent) -> LockManager {
+    user_agent.lock_manager("bucket")
+}
+
+#[track_caller]
+fn exclusive(locks: &LockManager, name: &str) -> LockGuard {
+    soon(locks.lock(name)).expect("an exclusive lock is granted")
+}
+
+#[track_caller]
+fn shared(locks: &LockManager, name: &str) -> LockGuard {
+    soon(locks.lock(name).shared()).expect("a shared lock is granted")
+}
+
+/// The held locks and the pending requests, as name and mode.
+#[track_caller]
+fn snapshot(locks: &LockManager) -> (Vec<(String, Mode)>, Vec<(String, Mode)>) {
+    let snapshot = soon(locks.query()).expect("the bucket can be queried");
+    let plain = |infos: Vec<navlock_core::LockInfo>| {
+        infos.into_iter().map(|info| (info.name.to_string(), info.mode)).collect()
+    };
+    (plain(snapshot.held), plain(snapshot.pending))
+}
+
+#[track_caller]
+fn assert_nothing_is_left(locks: &LockManager) {
+    assert_eq!(snapshot(locks), (vec![], vec![]));
+}

@@ -1,0 +1,106 @@
+//! Rules 14 to 16: steal.
+
+use std::{
+    future::{Future, pending},
+    pin::pin,
+    task::{Context, Waker},
+};
+
+use navlock_core::{Error, Lost, UserAgent};
+
+use super::{Waiting, agent, assert_nothing_is_left, exclusive, settle, shared, snapshot, soon};
+
+/// Rule 14.
+pub fn all_holders_lose_and_the_thief_goes_first(user_agent: &UserAgent) {
+    let (a, b, thief) = (agent(user_agent), agent(user_agent), agent(user_agent));
+    let victims = [shared(&a, "db"), shared(&b, "db")];
+    let elsewhere = exclusive(&a, "other");
+    let mut first = Waiting::new(&a, a.lock("db"));
+    let mut second = Waiting::new(&b, b.lock("db"));
+
+    let stolen = soon(thief.lock("db").steal()).unwrap();
+    for victim in &victims {
+        assert_eq!(soon(victim.lost()), Lost::Stolen);
+        assert!(victim.is_lost());
+    }
+    assert!(!stolen.is_lost() && !elsewhere.is_lost());
+    assert!(first.still(&a) && second.still(&b));
+
+    drop(stolen);
+    let first = first.granted();
+    assert!(second.still(&b));
+    drop(first);
+    drop(second.granted());
+}
+
+/// Rule 15.
+pub fn a_victim_that_ends_later_changes_nothing(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let victim = exclusive(&locks, "db");
+    let thief = soon(locks.lock("db").steal()).unwrap();
+    let mut waiter = Waiting::new(&locks, locks.lock("db"));
+
+    drop(victim);
+    assert!(waiter.still(&locks));
+    assert!(!thief.is_lost());
+    drop(thief);
+    drop(waiter.granted());
+}
+
+/// Rule 15.
+pub fn the_last_of_two_thieves_wins(user_agent: &UserAgent) {
+    let (a, b) = (agent(user_agent), agent(user_agent));
+    let first = soon(a.lock("db").steal()).unwrap();
+    let second = soon(b.lock("db").steal()).unwrap();
+    assert_eq!(soon(first.lost()), Lost::Stolen);
+    assert!(!second.is_lost());
+    drop(first);
+    assert_eq!(snapshot(&a).0.len(), 1);
+}
+
+/// Rule 14, for a callback: the request fails, and its work goes no further.
+pub fn a_victim_whose_callback_runs_is_dropped_where_it_waits(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let mut went_on = false;
+    let result = soon(locks.request("db", async |_| {
+        drop(locks.lock("db").steal().await.unwrap());
+        pending::<()>().await;
+        went_on = true;
+    }));
+    let error = result.unwrap_err();
+    assert_eq!(error, Error::Lost(Lost::Stolen));
+    assert_eq!(error.dom_exception_name(), "AbortError");
+    assert!(!went_on);
+    assert_nothing_is_left(&locks);
+}
+
+/// Rule 16: granted, stolen, and only then polled.
+pub fn a_victim_that_was_not_told_of_its_grant_never_runs(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let holder = exclusive(&locks, "db");
+    let mut ran = false;
+    {
+        let mut victim = pin!(locks.request("db", async |_| ran = true));
+        assert!(victim.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop(holder);
+        settle(&locks);
+        let thief = soon(locks.lock("db").steal()).unwrap();
+        assert_eq!(soon(victim), Err(Error::Lost(Lost::Stolen)));
+        assert!(!thief.is_lost());
+    }
+    assert!(!ran);
+    assert_nothing_is_left(&locks);
+}
+
+/// Several futures watch one guard.
+pub fn everybody_who_watches_a_lock_is_told_of_its_loss(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let victim = exclusive(&locks, "db");
+    std::thread::scope(|scope| {
+        let watchers: Vec<_> = (0..3).map(|_| scope.spawn(|| soon(victim.lost()))).collect();
+        drop(soon(agent(user_agent).lock("db").steal()).unwrap());
+        for watcher in watchers {
+            assert_eq!(watcher.join().unwrap(), Lost::Stolen);
+        }
+    });
+}
