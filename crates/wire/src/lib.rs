@@ -1,1 +1,44 @@
-//! To be written.
+//! What a navlock broker and its clients say to each other: messages, and the frames they travel
+//! in. No sockets and no clock in here: bytes in, messages out.
+//!
+//! This is not the crate to lock something with: `navlock` is.
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use navlock_wire::{ClientCodec, DaemonCodec, ToDaemon, VERSION};
+//! use tokio_util::codec::{Decoder, Encoder};
+//!
+//! let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
+//! let mut bytes = BytesMut::new();
+//! ClientCodec::default().encode(&hello, &mut bytes)?;
+//! assert_eq!(DaemonCodec::default().decode(&mut bytes)?, Some(hello));
+//! # Ok::<(), navlock_wire::CodecError>(())
+//! ```
+//!
+//! A frame is four bytes of length, most significant first, and one message in postcard's form. A
+//! session begins with [`ToDaemon::Hello`], which is answered by [`FromDaemon::Welcome`] or
+//! [`FromDaemon::Refused`]; from then on each side speaks when it has something to say.
+//!
+//! # What later versions may change
+//!
+//! The client says which versions it speaks, the daemon picks the newest that both do.
+//!
+//! - A new message is a new variant at the end of its enum, sent only in a session whose version
+//!   knows it. A message that needs another member is a new message.
+//! - `Hello`, `Welcome` and `Refused` are read before a version is agreed on. They keep their
+//!   place and their members for ever; new members go at the end, where an old reader passes
+//!   over them.
+
+#![forbid(unsafe_code)]
+
+mod codec;
+mod foreign;
+mod message;
+
+pub use crate::{
+    codec::{ClientCodec, Codec, CodecError, DaemonCodec, MAX_FRAME},
+    message::{
+        Agent, ClientId, Failure, FromDaemon, Lost, MAX_NAME, Query, SnapshotEntry, ToDaemon,
+        VERSION, negotiate,
+    },
+};

@@ -1,0 +1,98 @@
+//! The forms of the engine's types on the wire.
+
+use std::fmt;
+
+use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A [`Mode`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Mode")]
+pub(crate) enum ModeForm {
+    Exclusive,
+    Shared,
+}
+
+/// A [`RequestKind`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "RequestKind")]
+pub(crate) enum RequestKindForm {
+    Wait(#[serde(with = "ModeForm")] Mode),
+    IfAvailable(#[serde(with = "ModeForm")] Mode),
+    Steal,
+}
+
+/// A [`RequestId`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "RequestId")]
+pub(crate) struct RequestIdForm {
+    #[serde(getter = "request_index")]
+    index: u32,
+    #[serde(getter = "request_serial")]
+    serial: u64,
+}
+
+fn request_index(id: &RequestId) -> u32 {
+    u32::try_from(id.index()).expect("a request id is made from an index of 32 bits")
+}
+
+fn request_serial(id: &RequestId) -> u64 {
+    id.serial()
+}
+
+impl From<RequestIdForm> for RequestId {
+    fn from(form: RequestIdForm) -> Self {
+        Self::from_parts(form.index, form.serial)
+    }
+}
+
+/// A [`FencingToken`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "FencingToken")]
+pub(crate) struct FencingTokenForm {
+    #[serde(getter = "token_number")]
+    number: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls getters so")]
+fn token_number(token: &FencingToken) -> u64 {
+    token.get()
+}
+
+impl From<FencingTokenForm> for FencingToken {
+    fn from(form: FencingTokenForm) -> Self {
+        Self::new(form.number)
+    }
+}
+
+/// A [`ResourceName`]: its WTF-8 bytes, checked when they come in.
+pub(crate) mod name {
+    use super::{Deserializer, NameVisitor, ResourceName, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(name: &ResourceName, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(name.as_bytes())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<ResourceName, D::Error> {
+        from.deserialize_bytes(NameVisitor)
+    }
+}
+
+struct NameVisitor;
+
+impl de::Visitor<'_> for NameVisitor {
+    type Value = ResourceName;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a resource name in WTF-8, up to {} bytes long", crate::MAX_NAME)
+    }
+
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<ResourceName, E> {
+        if bytes.len() > crate::MAX_NAME {
+            return Err(E::invalid_length(bytes.len(), &self));
+        }
+        ResourceName::from_wtf8(bytes).map_err(E::custom)
+    }
+}
