@@ -1,2 +1,40 @@
-//! x
-fn main() {}
+//! The project's own commands.
+//!
+//! - `cargo xtask test`: everything that must hold before a change lands.
+//! - `cargo xtask bench in-process`: the benchmark table of the README.
+//! - `cargo xtask break-rules`: breaks each rule on purpose and sees its tests fail.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod break_rules;
+mod run;
+mod test;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  test                      format, clippy, tests, doctests, model checks, rustdoc, examples
+  bench in-process [ARG…]   time locks within one process; writes the table into README.md
+  break-rules [ID…]         break each rule in a copy of the sources and see its tests fail
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match arguments.as_slice() {
+        ["test"] => test::test(),
+        ["bench", rest @ ..] => bench::bench(rest),
+        ["break-rules", ids @ ..] => break_rules::break_rules(ids),
+        _ => Err(USAGE.to_owned()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

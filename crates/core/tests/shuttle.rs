@@ -97,12 +97,19 @@ fn an_agent_that_ends_while_it_is_granted_leaves_the_lock_to_others() {
         let (holding, dying, heir) =
             (bucket.lock_manager(), bucket.lock_manager(), bucket.lock_manager());
         let holder = block_on(holding.lock("db")).unwrap();
+        let onlooker = bucket.lock_manager();
         let (dying_too, killer) = (dying.clone(), dying);
         let dying = thread::spawn(move || match block_on(dying_too.lock("db")) {
             Ok(guard) => drop(guard),
             Err(error) => assert_eq!(error, Error::Terminated),
         });
-        let killer = thread::spawn(move || killer.terminate());
+        let killer = thread::spawn(move || {
+            killer.terminate();
+            // From here on it has nothing, and gets nothing.
+            let state = block_on(onlooker.query()).unwrap();
+            let all = state.held.iter().chain(&state.pending);
+            assert!(all.into_iter().all(|info| info.client_id != killer.client_id()));
+        });
         let heir = thread::spawn(move || drop(block_on(heir.lock("db")).unwrap()));
         drop(holder);
         for thread in [dying, killer, heir] {
@@ -146,6 +153,28 @@ fn a_victim_is_told_however_the_theft_falls() {
         assert_eq!(block_on(guard.lost()), Lost::Stolen);
         thief.join().unwrap();
         drop(guard);
+        assert_empty(&locks);
+    });
+}
+
+#[test]
+fn a_snapshot_is_one_moment_of_all_shards() {
+    explore(|| {
+        let reach = MemoryReach::default().with_shards(8);
+        let locks = UserAgent::with_memory(reach).lock_manager("app");
+        let walker = locks.clone();
+        let mut held = block_on(walker.lock("0")).unwrap();
+        let walker = thread::spawn(move || {
+            // Takes the next lock before it lets go of the last: it always has one.
+            for name in ["1", "2", "3"] {
+                held = block_on(walker.lock(name)).unwrap();
+            }
+            held
+        });
+        for _ in 0..3 {
+            assert!(!block_on(locks.query()).unwrap().held.is_empty());
+        }
+        drop(walker.join().unwrap());
         assert_empty(&locks);
     });
 }

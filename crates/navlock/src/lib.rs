@@ -1,2 +1,71 @@
-//! navlock
+//! Named locks for tasks, threads and processes: the [Web Locks API][spec] outside the browser.
+//!
+//! A lock has a name and nothing else: whoever asks for the same name in the same bucket gets it
+//! in turn. It is exclusive or shared, granted in the order of the requests, held as long as a
+//! callback runs or a guard lives, and freed when its holder ends, however it ends.
+//!
+//! This is not a mutex around data (`std::sync::Mutex` is), nor a lock file: nothing is left
+//! behind that could go stale.
+//!
+//! ```
+//! # navlock::blocking::block_on(async {
+//! let locks = navlock::in_process().lock_manager("my-app");
+//!
+//! // Held until the callback's future ends.
+//! let sum = locks.request("db", async |_lock| 1 + 1).await?;
+//! assert_eq!(sum, 2);
+//!
+//! // Or as a guard, which any thread may drop.
+//! let reader = locks.lock("db").shared().await?;
+//! assert!(locks.lock("db").if_available().await?.is_none());
+//! drop(reader);
+//! # Ok::<(), navlock::Error>(())
+//! # }).unwrap();
+//! ```
+//!
+//! # What is where
+//!
+//! | you want | ask for |
+//! |---|---|
+//! | a lock while a callback runs | [`LockManager::request`], [`LockRequest::run`] |
+//! | a guard | [`LockManager::lock`]; add [`shared`](LockRequest::shared), [`if_available`](LockRequest::if_available), [`steal`](LockRequest::steal) |
+//! | several names at once | [`LockManager::request_all`], [`LockManager::lock_all`] |
+//! | no executor | [`LockRequest::blocking`], [`blocking_timeout`](LockRequest::blocking_timeout) |
+//! | to give up waiting | drop the future; or a timeout of your executor around it |
+//! | to know that a lock was taken away | [`LockGuard::lost`], [`LockGuard::is_lost`] |
+//! | to refuse a writer that is too late | [`Lock::fencing_token`] |
+//! | to see who holds and who waits | [`LockManager::query`] |
+//! | to keep programs apart | another bucket ([`UserAgent::bucket`]), or another [`UserAgent`] |
+//! | to end a client with all it has | [`LockManager::terminate`] |
+//!
+//! # Agents
+//!
+//! Each [`lock_manager`](UserAgent::lock_manager) call makes an *agent*: a client that can die as
+//! a whole. Clones of the handle are the same agent. It lives as long as a handle, a guard or a
+//! pending request of it does, or until it is terminated.
+//!
+//! # Executors
+//!
+//! Any. The futures here bring their own wakers, need no timer and no reactor, and are `Send` if
+//! what you put into them is.
+//!
+//! # Features
+//!
+//! | feature | adds | default |
+//! |---|---|---|
+//! | `local` | `navlock::local()`: locks that all processes of a user on this machine share | no |
+//!
+//! Read on: [`LockManager`], then ARCHITECTURE.md and CONFORMANCE.md in the repository.
+//!
+//! [spec]: https://www.w3.org/TR/2025/WD-web-locks-20250924/
+
+#![forbid(unsafe_code)]
+
 pub use navlock_core::*;
+
+/// The user agent that all of this process shares: locks between its tasks and threads.
+///
+/// For one that nobody else can see, as tests want it, there is [`UserAgent::new`].
+pub fn in_process() -> UserAgent {
+    UserAgent::in_process()
+}

@@ -1,0 +1,17 @@
+//! `cargo xtask bench`.
+
+use crate::run::{Result, cargo, run};
+
+/// Runs one family of benchmarks and writes its table into the README.
+pub(crate) fn bench(arguments: &[&str]) -> Result {
+    let ["in-process", rest @ ..] = arguments else {
+        return Err("usage: cargo xtask bench in-process [--only ROW] [--rounds N]".to_owned());
+    };
+    let mut command = cargo(&["run", "--release", "--quiet", "--package", "navlock-benches", "--"]);
+    command.arg("in-process").args(rest);
+    // Part of a table is for looking at; the README has the whole.
+    if !rest.contains(&"--only") {
+        command.args(["--splice", "README.md"]);
+    }
+    run(&mut command)
+}

@@ -1,0 +1,40 @@
+//! Running commands.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A failure, told to the person at the terminal.
+pub(crate) type Result<T = ()> = std::result::Result<T, String>;
+
+/// The folder that the workspace is in.
+pub(crate) fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().expect("xtask is a folder of the workspace").to_owned()
+}
+
+/// `cargo` with these arguments, in the workspace.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs the command, after showing it.
+pub(crate) fn run(command: &mut Command) -> Result {
+    let shown = show(command);
+    println!("\n$ {shown}");
+    let status = command.status().map_err(|error| format!("cannot start `{shown}`: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("failed ({status}): {shown}")) }
+}
+
+/// The command as one would type it.
+fn show(command: &Command) -> String {
+    let environment = command
+        .get_envs()
+        .filter_map(|(key, value)| Some((key.to_string_lossy(), value?.to_string_lossy())))
+        .map(|(key, value)| format!("{key}={value:?} "));
+    let arguments = command.get_args().map(|argument| format!(" {}", argument.to_string_lossy()));
+    environment.chain(["cargo".to_owned()]).chain(arguments).collect()
+}

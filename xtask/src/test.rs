@@ -1,0 +1,45 @@
+//! `cargo xtask test`.
+
+use crate::run::{Result, cargo, run};
+
+/// The programs in `examples/`.
+const EXAMPLES: [&str; 4] = ["election", "readers_and_writer", "several_names", "timeout"];
+
+/// Everything that must hold before a change lands. Cheap checks come first.
+pub(crate) fn test() -> Result {
+    run(&mut cargo(&["fmt", "--all", "--check"]))?;
+
+    let clippy = ["clippy", "--workspace", "--all-targets", "--all-features"];
+    run(cargo(&clippy).args(["--", "--deny", "warnings"]))?;
+    // The face without its features, as its users have it by default.
+    run(cargo(&["clippy", "--package", "navlock"]).args(["--", "--deny", "warnings"]))?;
+
+    run(&mut cargo(&["test", "--workspace", "--all-features"]))?;
+
+    // The same crate with its locks exchanged: another configuration, so another target folder,
+    // or each would build anew what the other has built.
+    let shuttle = ["test", "--package", "navlock-core", "--test", "shuttle"];
+    run(cargo(&shuttle)
+        .env("RUSTFLAGS", "--cfg shuttle")
+        .args(["--target-dir", "target/shuttle"]))?;
+
+    let doc = ["doc", "--workspace", "--all-features", "--no-deps"];
+    run(cargo(&doc).env("RUSTDOCFLAGS", "--deny warnings"))?;
+
+    for example in EXAMPLES {
+        run(&mut cargo(&["run", "--quiet", "--package", "navlock", "--example", example]))?;
+    }
+    // That the benchmarks run; what they measure here means nothing.
+    run(&mut cargo(&[
+        "run",
+        "--quiet",
+        "--package",
+        "navlock-benches",
+        "--",
+        "in-process",
+        "--quick",
+    ]))?;
+
+    println!("\nall that must hold does");
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! Crates depend only in the direction that ARCHITECTURE.md draws.
+
+use std::{collections::BTreeMap, process::Command};
+
+/// Each crate, with those of ours that it may depend on outside its tests.
+const MAY_DEPEND_ON: [(&str, &[&str]); 9] = [
+    ("navlock-engine", &[]),
+    ("navlock-core", &["navlock-engine"]),
+    ("navlock-wire", &["navlock-engine"]),
+    ("navlock-broker", &["navlock-engine", "navlock-core", "navlock-wire"]),
+    ("navlock", &["navlock-core", "navlock-broker"]),
+    ("navlock-cli", &["navlock", "navlock-broker"]),
+    // Not published, and above everything: nothing that is published may depend on these.
+    ("navlock-testkit", &["navlock-engine", "navlock-core"]),
+    ("navlock-benches", &["navlock", "navlock-core", "navlock-engine"]),
+    ("xtask", &[]),
+];
+
+#[test]
+fn crates_depend_only_in_the_direction_drawn() {
+    let metadata = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--no-deps"])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .output()
+        .expect("cargo can be run");
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&metadata.stdout).expect("cargo metadata is JSON");
+    let allowed: BTreeMap<&str, &[&str]> = MAY_DEPEND_ON.into_iter().collect();
+
+    let packages = metadata["packages"].as_array().expect("there are packages");
+    assert!(packages.len() >= 9, "cargo metadata shows the whole workspace");
+    let names: Vec<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    for package in packages {
+        let name = package["name"].as_str().expect("a package has a name");
+        let may = allowed.get(name).unwrap_or_else(|| panic!("{name} is not drawn"));
+        for dependency in package["dependencies"].as_array().expect("a list") {
+            let on = dependency["name"].as_str().expect("a dependency has a name");
+            let in_tests_only = dependency["kind"] == "dev";
+            if names.contains(&on) && !in_tests_only {
+                assert!(may.contains(&on), "{name} depends on {on}: not in the direction drawn");
+            }
+        }
+    }
+}
