@@ -1,0 +1,87 @@
+//! Where and when the figures were taken: without it they mean nothing.
+
+use std::{fs, process::Command, thread};
+
+const LOCKFILE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock"));
+
+/// What the report says of the machine and the versions.
+pub(crate) struct Environment {
+    date: String,
+    cpu: String,
+    cpus: usize,
+    kernel: String,
+    load_before: String,
+    load_after: String,
+}
+
+impl Environment {
+    pub(crate) fn look() -> Self {
+        let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease");
+        Self {
+            date: today(),
+            cpu: cpu.map_or("unknown CPU", |(_, model)| model).to_owned(),
+            cpus: thread::available_parallelism().map_or(1, usize::from),
+            kernel: kernel.map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
+            load_before: load(),
+            load_after: String::new(),
+        }
+    }
+
+    /// Notes what has changed while measuring.
+    pub(crate) fn look_again(&mut self) {
+        self.load_after = load();
+    }
+
+    /// One paragraph.
+    pub(crate) fn describe(&self) -> String {
+        let Self { date, cpu, cpus, kernel, load_before, load_after } = self;
+        let rustc = env!("RUSTC_VERSION");
+        format!(
+            "{date}, {cpu}, {cpus} CPUs, {os} {kernel}, load average {load_before} before and \
+             {load_after} after; {rustc}, {peers}.",
+            os = std::env::consts::OS,
+            peers = versions().join(", ")
+        )
+    }
+}
+
+/// The versions that the lockfile has of those who take part.
+fn versions() -> Vec<String> {
+    const PARTS: &[&str] = &[
+        "navlock-core",
+        "dashmap",
+        "tokio",
+        "async-lock",
+        "key-mutex",
+        "key-rwlock",
+        "keyed-lock",
+        "lockable",
+    ];
+    let version = |part: &str| {
+        let after_name = LOCKFILE.split_once(&format!("\nname = \"{part}\"\nversion = \""))?.1;
+        Some(after_name.split_once('"')?.0)
+    };
+    // key-mutex brings a dashmap of its own, older than ours; the newest stands last.
+    let dashmap = LOCKFILE.rsplit_once("\nname = \"dashmap\"\nversion = \"");
+    let dashmap = dashmap.and_then(|(_, rest)| Some(rest.split_once('"')?.0));
+    PARTS
+        .iter()
+        .map(|&part| {
+            let version = if part == "dashmap" { dashmap } else { version(part) };
+            format!("{part} {}", version.unwrap_or("of unknown version"))
+        })
+        .collect()
+}
+
+fn today() -> String {
+    let date = Command::new("date").args(["-u", "+%Y-%m-%d"]).output();
+    let date = date.ok().and_then(|output| String::from_utf8(output.stdout).ok());
+    date.map_or_else(|| "unknown date".to_owned(), |date| date.trim().to_owned())
+}
+
+fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().filter(|load| !load.is_empty()).unwrap_or("unknown").to_owned()
+}

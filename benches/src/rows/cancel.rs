@@ -1,0 +1,71 @@
+//! Of 100,000 who wait for one name, one in the middle of the queue gives up, and then another,
+//! in no order: whoever gives up finds nothing of it in a cache.
+
+use std::{
+    future::Future,
+    task::{Context, Waker},
+    time::Instant,
+};
+
+use super::{NAME, nanoseconds_each, shuffle};
+use crate::{
+    contender::{
+        AsyncLock, Contender, EvictingDashMap, Fifo, KeyMutex, KeyRwLock, KeyedLock, Lockable,
+        Navlock, Tokio,
+    },
+    harness::{Entry, Figure, Goal, Measure, Row, Scale},
+};
+
+pub(crate) fn row() -> Row {
+    Row {
+        id: "cancel",
+        title: "100,000 waiters, cancel a middle one",
+        figures: &[Figure {
+            name: "",
+            goals: &[
+                Goal { at_most: 100.0, of: Measure::Nanosecond },
+                Goal { at_most: 0.65, of: Measure::BestPeer },
+            ],
+        }],
+        entries: vec![
+            Entry::of::<Navlock>(measure::<Navlock>),
+            Entry::of::<Fifo>(measure::<Fifo>),
+            Entry::of::<Tokio>(measure::<Tokio>),
+            Entry::of::<AsyncLock>(measure::<AsyncLock>),
+            Entry::of::<EvictingDashMap>(measure::<EvictingDashMap>),
+            Entry::of::<KeyRwLock>(measure::<KeyRwLock>),
+            Entry::of::<KeyMutex>(measure::<KeyMutex>),
+            Entry::of::<KeyedLock>(measure::<KeyedLock>),
+            Entry::of::<Lockable>(measure::<Lockable>),
+        ],
+    }
+}
+
+fn measure<L: Contender>(scale: Scale) -> Vec<f64> {
+    let locks = L::default();
+    let count = scale.count(100_000);
+    let holder = pollster::block_on(locks.acquire(NAME));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut waiters: Vec<_> = (0..count)
+        .map(|_| {
+            let mut waiter = Box::pin(locks.acquire(NAME));
+            assert!(waiter.as_mut().poll(&mut context).is_pending());
+            Some(waiter)
+        })
+        .collect();
+
+    // A fifth of the middle half: most of their neighbours wait on.
+    let mut chosen: Vec<usize> = (count / 4..count - count / 4).collect();
+    shuffle(&mut chosen);
+    chosen.truncate(chosen.len() / 5);
+
+    let start = Instant::now();
+    for &waiter in &chosen {
+        waiters[waiter] = None;
+    }
+    let each = nanoseconds_each(start, chosen.len());
+    // The holder leaves last, so that nobody is granted anything on the way out.
+    drop(waiters);
+    drop(holder);
+    vec![each]
+}

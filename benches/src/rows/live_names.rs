@@ -1,0 +1,48 @@
+//! One thread takes and releases one name after the other, while it holds 100,000 others.
+
+use super::{names, shuffle, take_each};
+use crate::{
+    contender::{
+        AsyncLock, Contender, EvictingDashMap, InsertRemove, KeyMutex, KeyRwLock, KeyedLock,
+        Lockable, Navlock, Tokio,
+    },
+    harness::{Entry, Figure, Goal, Measure, Row, Scale},
+};
+
+pub(crate) fn row() -> Row {
+    Row {
+        id: "live-names",
+        title: "100,000 other live names",
+        figures: &[Figure { name: "", goals: &[Goal { at_most: 1.0, of: Measure::BestKept }] }],
+        entries: vec![
+            Entry::of::<Navlock>(measure::<Navlock>),
+            Entry::of::<InsertRemove>(measure::<InsertRemove>),
+            Entry::of::<Tokio>(measure::<Tokio>),
+            Entry::of::<AsyncLock>(measure::<AsyncLock>),
+            Entry::of::<EvictingDashMap>(measure::<EvictingDashMap>),
+            Entry::of::<KeyRwLock>(measure::<KeyRwLock>),
+            Entry::of::<KeyMutex>(measure::<KeyMutex>),
+            Entry::of::<KeyedLock>(measure::<KeyedLock>),
+            Entry::of::<Lockable>(measure::<Lockable>),
+        ],
+    }
+}
+
+fn measure<L: Contender>(scale: Scale) -> Vec<f64> {
+    let locks = L::default();
+    let count = scale.count(100_000);
+    let live = names("live", count);
+    let mut taken = names("taken", count);
+    shuffle(&mut taken);
+    // As they come in a program, the names themselves are at hand and only the locks are not.
+    let taken: Vec<String> = taken.iter().map(|name| name.as_str().to_owned()).collect();
+    vec![pollster::block_on(async {
+        let mut held = Vec::with_capacity(count);
+        for name in &live {
+            held.push(locks.acquire(name).await);
+        }
+        // The first time those that keep names get to know them.
+        take_each(&locks, taken.iter().map(String::as_str)).await;
+        take_each(&locks, taken.iter().map(String::as_str)).await
+    })]
+}

@@ -1,0 +1,45 @@
+//! One thread takes and releases one name.
+
+use super::{NAME, take_repeatedly};
+use crate::{
+    contender::{
+        AsyncLock, Contender, EvictingDashMap, InsertRemove, KeyMutex, KeyRwLock, KeyedLock,
+        Lockable, Navlock, Slot, Tokio,
+    },
+    harness::{Entry, Figure, Goal, Measure, Row, Scale},
+};
+
+pub(crate) fn row() -> Row {
+    Row {
+        id: "one-name",
+        title: "one thread, one name, exclusive",
+        figures: &[Figure {
+            name: "",
+            goals: &[
+                Goal { at_most: 0.65, of: Measure::BestEvicting },
+                Goal { at_most: 1.25, of: Measure::Floor(InsertRemove::NAME) },
+            ],
+        }],
+        entries: vec![
+            Entry::of::<Navlock>(measure::<Navlock>),
+            Entry::of::<Slot>(measure::<Slot>),
+            Entry::of::<InsertRemove>(measure::<InsertRemove>),
+            Entry::of::<Tokio>(measure::<Tokio>),
+            Entry::of::<AsyncLock>(measure::<AsyncLock>),
+            Entry::of::<EvictingDashMap>(measure::<EvictingDashMap>),
+            Entry::of::<KeyRwLock>(measure::<KeyRwLock>),
+            Entry::of::<KeyMutex>(measure::<KeyMutex>),
+            Entry::of::<KeyedLock>(measure::<KeyedLock>),
+            Entry::of::<Lockable>(measure::<Lockable>),
+        ],
+    }
+}
+
+fn measure<L: Contender>(scale: Scale) -> Vec<f64> {
+    let locks = L::default();
+    let count = scale.count(200_000);
+    vec![pollster::block_on(async {
+        take_repeatedly(&locks, NAME, count / 10).await;
+        take_repeatedly(&locks, NAME, count).await
+    })]
+}

@@ -1,0 +1,59 @@
+//! Eight tasks on two workers take and release one name.
+
+use std::{hint::black_box, sync::Arc, time::Instant};
+
+use tokio::runtime::Builder;
+
+use super::{NAME, nanoseconds_each};
+use crate::{
+    contender::{
+        AsyncLock, Contender, EvictingDashMap, Fifo, KeyMutex, KeyRwLock, KeyedLock, Lockable,
+        Navlock, Tokio,
+    },
+    harness::{Entry, Figure, Goal, Measure, Row, Scale},
+};
+
+pub(crate) fn row() -> Row {
+    Row {
+        id: "tasks",
+        title: "8 tasks, 2 workers, one name",
+        figures: &[Figure { name: "", goals: &[Goal { at_most: 0.8, of: Measure::BestKept }] }],
+        entries: vec![
+            Entry::of::<Navlock>(measure::<Navlock>),
+            Entry::of::<Fifo>(measure::<Fifo>),
+            Entry::of::<Tokio>(measure::<Tokio>),
+            Entry::of::<AsyncLock>(measure::<AsyncLock>),
+            Entry::of::<EvictingDashMap>(measure::<EvictingDashMap>),
+            Entry::of::<KeyRwLock>(measure::<KeyRwLock>),
+            Entry::of::<KeyMutex>(measure::<KeyMutex>),
+            Entry::of::<KeyedLock>(measure::<KeyedLock>),
+            Entry::of::<Lockable>(measure::<Lockable>),
+        ],
+    }
+}
+
+const TASKS: usize = 8;
+
+fn measure<L: Contender>(scale: Scale) -> Vec<f64> {
+    let locks = Arc::new(L::default());
+    let count = scale.count(25_000);
+    let runtime =
+        Builder::new_multi_thread().worker_threads(2).build().expect("two more threads can be had");
+    vec![runtime.block_on(async {
+        let start = Instant::now();
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|_| {
+                let locks = Arc::clone(&locks);
+                tokio::spawn(async move {
+                    for _ in 0..count {
+                        drop(black_box(locks.acquire(black_box(NAME)).await));
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.expect("measuring does not panic");
+        }
+        nanoseconds_each(start, TASKS * count)
+    })]
+}

@@ -1,0 +1,76 @@
+//! Two threads, each with a name of its own.
+
+use std::{sync::Barrier, thread};
+
+use super::take_repeatedly;
+use crate::{
+    contender::{
+        AsyncLock, Contender, EvictingDashMap, KeyMutex, KeyRwLock, KeyedLock, Lockable, Navlock,
+        Slot, Tokio,
+    },
+    harness::{Entry, Figure, Goal, Measure, Row, Scale},
+};
+
+pub(crate) fn row() -> Row {
+    Row {
+        id: "two-threads",
+        title: "2 threads, 2 names",
+        figures: &[
+            Figure { name: "each", goals: &[Goal { at_most: 1.15, of: Measure::OwnFigure(1) }] },
+            Figure { name: "one alone", goals: &[] },
+        ],
+        entries: vec![
+            Entry::of::<Navlock>(measure::<Navlock>),
+            Entry::of::<TwoSlots>(measure::<TwoSlots>),
+            Entry::of::<Tokio>(measure::<Tokio>),
+            Entry::of::<AsyncLock>(measure::<AsyncLock>),
+            Entry::of::<EvictingDashMap>(measure::<EvictingDashMap>),
+            Entry::of::<KeyRwLock>(measure::<KeyRwLock>),
+            Entry::of::<KeyMutex>(measure::<KeyMutex>),
+            Entry::of::<KeyedLock>(measure::<KeyedLock>),
+            Entry::of::<Lockable>(measure::<Lockable>),
+        ],
+    }
+}
+
+const NAMES: [&str; 2] = ["documents/1/body", "documents/2/body"];
+
+fn measure<L: Contender>(scale: Scale) -> Vec<f64> {
+    let locks = L::default();
+    let count = scale.count(200_000);
+    let take = &|name| pollster::block_on(take_repeatedly(&locks, name, count));
+
+    pollster::block_on(take_repeatedly(&locks, NAMES[0], count / 10));
+    let alone = take(NAMES[0]);
+    let start = &Barrier::new(NAMES.len());
+    let both = thread::scope(|scope| {
+        let threads = NAMES.map(|name| {
+            scope.spawn(move || {
+                start.wait();
+                take(name)
+            })
+        });
+        threads.map(|thread| thread.join().expect("measuring does not panic"))
+    });
+    vec![both.iter().sum::<f64>() / 2.0, alone]
+}
+
+/// The floor of this case: to each name a slot of its own, on a cache line of its own.
+#[derive(Default)]
+struct TwoSlots([Aligned; 2]);
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Aligned(Slot);
+
+impl Contender for TwoSlots {
+    const NAME: &'static str = Slot::NAME;
+    const CLASS: crate::contender::Class = Slot::CLASS;
+
+    type Guard<'a> = <Slot as Contender>::Guard<'a>;
+
+    #[inline]
+    fn acquire<'a>(&'a self, name: &'a str) -> impl Future<Output = Self::Guard<'a>> + Send {
+        self.0[usize::from(name == NAMES[1])].0.acquire(name)
+    }
+}

@@ -1,0 +1,101 @@
+//! 100,000 tasks wait for one name, then get it one after the other.
+//!
+//! On one thread: what counts is the queue, and a wake-up across threads would hide it. The tasks
+//! are spawned beforehand, so "enqueue" is the first poll of each and "drain" is grant, wake-up,
+//! second poll, release and end of each.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
+
+use tokio::{runtime::Builder, sync::Notify};
+
+use super::{NAME, nanoseconds_each};
+use crate::{
+    contender::{
+        AsyncLock, Contender, EvictingDashMap, Fifo, KeyMutex, KeyRwLock, KeyedLock, Lockable,
+        Navlock, Tokio,
+    },
+    harness::{Entry, Figure, Goal, Measure, Row, Scale},
+};
+
+pub(crate) fn row() -> Row {
+    const GOALS: &[Goal] = &[Goal { at_most: 1.0, of: Measure::BestKept }];
+    Row {
+        id: "waiters",
+        title: "100,000 waiters",
+        figures: &[
+            Figure { name: "enqueue, each", goals: GOALS },
+            Figure { name: "drain, each", goals: GOALS },
+        ],
+        entries: vec![
+            Entry::of::<Navlock>(measure::<Navlock>),
+            Entry::of::<Fifo>(measure::<Fifo>),
+            Entry::of::<Tokio>(measure::<Tokio>),
+            Entry::of::<AsyncLock>(measure::<AsyncLock>),
+            Entry::of::<EvictingDashMap>(measure::<EvictingDashMap>),
+            Entry::of::<KeyRwLock>(measure::<KeyRwLock>),
+            Entry::of::<KeyMutex>(measure::<KeyMutex>),
+            Entry::of::<KeyedLock>(measure::<KeyedLock>),
+            Entry::of::<Lockable>(measure::<Lockable>),
+        ],
+    }
+}
+
+/// What the tasks share.
+struct Queue<L> {
+    locks: L,
+    queued: Countdown,
+    drained: Countdown,
+}
+
+/// Tells when the last of many has come.
+struct Countdown {
+    left: AtomicUsize,
+    over: Notify,
+}
+
+impl Countdown {
+    fn from(count: usize) -> Self {
+        Self { left: AtomicUsize::new(count), over: Notify::new() }
+    }
+
+    fn count(&self) {
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.over.notify_one();
+        }
+    }
+}
+
+fn measure<L: Contender>(scale: Scale) -> Vec<f64> {
+    let count = scale.count(100_000);
+    let queue = Arc::new(Queue {
+        locks: L::default(),
+        queued: Countdown::from(count),
+        drained: Countdown::from(count),
+    });
+    let runtime = Builder::new_current_thread().build().expect("a runtime needs no more threads");
+    runtime.block_on(async {
+        let holder = queue.locks.acquire(NAME).await;
+        for _ in 0..count {
+            let queue = Arc::clone(&queue);
+            tokio::spawn(async move {
+                queue.queued.count();
+                drop(queue.locks.acquire(NAME).await);
+                queue.drained.count();
+            });
+        }
+        let start = Instant::now();
+        queue.queued.over.notified().await;
+        let enqueue = nanoseconds_each(start, count);
+
+        let start = Instant::now();
+        drop(holder);
+        queue.drained.over.notified().await;
+        vec![enqueue, nanoseconds_each(start, count)]
+    })
+}
