@@ -1,1 +1,27 @@
-//! To be written.
+//! The reach of one machine: a daemon that keeps the locks of all processes of a user, and the
+//! client that makes it a [`Reach`](navlock_core::Reach).
+//!
+//! This is not the crate to lock something with: `navlock` is; with its feature `local` it gives
+//! out what [`local`] here does.
+//!
+//! The [`daemon`] is an adapter from a socket to a `UserAgent`; the [`client`] is an adapter from
+//! the backend seam to a socket. Neither knows what a lock is: that is the engine's.
+//!
+//! - A client that finds no daemon starts one; the daemon ends when nobody has needed it for 30
+//!   seconds. See [`Place`] for where they meet.
+//! - When a client dies, the kernel closes its connection, and what it held and waited for is free
+//!   at once. There are no files, pids or heartbeats to go stale.
+//! - When the daemon dies, so far, all locks are lost and their holders are told. Reconnecting to
+//!   a new one, and reclaiming what was held, comes later.
+
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod daemon;
+mod runtime_dir;
+mod spawn;
+
+pub use crate::{
+    client::{BrokerReach, ConnectError, ConnectOptions, local},
+    runtime_dir::{Place, PlaceError},
+};

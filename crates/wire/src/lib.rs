@@ -38,7 +38,7 @@ mod message;
 pub use crate::{
     codec::{ClientCodec, Codec, CodecError, DaemonCodec, MAX_FRAME},
     message::{
-        Agent, ClientId, Failure, FromDaemon, Lost, MAX_NAME, Query, SnapshotEntry, ToDaemon,
-        VERSION, negotiate,
+        Agent, ClientId, Failure, FromDaemon, Lost, MAX_BUCKET, MAX_NAME, Query, SnapshotEntry,
+        ToDaemon, VERSION, negotiate,
     },
 };

@@ -11,6 +11,9 @@ pub const VERSION: u16 = 1;
 /// The longest name that can be asked for, in bytes of WTF-8.
 pub const MAX_NAME: usize = 1 << 20;
 
+/// The longest name of a bucket, in bytes.
+pub const MAX_BUCKET: usize = 1 << 16;
+
 /// An agent, by the number that its client gave it. A number is free again after
 /// [`CloseAgent`](ToDaemon::CloseAgent).
 pub type Agent = u32;

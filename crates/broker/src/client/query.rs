@@ -1,0 +1,54 @@
+//! Questions for a snapshot.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use navlock_core::{Error, LockManagerSnapshot};
+use navlock_wire::{Query, ToDaemon};
+
+use super::connection::Connection;
+
+/// A question that has been asked. Dropping it is not to want the answer any more.
+pub(super) struct Answer<'a> {
+    connection: &'a Connection,
+    query: Query,
+}
+
+impl<'a> Answer<'a> {
+    /// Asks.
+    pub(super) fn ask(connection: &'a Connection, bucket: &str) -> Self {
+        let query = connection.table().ask();
+        connection.say(&ToDaemon::Query { query, bucket: bucket.to_owned() });
+        Self { connection, query }
+    }
+}
+
+impl Future for Answer<'_> {
+    type Output = Result<LockManagerSnapshot, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut table = self.connection.table();
+        // It stays until this is dropped.
+        let Some(question) = table.questions.get_mut(&self.query) else {
+            return Poll::Pending;
+        };
+        let Some(outcome) = &question.outcome else {
+            let known = question.waker.replace(context.waker().clone());
+            drop(table);
+            drop(known);
+            return Poll::Pending;
+        };
+        Poll::Ready(outcome.clone().map(|()| std::mem::take(&mut question.snapshot)))
+    }
+}
+
+impl Drop for Answer<'_> {
+    fn drop(&mut self) {
+        let question = self.connection.table().questions.remove(&self.query);
+        // Its waker is foreign: dropped out here.
+        drop(question);
+    }
+}

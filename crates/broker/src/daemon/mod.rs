@@ -1,0 +1,208 @@
+//! The daemon: an adapter from a socket to a user agent.
+//!
+//! It keeps no locks of its own. Whatever reach the user agent has, its clients have too.
+
+mod listener;
+mod requests;
+mod session;
+
+use std::{
+    error::Error,
+    fmt, fs,
+    io::{self, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::{Duration, Instant, SystemTime},
+};
+
+use navlock_core::{FencingToken, UserAgent, backend::MemoryReach};
+use rustix::{
+    fs::{FlockOperation, Mode, OFlags, flock},
+    io::Errno,
+};
+use tokio::net::UnixListener;
+
+pub use self::listener::serve;
+use crate::{Place, PlaceError};
+
+/// What the program that is the daemon writes as a line once it listens. Clients wait for it; what
+/// else they get to read is why it did not start.
+pub const READY_LINE: &str = "ready";
+
+/// How long a daemon waits for the one before it to be gone.
+const PREDECESSOR: Duration = Duration::from_secs(5);
+
+/// What a daemon can be told.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// It ends when it has had no client for so long; without this, never.
+    pub idle: Option<Duration>,
+    /// What one connection can have.
+    pub limits: Limits,
+}
+
+/// What one connection can have at a time, so that a client that has gone wrong does not take
+/// down everybody's daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Agents.
+    pub agents: usize,
+    /// Pending requests and held locks.
+    pub requests: usize,
+    /// Bytes in the names of those.
+    pub name_bytes: usize,
+    /// Queries not answered yet.
+    pub queries: usize,
+    /// How long it may take to say hello.
+    pub handshake: Duration,
+}
+
+/// Why a daemon could not start, or had to end.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum DaemonError {
+    /// Its place cannot be used.
+    Place(PlaceError),
+    /// Another daemon has the place, and does not end.
+    Taken(PathBuf),
+    /// Something failed at this path.
+    Io(PathBuf, io::Error),
+}
+
+impl Default for Options {
+    /// Ends after thirty seconds.
+    fn default() -> Self {
+        Self { idle: Some(Duration::from_secs(30)), limits: Limits::default() }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            agents: 1 << 16,
+            requests: 1 << 18,
+            name_bytes: 64 << 20,
+            queries: 64,
+            handshake: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A user agent for a daemon that keeps the locks itself.
+///
+/// Its fencing tokens begin with the time of the start, in seconds since 1970, so that they go on
+/// where those of an earlier daemon ended. That a clock which was turned back does not turn them
+/// back as well will need the last start's number on disk; that is not kept yet.
+pub fn user_agent() -> UserAgent {
+    let epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let first = FencingToken::new(epoch.as_secs() << 32);
+    // The daemon is one thread.
+    UserAgent::with_memory(MemoryReach::with_first_token(first).with_shards(1))
+}
+
+/// Runs a daemon at `place` until it has had no client for long enough, and calls `ready` once it
+/// listens.
+///
+/// Blocks the thread, which must not be one of a tokio runtime.
+///
+/// # Errors
+///
+/// If the place is not to be used, or another daemon has it.
+pub fn run(
+    place: &Place,
+    user_agent: UserAgent,
+    options: Options,
+    ready: impl FnOnce(),
+) -> Result<(), DaemonError> {
+    place.prepare()?;
+    let _sole = take_place(&place.broker_lock())?;
+    let failed = |error| DaemonError::Io(place.socket().to_owned(), error);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()
+        .map_err(failed)?;
+    runtime.block_on(async {
+        let listener = listen(place).map_err(failed)?;
+        ready();
+        serve(&listener, user_agent, options).await;
+        // The name goes first: from here on clients start a new daemon, which waits for our lock.
+        // Who is between being connected and being accepted sees the stream end before it was
+        // welcomed, and tries again.
+        match fs::remove_file(place.socket()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+            _ => Ok(()),
+        }
+    })
+}
+
+/// Takes the lock that a daemon holds for life, and notes in its file who we are.
+fn take_place(path: &Path) -> Result<fs::File, DaemonError> {
+    let failed = |error| DaemonError::Io(path.to_owned(), error);
+    let mut file = open_lock_file(path).map_err(failed)?;
+    let deadline = Instant::now() + PREDECESSOR;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => break,
+            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {
+                // There is no waiting for a file lock with a deadline. It is a rare wait: for a
+                // daemon that has just decided to end.
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(Errno::WOULDBLOCK) => return Err(DaemonError::Taken(path.to_owned())),
+            Err(error) => return Err(failed(error.into())),
+        }
+    }
+    // For people; the lock is what counts.
+    file.set_len(0).map_err(failed)?;
+    writeln!(file, "{}", std::process::id()).map_err(failed)?;
+    Ok(file)
+}
+
+/// Opens a file that exists for its lock, and makes it if it is not there.
+pub(crate) fn open_lock_file(path: &Path) -> io::Result<fs::File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
+}
+
+/// Listens at the place, whose lock we hold. Whoever can see the socket can connect to it: it gets
+/// its name last.
+fn listen(place: &Place) -> io::Result<UnixListener> {
+    let unborn = place.unborn_socket();
+    match fs::remove_file(&unborn) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&unborn)?;
+    fs::set_permissions(&unborn, fs::Permissions::from_mode(0o600))?;
+    fs::rename(&unborn, place.socket())?;
+    Ok(listener)
+}
+
+impl fmt::Display for DaemonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Place(error) => error.fmt(f),
+            Self::Taken(path) => {
+                let pid = fs::read_to_string(path).unwrap_or_default();
+                let pid = Some(pid.trim()).filter(|pid| !pid.is_empty()).unwrap_or("unknown");
+                write!(
+                    f,
+                    "another broker (process {pid}) holds {}; use its socket, or end it",
+                    path.display()
+                )
+            }
+            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+        }
+    }
+}
+
+impl Error for DaemonError {}
+
+impl From<PlaceError> for DaemonError {
+    fn from(error: PlaceError) -> Self {
+        Self::Place(error)
+    }
+}

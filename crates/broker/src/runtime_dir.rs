@@ -1,0 +1,293 @@
+//! Where the broker is: its socket, the files beside it, and whether they can be trusted.
+
+use std::{
+    error::Error,
+    fmt, fs, io,
+    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+/// The longest path of a socket, in bytes, with room for the name under which it is made.
+/// What the kernel takes is 104 bytes at least, with the zero at the end.
+const MAX_PATH: usize = 99;
+
+/// The place of one broker.
+///
+/// The path is decided from the uid, not from the environment of the moment, so that all processes
+/// of a user meet: `/run/user/UID/navlock/sock` where `/run/user/UID` exists, is ours and closed to
+/// others; else `/tmp/navlock-UID/sock`. Another place has to be asked for, as the command line
+/// does with `--socket` and everybody with `NAVLOCK_SOCKET`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    socket: PathBuf,
+    /// Ours alone, and made if it is not there; a directory that was chosen is not.
+    private_directory: bool,
+}
+
+/// Why a place cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlaceError {
+    /// The directory of the socket is a file, or a link to somewhere else.
+    NotADirectory(PathBuf),
+    /// The path of the socket is something else.
+    NotASocket(PathBuf),
+    /// It belongs to this other user.
+    Foreign(PathBuf, u32),
+    /// With this mode others can do things in the directory.
+    TooOpen(PathBuf, u32),
+    /// The system takes no socket path as long as this one.
+    TooLong(PathBuf),
+    /// Something could not be looked at or made.
+    Io(PathBuf, io::ErrorKind),
+}
+
+impl Place {
+    /// The place that `NAVLOCK_SOCKET` says, or else that of all processes of this user.
+    pub fn from_env() -> Self {
+        match std::env::var_os("NAVLOCK_SOCKET") {
+            Some(socket) if !socket.is_empty() => Self::at(socket),
+            _ => Self::of_user(),
+        }
+    }
+
+    /// The place where all processes of this user meet.
+    pub fn of_user() -> Self {
+        let uid = uid();
+        let session = PathBuf::from(format!("/run/user/{uid}"));
+        let directory = match check_directory(&session, uid, Others::MayNotLook) {
+            Ok(()) => session.join("navlock"),
+            Err(_) => PathBuf::from(format!("/tmp/navlock-{uid}")),
+        };
+        Self { socket: directory.join("sock"), private_directory: true }
+    }
+
+    /// A place of the caller's choice: a socket in a directory that exists, is ours, and in which
+    /// nobody else may write. A relative path is taken from the current directory.
+    pub fn at(socket: impl AsRef<Path>) -> Self {
+        let socket = socket.as_ref();
+        let absolute = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+        Self { socket: absolute, private_directory: false }
+    }
+
+    /// The path of the socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The path of the socket, if it was chosen and does not follow from the uid.
+    pub(crate) fn chosen(&self) -> Option<&Path> {
+        (!self.private_directory).then_some(&*self.socket)
+    }
+
+    /// Whoever starts the broker holds a lock on this file until it listens.
+    pub(crate) fn spawn_lock(&self) -> PathBuf {
+        self.beside("spawn.lock")
+    }
+
+    /// The broker holds a lock on this file for life.
+    pub(crate) fn broker_lock(&self) -> PathBuf {
+        self.beside("broker.lock")
+    }
+
+    /// The socket's name until it listens.
+    pub(crate) fn unborn_socket(&self) -> PathBuf {
+        self.beside("new")
+    }
+
+    fn beside(&self, name: &str) -> PathBuf {
+        if self.private_directory {
+            return self.socket.with_file_name(name);
+        }
+        // Several brokers may have been given one directory.
+        let mut path = self.socket.clone().into_os_string();
+        path.push(".");
+        path.push(name);
+        path.into()
+    }
+
+    /// Makes the directory if it is to be made, and checks everything that others could have put
+    /// in our way.
+    ///
+    /// # Errors
+    ///
+    /// If the place is not ours, is open to others, or cannot be used.
+    pub fn prepare(&self) -> Result<(), PlaceError> {
+        let bytes = self.socket.as_os_str().len();
+        if bytes > MAX_PATH {
+            return Err(PlaceError::TooLong(self.socket.clone()));
+        }
+        let directory = self.socket.parent().unwrap_or(Path::new("/"));
+        let others = if self.private_directory {
+            match fs::DirBuilder::new().mode(0o700).create(directory) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(PlaceError::Io(directory.to_owned(), error.kind()));
+                }
+                _ => Others::MayNotLook,
+            }
+        } else {
+            Others::MayLook
+        };
+        check_directory(directory, uid(), others)?;
+        match fs::symlink_metadata(&self.socket) {
+            Ok(found) if !found.file_type().is_socket() => {
+                Err(PlaceError::NotASocket(self.socket.clone()))
+            }
+            Ok(found) if found.uid() != uid() => {
+                Err(PlaceError::Foreign(self.socket.clone(), found.uid()))
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(PlaceError::Io(self.socket.clone(), error.kind()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What others may do with a directory that we trust.
+#[derive(Clone, Copy)]
+enum Others {
+    MayLook,
+    MayNotLook,
+}
+
+fn check_directory(path: &Path, uid: u32, others: Others) -> Result<(), PlaceError> {
+    let forbidden = match others {
+        Others::MayLook => 0o022,
+        Others::MayNotLook => 0o077,
+    };
+    let found = fs::symlink_metadata(path)
+        .map_err(|error| PlaceError::Io(path.to_owned(), error.kind()))?;
+    if !found.is_dir() {
+        Err(PlaceError::NotADirectory(path.to_owned()))
+    } else if found.uid() != uid {
+        Err(PlaceError::Foreign(path.to_owned(), found.uid()))
+    } else if found.mode() & forbidden != 0 {
+        Err(PlaceError::TooOpen(path.to_owned(), found.mode() & 0o7777))
+    } else {
+        Ok(())
+    }
+}
+
+/// Who we are.
+pub(crate) fn uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+impl fmt::Display for PlaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const ELSEWHERE: &str = "or set NAVLOCK_SOCKET to a path in a directory of yours";
+        match self {
+            Self::NotADirectory(path) => {
+                write!(f, "{} is not a directory; remove it {ELSEWHERE}", path.display())
+            }
+            Self::NotASocket(path) => {
+                write!(f, "{} is not a socket; remove it {ELSEWHERE}", path.display())
+            }
+            Self::Foreign(path, uid) => {
+                write!(f, "{} is owned by uid {uid}; remove it {ELSEWHERE}", path.display())
+            }
+            Self::TooOpen(path, mode) => write!(
+                f,
+                "{} has mode {mode:04o}, which lets others in; chmod it to 0700 {ELSEWHERE}",
+                path.display()
+            ),
+            Self::TooLong(path) => write!(
+                f,
+                "{} is longer than {MAX_PATH} bytes, too long for a socket; \
+                 set NAVLOCK_SOCKET to a shorter path",
+                path.display()
+            ),
+            Self::Io(path, io::ErrorKind::NotFound) => {
+                write!(f, "{} does not exist; make it {ELSEWHERE}", path.display())
+            }
+            Self::Io(path, kind) => {
+                write!(f, "{}: {kind}; mend that {ELSEWHERE}", path.display())
+            }
+        }
+    }
+}
+
+impl Error for PlaceError {}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn directory(mode: u32) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
+        directory
+    }
+
+    /// The place of a user whose private directory this is.
+    fn private(directory: &Path) -> Place {
+        Place { socket: directory.join("sock"), private_directory: true }
+    }
+
+    #[test]
+    fn a_private_directory_is_made_closed_to_others() {
+        let parent = directory(0o700);
+        let ours = parent.path().join("navlock");
+        private(&ours).prepare().unwrap();
+        assert_eq!(fs::metadata(&ours).unwrap().mode() & 0o7777, 0o700);
+        private(&ours).prepare().unwrap();
+    }
+
+    #[test]
+    fn a_private_directory_that_others_may_look_into_is_refused() {
+        let open = directory(0o755);
+        let refused = private(open.path()).prepare();
+        assert_eq!(refused, Err(PlaceError::TooOpen(open.path().to_owned(), 0o755)));
+        Place::at(open.path().join("sock")).prepare().unwrap();
+    }
+
+    #[test]
+    fn a_chosen_directory_that_others_may_write_to_is_refused() {
+        let open = directory(0o777);
+        let refused = Place::at(open.path().join("sock")).prepare();
+        assert_eq!(refused, Err(PlaceError::TooOpen(open.path().to_owned(), 0o777)));
+    }
+
+    #[test]
+    fn a_link_to_a_directory_is_refused() {
+        let (real, link) = (directory(0o700), directory(0o700));
+        let link = link.path().join("navlock");
+        symlink(real.path(), &link).unwrap();
+        assert_eq!(private(&link).prepare(), Err(PlaceError::NotADirectory(link)));
+    }
+
+    #[test]
+    fn a_directory_of_somebody_else_is_refused() {
+        // Another's, seen from us: or, who is not root cannot give it away, ours seen by another.
+        let theirs = directory(0o700);
+        let us = uid();
+        let refused = check_directory(theirs.path(), us + 1, Others::MayNotLook);
+        assert_eq!(refused, Err(PlaceError::Foreign(theirs.path().to_owned(), us)));
+    }
+
+    #[test]
+    fn a_file_where_the_socket_should_be_is_refused_and_left_alone() {
+        let directory = directory(0o700);
+        let file = directory.path().join("sock");
+        fs::write(&file, "precious").unwrap();
+        assert_eq!(Place::at(&file).prepare(), Err(PlaceError::NotASocket(file.clone())));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_path_too_long_for_a_socket_is_refused() {
+        let long = Path::new("/tmp").join("x".repeat(100));
+        assert_eq!(Place::at(&long).prepare(), Err(PlaceError::TooLong(long)));
+    }
+
+    #[test]
+    fn brokers_in_one_chosen_directory_have_files_of_their_own() {
+        let (a, b) = (Place::at("/d/a"), Place::at("/d/b"));
+        assert_eq!(a.broker_lock(), Path::new("/d/a.broker.lock"));
+        assert_ne!(a.broker_lock(), b.broker_lock());
+        assert_eq!(private(Path::new("/d")).broker_lock(), Path::new("/d/broker.lock"));
+    }
+}
