@@ -135,6 +135,8 @@ impl Copy {
             let mut command = Command::new("cargo");
             command.args(["test", "--quiet"]).args(test.split_whitespace()).args(arguments);
             command.current_dir(&self.0).env("CARGO_TARGET_DIR", self.0.join("target"));
+            // Most of the time goes into building, so build what is quick to build.
+            command.env("CARGO_PROFILE_TEST_OPT_LEVEL", "0").env("CARGO_PROFILE_TEST_DEBUG", "0");
             if test.contains("--test shuttle") {
                 command.env("RUSTFLAGS", "--cfg shuttle");
                 command.env("CARGO_TARGET_DIR", self.0.join("target/shuttle"));
