@@ -58,18 +58,22 @@ struct Outgoing {
 impl Connection {
     /// Connects and agrees on a version. Blocks.
     pub(super) fn open(place: &Place, program: Option<&Path>) -> Result<(Self, Hearing), Reason> {
-        for _ in 0..TRIES {
-            let mut socket = connect_or_start(place, program)?;
-            check_peer(&socket)?;
-            let mut codec = ClientCodec::default();
-            let mut heard = BytesMut::new();
-            match shake_hands(&mut socket, &mut codec, &mut heard) {
-                Ok(()) => return Self::new(socket, place, codec, heard),
-                Err(Reason::Vanished) => {}
-                Err(reason) => return Err(reason),
+        let mut tries = 1;
+        loop {
+            match Self::try_open(place, program) {
+                Err(Reason::Vanished) if tries < TRIES => tries += 1,
+                opened => return opened,
             }
         }
-        Err(Reason::Vanished)
+    }
+
+    fn try_open(place: &Place, program: Option<&Path>) -> Result<(Self, Hearing), Reason> {
+        let mut socket = connect_or_start(place, program)?;
+        check_peer(&socket)?;
+        let mut codec = ClientCodec::default();
+        let mut heard = BytesMut::new();
+        shake_hands(&mut socket, &mut codec, &mut heard)?;
+        Self::new(socket, place, codec, heard)
     }
 
     fn new(

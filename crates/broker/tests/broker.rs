@@ -1,0 +1,344 @@
+//! What programs see of each other through one daemon. The daemon runs in this process; its
+//! clients reach it by its socket, as they would reach any.
+
+#![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::mpsc,
+    task::{Context, Poll, Waker},
+    thread,
+    time::Duration,
+};
+
+use navlock_broker::{BrokerReach, ConnectOptions, Place, daemon};
+use navlock_core::{
+    Error, LockManager, Lost, ResourceName, UserAgent,
+    blocking::{block_on, block_on_timeout},
+};
+use tokio::{net::UnixListener, sync::oneshot};
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// A daemon that ends when this is dropped.
+struct Daemon {
+    directory: tempfile::TempDir,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Daemon {
+    fn start() -> Self {
+        Self::with_limits(daemon::Limits::default())
+    }
+
+    fn with_limits(limits: daemon::Limits) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("sock");
+        let (stop, stopped) = oneshot::channel();
+        let (ready, is_ready) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let listener = UnixListener::bind(socket).unwrap();
+                ready.send(()).unwrap();
+                let mut options = daemon::Options::default();
+                options.idle = None;
+                options.limits = limits;
+                tokio::select! {
+                    () = daemon::serve(&listener, daemon::user_agent(), options) => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        is_ready.recv_timeout(LONG).unwrap();
+        Self { directory, stop: Some(stop), thread: Some(thread) }
+    }
+
+    fn stop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+
+    /// What another program would have.
+    fn client(&self) -> UserAgent {
+        UserAgent::with_reach(self.reach())
+    }
+
+    fn reach(&self) -> BrokerReach {
+        let place = Place::at(self.directory.path().join("sock"));
+        // Nothing is to be started here.
+        let options = ConnectOptions::default().place(place).program("/nonexistent");
+        soon(BrokerReach::connect(options)).unwrap()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn soon<F: Future>(future: F) -> F::Output {
+    block_on_timeout(future, LONG).expect("in good time")
+}
+
+/// Makes a request and waits until the daemon has it in its queue.
+fn queue<T>(
+    locks: &LockManager,
+    name: &str,
+    mut request: std::pin::Pin<&mut impl Future<Output = T>>,
+) {
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(request.as_mut().poll(&mut context).is_pending());
+    let state = soon(locks.query()).unwrap();
+    assert!(state.pending.iter().any(|info| info.name.as_str() == Some(name)), "{state:?}");
+}
+
+#[test]
+fn a_lock_is_exclusive_between_programs_and_goes_on_when_released() {
+    let daemon = Daemon::start();
+    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let held = soon(a.lock("db").into_future()).unwrap();
+    assert!(soon(b.lock("db").if_available().into_future()).unwrap().is_none());
+    let mut waiting = pin!(b.lock("db").into_future());
+    queue(&b, "db", waiting.as_mut());
+    let token = held.fencing_token();
+    drop(held);
+    assert!(soon(waiting).unwrap().fencing_token() > token);
+}
+
+#[test]
+fn readers_share_and_a_writer_waits_for_all_of_them() {
+    let daemon = Daemon::start();
+    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let readers = [&a, &b].map(|locks| soon(locks.lock("db").shared().into_future()).unwrap());
+    let mut writer = pin!(b.lock("db").into_future());
+    queue(&b, "db", writer.as_mut());
+    // Nobody overtakes.
+    assert!(soon(a.lock("db").shared().if_available().into_future()).unwrap().is_none());
+    drop(readers);
+    drop(soon(writer).unwrap());
+}
+
+#[test]
+fn who_is_stolen_from_is_told() {
+    let daemon = Daemon::start();
+    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let held = soon(a.lock("db").into_future()).unwrap();
+    let stolen = soon(b.lock("db").steal().into_future()).unwrap();
+    assert_eq!(soon(held.lost()), Lost::Stolen);
+    assert!(held.is_lost());
+    // The victim's end is not the thief's.
+    drop(held);
+    assert!(soon(a.lock("db").if_available().into_future()).unwrap().is_none());
+    drop(stolen);
+    assert!(soon(b.lock("db").if_available().into_future()).unwrap().is_some());
+}
+
+#[test]
+fn a_request_after_a_release_finds_the_lock_free() {
+    let daemon = Daemon::start();
+    let locks = daemon.client().lock_manager("app");
+    for _ in 0..200 {
+        let guard = soon(locks.lock("db").if_available().into_future()).unwrap();
+        assert!(guard.is_some());
+    }
+}
+
+#[test]
+fn a_request_that_is_dropped_leaves_its_queue() {
+    let daemon = Daemon::start();
+    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let _reader = soon(a.lock("db").shared().into_future()).unwrap();
+    {
+        let mut writer = pin!(b.lock("db").into_future());
+        queue(&b, "db", writer.as_mut());
+    }
+    assert!(soon(b.query()).unwrap().pending.is_empty());
+    drop(soon(b.lock("db").shared().into_future()).unwrap());
+}
+
+#[test]
+fn buckets_do_not_see_each_other() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    let (a, b) = (client.lock_manager("a"), client.lock_manager("b"));
+    let _held = soon(a.lock("db").into_future()).unwrap();
+    let _also = soon(b.lock("db").into_future()).unwrap();
+    for locks in [&a, &b] {
+        let state = soon(locks.query()).unwrap();
+        let clients: Vec<_> = state.held.iter().map(|info| info.client_id).collect();
+        assert_eq!(clients, [locks.client_id()]);
+    }
+    assert_ne!(a.client_id(), b.client_id());
+}
+
+#[test]
+fn long_names_and_lone_surrogates_come_back_as_they_were() {
+    let daemon = Daemon::start();
+    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let long = ResourceName::try_from("n".repeat(1 << 20)).unwrap();
+    let surrogate = ResourceName::from_utf16(&[0x64, 0xD800]).unwrap();
+    let other = ResourceName::from_utf16(&[0x64, 0xD801]).unwrap();
+    let _guards = [&long, &surrogate, &other].map(|name| soon(a.lock(name).into_future()).unwrap());
+    let mut names: Vec<_> =
+        soon(b.query()).unwrap().held.into_iter().map(|info| info.name).collect();
+    names.sort();
+    assert!(names == [surrogate, other, long]);
+
+    let longer = "n".repeat((1 << 20) + 1);
+    let refused = soon(a.lock(longer).into_future());
+    assert!(matches!(refused, Err(Error::Unreachable(why)) if why.contains("1048576")));
+}
+
+#[test]
+fn a_snapshot_longer_than_any_frame_arrives_whole() {
+    let daemon = Daemon::start();
+    let locks = daemon.client().lock_manager("app");
+    let name = |i: usize| format!("{i:05}{}", "x".repeat(10_000));
+    let guards: Vec<_> =
+        (0..500).map(|i| soon(locks.lock(name(i)).into_future()).unwrap()).collect();
+    let mut waiting: Vec<_> =
+        (0..500).map(|_| Box::pin(locks.lock(name(7)).shared().into_future())).collect();
+    for request in &mut waiting {
+        assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    let state = soon(locks.query()).unwrap();
+    let mut held: Vec<_> = state.held.iter().map(|info| info.name.to_string()).collect();
+    held.sort();
+    assert!(held == (0..500).map(name).collect::<Vec<_>>());
+    assert_eq!(state.pending.len(), 500);
+    drop((guards, waiting));
+}
+
+#[test]
+fn terminating_an_agent_frees_what_it_has_and_nothing_else() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    let (a, b) = (client.lock_manager("app"), client.lock_manager("app"));
+    let held = soon(a.lock("mine").into_future()).unwrap();
+    let theirs = soon(b.lock("theirs").into_future()).unwrap();
+    let mut waiting = pin!(a.lock("theirs").into_future());
+    queue(&a, "theirs", waiting.as_mut());
+
+    a.terminate();
+    assert!(held.is_lost());
+    assert_eq!(soon(held.lost()), Lost::Terminated);
+    assert_eq!(soon(waiting).unwrap_err(), Error::Terminated);
+    assert_eq!(soon(a.lock("mine").into_future()).unwrap_err(), Error::Terminated);
+    drop(soon(b.lock("mine").into_future()).unwrap());
+    assert!(!theirs.is_lost());
+}
+
+#[test]
+fn a_client_that_is_gone_holds_nothing() {
+    let daemon = Daemon::start();
+    let locks = daemon.client().lock_manager("app");
+    let gone = daemon.reach();
+    let theirs = UserAgent::with_reach(gone.clone()).lock_manager("app");
+    let held = soon(theirs.lock("db").into_future()).unwrap();
+    let mut waiting = pin!(locks.lock("db").into_future());
+    queue(&locks, "db", waiting.as_mut());
+    // What the kernel does for a process that dies.
+    rustix::net::shutdown(&gone, rustix::net::Shutdown::Both).unwrap();
+    assert_eq!(soon(held.lost()), Lost::Disconnected);
+    drop(soon(waiting).unwrap());
+}
+
+#[test]
+fn a_handle_that_is_dropped_takes_its_agent_along() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    for _ in 0..100 {
+        let locks = client.lock_manager("app");
+        let _held = soon(locks.lock("db").if_available().into_future()).unwrap().unwrap();
+    }
+}
+
+#[test]
+fn when_the_daemon_dies_everybody_is_told() {
+    let mut daemon = Daemon::start();
+    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let held = soon(a.lock("db").into_future()).unwrap();
+    let mut waiting = pin!(b.lock("db").into_future());
+    queue(&b, "db", waiting.as_mut());
+    daemon.stop();
+    assert_eq!(soon(held.lost()), Lost::Disconnected);
+    for error in [
+        soon(waiting).unwrap_err(),
+        soon(a.lock("other").into_future()).unwrap_err(),
+        soon(a.query()).unwrap_err(),
+    ] {
+        assert!(matches!(&error, Error::Unreachable(why) if why.contains("sock")), "{error}");
+    }
+}
+
+#[test]
+fn a_client_that_asks_for_too_much_is_refused_and_the_rest_goes_on() {
+    let mut limits = daemon::Limits::default();
+    limits.requests = 2;
+    let daemon = Daemon::with_limits(limits);
+    let locks = daemon.client().lock_manager("app");
+    let _a = soon(locks.lock("a").into_future()).unwrap();
+    let b = soon(locks.lock("b").into_future()).unwrap();
+    let refused = soon(locks.lock("c").into_future()).unwrap_err();
+    assert!(matches!(&refused, Error::Unreachable(why) if why.contains("at most 2")), "{refused}");
+    drop(b);
+    drop(soon(locks.lock("c").into_future()).unwrap());
+}
+
+#[test]
+fn a_lock_from_many_threads_is_granted_one_at_a_time() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    let counter = std::sync::atomic::AtomicU32::new(0);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            let (locks, counter) = (client.lock_manager("app"), &counter);
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    let request = locks.request("db", async |_| {
+                        let seen = counter.load(std::sync::atomic::Ordering::Relaxed);
+                        thread::yield_now();
+                        counter.store(seen + 1, std::sync::atomic::Ordering::Relaxed);
+                    });
+                    soon(request).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(counter.into_inner(), 400);
+}
+
+#[test]
+fn connecting_works_when_polled_by_hand() {
+    let daemon = Daemon::start();
+    let place = Place::at(daemon.directory.path().join("sock"));
+    let mut connecting = pin!(BrokerReach::connect(ConnectOptions::default().place(place)));
+    let first = connecting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    if let Poll::Ready(connected) = first {
+        connected.unwrap();
+    } else {
+        block_on(connecting).unwrap();
+    }
+}
+
+#[test]
+fn without_a_daemon_and_a_program_to_start_it_the_error_says_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = Place::at(directory.path().join("sock"));
+    let options = ConnectOptions::default().place(place.clone()).program("/nonexistent/navlock");
+    let error = soon(BrokerReach::connect(options)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot reach the broker at {}: it is not running, and there is no program \
+             /nonexistent/navlock to start it with; install navlock or set NAVLOCK_BIN to its path",
+            place.socket().display()
+        )
+    );
+}

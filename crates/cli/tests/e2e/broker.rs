@@ -1,0 +1,190 @@
+//! The broker: that there is one, when it ends, and whom it does not serve.
+
+use std::{
+    fs,
+    io::{ErrorKind, Read, Write},
+    os::unix::{fs::symlink, net::UnixStream},
+    time::Duration,
+};
+
+use bytes::BytesMut;
+use navlock_engine::{Mode, RequestId, RequestKind};
+use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
+use rustix::process::geteuid;
+use tokio_util::codec::{Decoder, Encoder};
+
+use crate::sandbox::{Sandbox, eventually, finish, wait};
+
+/// The processes that are brokers of this sandbox, whatever its lock file says.
+fn brokers(sandbox: &Sandbox) -> Vec<String> {
+    let socket = format!("NAVLOCK_SOCKET={}", sandbox.socket().display());
+    let is_broker = |pid: &str| {
+        let read = |file| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let has = |bytes: Vec<u8>, what: &str| {
+            bytes.split(|&byte| byte == 0).any(|part| part == what.as_bytes())
+        };
+        has(read("cmdline"), "daemon") && has(read("environ"), &socket)
+    };
+    let processes = fs::read_dir("/proc").unwrap();
+    let pids = processes.filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    pids.filter(|pid| is_broker(pid)).collect()
+}
+
+#[test]
+fn many_who_start_at_once_start_one_broker() {
+    let sandbox = Sandbox::new();
+    let mut holders: Vec<_> = (0..20).map(|_| sandbox.wait_for(&["-s", "db"])).collect();
+    holders.iter_mut().for_each(super::sandbox::Holder::begun);
+    // All of them hold one lock: they have one broker.
+    assert_eq!(sandbox.query().len(), 20);
+    let broker = sandbox.broker().unwrap().as_raw_nonzero().to_string();
+    assert_eq!(brokers(&sandbox), [broker]);
+    holders.into_iter().for_each(super::sandbox::Holder::release);
+}
+
+#[test]
+fn a_broker_without_clients_ends_and_the_next_client_starts_another() {
+    let sandbox = Sandbox::with_idle("0.3");
+    let holder = sandbox.hold(&["db"]);
+    let first = sandbox.broker();
+    assert!(first.is_some());
+    holder.release();
+    eventually("the broker ends", || sandbox.broker().is_none());
+    assert!(!sandbox.socket().exists());
+    let holder = sandbox.hold(&["db"]);
+    assert!(sandbox.broker().is_some());
+    assert_ne!(sandbox.broker(), first);
+    holder.release();
+}
+
+#[test]
+fn a_broker_that_always_ends_is_in_nobodys_way() {
+    let sandbox = Sandbox::with_idle("0.002");
+    let script = "for i in 1 2 3 4 5 6 7 8 9 10; do \"$NAVLOCK\" run db -- true || exit; done";
+    let start = || sandbox.program("sh").args(["-c", script]).spawn().unwrap();
+    for mut worker in (0..4).map(|_| start()).collect::<Vec<_>>() {
+        assert!(wait(&mut worker).success());
+    }
+}
+
+#[test]
+fn a_directory_of_somebody_else_and_a_link_are_refused() {
+    let sandbox = Sandbox::new();
+    let theirs = sandbox.path("theirs");
+    fs::create_dir(&theirs).unwrap();
+    let link = sandbox.path("link");
+    symlink(&theirs, &link).unwrap();
+    let refusal = |directory: &std::path::Path| {
+        let socket = directory.join("sock");
+        let child = sandbox.start(&["run", "--socket", socket.to_str().unwrap(), "db", "true"]);
+        let output = finish(child);
+        assert_eq!(output.status.code(), Some(69));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refusal(&link).contains("link is not a directory"));
+    // Only root can give a directory away; what others see is tested beside the check.
+    if geteuid().is_root() {
+        std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
+        assert!(refusal(&theirs).contains("theirs is owned by uid 65534"));
+    }
+    assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
+}
+
+#[test]
+fn a_file_in_the_place_of_the_socket_is_refused_and_left_alone() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.socket(), "precious").unwrap();
+    let output = sandbox.output(&["run", "db", "true"]);
+    assert_eq!(output.status.code(), Some(69));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("sock is not a socket; remove it"));
+    assert_eq!(fs::read_to_string(sandbox.socket()).unwrap(), "precious");
+}
+
+#[test]
+fn who_talks_nonsense_is_hung_up_on_and_disturbs_nobody() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let session = |messages: &[ToDaemon]| {
+        let mut bytes = BytesMut::new();
+        for message in messages {
+            ClientCodec::default().encode(message, &mut bytes).unwrap();
+        }
+        bytes.to_vec()
+    };
+    let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
+    for nonsense in [
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        vec![0xFF; 100_000],
+        vec![0, 0, 0, 1, 99],
+        session(&[ToDaemon::Finish { request: RequestId::from_parts(0, 0) }]),
+        session(&[hello.clone(), hello.clone()]),
+        session(&[hello.clone(), ToDaemon::Terminate { agent: 7 }]),
+        session(&[ToDaemon::Hello { oldest: 1000, newest: 2000 }]),
+    ] {
+        let mut stream = UnixStream::connect(sandbox.socket()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        // The broker may hang up before it has heard all of it.
+        let _ = stream.write_all(&nonsense);
+        match stream.read_to_end(&mut Vec::new()) {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+        }
+    }
+    assert_eq!(sandbox.query(), ["held db exclusive"]);
+    assert_eq!(sandbox.code(&["run", "-n", "other", "true"]), 0);
+    holder.release();
+}
+
+#[test]
+fn who_does_not_listen_delays_nobody_and_is_noticed_when_it_dies() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let mut stream = UnixStream::connect(sandbox.socket()).unwrap();
+    let mut bytes = BytesMut::new();
+    let mut codec = ClientCodec::default();
+    for message in [
+        ToDaemon::Hello { oldest: VERSION, newest: VERSION },
+        ToDaemon::OpenAgent { agent: 0, client_id: [7; 16], bucket: "default".to_owned() },
+        ToDaemon::Request {
+            agent: 0,
+            request: RequestId::from_parts(0, 0),
+            name: "deaf".try_into().unwrap(),
+            kind: RequestKind::Wait(Mode::Exclusive),
+        },
+    ] {
+        codec.encode(&message, &mut bytes).unwrap();
+    }
+    stream.write_all(&bytes).unwrap();
+    // Asks and asks, and never hears an answer, until the broker does not listen any more either.
+    stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    bytes.clear();
+    let ask = ToDaemon::Query { query: 1, bucket: "default".to_owned() };
+    for _ in 0..1000 {
+        codec.encode(&ask, &mut bytes).unwrap();
+    }
+    let stuck = (0..10_000).find_map(|_| stream.write_all(&bytes).err()).unwrap();
+    assert_eq!(stuck.kind(), ErrorKind::WouldBlock);
+
+    assert_eq!(sandbox.code(&["run", "-n", "other", "true"]), 0);
+    assert_eq!(sandbox.code(&["run", "-n", "deaf", "true"]), 1);
+    drop(stream);
+    assert_eq!(sandbox.code(&["run", "-w", "20", "deaf", "true"]), 0);
+    holder.release();
+}
+
+#[test]
+fn another_version_is_refused_with_words() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let mut stream = UnixStream::connect(sandbox.socket()).unwrap();
+    let mut bytes = BytesMut::new();
+    let hello = ToDaemon::Hello { oldest: 1000, newest: 2000 };
+    ClientCodec::default().encode(&hello, &mut bytes).unwrap();
+    stream.write_all(&bytes).unwrap();
+    let mut heard = Vec::new();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.read_to_end(&mut heard).unwrap();
+    let answer = ClientCodec::default().decode(&mut BytesMut::from(&heard[..])).unwrap();
+    assert!(matches!(&answer, Some(FromDaemon::Refused { reason }) if reason.contains("1000")));
+    holder.release();
+}

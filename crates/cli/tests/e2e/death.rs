@@ -1,0 +1,91 @@
+//! Who dies, and what becomes of the lock.
+
+use rustix::process::{Signal, kill_process};
+
+use crate::sandbox::{Sandbox, eventually};
+
+#[test]
+fn when_a_holder_is_killed_with_its_command_the_next_has_the_lock() {
+    let sandbox = Sandbox::new();
+    let mut holder = sandbox.hold(&["db"]);
+    let mut waiter = sandbox.wait_for(&["db"]);
+    eventually("it waits", || sandbox.query().len() == 2);
+    holder.kill_wrapper();
+    holder.kill_command();
+    waiter.begun();
+    waiter.release();
+}
+
+#[test]
+fn when_only_the_wrapper_is_killed_the_command_keeps_the_lock_until_it_ends() {
+    let sandbox = Sandbox::new();
+    let mut holder = sandbox.hold(&["db"]);
+    let mut waiter = sandbox.wait_for(&["db"]);
+    eventually("it waits", || sandbox.query().len() == 2);
+    holder.kill_wrapper();
+    // Two more round trips through the broker: it has had time to notice, were there anything.
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+    assert_eq!(sandbox.query(), ["held db exclusive", "pending db exclusive"]);
+    holder.let_go();
+    waiter.begun();
+    waiter.release();
+}
+
+#[test]
+fn a_command_s_children_in_the_background_do_not_keep_its_lock() {
+    let sandbox = Sandbox::new();
+    let mut script = sandbox.program("sh");
+    // The child reads what nobody writes, until this test lets go of it.
+    let mut wrapper = script
+        .args(["-c", "\"$NAVLOCK\" run db sh -c 'cat <&3 & exit 0' 3<&0 </dev/null"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert!(crate::sandbox::wait(&mut wrapper).success());
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 0);
+}
+
+#[test]
+fn a_waiter_that_is_killed_is_gone_from_the_queue() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["-s", "db"]);
+    let mut writer = sandbox.wait_for(&["db"]);
+    eventually("it waits", || sandbox.query().len() == 2);
+    let mut reader = sandbox.wait_for(&["-s", "db"]);
+    eventually("it waits", || sandbox.query().len() == 3);
+    writer.kill_wrapper();
+    // Who only waited behind it does not any more.
+    reader.begun();
+    assert_eq!(sandbox.query(), ["held db shared", "held db shared"]);
+    reader.release();
+    holder.release();
+}
+
+#[test]
+fn a_signal_while_waiting_ends_the_wait() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let mut waiter = sandbox.wait_for(&["db"]);
+    eventually("it waits", || sandbox.query().len() == 2);
+    waiter.signal(Signal::INT);
+    let status = waiter.ended();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(2));
+    eventually("it is gone", || sandbox.query().len() == 1);
+    holder.release();
+}
+
+#[test]
+fn when_the_broker_is_killed_the_command_is_ended_for_its_lost_lock() {
+    let sandbox = Sandbox::new();
+    let mut holder = sandbox.hold(&["db"]);
+    let waiter = sandbox.start(&["run", "db", "true"]);
+    eventually("it waits", || sandbox.query().len() == 2);
+    kill_process(sandbox.broker().unwrap(), Signal::KILL).unwrap();
+    assert_eq!(holder.ended().code(), Some(75));
+    let waiter = crate::sandbox::finish(waiter);
+    assert_eq!(waiter.status.code(), Some(69));
+    let said = String::from_utf8(waiter.stderr).unwrap();
+    assert!(said.contains("the connection to the broker at"), "{said}");
+    // What it left behind is in nobody's way.
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 0);
+}

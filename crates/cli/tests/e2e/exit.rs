@@ -1,0 +1,106 @@
+//! The exit codes.
+
+use std::os::unix::{ffi::OsStrExt, fs::PermissionsExt};
+
+use rustix::process::Signal;
+
+use crate::sandbox::{Sandbox, finish, write};
+
+#[test]
+fn every_way_to_end_has_its_code() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["held"]);
+    write(&sandbox.path("data"), "no program");
+    for (code, arguments) in [
+        (0, &["run", "db", "true"][..]),
+        (0, &["run", "db", "--", "true"]),
+        (3, &["run", "db", "--", "sh", "-c", "exit 3"]),
+        (255, &["run", "db", "--", "sh", "-c", "exit 255"]),
+        (128 + 15, &["run", "db", "--", "sh", "-c", "kill -TERM $$"]),
+        (128 + 9, &["run", "db", "--", "sh", "-c", "kill -KILL $$"]),
+        (1, &["run", "-n", "held", "true"]),
+        (1, &["run", "-w", "0", "held", "true"]),
+        (1, &["run", "-w0.1", "held", "true"]),
+        (64, &["run", "db"]),
+        (64, &["run"]),
+        (64, &[]),
+        (64, &["run", "-s", "-x", "db", "true"]),
+        (64, &["run", "-s", "--steal", "db", "true"]),
+        (64, &["run", "-w", "soon", "db", "true"]),
+        (64, &["run", "-db", "--", "true"]),
+        (64, &["run", "--", "-db", "true"]),
+        (64, &["query", "--", "-db"]),
+        (126, &["run", "db", "./data"]),
+        (126, &["run", "db", "/"]),
+        (127, &["run", "db", "no-such-program-here"]),
+        (127, &["run", "db", "./no-such-program"]),
+        (0, &["--version"]),
+        (0, &["run", "--help"]),
+        (0, &["query"]),
+        (0, &["query", "db"]),
+    ] {
+        let output = sandbox.output(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {output:?}");
+    }
+    holder.release();
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 0, "a failure left the lock held");
+}
+
+#[test]
+fn a_victim_of_a_thief_ends_with_75() {
+    let sandbox = Sandbox::new();
+    let mut victim = sandbox.hold(&["db"]);
+    assert_eq!(sandbox.code(&["run", "--steal", "db", "true"]), 0);
+    assert_eq!(victim.ended().code(), Some(75));
+}
+
+#[test]
+fn a_signal_to_the_wrapper_reaches_the_command_which_decides() {
+    let sandbox = Sandbox::new();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
+        let mut holder = sandbox.hold(&["db"]);
+        holder.signal(signal);
+        assert_eq!(holder.ended().code(), Some(128 + signal.as_raw()));
+    }
+}
+
+#[test]
+fn an_ignored_signal_stays_ignored_for_the_command() {
+    let sandbox = Sandbox::new();
+    let script =
+        "trap '' HUP; exec \"$NAVLOCK\" run db sh -c 'kill -HUP $$; kill -HUP $PPID; exit 5'";
+    let status = sandbox.program("sh").args(["-c", script]).status().unwrap();
+    assert_eq!(status.code(), Some(5));
+}
+
+#[test]
+fn a_name_that_is_no_text_is_refused() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.navlock(&["run"]);
+    command.arg(std::ffi::OsStr::from_bytes(b"\xFF")).arg("true");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(64), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("UTF-8"), "{said}");
+}
+
+#[test]
+fn without_a_broker_to_be_had_the_code_is_69_and_the_message_says_what_to_do() {
+    let sandbox = Sandbox::new();
+    let open = sandbox.path("open");
+    std::fs::create_dir(&open).unwrap();
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let socket = open.join("sock");
+    let child = sandbox.start(&["run", "--socket", socket.to_str().unwrap(), "db", "true"]);
+    let output = finish(child);
+    assert_eq!(output.status.code(), Some(69));
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        format!(
+            "navlock: cannot reach the broker at {}: {} has mode 0777, which lets others in; \
+             chmod it to 0700 or set NAVLOCK_SOCKET to a path in a directory of yours\n",
+            socket.display(),
+            open.display()
+        )
+    );
+}

@@ -1,0 +1,129 @@
+//! Who gets the lock, and when.
+
+use std::fs;
+
+use crate::sandbox::{Sandbox, eventually, finish, wait, write};
+
+#[test]
+fn what_is_read_and_written_under_a_lock_loses_nothing() {
+    let sandbox = Sandbox::new();
+    write(&sandbox.path("counter"), "0\n");
+    let script = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do \
+        \"$NAVLOCK\" run counter -- sh -c 'read n <counter; echo $((n + 1)) >counter' || exit; done";
+    let start = || sandbox.program("sh").args(["-c", script]).spawn().unwrap();
+    for mut worker in (0..8).map(|_| start()).collect::<Vec<_>>() {
+        assert!(wait(&mut worker).success());
+    }
+    assert_eq!(fs::read_to_string(sandbox.path("counter")).unwrap(), "160\n");
+}
+
+#[test]
+fn readers_overlap_and_keep_a_writer_out() {
+    let sandbox = Sandbox::new();
+    let readers = [sandbox.hold(&["-s", "db"]), sandbox.hold(&["--shared", "db"])];
+    assert_eq!(sandbox.query(), ["held db shared", "held db shared"]);
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+    let mut writer = sandbox.wait_for(&["db"]);
+    eventually("the writer waits", || sandbox.query().len() == 3);
+    // Behind the writer: nobody overtakes.
+    assert_eq!(sandbox.code(&["run", "-n", "-s", "db", "true"]), 1);
+    readers.into_iter().for_each(super::sandbox::Holder::release);
+    writer.begun();
+    assert_eq!(sandbox.query(), ["held db exclusive"]);
+    writer.release();
+    assert!(sandbox.query().is_empty());
+}
+
+#[test]
+fn who_does_not_want_to_wait_does_not_and_runs_nothing() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let output = sandbox.output(&["run", "-n", "db", "--", "touch", "ran"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!sandbox.path("ran").exists());
+    assert_eq!(sandbox.code(&["run", "-n", "other", "--", "touch", "ran"]), 0);
+    assert!(sandbox.path("ran").exists());
+    holder.release();
+}
+
+#[test]
+fn who_has_waited_long_enough_leaves_the_queue() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["-s", "db"]);
+    let writer = sandbox.output(&["run", "-w", "0.2", "db", "--", "touch", "ran"]);
+    assert_eq!(writer.status.code(), Some(1));
+    let said = String::from_utf8(writer.stderr).unwrap();
+    assert!(said.contains("\"db\" could not be had within 0.2 s"), "{said}");
+    assert_eq!(sandbox.query(), ["held db shared"]);
+    assert_eq!(sandbox.code(&["run", "-n", "-s", "db", "true"]), 0);
+    assert!(!sandbox.path("ran").exists());
+    holder.release();
+}
+
+#[test]
+fn who_waits_for_a_second_is_told_for_what() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let waiter = sandbox.output(&["run", "-w", "1.2", "db", "true"]);
+    let said = String::from_utf8(waiter.stderr).unwrap();
+    assert!(said.starts_with("navlock: waiting for \"db\" (exclusive)…\n"), "{said}");
+    holder.release();
+}
+
+#[test]
+fn processes_are_served_in_the_order_in_which_they_came() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let waiters: Vec<_> = (0..6)
+        .map(|i| {
+            let append = format!("echo {i} >>order");
+            let waiter = sandbox.start(&["run", "db", "sh", "-c", &append]);
+            eventually("it waits", || sandbox.query().len() == i + 2);
+            waiter
+        })
+        .collect();
+    holder.release();
+    for waiter in waiters {
+        assert!(finish(waiter).status.success());
+    }
+    assert_eq!(fs::read_to_string(sandbox.path("order")).unwrap(), "0\n1\n2\n3\n4\n5\n");
+}
+
+#[test]
+fn buckets_have_locks_of_their_own() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["--bucket", "mine", "db"]);
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 0);
+    assert_eq!(sandbox.code(&["run", "-n", "--bucket", "mine", "db", "true"]), 1);
+    assert!(sandbox.query().is_empty());
+    holder.release();
+}
+
+#[test]
+fn the_command_is_told_what_it_holds() {
+    let sandbox = Sandbox::new();
+    let script = "echo $NAVLOCK_NAME $NAVLOCK_MODE $NAVLOCK_FENCE";
+    let fence = |mode: &str, flag: &str| -> u64 {
+        let output = sandbox.output(&["run", flag, "my db", "--", "sh", "-c", script]);
+        let said = String::from_utf8(output.stdout).unwrap();
+        let number = said.trim().strip_prefix(&format!("my db {mode} "));
+        number.unwrap_or_else(|| panic!("{said}")).parse().unwrap()
+    };
+    let first = fence("shared", "-s");
+    assert!(fence("exclusive", "-x") > first);
+}
+
+#[test]
+fn a_query_shows_one_name_and_speaks_json() {
+    let sandbox = Sandbox::new();
+    let holders = [sandbox.hold(&["a"]), sandbox.hold(&["-s", "b \"quoted\""])];
+    let all = String::from_utf8(sandbox.output(&["query", "--json"]).stdout).unwrap();
+    assert_eq!(all.lines().count(), 2);
+    let one = String::from_utf8(sandbox.output(&["query", "--json", "b \"quoted\""]).stdout);
+    let one: serde_json::Value = serde_json::from_str(&one.unwrap()).unwrap();
+    assert_eq!(one["state"], "held");
+    assert_eq!(one["name"], "b \"quoted\"");
+    assert_eq!(one["mode"], "shared");
+    assert_eq!(one["clientId"].as_str().unwrap().len(), 36);
+    holders.into_iter().for_each(super::sandbox::Holder::release);
+}

@@ -1,0 +1,214 @@
+//! A place of its own for each test.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    fs::{FlockOperation, flock},
+    process::{Pid, Signal, kill_process},
+};
+
+/// A directory with a broker's socket in it. The broker ends with this.
+pub(crate) struct Sandbox {
+    directory: tempfile::TempDir,
+    idle: &'static str,
+}
+
+impl Sandbox {
+    pub(crate) fn new() -> Self {
+        Self::with_idle("30")
+    }
+
+    /// One whose broker ends after so many seconds without clients.
+    pub(crate) fn with_idle(idle: &'static str) -> Self {
+        Self { directory: tempfile::tempdir().unwrap(), idle }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.path("sock")
+    }
+
+    /// A program that finds `navlock`, and its broker, as a script of a user would.
+    pub(crate) fn program(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env("NAVLOCK_SOCKET", self.socket())
+            .env("NAVLOCK_IDLE_SECS", self.idle)
+            .env("NAVLOCK", NAVLOCK)
+            .env_remove("NAVLOCK_BUCKET")
+            .current_dir(self.directory.path());
+        command
+    }
+
+    pub(crate) fn navlock(&self, arguments: &[&str]) -> Command {
+        let mut command = self.program(NAVLOCK);
+        command.args(arguments);
+        command
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn output(&self, arguments: &[&str]) -> Output {
+        finish(self.start(arguments))
+    }
+
+    pub(crate) fn code(&self, arguments: &[&str]) -> i32 {
+        self.output(arguments).status.code().unwrap()
+    }
+
+    pub(crate) fn start(&self, arguments: &[&str]) -> Child {
+        let mut command = self.navlock(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    /// A holder that is at work when this returns.
+    pub(crate) fn hold(&self, arguments: &[&str]) -> Holder {
+        let mut holder = self.wait_for(arguments);
+        holder.begun();
+        holder
+    }
+
+    /// Somebody who will be a holder.
+    pub(crate) fn wait_for(&self, arguments: &[&str]) -> Holder {
+        let mut command = self.navlock(&["run"]);
+        command.args(arguments).args(["sh", "-c", "echo $$; exec cat"]);
+        let mut wrapper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let says = BufReader::new(wrapper.stdout.take().unwrap());
+        let hold = wrapper.stdin.take();
+        Holder { wrapper, hold, says, command: None }
+    }
+
+    /// The lines of `navlock query`, each as state and name and mode.
+    pub(crate) fn query(&self) -> Vec<String> {
+        let output = self.output(&["query"]);
+        assert!(output.status.success(), "{output:?}");
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let row = |line: &str| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+        lines.lines().skip(1).map(row).collect()
+    }
+
+    /// The broker's process, from the file whose lock it holds.
+    pub(crate) fn broker(&self) -> Option<Pid> {
+        let path = self.path("sock.broker.lock");
+        let file = File::open(&path).ok()?;
+        if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
+            return None;
+        }
+        Pid::from_raw(fs::read_to_string(&path).ok()?.trim().parse().ok()?)
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if let Some(broker) = self.broker() {
+            let _ = kill_process(broker, Signal::TERM);
+            eventually("the broker ends", || self.broker().is_none());
+        }
+    }
+}
+
+pub(crate) const NAVLOCK: &str = env!("CARGO_BIN_EXE_navlock");
+
+/// A `navlock run` whose command holds the lock until it is told to end.
+pub(crate) struct Holder {
+    wrapper: Child,
+    /// The command ends when this does. Not left in `wrapper`, which lets go of it in `wait`.
+    hold: Option<ChildStdin>,
+    says: BufReader<ChildStdout>,
+    command: Option<Pid>,
+}
+
+impl Holder {
+    /// Waits until the command runs.
+    pub(crate) fn begun(&mut self) {
+        let mut line = String::new();
+        self.says.read_line(&mut line).unwrap();
+        self.command = Pid::from_raw(line.trim().parse().unwrap_or(0));
+        assert!(self.command.is_some(), "the command did not begin");
+    }
+
+    pub(crate) fn kill_wrapper(&mut self) {
+        self.wrapper.kill().unwrap();
+        self.wrapper.wait().unwrap();
+    }
+
+    pub(crate) fn kill_command(&self) {
+        kill_process(self.command.unwrap(), Signal::KILL).unwrap();
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.wrapper), signal).unwrap();
+    }
+
+    /// Has the command end by itself.
+    pub(crate) fn let_go(&mut self) {
+        drop(self.hold.take());
+    }
+
+    /// Waits for the end of the wrapper.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        wait(&mut self.wrapper)
+    }
+
+    /// Has the command end, and waits for it.
+    pub(crate) fn release(mut self) {
+        self.let_go();
+        assert!(self.ended().success());
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.let_go();
+        let _ = self.wrapper.kill();
+        let _ = self.wrapper.wait();
+    }
+}
+
+/// Waits until something is true, which nobody announces.
+pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is() {
+        assert!(Instant::now() < deadline, "not in 30 seconds: {what}");
+        thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+/// Waits for the end of a process, which it must come to.
+pub(crate) fn wait(child: &mut Child) -> ExitStatus {
+    let mut status = None;
+    eventually("the process ends", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    status.unwrap()
+}
+
+/// Waits for its end, and for what it had to say, which must be short.
+pub(crate) fn finish(mut child: Child) -> Output {
+    let status = wait(&mut child);
+    let read = |from: Option<&mut dyn Read>| {
+        let mut bytes = Vec::new();
+        if let Some(from) = from {
+            from.read_to_end(&mut bytes).unwrap();
+        }
+        bytes
+    };
+    let stdout = read(child.stdout.as_mut().map(|from| from as _));
+    let stderr = read(child.stderr.as_mut().map(|from| from as _));
+    Output { status, stdout, stderr }
+}
+
+pub(crate) fn write(path: &Path, text: &str) {
+    File::create(path).unwrap().write_all(text.as_bytes()).unwrap();
+}
