@@ -130,7 +130,10 @@ fn wait_until_ready(said: &mut UnixStream) -> Result<(), Reason> {
         match read {
             Ok(0) => {
                 let text = String::from_utf8_lossy(&text);
-                return Err(Reason::Failed(text.trim().to_owned()));
+                let text = text.trim();
+                // Who shows it says who we are.
+                let text = text.strip_prefix("navlock: ").unwrap_or(text);
+                return Err(Reason::Failed(text.to_owned()));
             }
             Ok(length) if text.len() < ENOUGH => text.extend_from_slice(&bytes[..length]),
             Ok(_) => {}
