@@ -8,7 +8,7 @@ use std::{env, thread};
 use navlock_engine::{AgentId, Mode, RequestKind, ResourceName};
 use navlock_testkit::{Command, Duet};
 
-/// How many commands a history of two names has.
+/// How many commands the longest histories of two names have.
 const DEPTH: usize = 5;
 
 const AGENTS: [AgentId; 2] = [AgentId::from_index(0), AgentId::from_index(1)];
@@ -38,10 +38,46 @@ fn depth() -> usize {
 }
 
 fn explore(names: &[&str], depth: usize) {
-    let commands = Commands::new(names, depth);
-    let explored = History::default().explore(&Duet::default(), &commands, depth);
-    // Lest a slip leave a search that sees little.
-    assert_eq!(explored, histories(names, depth));
+    let possible: Vec<_> = (0..depth).map(|made| possible(names, made)).collect();
+    // The shortest first, so that a failure shows no command that it does not need.
+    for depth in 1..=depth {
+        let explored = History::default().explore(&Duet::default(), &possible, depth);
+        // Lest a slip leave a search that sees little.
+        assert_eq!(explored, histories(names, depth));
+    }
+}
+
+/// All that can happen when this many requests were made: their labels are their numbers.
+fn possible(names: &[&str], requests_made: usize) -> Vec<Command> {
+    let mut possible: Vec<_> = AGENTS.map(Command::Terminate).into();
+    for agent in AGENTS {
+        for &name in names {
+            let name = ResourceName::try_from(name).expect("no hyphen");
+            possible.extend(KINDS.map(|kind| Command::Request {
+                label: requests_made,
+                agent,
+                name: name.clone(),
+                kind,
+            }));
+        }
+    }
+    for label in 0..requests_made {
+        possible.extend(ENDINGS.map(|ending| ending(label)));
+    }
+    possible
+}
+
+/// Whether a history may begin so: with the first agent and the first name only. To the engine a
+/// name is equal to another or is not, and an agent is a place in a table, so that every other
+/// history is one of these with the agents or the names exchanged.
+fn may_come_first(command: &Command) -> bool {
+    match command {
+        Command::Request { agent, name, .. } => {
+            *agent == AGENTS[0] && name.as_str() == Some(NAMES[0])
+        }
+        Command::Terminate(agent) => *agent == AGENTS[0],
+        Command::Finish(_) | Command::Abort(_) | Command::Release(_) => false,
+    }
 }
 
 /// How many histories there are, calculated.
@@ -59,63 +95,18 @@ fn histories(names: &[&str], depth: usize) -> u64 {
     KINDS.len() as u64 * after(1, depth - 1, requests) + after(0, depth - 1, requests)
 }
 
-/// All that can happen.
-struct Commands {
-    /// At any time.
-    always: Vec<Command>,
-    /// Once so many requests were made: the endings of one after the other.
-    endings: Vec<Command>,
-}
-
-impl Commands {
-    fn new(names: &[&str], requests: usize) -> Self {
-        let mut always: Vec<_> = AGENTS.map(Command::Terminate).into();
-        for agent in AGENTS {
-            for &name in names {
-                let name = ResourceName::try_from(name).expect("no hyphen");
-                always.extend(KINDS.map(|kind| Command::Request {
-                    agent,
-                    name: name.clone(),
-                    kind,
-                }));
-            }
-        }
-        let endings =
-            (0..requests).flat_map(|number| ENDINGS.map(|ending| ending(number))).collect();
-        Self { always, endings }
-    }
-
-    fn possible(&self, requests_made: usize) -> impl Iterator<Item = &Command> {
-        let endings = &self.endings[..ENDINGS.len() * requests_made];
-        self.always.iter().chain(endings)
-    }
-}
-
-/// Only the first agent and the first name come first. To the engine a name is equal to another or
-/// is not, and an agent is a place in a table, so that every other history is one of these with
-/// the agents or the names exchanged.
-fn may_come_first(command: &Command) -> bool {
-    match command {
-        Command::Request { agent, name, .. } => {
-            *agent == AGENTS[0] && name.as_str() == Some(NAMES[0])
-        }
-        Command::Terminate(agent) => *agent == AGENTS[0],
-        Command::Finish(_) | Command::Abort(_) | Command::Release(_) => false,
-    }
-}
-
 /// What has happened so far. Printed when a panic ends it, be it the engine's own.
 #[derive(Default)]
 struct History<'a>(Vec<&'a Command>);
 
 impl<'a> History<'a> {
     /// Goes on in every possible way by `left` commands, depth first; returns in how many.
-    fn explore(&mut self, duet: &Duet, commands: &'a Commands, left: usize) -> u64 {
+    fn explore(&mut self, duet: &Duet, possible: &'a [Vec<Command>], left: usize) -> u64 {
         if left == 0 {
             return 1;
         }
         let mut explored = 0;
-        for command in commands.possible(duet.requests_made()) {
+        for command in &possible[duet.requests_made()] {
             if self.0.is_empty() && !may_come_first(command) {
                 continue;
             }
@@ -124,7 +115,7 @@ impl<'a> History<'a> {
             if let Err(divergence) = duet.apply(command) {
                 panic!("{divergence}");
             }
-            explored += self.explore(&duet, commands, left - 1);
+            explored += self.explore(&duet, possible, left - 1);
             self.0.pop();
         }
         explored
@@ -134,7 +125,10 @@ impl<'a> History<'a> {
 impl Drop for History<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            eprintln!("after {:#?}", self.0);
+            eprintln!("after");
+            for command in &self.0 {
+                eprintln!("    {command:?}");
+            }
         }
     }
 }

@@ -4,14 +4,15 @@ use navlock_engine::{AgentId, RequestKind, ResourceName};
 
 /// One command to a lock manager.
 ///
-/// Commands name a request by its number, in the order in which requests were made, from 0 on and
-/// around again when there are not so many: every sequence of commands can be run, whatever was
-/// cut from it while shrinking, and old numbers reach requests that have ended long ago. Before
-/// the first request such a command does nothing.
+/// Requests have labels, by which later commands mean them, long after their end too. Every
+/// sequence of commands can be run, whatever was cut from it while shrinking: a label means the
+/// newest request that has it, and a command that no request has the label of does nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Make a request.
     Request {
+        /// What later commands call it.
+        label: usize,
         /// Who asks.
         agent: AgentId,
         /// For what.
@@ -19,11 +20,11 @@ pub enum Command {
         /// In which way.
         kind: RequestKind,
     },
-    /// End the request with this number, whether it is pending or held.
+    /// End the request with this label, whether it is pending or held.
     Finish(usize),
-    /// Abort the request with this number.
+    /// Abort the request with this label.
     Abort(usize),
-    /// Release the lock that the request with this number became.
+    /// Release the lock that the request with this label became.
     Release(usize),
     /// End all that this agent has.
     Terminate(AgentId),

@@ -14,8 +14,8 @@ use crate::{Command, Model};
 pub struct Duet {
     engine: LockManager,
     model: Model,
-    /// Of every request ever made, by its number.
-    ids: Vec<RequestId>,
+    /// Every request ever made, with its label, in the order in which they were made.
+    requests: Vec<(usize, RequestId)>,
 }
 
 /// Where engine and model part, or break a rule together.
@@ -31,26 +31,26 @@ impl Duet {
     /// never be. After that there is no use in going on.
     pub fn apply(&mut self, command: &Command) -> Result<(), Divergence> {
         match *command {
-            Command::Request { agent, ref name, kind } => {
+            Command::Request { label, agent, ref name, kind } => {
                 let id = self.engine.request_lock(agent, name, kind);
-                same("number of the request", &id.serial(), &(self.ids.len() as u64))?;
+                same("number of the request", &id.serial(), &(self.requests.len() as u64))?;
                 self.model.request_lock(id, agent, name, kind);
-                self.ids.push(id);
+                self.requests.push((label, id));
             }
-            Command::Finish(number) => {
-                if let Some(id) = self.id(number) {
+            Command::Finish(label) => {
+                if let Some(id) = self.id(label) {
                     self.engine.finish(id);
                     self.model.finish(id);
                 }
             }
-            Command::Abort(number) => {
-                if let Some(id) = self.id(number) {
+            Command::Abort(label) => {
+                if let Some(id) = self.id(label) {
                     self.engine.abort_request(id);
                     self.model.abort_request(id);
                 }
             }
-            Command::Release(number) => {
-                if let Some(id) = self.id(number) {
+            Command::Release(label) => {
+                if let Some(id) = self.id(label) {
                     self.engine.release_lock(id);
                     self.model.release_lock(id);
                 }
@@ -66,12 +66,11 @@ impl Duet {
 
     /// How many requests were made so far.
     pub fn requests_made(&self) -> usize {
-        self.ids.len()
+        self.requests.len()
     }
 
-    fn id(&self, number: usize) -> Option<RequestId> {
-        let around = number.checked_rem(self.ids.len())?;
-        Some(self.ids[around])
+    fn id(&self, label: usize) -> Option<RequestId> {
+        self.requests.iter().rev().find(|request| request.0 == label).map(|request| request.1)
     }
 
     /// That it makes no difference to anybody else whether an agent ends all at once, as in the
@@ -105,7 +104,7 @@ impl Duet {
         let events: Vec<_> = iter::from_fn(|| self.engine.poll_event()).collect();
         same("events", &events, &self.model.take_events())?;
 
-        for &id in &self.ids {
+        for &(_, id) in &self.requests {
             let (engine, model) = (self.engine.status(id), self.model.status(id));
             same("status", &(id, engine), &(id, model))?;
         }

@@ -11,13 +11,15 @@
 //! use navlock_engine::{AgentId, Mode, RequestKind, ResourceName};
 //! use navlock_testkit::{Command, Duet};
 //!
-//! let request = Command::Request {
+//! let db = ResourceName::try_from("db")?;
+//! let request = |label| Command::Request {
+//!     label,
 //!     agent: AgentId::from_index(0),
-//!     name: ResourceName::try_from("db")?,
+//!     name: db.clone(),
 //!     kind: RequestKind::Wait(Mode::Exclusive),
 //! };
 //! let mut duet = Duet::default();
-//! for command in [request.clone(), request, Command::Finish(0), Command::Abort(1)] {
+//! for command in [request(1), request(2), Command::Finish(1), Command::Abort(2)] {
 //!     duet.apply(&command)?;
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
