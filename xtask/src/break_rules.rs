@@ -60,9 +60,7 @@ pub(crate) fn break_rules(ids: &[&str]) -> Result {
     }
     let mut survived = Vec::new();
     for rule in &rules {
-        copy.exchange(rule, &rule.find, &rule.replace)?;
-        let outcome = copy.test(&rule.test)?;
-        copy.exchange(rule, &rule.replace, &rule.find)?;
+        let outcome = copy.broken(rule)?;
         println!("{:<44} rule {:<8} broken: {outcome:?}", rule.id, rule.breaks);
         if outcome == Outcome::Passed {
             survived.push(&*rule.id);
@@ -117,17 +115,20 @@ impl Copy {
         fs::write(to, content)
     }
 
-    fn exchange(&self, rule: &Rule, find: &str, replace: &str) -> Result {
+    /// Breaks the rule, and sees what its tests say. The copy is whole again afterwards.
+    fn broken(&self, rule: &Rule) -> Result<Outcome> {
         let path = self.0.join(&rule.file);
-        let code = fs::read_to_string(&path)
-            .map_err(|error| format!("{}: {}: {error}", rule.id, rule.file.display()))?;
-        let places = code.matches(find).count();
+        let at = |error| format!("{}: {}: {error}", rule.id, rule.file.display());
+        let code = fs::read_to_string(&path).map_err(at)?;
+        let places = code.matches(&rule.find).count();
         if places != 1 {
             let file = rule.file.display();
             return Err(format!("{}: `find` stands {places} times in {file}, not once", rule.id));
         }
-        fs::write(&path, code.replace(find, replace))
-            .map_err(|error| format!("{}: {}: {error}", rule.id, rule.file.display()))
+        fs::write(&path, code.replace(&rule.find, &rule.replace)).map_err(at)?;
+        let outcome = self.test(&rule.test);
+        fs::write(&path, code).map_err(at)?;
+        outcome
     }
 
     fn test(&self, test: &str) -> Result<Outcome> {

@@ -3,12 +3,20 @@
 use std::{
     future::{Future, pending},
     pin::pin,
-    task::{Context, Waker},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Wake, Waker},
+    thread,
+    time::Instant,
 };
 
 use navlock_core::{Error, Lost, UserAgent};
 
-use super::{Waiting, agent, assert_nothing_is_left, exclusive, settle, shared, snapshot, soon};
+use super::{
+    DEADLINE, Waiting, agent, assert_nothing_is_left, exclusive, settle, shared, snapshot, soon,
+};
 
 /// Rule 14.
 pub fn all_holders_lose_and_the_thief_goes_first(user_agent: &UserAgent) {
@@ -96,11 +104,30 @@ pub fn a_victim_that_was_not_told_of_its_grant_never_runs(user_agent: &UserAgent
 pub fn everybody_who_watches_a_lock_is_told_of_its_loss(user_agent: &UserAgent) {
     let locks = agent(user_agent);
     let victim = exclusive(&locks, "db");
-    std::thread::scope(|scope| {
-        let watchers: Vec<_> = (0..3).map(|_| scope.spawn(|| soon(victim.lost()))).collect();
-        drop(soon(agent(user_agent).lock("db").steal()).unwrap());
-        for watcher in watchers {
-            assert_eq!(watcher.join().unwrap(), Lost::Stolen);
+    let mut watchers: Vec<_> = (0..3).map(|_| Box::pin(victim.lost())).collect();
+    let told: Vec<_> = (0..3).map(|_| Arc::new(Told::default())).collect();
+    for (watcher, told) in watchers.iter_mut().zip(&told) {
+        let waker = Waker::from(Arc::clone(told));
+        assert!(watcher.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+
+    drop(soon(agent(user_agent).lock("db").steal()).unwrap());
+    for (watcher, told) in watchers.into_iter().zip(told) {
+        let since = Instant::now();
+        while !told.0.load(Ordering::SeqCst) {
+            assert!(since.elapsed() < DEADLINE, "a watcher was not woken");
+            thread::yield_now();
         }
-    });
+        assert_eq!(soon(watcher), Lost::Stolen);
+    }
+}
+
+/// Whether a waker was called.
+#[derive(Default)]
+struct Told(AtomicBool);
+
+impl Wake for Told {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
