@@ -1,6 +1,16 @@
 //! Eight tasks on two workers take and release one name.
+//!
+//! The lock is held until all of them wait, and from then on whoever releases it queues behind
+//! seven others: every turn is a handover. Otherwise it would be chance whether the tasks ever met.
 
-use std::{hint::black_box, sync::Arc, time::Instant};
+use std::{
+    hint::black_box,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
 
 use tokio::runtime::Builder;
 
@@ -40,17 +50,24 @@ fn measure<L: Contender>(scale: Scale) -> Vec<f64> {
     let runtime =
         Builder::new_multi_thread().worker_threads(2).build().expect("two more threads can be had");
     vec![runtime.block_on(async {
-        let start = Instant::now();
+        let holder = locks.acquire(NAME).await;
+        let come = Arc::new(AtomicUsize::new(0));
         let tasks: Vec<_> = (0..TASKS)
             .map(|_| {
-                let locks = Arc::clone(&locks);
+                let (locks, come) = (Arc::clone(&locks), Arc::clone(&come));
                 tokio::spawn(async move {
+                    come.fetch_add(1, Ordering::Relaxed);
                     for _ in 0..count {
                         drop(black_box(locks.acquire(black_box(NAME)).await));
                     }
                 })
             })
             .collect();
+        while come.load(Ordering::Relaxed) < TASKS {
+            tokio::task::yield_now().await;
+        }
+        let start = Instant::now();
+        drop(holder);
         for task in tasks {
             task.await.expect("measuring does not panic");
         }
