@@ -315,6 +315,33 @@ fn a_lock_from_many_threads_is_granted_one_at_a_time() {
 }
 
 #[test]
+fn a_daemon_that_ends_just_then_is_asked_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = Place::at(directory.path().join("sock"));
+    let listener = std::os::unix::net::UnixListener::bind(place.socket()).unwrap();
+    let daemon = thread::spawn(move || {
+        // Hangs up, three times, on who has been connected and not been welcomed.
+        for _ in 0..3 {
+            drop(listener.accept().unwrap());
+        }
+        listener.set_nonblocking(true).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(async {
+            let mut options = daemon::Options::default();
+            options.idle = Some(Duration::from_millis(300));
+            let listener = UnixListener::from_std(listener).unwrap();
+            daemon::serve(&listener, daemon::user_agent(), options).await;
+        });
+    });
+    let options = ConnectOptions::default().place(place).program("/nonexistent");
+    let reach = soon(BrokerReach::connect(options)).unwrap();
+    let locks = UserAgent::with_reach(reach).lock_manager("app");
+    drop(soon(locks.lock("db").into_future()).unwrap());
+    drop(locks);
+    daemon.join().unwrap();
+}
+
+#[test]
 fn connecting_works_when_polled_by_hand() {
     let daemon = Daemon::start();
     let place = Place::at(daemon.directory.path().join("sock"));

@@ -8,9 +8,12 @@ use std::{
 };
 
 use bytes::BytesMut;
-use navlock_engine::{Mode, RequestId, RequestKind};
+use navlock_engine::{RequestId, RequestKind};
 use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
-use rustix::process::geteuid;
+use rustix::{
+    fs::{CWD, FileType, Mode, mknodat},
+    process::geteuid,
+};
 use tokio_util::codec::{Decoder, Encoder};
 
 use crate::sandbox::{Sandbox, eventually, finish, wait};
@@ -33,8 +36,13 @@ fn brokers(sandbox: &Sandbox) -> Vec<String> {
 #[test]
 fn many_who_start_at_once_start_one_broker() {
     let sandbox = Sandbox::new();
-    let mut holders: Vec<_> = (0..20).map(|_| sandbox.wait_for(&["-s", "db"])).collect();
+    let gate = sandbox.path("gate");
+    mknodat(CWD, &gate, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let mut holders: Vec<_> = (0..20).map(|_| sandbox.wait_behind(&gate, &["-s", "db"])).collect();
+    // Whoever opens a pipe waits for its other end: all go on at once.
+    let opened = fs::File::options().write(true).open(&gate).unwrap();
     holders.iter_mut().for_each(super::sandbox::Holder::begun);
+    drop(opened);
     // All of them hold one lock: they have one broker.
     assert_eq!(sandbox.query().len(), 20);
     let broker = sandbox.broker().unwrap().as_raw_nonzero().to_string();
@@ -149,7 +157,7 @@ fn who_does_not_listen_delays_nobody_and_is_noticed_when_it_dies() {
             agent: 0,
             request: RequestId::from_parts(0, 0),
             name: "deaf".try_into().unwrap(),
-            kind: RequestKind::Wait(Mode::Exclusive),
+            kind: RequestKind::Steal,
         },
     ] {
         codec.encode(&message, &mut bytes).unwrap();

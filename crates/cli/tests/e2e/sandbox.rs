@@ -81,11 +81,16 @@ impl Sandbox {
     /// Somebody who will be a holder.
     pub(crate) fn wait_for(&self, arguments: &[&str]) -> Holder {
         let mut command = self.navlock(&["run"]);
-        command.args(arguments).args(["sh", "-c", "echo $$; exec cat"]);
-        let mut wrapper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let says = BufReader::new(wrapper.stdout.take().unwrap());
-        let hold = wrapper.stdin.take();
-        Holder { wrapper, hold, says, command: None }
+        command.args(arguments).args(HELD);
+        Holder::start(command)
+    }
+
+    /// Somebody who will ask once this named pipe has a writer.
+    pub(crate) fn wait_behind(&self, gate: &Path, arguments: &[&str]) -> Holder {
+        let mut command = self.program("sh");
+        command.args(["-c", ": <\"$0\"; exec \"$NAVLOCK\" run \"$@\""]).arg(gate);
+        command.args(arguments).args(HELD);
+        Holder::start(command)
     }
 
     /// The lines of `navlock query`, each as state and name and mode.
@@ -119,6 +124,9 @@ impl Drop for Sandbox {
 
 pub(crate) const NAVLOCK: &str = env!("CARGO_BIN_EXE_navlock");
 
+/// Says who it is, then waits until nobody writes to it any more.
+const HELD: [&str; 3] = ["sh", "-c", "echo $$; exec cat"];
+
 /// A `navlock run` whose command holds the lock until it is told to end.
 pub(crate) struct Holder {
     wrapper: Child,
@@ -129,6 +137,13 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
+    fn start(mut command: Command) -> Self {
+        let mut wrapper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let says = BufReader::new(wrapper.stdout.take().unwrap());
+        let hold = wrapper.stdin.take();
+        Self { wrapper, hold, says, command: None }
+    }
+
     /// Waits until the command runs.
     pub(crate) fn begun(&mut self) {
         let mut line = String::new();
