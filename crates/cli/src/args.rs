@@ -3,8 +3,8 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
-use navlock_broker::Place;
-use navlock_core::ResourceName;
+use navlock::Place;
+use navlock::ResourceName;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -182,7 +182,7 @@ fn explain(error: clap::Error, arguments: &[OsString]) -> clap::Error {
     }
 }
 
-fn name(text: &str) -> Result<ResourceName, navlock_core::ReservedName> {
+fn name(text: &str) -> Result<ResourceName, navlock::ReservedName> {
     ResourceName::try_from(text)
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, process::ExitCode};
 
-use navlock_core::Error;
+use navlock::Error;
 
 /// The lock could not be had, and that is what was asked: `-n`, `-w`.
 pub(crate) const CONFLICT: u8 = 1;

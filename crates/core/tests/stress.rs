@@ -1,5 +1,7 @@
 //! Real threads and tasks on real data: whoever breaks exclusion or order is caught by the data.
 
+#![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
+
 use std::{
     collections::VecDeque,
     future::{Future, IntoFuture},

@@ -1,5 +1,7 @@
 //! What is not a matter of the reach: user agents apart, executors, and what may cross threads.
 
+#![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
+
 use std::{future::IntoFuture, thread, time::Duration};
 
 use navlock_core::{

@@ -61,7 +61,13 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "local")]
+mod local;
+
 pub use navlock_core::*;
+
+#[cfg(feature = "local")]
+pub use crate::local::*;
 
 /// The user agent that all of this process shares: locks between its tasks and threads.
 ///

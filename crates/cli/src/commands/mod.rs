@@ -7,8 +7,8 @@ mod supervise;
 
 use std::process::ExitCode;
 
-use navlock_broker::{BrokerReach, ConnectOptions};
-use navlock_core::{Error, blocking::block_on};
+use navlock::{BrokerReach, ConnectOptions};
+use navlock::{Error, blocking::block_on};
 
 use crate::{
     args::{Broker, Cli, Command},

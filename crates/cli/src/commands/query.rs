@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use navlock_core::{LockInfo, UserAgent, blocking::block_on};
+use navlock::{LockInfo, UserAgent, blocking::block_on};
 
 use super::connect;
 use crate::{args::QueryArgs, exit::Failure};

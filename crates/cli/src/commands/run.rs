@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock_broker::BrokerReach;
-use navlock_core::{
+use navlock::BrokerReach;
+use navlock::{
     LockGuard, LockManager, LockOptions, Mode, ResourceName, UserAgent, blocking::block_on_timeout,
 };
 

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock_core::{LockGuard, Lost};
+use navlock::{LockGuard, Lost};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::{
     consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM},

@@ -1,14 +1,20 @@
 //! The backend suite: what every reach must do, told through the public API.
 //!
 //! Each function is one test. It gets a user agent of its own and talks to it as a user would;
-//! nothing in it knows which [`Backend`](navlock_core::Backend) answers. [`backend_suite!`] makes
-//! tests of them all:
+//! nothing in it knows which [`Backend`](navlock_core::Backend) answers. A macro makes tests of them
+//! all:
 //!
 //! ```ignore
 //! navlock_testkit::backend_suite!(navlock_core::UserAgent::new());
 //! ```
 //!
 //! The numbers in the names of the sections are those of the rules in CONFORMANCE.md.
+
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "these are tests, though they do not look like it to a compiler: they panic to fail"
+)]
 
 pub mod death;
 pub mod grant;
@@ -182,9 +188,12 @@ fn shared(locks: &LockManager, name: &str) -> LockGuard {
     soon(locks.lock(name).shared()).expect("a shared lock is granted")
 }
 
-/// The held locks and the pending requests, as name and mode.
+/// Locks or requests, as name and mode.
+type Entries = Vec<(String, Mode)>;
+
+/// The held locks and the pending requests.
 #[track_caller]
-fn snapshot(locks: &LockManager) -> (Vec<(String, Mode)>, Vec<(String, Mode)>) {
+fn snapshot(locks: &LockManager) -> (Entries, Entries) {
     let snapshot = soon(locks.query()).expect("the bucket can be queried");
     let plain = |infos: Vec<navlock_core::LockInfo>| {
         infos.into_iter().map(|info| (info.name.to_string(), info.mode)).collect()

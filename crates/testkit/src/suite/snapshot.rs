@@ -1,6 +1,6 @@
 //! Rules 19 and 29 to 32: the snapshot.
 
-use navlock_core::{Mode, UserAgent};
+use navlock_core::{LockManager, Mode, UserAgent};
 
 use super::{Waiting, agent, exclusive, shared, snapshot, soon};
 
@@ -37,7 +37,7 @@ pub fn pending_is_in_the_order_of_the_grants(user_agent: &UserAgent) {
 
     let pending = soon(locks.query()).unwrap().pending;
     let by: Vec<_> = pending.iter().map(|info| info.client_id).collect();
-    assert_eq!(by, agents.iter().map(|agent| agent.client_id()).collect::<Vec<_>>());
+    assert_eq!(by, agents.iter().map(LockManager::client_id).collect::<Vec<_>>());
     let modes: Vec<_> = pending.iter().map(|info| info.mode).collect();
     assert_eq!(modes[..3], [Mode::Shared, Mode::Exclusive, Mode::Shared]);
     drop((holder, waiters));
