@@ -10,7 +10,7 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
     let mut command = cargo(&["run", "--release", "--quiet", "--package", "navlock-benches", "--"]);
     command.arg("in-process").args(rest);
     // Part of a table is for looking at; the README has the whole.
-    if !rest.contains(&"--only") {
+    if !rest.contains(&"--only") && !rest.contains(&"--quick") {
         command.args(["--splice", "README.md"]);
     }
     run(&mut command)

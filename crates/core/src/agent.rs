@@ -2,13 +2,13 @@
 
 use std::{fmt, str::FromStr};
 
-use navlock_engine::AgentId;
+use navlock_engine::{AgentId, RequestId};
 use uuid::Uuid;
 
 use crate::{
     Error, Lost,
     backend::{AnyBackend, Backend, Ticket},
-    bucket::BucketUse,
+    bucket::{BucketUse, OpenBucket},
     sync::{Arc, AtomicU8, Ordering},
 };
 
@@ -60,6 +60,8 @@ impl FromStr for ClientId {
 pub(crate) struct Agent {
     pub(crate) id: AgentId,
     bucket: Arc<BucketUse>,
+    /// The same as `bucket.bucket`, one step nearer.
+    open: Arc<OpenBucket>,
     /// An [`Ended`].
     ended: AtomicU8,
 }
@@ -78,6 +80,7 @@ impl Agent {
         let agent = Arc::new(Self {
             id: bucket.bucket.backend.open_agent(client_id),
             bucket: Arc::clone(bucket),
+            open: Arc::clone(&bucket.bucket),
             ended: AtomicU8::new(Ended::Not as u8),
         });
         bucket.bucket.add(&agent);
@@ -90,7 +93,7 @@ impl Agent {
 
     #[inline]
     pub(crate) fn backend(&self) -> &AnyBackend {
-        &self.bucket.bucket.backend
+        &self.open.backend
     }
 
     pub(crate) fn bucket(&self) -> &Arc<BucketUse> {
@@ -162,12 +165,29 @@ impl fmt::Debug for Agent {
 #[repr(align(64))]
 pub(crate) struct Seat {
     pub(crate) agent: Arc<Agent>,
+    /// The agent's, one step nearer.
+    open: Arc<OpenBucket>,
+    lane: u32,
 }
 
 impl Seat {
+    pub(crate) fn new(agent: Arc<Agent>, lane: u32) -> Self {
+        Self { open: Arc::clone(&agent.open), agent, lane }
+    }
+
+    #[inline]
+    pub(crate) fn backend(&self) -> &AnyBackend {
+        &self.open.backend
+    }
+
+    #[inline]
+    pub(crate) fn ticket(&self, id: RequestId) -> Ticket {
+        Ticket { lane: self.lane, id }
+    }
+
     /// Ends what the ticket stands for.
     #[inline]
-    pub(crate) fn finish(&self, ticket: Ticket) {
-        self.agent.backend().finish(ticket);
+    pub(crate) fn finish(&self, id: RequestId) {
+        self.backend().finish(self.ticket(id));
     }
 }

@@ -8,14 +8,9 @@ use std::{
     task::{Context, Poll},
 };
 
-use navlock_engine::{FencingToken, Mode, ResourceName};
+use navlock_engine::{FencingToken, Mode, RequestId, ResourceName};
 
-use crate::{
-    Error, Lost,
-    agent::Seat,
-    backend::{Backend, Ticket},
-    sync::Arc,
-};
+use crate::{Error, Lost, agent::Seat, backend::Backend, sync::Arc};
 
 /// A description of a granted lock: what a callback gets. Keeping it holds nothing.
 ///
@@ -58,14 +53,14 @@ impl Lock {
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct LockGuard {
     lock: Lock,
-    ticket: Ticket,
+    id: RequestId,
     seat: Arc<Seat>,
 }
 
 impl LockGuard {
     #[inline]
-    pub(crate) fn new(lock: Lock, ticket: Ticket, seat: Arc<Seat>) -> Self {
-        Self { lock, ticket, seat }
+    pub(crate) fn new(lock: Lock, id: RequestId, seat: Arc<Seat>) -> Self {
+        Self { lock, id, seat }
     }
 
     /// Completes when the lock is lost: stolen, or ended with its agent. It never completes while
@@ -81,14 +76,17 @@ impl LockGuard {
     /// Whether the lock is lost. What it protected may be in other hands, and dropping the guard
     /// releases nothing.
     pub fn is_lost(&self) -> bool {
-        self.seat.agent.backend().lost(self.ticket).is_some()
+        self.seat.backend().lost(self.seat.ticket(self.id)).is_some()
     }
 }
 
 impl Held for LockGuard {
     fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
         let agent = &self.seat.agent;
-        agent.backend().poll_lost(self.ticket, context.waker()).map(|lost| agent.explain_lost(lost))
+        agent
+            .backend()
+            .poll_lost(self.seat.ticket(self.id), context.waker())
+            .map(|lost| agent.explain_lost(lost))
     }
 }
 
@@ -137,7 +135,7 @@ impl Deref for LockGuard {
 impl Drop for LockGuard {
     #[inline]
     fn drop(&mut self) {
-        self.seat.finish(self.ticket);
+        self.seat.finish(self.id);
     }
 }
 

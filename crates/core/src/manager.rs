@@ -229,7 +229,7 @@ impl Environment {
 impl Seats {
     #[inline]
     pub(crate) fn seat(&self, lane: u32) -> &Arc<Seat> {
-        self.seats[lane as usize].get_or_init(|| Arc::new(Seat { agent: Arc::clone(&self.agent) }))
+        self.seats[lane as usize].get_or_init(|| Arc::new(Seat::new(Arc::clone(&self.agent), lane)))
     }
 }
 

@@ -10,12 +10,12 @@ use std::{
     time::Duration,
 };
 
-use navlock_engine::{Mode, RequestKind, ResourceName};
+use navlock_engine::{Mode, RequestId, RequestKind, ResourceName};
 
 use crate::{
     Error, Lock, LockGuard, LockOptions,
     agent::Seat,
-    backend::{Answer, Backend, Ticket},
+    backend::{Answer, Backend},
     blocking,
     guard::hold_while,
     manager::Environment,
@@ -60,16 +60,20 @@ enum State {
     /// Not polled yet.
     Unmade { name: Result<ResourceName, Error>, options: LockOptions },
     /// In the queue, or granted and not told yet.
-    Pending { name: ResourceName, mode: Mode, ticket: Ticket, seat: Arc<Seat> },
+    Pending { name: ResourceName, mode: Mode, id: RequestId, seat: Arc<Seat> },
     /// Answered.
     Done,
 }
 
 /// What a request answers with: see [`LockRequest`].
 pub trait Grant: sealed::Sealed + Sized {
-    /// The grant of this guard, or of none.
+    /// The lock was granted.
     #[doc(hidden)]
-    fn from_guard(guard: Option<LockGuard>) -> Result<Self, Error>;
+    fn from_guard(guard: LockGuard) -> Self;
+
+    /// The lock could not be had at once.
+    #[doc(hidden)]
+    fn unavailable() -> Result<Self, Error>;
 }
 
 mod sealed {
@@ -80,18 +84,25 @@ mod sealed {
 
 impl Grant for LockGuard {
     #[inline]
-    fn from_guard(guard: Option<LockGuard>) -> Result<Self, Error> {
-        guard.ok_or_else(|| {
-            let why = "the reach refused at once a request that was to wait";
-            Error::Unreachable(why.to_owned())
-        })
+    fn from_guard(guard: LockGuard) -> Self {
+        guard
+    }
+
+    #[cold]
+    fn unavailable() -> Result<Self, Error> {
+        let why = "the reach refused at once a request that was to wait";
+        Err(Error::Unreachable(why.to_owned()))
     }
 }
 
 impl Grant for Option<LockGuard> {
     #[inline]
-    fn from_guard(guard: Option<LockGuard>) -> Result<Self, Error> {
-        Ok(guard)
+    fn from_guard(guard: LockGuard) -> Self {
+        Some(guard)
+    }
+
+    fn unavailable() -> Result<Self, Error> {
+        Ok(None)
     }
 }
 
@@ -216,25 +227,9 @@ impl<G: Grant> Future for LockFuture<'_, G> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match mem::replace(&mut self.state, State::Done) {
-            State::Unmade { name, options } => self.make(name, options, context),
-            State::Pending { name, mode, ticket, seat } => {
-                match seat.agent.backend().poll_request(ticket, context.waker()) {
-                    Poll::Pending => {
-                        self.state = State::Pending { name, mode, ticket, seat };
-                        Poll::Pending
-                    }
-                    Poll::Ready(Ok(answer)) => {
-                        Poll::Ready(Self::grant(answer, name, mode, ticket, &seat))
-                    }
-                    Poll::Ready(Err(error)) => {
-                        // The backend may keep why it ended until it is told that we know.
-                        seat.finish(ticket);
-                        Poll::Ready(Err(seat.agent.explain(error)))
-                    }
-                }
-            }
-            State::Done => panic!("a `LockFuture` was polled after it had completed"),
+        match self.state {
+            State::Unmade { .. } => self.make(context),
+            _ => self.poll_made(context),
         }
     }
 }
@@ -244,36 +239,82 @@ impl<G: Grant> LockFuture<'_, G> {
     ///
     /// Spec: the method steps of <https://w3c.github.io/web-locks/#api-lock-manager-request>
     #[inline]
-    fn make(
-        &mut self,
-        name: Result<ResourceName, Error>,
-        options: LockOptions,
-        context: &Context<'_>,
-    ) -> Poll<Result<G, Error>> {
-        // 1–2. BY TYPE: options have their defaults, the environment is the handle's.
-        // 3–4.
-        let seats = self.environment.obtain_lock_manager()?;
-        // 5.
-        let name = name?;
-        // 6–8.
-        let kind: RequestKind = options.kind()?;
-        // 9–10. BY TYPE: whose signal has fired does not poll; this future is the promise.
-        // 11.
-        let mode = kind.mode();
-        let (ticket, answer) = seats
-            .agent
-            .backend()
-            .request(seats.agent.id, &name, kind, context.waker())
-            .map_err(|error| seats.agent.explain(error))?;
-        let seat = seats.seat(ticket.lane);
+    fn make(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
+        // FAST: the name stays where it is until it is known where it goes.
+        let State::Unmade { name, options } = &self.state else {
+            unreachable!("asked for by `poll`, which has looked")
+        };
+        let made = match Self::request(self.environment, name, *options, context) {
+            Ok(made) => made,
+            Err(error) => {
+                self.state = State::Done;
+                return Poll::Ready(Err(error));
+            }
+        };
+        let State::Unmade { name: Ok(name), options } = mem::replace(&mut self.state, State::Done)
+        else {
+            unreachable!("a request that was made has a name")
+        };
+        let (seat, id, answer) = made;
         match answer {
-            Poll::Ready(answer) => Poll::Ready(Self::grant(answer, name, mode, ticket, seat)),
+            Poll::Ready(answer) => {
+                Poll::Ready(Self::grant(answer, name, options.mode, id, Arc::clone(seat)))
+            }
             Poll::Pending => {
-                self.state = State::Pending { name, mode, ticket, seat: Arc::clone(seat) };
+                self.state =
+                    State::Pending { name, mode: options.mode, id, seat: Arc::clone(seat) };
                 Poll::Pending
             }
         }
         // 12. The promise was returned before it was polled.
+    }
+
+    /// The method steps up to the request itself: where it is, and what became of it at once.
+    #[inline]
+    fn request<'a>(
+        environment: &'a Environment,
+        name: &Result<ResourceName, Error>,
+        options: LockOptions,
+        context: &Context<'_>,
+    ) -> Result<(&'a Arc<Seat>, RequestId, Poll<Answer>), Error> {
+        // 1–2. BY TYPE: options have their defaults, the environment is the handle's.
+        // 3–4.
+        let seats = environment.obtain_lock_manager()?;
+        // 5.
+        let name = name.as_ref().map_err(Error::clone)?;
+        // 6–8.
+        let kind: RequestKind = options.kind()?;
+        // 9–10. BY TYPE: whose signal has fired does not poll; this future is the promise.
+        // 11.
+        let (ticket, answer) = seats
+            .agent
+            .backend()
+            .request(seats.agent.id, name, kind, context.waker())
+            .map_err(|error| seats.agent.explain(error))?;
+        Ok((seats.seat(ticket.lane), ticket.id, answer))
+    }
+
+    /// Asks what became of the request.
+    fn poll_made(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
+        let State::Pending { id, seat, .. } = &self.state else {
+            panic!("a `LockFuture` was polled after it had completed")
+        };
+        let Poll::Ready(answer) = seat.backend().poll_request(seat.ticket(*id), context.waker())
+        else {
+            return Poll::Pending;
+        };
+        let State::Pending { name, mode, id, seat } = mem::replace(&mut self.state, State::Done)
+        else {
+            unreachable!("it was pending a moment ago")
+        };
+        Poll::Ready(match answer {
+            Ok(answer) => Self::grant(answer, name, mode, id, seat),
+            Err(error) => {
+                // The backend may keep why it ended until it is told that we know.
+                seat.finish(id);
+                Err(seat.agent.explain(error))
+            }
+        })
     }
 
     #[inline]
@@ -281,23 +322,23 @@ impl<G: Grant> LockFuture<'_, G> {
         answer: Answer,
         name: ResourceName,
         mode: Mode,
-        ticket: Ticket,
-        seat: &Arc<Seat>,
+        id: RequestId,
+        seat: Arc<Seat>,
     ) -> Result<G, Error> {
-        G::from_guard(match answer {
+        match answer {
             Answer::Granted(token) => {
-                Some(LockGuard::new(Lock::new(name, mode, token), ticket, Arc::clone(seat)))
+                Ok(G::from_guard(LockGuard::new(Lock::new(name, mode, token), id, seat)))
             }
-            Answer::Unavailable => None,
-        })
+            Answer::Unavailable => G::unavailable(),
+        }
     }
 }
 
 impl<G> Drop for LockFuture<'_, G> {
     #[inline]
     fn drop(&mut self) {
-        if let State::Pending { ticket, seat, .. } = &self.state {
-            seat.finish(*ticket);
+        if let State::Pending { id, seat, .. } = &self.state {
+            seat.finish(*id);
         }
     }
 }

@@ -14,7 +14,8 @@ impl LockManager {
         self.next_token += 1;
 
         let node = &mut self.nodes[index as usize];
-        node.token = Some(token);
+        node.held = true;
+        node.token = token;
         let (resource, agent, mode) = (node.resource, node.agent, node.mode);
 
         let resource = &mut self.resources[resource.0 as usize];

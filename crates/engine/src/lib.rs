@@ -37,6 +37,7 @@
 mod agent;
 mod algorithms;
 mod event;
+mod hash;
 mod held;
 mod list;
 mod manager;
@@ -48,8 +49,12 @@ mod resource;
 
 pub use crate::{
     agent::AgentId,
-    algorithms::snapshot::{LockInfo, Snapshot},
+    algorithms::{
+        request::Outcome,
+        snapshot::{LockInfo, Snapshot},
+    },
     event::Event,
+    hash::{HashedName, NameHasher},
     manager::LockManager,
     mode::Mode,
     name::{InvalidName, ReservedName, ResourceName},

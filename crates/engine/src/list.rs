@@ -62,16 +62,6 @@ impl List {
         self.last = index;
     }
 
-    #[inline]
-    pub(crate) fn push_front(&mut self, nodes: &mut Slab<Node>, index: u32, select: Select) {
-        *select(&mut nodes[index as usize]) = Links { previous: NONE, next: self.first };
-        match self.first {
-            NONE => self.last = index,
-            first => select(&mut nodes[first as usize]).previous = index,
-        }
-        self.first = index;
-    }
-
     /// Takes out a node that is in this list.
     #[inline]
     pub(crate) fn remove(&mut self, nodes: &mut Slab<Node>, index: u32, select: Select) {

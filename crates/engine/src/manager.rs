@@ -6,8 +6,12 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use crate::{
-    Event, FencingToken, RequestId, Status, agent::AgentEntry, request::Node, resource::Resource,
+    Event, FencingToken, NameHasher, RequestId, Status, agent::AgentEntry, request::Node,
+    resource::Resource,
 };
+
+/// How many entries a table keeps allocated when there is nothing in it.
+const KEEP: usize = 1024;
 
 /// The locks and lock requests of one bucket, or of one shard of it.
 ///
@@ -45,7 +49,7 @@ pub struct LockManager {
     /// By agent number.
     pub(crate) agents: Vec<AgentEntry>,
     pub(crate) events: VecDeque<Event>,
-    pub(crate) hasher: foldhash::quality::RandomState,
+    pub(crate) hasher: NameHasher,
     pub(crate) next_serial: u64,
     /// Larger than every token given so far, for any name: a name that is forgotten and comes
     /// back still gets a larger one.
@@ -54,21 +58,21 @@ pub struct LockManager {
 
 impl Default for LockManager {
     fn default() -> Self {
-        Self::with_first_token(FencingToken::new(1))
+        Self::new(NameHasher::default(), FencingToken::new(1))
     }
 }
 
 impl LockManager {
-    /// An empty lock manager whose first grant gets `token`: for a host that goes on where an
-    /// earlier one ended.
-    pub fn with_first_token(token: FencingToken) -> Self {
+    /// An empty lock manager that finds names by this hasher, and whose first grant gets `token`:
+    /// for a host that has several, or that goes on where an earlier one ended.
+    pub fn new(hasher: NameHasher, token: FencingToken) -> Self {
         Self {
             names: HashTable::new(),
             resources: Slab::new(),
             nodes: Slab::new(),
             agents: Vec::new(),
             events: VecDeque::new(),
-            hasher: foldhash::quality::RandomState::default(),
+            hasher,
             next_serial: 0,
             next_token: token.get(),
         }
@@ -77,18 +81,28 @@ impl LockManager {
     /// The oldest event not taken yet.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        // What a flood of events left allocated; a trickle keeps its few places.
+        if self.events.capacity() > KEEP && self.events.is_empty() {
+            self.events = VecDeque::new();
+        }
+        event
+    }
+
+    /// Whether there is an event that was not taken yet.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// Where the request with this id stands now.
     #[inline]
     pub fn status(&self, id: RequestId) -> Status {
         match self.nodes.get(id.index()) {
-            Some(node) if node.serial == id.serial => match node.token {
-                Some(token) => Status::Held(token),
-                None => Status::Pending,
-            },
-            _ => Status::Gone,
+            Some(node) if node.serial != id.serial => Status::Gone,
+            Some(node) if node.held => Status::Held(node.token),
+            Some(_) => Status::Pending,
+            None => Status::Gone,
         }
     }
 
@@ -127,7 +141,6 @@ impl LockManager {
     /// that a lock taken and released over and over does not allocate.
     #[inline]
     pub(crate) fn give_back_memory(&mut self) {
-        const KEEP: usize = 1024;
         if self.resources.is_empty() && self.resources.capacity().max(self.nodes.capacity()) > KEEP
         {
             self.names = HashTable::new();

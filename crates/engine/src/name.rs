@@ -11,7 +11,7 @@ use std::{
 };
 
 /// How many bytes a name may have before it is allocated.
-const INLINE: usize = 22;
+const INLINE: usize = 23;
 
 /// The name of what is locked.
 ///
@@ -36,11 +36,20 @@ const INLINE: usize = 22;
 pub struct ResourceName(Repr);
 
 /// WTF-8: no surrogate pair is spelled as two surrogates.
+///
+/// A tag as wide as a word, and words beside it: an enum with a smaller tag is copied as the tag and
+/// an odd rest, in pieces that a processor cannot forward from one copy to the next.
 #[derive(Clone)]
+#[repr(u64)]
 enum Repr {
-    Inline { len: u8, bytes: [u8; INLINE] },
+    Inline(Words),
     Shared(Arc<[u8]>),
 }
+
+/// A short name, and how many bytes it has in the byte after all that it could have.
+#[derive(Clone, Copy)]
+#[repr(align(8))]
+struct Words([u8; INLINE + 1]);
 
 /// A name that starts with `-`, which the specification reserves (`NotSupportedError`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,7 +100,7 @@ impl ResourceName {
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
-            Repr::Inline { len, bytes } => &bytes[..usize::from(*len)],
+            Repr::Inline(words) => &words.0[..usize::from(words.0[INLINE])],
             Repr::Shared(bytes) => bytes,
         }
     }
@@ -134,9 +143,10 @@ impl ResourceName {
         }
         Ok(Self(match u8::try_from(wtf8.len()) {
             Ok(len) if wtf8.len() <= INLINE => {
-                let mut bytes = [0; INLINE];
-                bytes[..wtf8.len()].copy_from_slice(wtf8);
-                Repr::Inline { len, bytes }
+                let mut words = [0; INLINE + 1];
+                words[..wtf8.len()].copy_from_slice(wtf8);
+                words[INLINE] = len;
+                Repr::Inline(Words(words))
             }
             _ => Repr::Shared(wtf8.into()),
         }))

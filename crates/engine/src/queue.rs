@@ -3,7 +3,7 @@
 use hashbrown::hash_table;
 
 use crate::{
-    LockManager, ResourceName,
+    HashedName, LockManager,
     list::{BY_AGENT, BY_NAME},
     resource::{Resource, ResourceIndex},
 };
@@ -13,19 +13,21 @@ impl LockManager {
     ///
     /// Spec, "get the lock request queue": <https://w3c.github.io/web-locks/#concept-lock-request>
     #[inline]
-    pub(crate) fn get_lock_request_queue(&mut self, name: &ResourceName) -> ResourceIndex {
-        let hash = self.hash(name);
-        let Self { names, resources, hasher, .. } = self;
+    pub(crate) fn get_lock_request_queue(
+        &mut self,
+        HashedName { name, hash }: HashedName<'_>,
+    ) -> ResourceIndex {
+        let Self { names, resources, .. } = self;
         let entry = names.entry(
             hash,
             |&index| resources[index as usize].name == *name,
-            |&index| hash_of(hasher, &resources[index as usize].name),
+            |&index| resources[index as usize].hash,
         );
         match entry {
             hash_table::Entry::Occupied(known) => ResourceIndex(*known.get()),
             // 1. A name that is not in the map gets a new, empty queue.
             hash_table::Entry::Vacant(vacant) => {
-                let index = to_index(resources.insert(Resource::new(name.clone())));
+                let index = to_index(resources.insert(Resource::new(name.clone(), hash)));
                 vacant.insert(index);
                 ResourceIndex(index)
             }
@@ -42,33 +44,18 @@ impl LockManager {
             return;
         }
         let resource = self.resources.remove(index as usize);
-        let hash = self.hash(&resource.name);
-        if let Ok(entry) = self.names.find_entry(hash, |&candidate| candidate == index) {
+        if let Ok(entry) = self.names.find_entry(resource.hash, |&candidate| candidate == index) {
             entry.remove();
         }
         self.give_back_memory();
     }
 
-    /// Appends the pending request at `index` to the queue of its name and to its agent's list.
+    /// Appends the request at `index`, which is in no list, to the queue of its name.
     #[inline]
     pub(crate) fn enqueue(&mut self, index: u32) {
-        self.link_pending(index, Position::Back);
-    }
-
-    /// Puts the pending request at `index` before all others of its name.
-    pub(crate) fn prepend(&mut self, index: u32) {
-        self.link_pending(index, Position::Front);
-    }
-
-    #[inline]
-    fn link_pending(&mut self, index: u32, position: Position) {
         let node = &self.nodes[index as usize];
         let (resource, agent) = (node.resource, node.agent);
-        let queue = &mut self.resources[resource.0 as usize].queue;
-        match position {
-            Position::Front => queue.push_front(&mut self.nodes, index, BY_NAME),
-            Position::Back => queue.push_back(&mut self.nodes, index, BY_NAME),
-        }
+        self.resources[resource.0 as usize].queue.push_back(&mut self.nodes, index, BY_NAME);
         self.agents[agent.index()].requests.push_back(&mut self.nodes, index, BY_AGENT);
     }
 
@@ -81,23 +68,6 @@ impl LockManager {
         self.agents[agent.index()].requests.remove(&mut self.nodes, index, BY_AGENT);
         resource
     }
-
-    #[inline]
-    pub(crate) fn hash(&self, name: &ResourceName) -> u64 {
-        hash_of(&self.hasher, name)
-    }
-}
-
-/// Where in a queue.
-#[derive(Clone, Copy)]
-enum Position {
-    Front,
-    Back,
-}
-
-#[inline]
-fn hash_of(hasher: &foldhash::quality::RandomState, name: &ResourceName) -> u64 {
-    std::hash::BuildHasher::hash_one(hasher, name)
 }
 
 /// A slab's key, narrowed: see [`crate::list`] for why it fits.

@@ -104,6 +104,9 @@ pub(crate) struct Node {
     pub(crate) by_agent: Links,
     pub(crate) agent: AgentId,
     pub(crate) mode: Mode,
-    /// `None` while pending.
-    pub(crate) token: Option<FencingToken>,
+    /// Whether it is a lock.
+    pub(crate) held: bool,
+    /// The lock's; says nothing while pending. Not an `Option` with `held` in it, which would be
+    /// eight bytes more for each of a million waiters.
+    pub(crate) token: FencingToken,
 }

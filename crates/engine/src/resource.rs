@@ -13,6 +13,8 @@ pub(crate) struct ResourceIndex(pub(crate) u32);
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {
     pub(crate) name: ResourceName,
+    /// Of the name, so that it is hashed once.
+    pub(crate) hash: u64,
     /// The lock request queue, first to be granted first.
     pub(crate) queue: List,
     /// The held locks of this name, in the order of their grants. All of one mode.
@@ -24,9 +26,10 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
-    pub(crate) fn new(name: ResourceName) -> Self {
+    pub(crate) fn new(name: ResourceName, hash: u64) -> Self {
         Self {
             name,
+            hash,
             queue: List::default(),
             held: List::default(),
             held_mode: Mode::Exclusive,

@@ -12,13 +12,12 @@
 use std::{
     collections::{HashMap, HashSet},
     future,
-    hash::BuildHasher,
     task::{Poll, Waker},
 };
 
 use navlock_engine::{
-    AgentId, Event, FencingToken, LockManager, RequestId, RequestKind, ResourceName, Snapshot,
-    Status,
+    AgentId, Event, FencingToken, LockManager, NameHasher, Outcome, RequestId, RequestKind,
+    ResourceName, Snapshot, Status,
 };
 use slab::Slab;
 use smallvec::SmallVec;
@@ -63,9 +62,10 @@ impl MemoryReach {
 
     pub(crate) fn open_memory_bucket(&self) -> MemoryBackend {
         let first_token = FencingToken::new(self.next_token.load(Ordering::SeqCst));
+        let hasher = NameHasher::default();
         MemoryBackend {
-            shards: (0..self.shards).map(|_| Shard::new(first_token)).collect(),
-            hasher: foldhash::quality::RandomState::default(),
+            shards: (0..self.shards).map(|_| Shard::new(&hasher, first_token)).collect(),
+            hasher,
             agents: Mutex::new(Slab::new()),
             next_token: Arc::clone(&self.next_token),
         }
@@ -83,7 +83,7 @@ impl Reach for MemoryReach {
 pub struct MemoryBackend {
     /// A name's shard is decided by its hash.
     shards: Box<[Shard]>,
-    hasher: foldhash::quality::RandomState,
+    hasher: NameHasher,
     /// The client id of each agent. Locked last, after any shards.
     agents: Mutex<Slab<ClientId>>,
     next_token: Arc<AtomicU64>,
@@ -106,9 +106,6 @@ struct State {
     /// Agents that were terminated and not closed yet: no more requests from these.
     ended: HashSet<AgentId>,
 }
-
-/// Wakers to call once no shard is locked.
-type Wakers = SmallVec<[Waker; 2]>;
 
 impl Backend for MemoryBackend {
     fn lanes(&self) -> usize {
@@ -142,21 +139,26 @@ impl Backend for MemoryBackend {
         kind: RequestKind,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
-        let lane = self.lane_of(name);
+        let name = self.hasher.hash(name);
+        let lane = name.spread(self.shards.len());
         let mut state = self.shards[lane as usize].lock();
         if !state.ended.is_empty() && state.ended.contains(&agent) {
             return Err(Error::Terminated);
         }
-        let id = state.locks.request_lock(agent, name, kind);
-        let mut wakers = Wakers::new();
-        let answer = state.take_events(Some(id), &mut wakers);
-        if answer.is_pending() {
-            // Foreign code under our lock, as in every async mutex. If it panics, the request has
-            // no waker and no owner, but the state is whole; it leaves with its agent.
-            state.wait(id, waker);
+        let (id, outcome) = state.locks.request_lock_hashed(agent, name, kind);
+        let answer = match outcome {
+            Outcome::Granted(token) => Poll::Ready(Answer::Granted(token)),
+            Outcome::Unavailable => Poll::Ready(Answer::Unavailable),
+            Outcome::Pending => {
+                // Foreign code under our lock, as in every async mutex. If it panics, the request
+                // has no waker and no owner, but the state is whole; it leaves with its agent.
+                state.wait(id, waker);
+                Poll::Pending
+            }
+        };
+        if state.locks.has_events() {
+            tell(state);
         }
-        drop(state);
-        wake(wakers);
         Ok((Ticket { lane, id }, answer))
     }
 
@@ -196,14 +198,15 @@ impl Backend for MemoryBackend {
     #[inline]
     fn finish(&self, ticket: Ticket) {
         let mut state = self.shard(ticket).lock();
-        let mut wakers = Wakers::new();
-        let dropped = state.forget_wakers(ticket.id);
+        // Dropped after the shard is unlocked, as locals are.
+        let _dropped = state.forget_wakers(ticket.id);
         state.locks.finish(ticket.id);
-        let _ = state.take_events(None, &mut wakers);
-        state.give_back_memory();
-        drop(state);
-        drop(dropped);
-        wake(wakers);
+        // FAST: mostly nobody waits for it.
+        if state.locks.has_events() {
+            tell(state);
+        } else {
+            state.give_back_memory();
+        }
     }
 
     fn query(&self) -> QueryFuture<'_> {
@@ -219,15 +222,6 @@ impl Backend for MemoryBackend {
 
 impl MemoryBackend {
     #[inline]
-    fn lane_of(&self, name: &ResourceName) -> u32 {
-        let hash = self.hasher.hash_one(name);
-        // The high half of a product spreads the hash over the lanes, whatever their number.
-        #[expect(clippy::cast_possible_truncation, reason = "below the number of shards")]
-        let lane = ((u128::from(hash) * self.shards.len() as u128) >> 64) as u32;
-        lane
-    }
-
-    #[inline]
     fn shard(&self, ticket: Ticket) -> &Shard {
         &self.shards[ticket.lane as usize]
     }
@@ -238,16 +232,16 @@ impl MemoryBackend {
 
     /// Ends all that the agent has, in all shards at one moment, then wakes whom that concerns.
     fn end_agent(&self, agent: AgentId, note: impl Fn(&mut State)) {
-        let mut wakers = Wakers::new();
+        let mut wakers = Wakers::default();
         let mut states = self.lock_all();
         for state in &mut states {
             note(state);
             state.locks.terminate_remaining_locks_and_requests(agent);
-            let _ = state.take_events(None, &mut wakers);
+            state.take_events(&mut wakers);
             state.give_back_memory();
         }
         drop(states);
-        wake(wakers);
+        wakers.wake();
     }
 
     fn snapshot(&self) -> LockManagerSnapshot {
@@ -268,9 +262,9 @@ impl MemoryBackend {
 }
 
 impl Shard {
-    fn new(first_token: FencingToken) -> Self {
+    fn new(hasher: &NameHasher, first_token: FencingToken) -> Self {
         Self(Mutex::new(State {
-            locks: LockManager::with_first_token(first_token),
+            locks: LockManager::new(hasher.clone(), first_token),
             waiting: Vec::new(),
             watching: HashMap::new(),
             stolen: HashSet::new(),
@@ -285,30 +279,20 @@ impl Shard {
 }
 
 impl State {
-    /// Takes all events of a command: the answer to the request that made them, if one did, and
-    /// the wakers of everybody else whom they concern.
-    #[inline]
-    fn take_events(&mut self, request: Option<RequestId>, wakers: &mut Wakers) -> Poll<Answer> {
-        let mut answer = Poll::Pending;
+    /// Takes all events of a command, and the wakers of everybody whom they concern.
+    fn take_events(&mut self, wakers: &mut Wakers) {
         while let Some(event) = self.locks.poll_event() {
             match event {
-                Event::Granted(id) if Some(id) == request => {
-                    if let Status::Held(token) = self.locks.status(id) {
-                        answer = Poll::Ready(Answer::Granted(token));
-                    }
-                }
                 Event::Granted(id) => wakers.extend(self.take_waiting(id)),
-                Event::Unavailable(_) => answer = Poll::Ready(Answer::Unavailable),
                 Event::Stolen(id) => {
                     self.stolen.insert(id);
                     self.take_ended(id, wakers);
                 }
                 Event::Terminated(id) => self.take_ended(id, wakers),
-                // Non-exhaustive across crates; every event there is stands above.
+                // Nobody waits to be told that there is nothing to wait for.
                 _ => {}
             }
         }
-        answer
     }
 
     /// The wakers of a request or lock that ended against its owner's will.
@@ -335,18 +319,19 @@ impl State {
     /// Takes out whatever would be woken for `id`, for the caller to drop once the shard is
     /// unlocked: dropping a waker is foreign code as well.
     #[inline]
-    fn forget_wakers(&mut self, id: RequestId) -> (Option<Waker>, Option<SmallVec<[Waker; 1]>>) {
+    fn forget_wakers(&mut self, id: RequestId) -> Wakers {
+        let mut wakers = Wakers::default();
         match self.locks.status(id) {
+            Status::Held(_) if self.watching.is_empty() => {}
+            Status::Held(_) => wakers.extend(self.watching.remove(&id).into_iter().flatten()),
+            Status::Pending => wakers.extend(self.take_waiting(id)),
             // What stands at its index is another's by now.
+            Status::Gone if self.stolen.is_empty() => {}
             Status::Gone => {
-                if !self.stolen.is_empty() {
-                    self.stolen.remove(&id);
-                }
-                (None, None)
+                self.stolen.remove(&id);
             }
-            _ if self.watching.is_empty() => (self.take_waiting(id), None),
-            _ => (self.take_waiting(id), self.watching.remove(&id)),
         }
+        wakers
     }
 
     /// How the request or lock `id`, which is gone, was lost.
@@ -364,8 +349,39 @@ impl State {
     }
 }
 
-fn wake(wakers: Wakers) {
-    for waker in wakers {
-        waker.wake();
+/// Unlocks the shard, and tells everybody whom its events concern.
+#[cold]
+fn tell(mut state: MutexGuard<'_, State>) {
+    let mut wakers = Wakers::default();
+    state.take_events(&mut wakers);
+    state.give_back_memory();
+    drop(state);
+    wakers.wake();
+}
+
+/// Wakers to call once no shard is locked.
+///
+/// Nearly always there is one or none, so that is what costs nothing to make and to pass on.
+#[derive(Default)]
+struct Wakers {
+    first: Option<Waker>,
+    others: Vec<Waker>,
+}
+
+impl Wakers {
+    #[inline]
+    fn extend(&mut self, wakers: impl IntoIterator<Item = Waker>) {
+        for waker in wakers {
+            match self.first {
+                None => self.first = Some(waker),
+                Some(_) => self.others.push(waker),
+            }
+        }
+    }
+
+    fn wake(self) {
+        for waker in self.first.into_iter().chain(self.others) {
+            waker.wake();
+        }
     }
 }

@@ -3,7 +3,7 @@
 mod abort;
 mod process;
 mod release;
-mod request;
+pub(crate) mod request;
 pub(crate) mod snapshot;
 mod terminate;
 

@@ -1,9 +1,20 @@
 //! Requesting a lock.
 
 use crate::{
-    AgentId, Event, LockManager, Mode, RequestId, RequestKind, ResourceName, list::Links,
-    queue::to_index, request::Node, resource::ResourceIndex,
+    AgentId, Event, FencingToken, HashedName, LockManager, Mode, RequestId, RequestKind,
+    ResourceName, list::Links, queue::to_index, request::Node, resource::ResourceIndex,
 };
+
+/// What became of a request at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It is a lock from now on, with this token.
+    Granted(FencingToken),
+    /// The lock could not be had at once, and only that was asked for. The id means nothing.
+    Unavailable,
+    /// It waits: [`Event::Granted`] will tell.
+    Pending,
+}
 
 impl LockManager {
     /// Makes a request for a lock on `name`, as `agent`.
@@ -19,6 +30,26 @@ impl LockManager {
         name: &ResourceName,
         kind: RequestKind,
     ) -> RequestId {
+        let name = self.hasher.clone().hash(name);
+        let (id, outcome) = self.request_lock_hashed(agent, name, kind);
+        match outcome {
+            Outcome::Granted(_) => self.events.push_back(Event::Granted(id)),
+            Outcome::Unavailable => self.events.push_back(Event::Unavailable(id)),
+            Outcome::Pending => {}
+        }
+        id
+    }
+
+    /// The same for a host that has hashed the name already, with a clone of the hasher that this
+    /// lock manager was [made with](Self::new), and that is told what became of the request by
+    /// the return value instead of by an event. The events are those of others alone.
+    #[inline]
+    pub fn request_lock_hashed(
+        &mut self,
+        agent: AgentId,
+        name: HashedName<'_>,
+        kind: RequestKind,
+    ) -> (RequestId, Outcome) {
         self.make_room_for(agent);
 
         // 1. The request. Its callback and promise stay with the host, which finds them by the id.
@@ -29,15 +60,26 @@ impl LockManager {
         // 3.1–3.3 The name's queue and held locks.
         let resource = self.get_lock_request_queue(name);
 
-        // 3.5.1 Not to be had at once: the host runs the callback without a lock.
-        //       FAST: decided before the request takes a place, since it would leave it at once.
-        if let RequestKind::IfAvailable(mode) = kind {
-            if !self.is_grantable_if_enqueued(resource, mode) {
-                let id = RequestId { serial, index: u32::MAX };
-                self.events.push_back(Event::Unavailable(id));
-                return id;
+        let outcome = match kind {
+            // 3.4.1 Every holder of the name loses its lock; HOST: rejects its promise.
+            // 3.4.2, 3.6 FAST: put before all who wait, with nobody holding, it is granted from
+            //            there. Nobody behind it is: it is exclusive.
+            RequestKind::Steal => {
+                self.steal(resource);
+                Outcome::Granted(self.next_token())
             }
-        }
+            // 3.5.2, 3.6 FAST: put into an empty queue, it is granted from there.
+            _ if self.is_grantable_if_enqueued(resource, kind.mode()) => {
+                Outcome::Granted(self.next_token())
+            }
+            // 3.5.1 Not to be had at once: HOST: runs the callback without a lock.
+            RequestKind::IfAvailable(_) => {
+                return (RequestId { serial, index: u32::MAX }, Outcome::Unavailable);
+            }
+            // 3.5.2, 3.6 FAST: whoever is first could not be granted before, and is not by one more
+            //            at the end.
+            RequestKind::Wait(_) => Outcome::Pending,
+        };
 
         let index = to_index(self.nodes.insert(Node {
             serial,
@@ -46,28 +88,25 @@ impl LockManager {
             by_agent: Links::UNLINKED,
             agent,
             mode: kind.mode(),
-            token: None,
+            held: false,
+            token: FencingToken::new(0),
         }));
-
-        if kind == RequestKind::Steal {
-            // 3.4.1 Every holder of the name loses its lock; HOST: rejects its promise.
-            while let Some(victim) = self.resources[resource.0 as usize].held.first() {
-                self.events.push_back(Event::Stolen(self.id(victim)));
-                self.remove_from_held(victim);
-                self.nodes.remove(victim as usize);
-            }
-            // 3.4.2 Before all who wait.
-            self.prepend(index);
-        } else {
-            // 3.5.2 Behind all who wait.
-            self.enqueue(index);
+        match outcome {
+            Outcome::Pending => self.enqueue(index),
+            _ => self.append_to_held(index),
         }
 
-        // 3.6
-        self.process_lock_request_queue(resource);
-
         // 4.
-        RequestId { serial, index }
+        (RequestId { serial, index }, outcome)
+    }
+
+    /// Takes the name from all who hold it.
+    fn steal(&mut self, ResourceIndex(resource): ResourceIndex) {
+        while let Some(victim) = self.resources[resource as usize].held.first() {
+            self.events.push_back(Event::Stolen(self.id(victim)));
+            self.remove_from_held(victim);
+            self.nodes.remove(victim as usize);
+        }
     }
 
     /// Whether a new request would be grantable: nobody waits, and the held locks admit it.
