@@ -198,15 +198,16 @@ impl Backend for MemoryBackend {
     #[inline]
     fn finish(&self, ticket: Ticket) {
         let mut state = self.shard(ticket).lock();
-        // Dropped after the shard is unlocked, as locals are.
-        let _dropped = state.forget_wakers(ticket.id);
+        let forgotten = state.forget_wakers(ticket.id);
         state.locks.finish(ticket.id);
         // FAST: mostly nobody waits for it.
         if state.locks.has_events() {
             tell(state);
         } else {
             state.give_back_memory();
+            drop(state);
         }
+        drop(forgotten);
     }
 
     fn query(&self) -> QueryFuture<'_> {
@@ -351,6 +352,7 @@ impl State {
 
 /// Unlocks the shard, and tells everybody whom its events concern.
 #[cold]
+#[inline(never)]
 fn tell(mut state: MutexGuard<'_, State>) {
     let mut wakers = Wakers::default();
     state.take_events(&mut wakers);
