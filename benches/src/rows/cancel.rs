@@ -13,7 +13,7 @@ use crate::{
         AsyncLock, Contender, EvictingDashMap, Fifo, KeyMutex, KeyRwLock, KeyedLock, Lockable,
         Navlock, Tokio,
     },
-    harness::{Entry, Figure, Goal, Measure, Row, Scale},
+    harness::{Figure, Goal, Measure, Row, Scale},
 };
 
 pub(crate) fn row() -> Row {
@@ -27,16 +27,17 @@ pub(crate) fn row() -> Row {
                 Goal { at_most: 0.65, of: Measure::BestPeer },
             ],
         }],
-        entries: vec![
-            Entry::of::<Navlock>(measure::<Navlock>),
-            Entry::of::<Fifo>(measure::<Fifo>),
-            Entry::of::<Tokio>(measure::<Tokio>),
-            Entry::of::<AsyncLock>(measure::<AsyncLock>),
-            Entry::of::<EvictingDashMap>(measure::<EvictingDashMap>),
-            Entry::of::<KeyRwLock>(measure::<KeyRwLock>),
-            Entry::of::<KeyMutex>(measure::<KeyMutex>),
-            Entry::of::<KeyedLock>(measure::<KeyedLock>),
-            Entry::of::<Lockable>(measure::<Lockable>),
+        entries: contenders![
+            measure,
+            Navlock,
+            Fifo,
+            Tokio,
+            AsyncLock,
+            EvictingDashMap,
+            KeyRwLock,
+            KeyMutex,
+            KeyedLock,
+            Lockable
         ],
     }
 }

@@ -6,7 +6,7 @@ use crate::{
         AsyncLock, Contender, EvictingDashMap, InsertRemove, KeyMutex, KeyRwLock, KeyedLock,
         Lockable, Navlock, Tokio,
     },
-    harness::{Entry, Figure, Goal, Measure, Row, Scale},
+    harness::{Figure, Goal, Measure, Row, Scale},
 };
 
 pub(crate) fn row() -> Row {
@@ -14,16 +14,17 @@ pub(crate) fn row() -> Row {
         id: "live-names",
         title: "100,000 other live names",
         figures: &[Figure { name: "", goals: &[Goal { at_most: 1.0, of: Measure::BestKept }] }],
-        entries: vec![
-            Entry::of::<Navlock>(measure::<Navlock>),
-            Entry::of::<InsertRemove>(measure::<InsertRemove>),
-            Entry::of::<Tokio>(measure::<Tokio>),
-            Entry::of::<AsyncLock>(measure::<AsyncLock>),
-            Entry::of::<EvictingDashMap>(measure::<EvictingDashMap>),
-            Entry::of::<KeyRwLock>(measure::<KeyRwLock>),
-            Entry::of::<KeyMutex>(measure::<KeyMutex>),
-            Entry::of::<KeyedLock>(measure::<KeyedLock>),
-            Entry::of::<Lockable>(measure::<Lockable>),
+        entries: contenders![
+            measure,
+            Navlock,
+            InsertRemove,
+            Tokio,
+            AsyncLock,
+            EvictingDashMap,
+            KeyRwLock,
+            KeyMutex,
+            KeyedLock,
+            Lockable
         ],
     }
 }

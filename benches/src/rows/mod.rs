@@ -1,5 +1,12 @@
 //! What is measured, one case per file.
 
+/// The entries of a row: each of these types, measured by this function.
+macro_rules! contenders {
+    ($measure:ident, $($contender:ty),+ $(,)?) => {
+        vec![$($crate::harness::Entry::of::<$contender>($measure::<$contender>)),+]
+    };
+}
+
 mod cancel;
 mod live_names;
 mod one_name;

@@ -6,7 +6,7 @@ use crate::{
         AsyncLock, Contender, EvictingDashMap, InsertRemove, KeyMutex, KeyRwLock, KeyedLock,
         Lockable, Navlock, Slot, Tokio,
     },
-    harness::{Entry, Figure, Goal, Measure, Row, Scale},
+    harness::{Figure, Goal, Measure, Row, Scale},
 };
 
 pub(crate) fn row() -> Row {
@@ -20,17 +20,18 @@ pub(crate) fn row() -> Row {
                 Goal { at_most: 1.25, of: Measure::Floor(InsertRemove::NAME) },
             ],
         }],
-        entries: vec![
-            Entry::of::<Navlock>(measure::<Navlock>),
-            Entry::of::<Slot>(measure::<Slot>),
-            Entry::of::<InsertRemove>(measure::<InsertRemove>),
-            Entry::of::<Tokio>(measure::<Tokio>),
-            Entry::of::<AsyncLock>(measure::<AsyncLock>),
-            Entry::of::<EvictingDashMap>(measure::<EvictingDashMap>),
-            Entry::of::<KeyRwLock>(measure::<KeyRwLock>),
-            Entry::of::<KeyMutex>(measure::<KeyMutex>),
-            Entry::of::<KeyedLock>(measure::<KeyedLock>),
-            Entry::of::<Lockable>(measure::<Lockable>),
+        entries: contenders![
+            measure,
+            Navlock,
+            Slot,
+            InsertRemove,
+            Tokio,
+            AsyncLock,
+            EvictingDashMap,
+            KeyRwLock,
+            KeyMutex,
+            KeyedLock,
+            Lockable
         ],
     }
 }

@@ -6,7 +6,7 @@ use crate::{
         AsyncLockShared, Contender, EvictingDashMapShared, KeyMutexShared, KeyRwLockShared,
         NavlockShared, Slot, TokioShared,
     },
-    harness::{Entry, Figure, Goal, Measure, Row, Scale},
+    harness::{Figure, Goal, Measure, Row, Scale},
 };
 
 pub(crate) fn row() -> Row {
@@ -14,14 +14,15 @@ pub(crate) fn row() -> Row {
         id: "shared",
         title: "shared, 7 others hold",
         figures: &[Figure { name: "", goals: &[Goal { at_most: 1.0, of: Measure::BestKept }] }],
-        entries: vec![
-            Entry::of::<NavlockShared>(measure::<NavlockShared>),
-            Entry::of::<Slot>(measure::<Slot>),
-            Entry::of::<TokioShared>(measure::<TokioShared>),
-            Entry::of::<AsyncLockShared>(measure::<AsyncLockShared>),
-            Entry::of::<EvictingDashMapShared>(measure::<EvictingDashMapShared>),
-            Entry::of::<KeyRwLockShared>(measure::<KeyRwLockShared>),
-            Entry::of::<KeyMutexShared>(measure::<KeyMutexShared>),
+        entries: contenders![
+            measure,
+            NavlockShared,
+            Slot,
+            TokioShared,
+            AsyncLockShared,
+            EvictingDashMapShared,
+            KeyRwLockShared,
+            KeyMutexShared
         ],
     }
 }

@@ -20,7 +20,7 @@ use crate::{
         AsyncLock, Contender, EvictingDashMap, Fifo, KeyMutex, KeyRwLock, KeyedLock, Lockable,
         Navlock, Tokio,
     },
-    harness::{Entry, Figure, Goal, Measure, Row, Scale},
+    harness::{Figure, Goal, Measure, Row, Scale},
 };
 
 pub(crate) fn row() -> Row {
@@ -28,16 +28,17 @@ pub(crate) fn row() -> Row {
         id: "tasks",
         title: "8 tasks, 2 workers, one name",
         figures: &[Figure { name: "", goals: &[Goal { at_most: 0.8, of: Measure::BestKept }] }],
-        entries: vec![
-            Entry::of::<Navlock>(measure::<Navlock>),
-            Entry::of::<Fifo>(measure::<Fifo>),
-            Entry::of::<Tokio>(measure::<Tokio>),
-            Entry::of::<AsyncLock>(measure::<AsyncLock>),
-            Entry::of::<EvictingDashMap>(measure::<EvictingDashMap>),
-            Entry::of::<KeyRwLock>(measure::<KeyRwLock>),
-            Entry::of::<KeyMutex>(measure::<KeyMutex>),
-            Entry::of::<KeyedLock>(measure::<KeyedLock>),
-            Entry::of::<Lockable>(measure::<Lockable>),
+        entries: contenders![
+            measure,
+            Navlock,
+            Fifo,
+            Tokio,
+            AsyncLock,
+            EvictingDashMap,
+            KeyRwLock,
+            KeyMutex,
+            KeyedLock,
+            Lockable
         ],
     }
 }

@@ -8,7 +8,7 @@ use crate::{
         AsyncLock, Contender, EvictingDashMap, KeyMutex, KeyRwLock, KeyedLock, Lockable, Navlock,
         Slot, Tokio,
     },
-    harness::{Entry, Figure, Goal, Measure, Row, Scale},
+    harness::{Figure, Goal, Measure, Row, Scale},
 };
 
 pub(crate) fn row() -> Row {
@@ -19,16 +19,17 @@ pub(crate) fn row() -> Row {
             Figure { name: "each", goals: &[Goal { at_most: 1.15, of: Measure::OwnFigure(1) }] },
             Figure { name: "one alone", goals: &[] },
         ],
-        entries: vec![
-            Entry::of::<Navlock>(measure::<Navlock>),
-            Entry::of::<TwoSlots>(measure::<TwoSlots>),
-            Entry::of::<Tokio>(measure::<Tokio>),
-            Entry::of::<AsyncLock>(measure::<AsyncLock>),
-            Entry::of::<EvictingDashMap>(measure::<EvictingDashMap>),
-            Entry::of::<KeyRwLock>(measure::<KeyRwLock>),
-            Entry::of::<KeyMutex>(measure::<KeyMutex>),
-            Entry::of::<KeyedLock>(measure::<KeyedLock>),
-            Entry::of::<Lockable>(measure::<Lockable>),
+        entries: contenders![
+            measure,
+            Navlock,
+            TwoSlots,
+            Tokio,
+            AsyncLock,
+            EvictingDashMap,
+            KeyRwLock,
+            KeyMutex,
+            KeyedLock,
+            Lockable
         ],
     }
 }
