@@ -18,10 +18,12 @@
 
 pub mod client;
 pub mod daemon;
+mod error;
 mod runtime_dir;
 mod spawn;
 
 pub use crate::{
-    client::{BrokerReach, ConnectError, ConnectOptions, local},
+    client::{BrokerReach, ConnectOptions, local},
+    error::{ConnectError, Reason},
     runtime_dir::{Place, PlaceError},
 };

@@ -18,8 +18,8 @@ use rustix::{
 
 use crate::{
     Place,
-    client::Reason,
     daemon::{READY_LINE, open_lock_file},
+    error::Reason,
 };
 
 /// How long a daemon may take to listen.

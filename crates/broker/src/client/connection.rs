@@ -18,8 +18,8 @@ use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
 use rustix::net::SendFlags;
 use tokio_util::codec::{Decoder, Encoder};
 
-use super::{Reason, io::Hearing, table::Table};
-use crate::{Place, runtime_dir::uid, spawn::connect_or_start};
+use super::{io::Hearing, table::Table};
+use crate::{Place, error::Reason, runtime_dir::uid, spawn::connect_or_start};
 
 /// How long the daemon may take to answer the first message.
 const WELCOME: Duration = Duration::from_secs(10);

@@ -1,0 +1,130 @@
+//! Why there is no connection to a broker.
+
+use std::{
+    error, fmt, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use navlock_core::Error;
+
+use crate::PlaceError;
+
+/// Why there is no connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectError {
+    pub(crate) socket: PathBuf,
+    pub(crate) reason: Reason,
+}
+
+/// What stood between a client and its daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The place is not to be used.
+    Place(PlaceError),
+    /// It is served by this other user.
+    Foreign(u32),
+    /// The system refused, while this was being done.
+    Io(&'static str, io::ErrorKind),
+    /// The lock file of those who start a daemon cannot be used.
+    LockFile(PathBuf, io::ErrorKind),
+    /// The program that is the daemon cannot be started.
+    Program(PathBuf, io::ErrorKind),
+    /// The daemon ended before it listened, and said this.
+    Failed(String),
+    /// The daemon did not listen within this time.
+    NotReady(Duration),
+    /// The daemon was gone as soon as it was there, again and again.
+    Vanished,
+    /// Nobody answers within this time.
+    Silent(Duration),
+    /// The daemon refused the session, and said this.
+    Refused(String),
+    /// What answers does not speak navlock's protocol.
+    Nonsense,
+}
+
+impl ConnectError {
+    /// The path of the socket that was tried.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// What was wrong.
+    pub fn reason(&self) -> &Reason {
+        &self.reason
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot reach the broker at {}: {}", self.socket.display(), self.reason)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Place(error) => error.fmt(f),
+            Self::Foreign(uid) => write!(
+                f,
+                "it is served by uid {uid}, whom we do not trust; \
+                 set NAVLOCK_SOCKET to a path in a directory of yours"
+            ),
+            Self::Io(doing, kind) => {
+                write!(f, "{kind} while {doing}; mend that or set NAVLOCK_SOCKET")
+            }
+            Self::LockFile(path, io::ErrorKind::WouldBlock) => write!(
+                f,
+                "somebody is starting it and does not come to an end; see who holds {}",
+                path.display()
+            ),
+            Self::LockFile(path, kind) => {
+                write!(f, "{kind} at {}; remove it or set NAVLOCK_SOCKET", path.display())
+            }
+            Self::Program(path, io::ErrorKind::NotFound) => write!(
+                f,
+                "it is not running, and there is no program {} to start it with; \
+                 install navlock or set NAVLOCK_BIN to its path",
+                path.display()
+            ),
+            Self::Program(path, kind) => {
+                write!(f, "it is not running, and {} cannot be started: {kind}", path.display())
+            }
+            Self::Failed(said) if said.is_empty() => {
+                f.write_str("it ended while it was starting, without a word; try again")
+            }
+            Self::Failed(said) => write!(f, "it could not start: {said}"),
+            Self::NotReady(time) => write!(
+                f,
+                "it was started and does not listen after {} seconds; is the machine overloaded?",
+                time.as_secs()
+            ),
+            Self::Vanished => f.write_str("it ends as soon as it is there; try again"),
+            Self::Silent(time) => write!(
+                f,
+                "it does not answer within {} seconds; end its process if it is stuck",
+                time.as_secs()
+            ),
+            Self::Refused(said) => write!(f, "it refused: {said}"),
+            Self::Nonsense => f.write_str(
+                "what answers there is no navlock broker; set NAVLOCK_SOCKET to another path",
+            ),
+        }
+    }
+}
+
+impl error::Error for ConnectError {}
+
+impl From<ConnectError> for Error {
+    fn from(error: ConnectError) -> Self {
+        Self::Unreachable(error.to_string())
+    }
+}
+
+impl From<PlaceError> for Reason {
+    fn from(error: PlaceError) -> Self {
+        Self::Place(error)
+    }
+}
