@@ -34,6 +34,9 @@ pub enum Error {
     Lost(Lost),
     /// The time given for waiting is over. The request has left its queue.
     TimedOut,
+    /// The reach does not take this request, and would not if it were made again: what is too long
+    /// or too much, and how much may be.
+    Refused(String),
     /// The reach cannot be used: what was tried, and why it failed.
     Unreachable(String),
 }
@@ -64,6 +67,7 @@ impl Error {
             | Self::SignalWithoutWaiting => "NotSupportedError",
             Self::Lost(_) => "AbortError",
             Self::TimedOut => "TimeoutError",
+            Self::Refused(_) => "QuotaExceededError",
             Self::Unreachable(_) => "OperationError",
         }
     }
@@ -90,7 +94,7 @@ impl fmt::Display for Error {
             ),
             Self::Lost(lost) => lost.fmt(f),
             Self::TimedOut => f.write_str("the lock could not be had in the time given"),
-            Self::Unreachable(why) => f.write_str(why),
+            Self::Refused(why) | Self::Unreachable(why) => f.write_str(why),
         }
     }
 }

@@ -60,7 +60,7 @@ impl LockManager {
     ///
     /// In this order: [`Error::NotFullyActive`], [`Error::Terminated`] or [`Error::Closed`];
     /// [`Error::Unobtainable`]; [`Error::ReservedName`]. While waiting: [`Error::Terminated`] or
-    /// [`Error::Closed`], and [`Error::Unreachable`] if the reach fails. Once the callback runs:
+    /// [`Error::Closed`], [`Error::Refused`] if the reach has limits, [`Error::Unreachable`] if it fails. Once the callback runs:
     /// [`Error::Lost`], upon which its future is dropped where it awaits. An error of the callback
     /// is not one of these: it is in the result.
     ///

@@ -34,7 +34,7 @@ use crate::{
 /// [`Error::NotFullyActive`], [`Error::Terminated`] or [`Error::Closed`]; [`Error::Unobtainable`];
 /// [`Error::ReservedName`]; [`Error::StealIfAvailable`]; [`Error::StealShared`];
 /// [`Error::SignalWithoutWaiting`]. While waiting: [`Error::Terminated`], [`Error::Closed`],
-/// [`Error::Unreachable`].
+/// [`Error::Refused`], [`Error::Unreachable`].
 #[must_use = "a request is made when it is awaited, run or blocked on"]
 pub struct LockRequest<'a, G = LockGuard> {
     environment: &'a Environment,
