@@ -13,10 +13,16 @@ const MAX_PATH: usize = 99;
 
 /// The place of one broker.
 ///
-/// The path is decided from the uid, not from the environment of the moment, so that all processes
-/// of a user meet: `/run/user/UID/navlock/sock` where `/run/user/UID` exists, is ours and closed to
-/// others; else `/tmp/navlock-UID/sock`. Another place has to be asked for, as the command line
-/// does with `--socket` and everybody with `NAVLOCK_SOCKET`.
+/// All processes of a user meet at `/tmp/navlock-UID/sock`. The path follows from the uid and from
+/// nothing else, so that it never moves: not with the environment, and not with a login.
+/// `/run/user/UID`, which would be tidier, comes with the first session of a user and goes with
+/// the last, and a cron job that outlives it would hold its lock at another place than those who
+/// come later. In `/tmp`, where everybody may write, nobody but us can remove or rename what is
+/// ours (it is sticky), and a directory that is not ours, or open to others, is refused.
+///
+/// Who has a `/tmp` of its own, as a container or a service with `PrivateTmp` has, has a broker of
+/// its own too. Another place has to be asked for, as the command line does with `--socket` and
+/// everybody with `NAVLOCK_SOCKET`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     socket: PathBuf,
@@ -53,13 +59,7 @@ impl Place {
 
     /// The place where all processes of this user meet.
     pub fn of_user() -> Self {
-        let uid = uid();
-        let session = PathBuf::from(format!("/run/user/{uid}"));
-        let directory = match check_directory(&session, uid, Others::MayNotLook) {
-            Ok(()) => session.join("navlock"),
-            Err(_) => PathBuf::from(format!("/tmp/navlock-{uid}")),
-        };
-        Self { socket: directory.join("sock"), private_directory: true }
+        Self { socket: own_directory().join("sock"), private_directory: true }
     }
 
     /// A place of the caller's choice: a socket in a directory that exists, is ours, and in which
@@ -169,6 +169,11 @@ fn check_directory(path: &Path, uid: u32, others: Others) -> Result<(), PlaceErr
     }
 }
 
+/// The directory of [`Place::of_user`].
+fn own_directory() -> PathBuf {
+    PathBuf::from(format!("/tmp/navlock-{}", uid()))
+}
+
 /// Who we are.
 pub(crate) fn uid() -> u32 {
     rustix::process::geteuid().as_raw()
@@ -225,6 +230,13 @@ mod tests {
     /// The place of a user whose private directory this is.
     fn private(directory: &Path) -> Place {
         Place { socket: directory.join("sock"), private_directory: true }
+    }
+
+    #[test]
+    fn the_place_of_a_user_follows_from_the_uid_alone() {
+        // Whether or not there is a /run/user/UID.
+        let place = format!("/tmp/navlock-{}/sock", uid());
+        assert_eq!(Place::of_user().socket(), Path::new(&place));
     }
 
     #[test]
