@@ -92,12 +92,14 @@ impl Default for Limits {
 
 /// A user agent for a daemon that keeps the locks itself.
 ///
-/// Its fencing tokens begin with the time of the start, in seconds since 1970, so that they go on
-/// where those of an earlier daemon ended. That a clock which was turned back does not turn them
-/// back as well will need the last start's number on disk; that is not kept yet.
+/// Its fencing tokens begin with the time of the start, in nanoseconds since 1970. No daemon grants
+/// a lock a nanosecond, so a later one begins above all that an earlier one gave. That a clock which
+/// was turned back does not turn them back as well will need the last start's number on disk; that
+/// is not kept yet.
 pub fn user_agent() -> UserAgent {
     let epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let first = FencingToken::new(epoch.as_secs() << 32);
+    // 64 bits of them last until the year 2554.
+    let first = FencingToken::new(u64::try_from(epoch.as_nanos()).unwrap_or_default());
     // The daemon is one thread.
     UserAgent::with_memory(MemoryReach::with_first_token(first).with_shards(1))
 }

@@ -66,6 +66,19 @@ fn a_broker_without_clients_ends_and_the_next_client_starts_another() {
 }
 
 #[test]
+fn fencing_tokens_grow_from_broker_to_broker() {
+    let sandbox = Sandbox::with_idle("0.05");
+    let mut last: u64 = 0;
+    for _ in 0..5 {
+        let output = sandbox.output(&["run", "db", "sh", "-c", "echo $NAVLOCK_FENCE"]);
+        let fence = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+        eventually("the broker ends", || sandbox.broker().is_none());
+    }
+}
+
+#[test]
 fn a_broker_that_always_ends_is_in_nobodys_way() {
     let sandbox = Sandbox::with_idle("0.002");
     let script = "for i in 1 2 3 4 5 6 7 8 9 10; do \"$NAVLOCK\" run db -- true || exit; done";
