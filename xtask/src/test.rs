@@ -1,9 +1,8 @@
 //! `cargo xtask test`.
 
-use crate::run::{Result, cargo, run};
+use std::fs;
 
-/// The programs in `examples/`.
-const EXAMPLES: [&str; 4] = ["election", "readers_and_writer", "several_names", "timeout"];
+use crate::run::{Result, cargo, root, run};
 
 /// Everything that must hold before a change lands. Cheap checks come first.
 pub(crate) fn test() -> Result {
@@ -26,8 +25,8 @@ pub(crate) fn test() -> Result {
     let doc = ["doc", "--workspace", "--all-features", "--no-deps"];
     run(cargo(&doc).env("RUSTDOCFLAGS", "--deny warnings"))?;
 
-    for example in EXAMPLES {
-        run(&mut cargo(&["run", "--quiet", "--package", "navlock", "--example", example]))?;
+    for example in examples()? {
+        run(&mut cargo(&["run", "--quiet", "--package", "navlock", "--example", &example]))?;
     }
     // That the benchmarks run; what they measure here means nothing.
     run(&mut cargo(&[
@@ -42,4 +41,17 @@ pub(crate) fn test() -> Result {
 
     println!("\nall that must hold does");
     Ok(())
+}
+
+/// The programs in `examples/`.
+fn examples() -> Result<Vec<String>> {
+    let folder = root().join("examples");
+    let failed = |error| format!("{}: {error}", folder.display());
+    let mut examples = Vec::new();
+    for file in fs::read_dir(&folder).map_err(failed)? {
+        let path = file.map_err(failed)?.path();
+        examples.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+    }
+    examples.sort();
+    Ok(examples)
 }

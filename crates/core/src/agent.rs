@@ -60,28 +60,27 @@ impl FromStr for ClientId {
 pub(crate) struct Agent {
     pub(crate) id: AgentId,
     bucket: Arc<BucketUse>,
-    /// The same as `bucket.bucket`, one step nearer.
-    open: Arc<OpenBucket>,
-    /// An [`Ended`].
+    /// An [`Ended`]; [`ALIVE`] until then.
     ended: AtomicU8,
 }
 
-/// Whether and how an agent has ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// How an agent has ended.
+#[derive(Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum Ended {
-    Not,
-    Terminated,
+    Terminated = 1,
     Closed,
 }
+
+/// What is no [`Ended`].
+const ALIVE: u8 = 0;
 
 impl Agent {
     pub(crate) fn open(bucket: &Arc<BucketUse>, client_id: ClientId) -> Arc<Self> {
         let agent = Arc::new(Self {
             id: bucket.bucket.backend.open_agent(client_id),
             bucket: Arc::clone(bucket),
-            open: Arc::clone(&bucket.bucket),
-            ended: AtomicU8::new(Ended::Not as u8),
+            ended: AtomicU8::new(ALIVE),
         });
         bucket.bucket.add(&agent);
         // Closed in between: the user agent may have looked before this agent was there.
@@ -93,7 +92,7 @@ impl Agent {
 
     #[inline]
     pub(crate) fn backend(&self) -> &AnyBackend {
-        &self.open.backend
+        &self.bucket.bucket.backend
     }
 
     pub(crate) fn bucket(&self) -> &Arc<BucketUse> {
@@ -103,15 +102,9 @@ impl Agent {
     /// Ends the agent, with all it has. The first way to end is the one that is told.
     pub(crate) fn end(&self, how: Ended) {
         // Before the backend acts, so that whoever is woken by it is told the reason.
-        let first = self.ended.compare_exchange(
-            Ended::Not as u8,
-            how as u8,
-            Ordering::SeqCst,
-            Ordering::SeqCst,
-        );
-        if first.is_ok() {
-            self.backend().terminate(self.id);
-        }
+        let _ = self.ended.compare_exchange(ALIVE, how as u8, Ordering::SeqCst, Ordering::SeqCst);
+        // Also the second time: whoever returns from here finds that it has ended.
+        self.backend().terminate(self.id);
     }
 
     /// # Errors
@@ -119,9 +112,10 @@ impl Agent {
     /// How the agent ended, if it did.
     #[inline]
     pub(crate) fn check_alive(&self) -> Result<(), Error> {
+        const CLOSED: u8 = Ended::Closed as u8;
         match self.ended.load(Ordering::Acquire) {
-            0 => Ok(()),
-            ended if ended == Ended::Closed as u8 => Err(Error::Closed),
+            ALIVE => Ok(()),
+            CLOSED => Err(Error::Closed),
             _ => Err(Error::Terminated),
         }
     }
@@ -165,19 +159,19 @@ impl fmt::Debug for Agent {
 #[repr(align(64))]
 pub(crate) struct Seat {
     pub(crate) agent: Arc<Agent>,
-    /// The agent's, one step nearer.
-    open: Arc<OpenBucket>,
+    /// The agent's bucket, without the two steps that lead there: a guard needs it to be released.
+    bucket: Arc<OpenBucket>,
     lane: u32,
 }
 
 impl Seat {
     pub(crate) fn new(agent: Arc<Agent>, lane: u32) -> Self {
-        Self { open: Arc::clone(&agent.open), agent, lane }
+        Self { bucket: Arc::clone(&agent.bucket.bucket), agent, lane }
     }
 
     #[inline]
     pub(crate) fn backend(&self) -> &AnyBackend {
-        &self.open.backend
+        &self.bucket.backend
     }
 
     #[inline]

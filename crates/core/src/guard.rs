@@ -3,14 +3,23 @@
 use std::{
     fmt,
     future::{Future, poll_fn},
+    mem,
     ops::Deref,
-    pin::pin,
-    task::{Context, Poll},
+    pin::{Pin, pin},
+    sync::OnceLock,
+    task::{Context, Poll, Wake, Waker},
 };
 
 use navlock_engine::{FencingToken, Mode, RequestId, ResourceName};
 
-use crate::{Error, Lost, agent::Seat, backend::Backend, sync::Arc};
+use slab::Slab;
+
+use crate::{
+    Error, Lost,
+    agent::Seat,
+    backend::{Backend, wake_all},
+    sync::{Arc, Mutex, lock},
+};
 
 /// A description of a granted lock: what a callback gets. Keeping it holds nothing.
 ///
@@ -55,12 +64,14 @@ pub struct LockGuard {
     lock: Lock,
     id: RequestId,
     seat: Arc<Seat>,
+    /// Who watches for the loss of the lock. Few ever do.
+    watch: OnceLock<std::sync::Arc<Watch>>,
 }
 
 impl LockGuard {
     #[inline]
     pub(crate) fn new(lock: Lock, id: RequestId, seat: Arc<Seat>) -> Self {
-        Self { lock, id, seat }
+        Self { lock, id, seat, watch: OnceLock::new() }
     }
 
     /// Completes when the lock is lost: stolen, or ended with its agent. It never completes while
@@ -68,32 +79,135 @@ impl LockGuard {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it changes nothing.
-    pub fn lost(&self) -> impl Future<Output = Lost> + Send + '_ {
-        poll_fn(|context| self.poll_lost(context))
+    /// Dropping it changes nothing, and leaves nothing behind.
+    pub fn lost(&self) -> LostFuture<'_> {
+        LostFuture { guard: self, key: None }
+    }
+
+    /// The same for who polls by hand and keeps no future: of the contexts given here, the last
+    /// one is woken.
+    pub fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
+        self.watch().poller(context.waker());
+        self.ask()
     }
 
     /// Whether the lock is lost. What it protected may be in other hands, and dropping the guard
     /// releases nothing.
     pub fn is_lost(&self) -> bool {
-        self.seat.backend().lost(self.seat.ticket(self.id)).is_some()
+        self.how_lost().is_some()
+    }
+
+    /// How the lock was lost, if it is.
+    pub(crate) fn how_lost(&self) -> Option<Lost> {
+        let lost = self.seat.backend().lost(self.seat.ticket(self.id))?;
+        Some(self.seat.agent.explain_lost(lost))
+    }
+
+    fn watch(&self) -> &std::sync::Arc<Watch> {
+        self.watch.get_or_init(Default::default)
+    }
+
+    /// Asks the backend, which will call on all who watch.
+    fn ask(&self) -> Poll<Lost> {
+        let all = Waker::from(std::sync::Arc::clone(self.watch()));
+        let lost = self.seat.backend().poll_lost(self.seat.ticket(self.id), &all);
+        lost.map(|lost| self.seat.agent.explain_lost(lost))
     }
 }
 
-impl Held for LockGuard {
-    fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
-        let agent = &self.seat.agent;
-        agent
-            .backend()
-            .poll_lost(self.seat.ticket(self.id), context.waker())
-            .map(|lost| agent.explain_lost(lost))
+/// The future of [`LockGuard::lost`].
+#[must_use = "futures do nothing unless polled"]
+#[derive(Debug)]
+pub struct LostFuture<'a> {
+    guard: &'a LockGuard,
+    /// Where its waker stands in the guard's [`Watch`].
+    key: Option<usize>,
+}
+
+impl Future for LostFuture<'_> {
+    type Output = Lost;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Lost> {
+        // Before the backend is asked: a loss from then on calls on all who are in there.
+        self.key = Some(self.guard.watch().enter(self.key, context.waker()));
+        self.guard.ask()
+    }
+}
+
+impl Drop for LostFuture<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.guard.watch().leave(key);
+        }
+    }
+}
+
+/// Those who watch for the loss of one lock; to its backend, one waker.
+#[derive(Debug, Default)]
+pub(crate) struct Watch(Mutex<Watchers>);
+
+#[derive(Debug, Default)]
+struct Watchers {
+    /// Of the futures there are.
+    futures: Slab<Waker>,
+    /// Of who polls by hand.
+    poller: Option<Waker>,
+}
+
+impl Watch {
+    /// Notes the waker of a future, in place of the one it had. Where it stands.
+    fn enter(&self, key: Option<usize>, waker: &Waker) -> usize {
+        let waker = waker.clone();
+        let mut watchers = lock(&self.0);
+        let Some(known) = key.and_then(|key| watchers.futures.get_mut(key)) else {
+            return watchers.futures.insert(waker);
+        };
+        let replaced = mem::replace(known, waker);
+        drop(watchers);
+        // Foreign code, like all that wakers do.
+        drop(replaced);
+        key.expect("a waker was found by it")
+    }
+
+    /// Forgets the waker of a future.
+    fn leave(&self, key: usize) {
+        let left = lock(&self.0).futures.try_remove(key);
+        drop(left);
+    }
+
+    /// Notes the waker of who polls by hand, in place of the one before.
+    fn poller(&self, waker: &Waker) {
+        let waker = waker.clone();
+        let replaced = lock(&self.0).poller.replace(waker);
+        drop(replaced);
+    }
+}
+
+impl Wake for Watch {
+    fn wake(self: std::sync::Arc<Self>) {
+        // A lost lock stays lost: nobody needs to be noted again, nor minds whose key is whose.
+        let Watchers { futures, poller } = mem::take(&mut *lock(&self.0));
+        wake_all(futures.into_iter().map(|(_, waker)| waker).chain(poller));
     }
 }
 
 /// Something that is held as one: a guard, or several.
 pub(crate) trait Held {
+    /// How any of it was lost, if it is.
+    fn lost(&self) -> Option<Lost>;
+
     /// Ready once any of it is lost.
     fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost>;
+}
+
+impl Held for LockGuard {
+    fn lost(&self) -> Option<Lost> {
+        self.how_lost()
+    }
+
+    fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
+        self.poll_lost(context)
+    }
 }
 
 /// Runs `work` to its end, or until what it needs is lost, then releases that.
@@ -103,22 +217,16 @@ pub(crate) async fn hold_while<T>(
 ) -> Result<T, Error> {
     // Dropped before `held`: the parameters of an async function outlive its locals.
     let mut work = pin!(work);
-    // The first poll is the callback's call. The grant was seen a moment ago, so work that never
-    // waits need not ask whether it was lost; work that waits does, before it goes on.
-    let mut watched = false;
     poll_fn(|context| {
-        if watched {
-            if let Poll::Ready(lost) = held.poll_lost(context) {
-                return Poll::Ready(Err(lost.into()));
-            }
+        // Work whose lock is gone goes no further, and does not even begin.
+        if let Some(lost) = held.lost() {
+            return Poll::Ready(Err(lost.into()));
         }
         if let Poll::Ready(result) = work.as_mut().poll(context) {
-            return Poll::Ready(Ok(result));
+            // Robbed in its last moments: the theft is what the request came to.
+            return Poll::Ready(held.lost().map_or(Ok(result), |lost| Err(lost.into())));
         }
-        if watched {
-            return Poll::Pending;
-        }
-        watched = true;
+        // Only who waits needs to be woken.
         held.poll_lost(context).map(|lost| Err(lost.into()))
     })
     .await

@@ -41,7 +41,7 @@ pub use crate::{
     backend::{Backend, Reach},
     bucket::Bucket,
     error::{Error, Lost},
-    guard::{Lock, LockGuard},
+    guard::{Lock, LockGuard, LostFuture},
     lock_all::LockAllRequest,
     manager::LockManager,
     options::LockOptions,

@@ -5,17 +5,23 @@ use std::{
     future::{Future, IntoFuture},
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use navlock_engine::{Mode, ResourceName};
 
 use crate::{
-    Error, Lock, LockGuard, LockManager, LockOptions, Lost,
+    Error, Lock, LockGuard, LockManager, LockOptions, LockRequest, Lost, blocking,
     guard::{Held, hold_while},
 };
 
 /// A request for the locks of several names, not made yet. Await it for their guards, in the order
 /// in which they were taken: that of the names, each once.
+///
+/// # Errors
+///
+/// As [`LockRequest`], for the first name that has one, and [`Error::Lost`] if one of the locks was
+/// lost while another was waited for. No lock is held then.
 #[must_use = "a request is made when it is awaited or run"]
 pub struct LockAllRequest<'a> {
     locks: &'a LockManager,
@@ -58,19 +64,47 @@ impl<'a> LockAllRequest<'a> {
         hold_while(guards, callback(locks)).await
     }
 
+    /// Blocks the thread until all locks are held: the same as awaiting it, for code without an
+    /// executor.
+    ///
+    /// # Errors
+    ///
+    /// As awaiting it.
+    pub fn blocking(self) -> Result<Vec<LockGuard>, Error> {
+        blocking::block_on(self.acquire())
+    }
+
+    /// The same, for no longer than `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// As awaiting it, and [`Error::TimedOut`], upon which what was held is released.
+    pub fn blocking_timeout(self, timeout: Duration) -> Result<Vec<LockGuard>, Error> {
+        blocking::block_on_timeout(self.acquire(), timeout).unwrap_or(Err(Error::TimedOut))
+    }
+
     async fn acquire(self) -> Result<Vec<LockGuard>, Error> {
+        let environment = self.locks.environment();
         // The checks that come before the names'.
-        self.locks.environment().obtain_lock_manager()?;
+        environment.obtain_lock_manager()?;
         let names = self.names?;
-        let mut guards = Vec::with_capacity(names.len());
+        let mut guards: Vec<LockGuard> = Vec::with_capacity(names.len());
         for name in names {
-            guards.extend(self.locks.lock_with(name, self.options).await?);
+            guards.push(LockRequest::new(environment, Ok(name), self.options).await?);
         }
-        Ok(guards)
+        // The first may have been lost while the last was waited for.
+        match guards.lost() {
+            Some(lost) => Err(lost.into()),
+            None => Ok(guards),
+        }
     }
 }
 
 impl Held for Vec<LockGuard> {
+    fn lost(&self) -> Option<Lost> {
+        self.iter().find_map(LockGuard::how_lost)
+    }
+
     fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
         // Each is asked, so that each knows whom to wake.
         self.iter().fold(Poll::Pending, |any, guard| match guard.poll_lost(context) {

@@ -7,11 +7,11 @@ use crate::Error;
 /// The options of a request, as a script would give them: any combination can be written down.
 ///
 /// In Rust the builder ([`LockRequest`](crate::LockRequest)) is the usual way; this is the whole
-/// dictionary for those who carry requests over from elsewhere.
+/// dictionary for those who carry requests over from elsewhere. Its members are the
+/// specification's, and only a new specification would add one.
 ///
 /// Spec: `LockOptions`, <https://w3c.github.io/web-locks/#api-lock-manager>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub struct LockOptions {
     /// Exclusive unless said otherwise.
     pub mode: Mode,

@@ -120,6 +120,21 @@ fn an_agent_that_ends_while_it_is_granted_leaves_the_lock_to_others() {
 }
 
 #[test]
+fn whoever_terminates_an_agent_returns_when_it_has_ended() {
+    explore(|| {
+        let bucket = user_agent().bucket("app");
+        let (dying, onlooker) = (bucket.lock_manager(), bucket.lock_manager());
+        let guard = block_on(dying.lock("db")).unwrap();
+        let also_dying = dying.clone();
+        let other = thread::spawn(move || also_dying.terminate());
+        dying.terminate();
+        assert_empty(&onlooker);
+        other.join().unwrap();
+        drop(guard);
+    });
+}
+
+#[test]
 fn a_theft_that_races_the_release_ends_with_one_holder() {
     explore(|| {
         let locks = user_agent().lock_manager("app");

@@ -6,7 +6,7 @@ use slab::Slab;
 use crate::request::Node;
 
 /// No neighbour. A slab of this many nodes would fill 200 GiB.
-const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// A node's neighbours in one list.
 #[derive(Clone, Copy, Debug)]

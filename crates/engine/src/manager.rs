@@ -34,7 +34,8 @@ const KEEP: usize = 1024;
 ///
 /// Request, grant, release, abort, and each victim of a steal: constant time (expected, because
 /// names are hashed). Termination: in what the agent has. Snapshot: in what it shows. A name that
-/// nobody holds or waits for takes no memory, and no command recurses.
+/// nobody holds or waits for is not kept; the tables it stood in are used for others, and given
+/// back when there are none. No command recurses.
 ///
 /// # Invariant
 ///
@@ -135,7 +136,8 @@ impl LockManager {
         RequestId { serial: self.nodes[index as usize].serial, index }
     }
 
-    /// Returns what a peak of use left allocated, once nothing is in use any more.
+    /// Returns what a peak of use left allocated, once nothing is in use any more; until then the
+    /// tables are as large as the peak was.
     ///
     /// Constant amortised time: what is freed here was filled before. Small tables are kept, so
     /// that a lock taken and released over and over does not allocate.
@@ -146,6 +148,8 @@ impl LockManager {
             self.names = HashTable::new();
             self.resources = Slab::new();
             self.nodes = Slab::new();
+            // Nobody has anything, so there is nothing in there.
+            self.agents = Vec::new();
         }
     }
 }

@@ -162,23 +162,22 @@ impl TryFrom<&str> for ResourceName {
     }
 }
 
-impl TryFrom<&String> for ResourceName {
-    type Error = ReservedName;
+/// The other ways in which Rust holds a string.
+macro_rules! try_from_strings {
+    ($($string:ty),+) => {$(
+        impl TryFrom<$string> for ResourceName {
+            type Error = ReservedName;
 
-    #[inline]
-    fn try_from(name: &String) -> Result<Self, ReservedName> {
-        Self::from_valid(name.as_bytes())
-    }
+            #[inline]
+            fn try_from(name: $string) -> Result<Self, ReservedName> {
+                let name: &str = &name;
+                Self::try_from(name)
+            }
+        }
+    )+};
 }
 
-impl TryFrom<String> for ResourceName {
-    type Error = ReservedName;
-
-    #[inline]
-    fn try_from(name: String) -> Result<Self, ReservedName> {
-        Self::from_valid(name.as_bytes())
-    }
-}
+try_from_strings!(String, &String, &&str, Cow<'_, str>);
 
 impl From<&Self> for ResourceName {
     #[inline]

@@ -4,7 +4,7 @@ use hashbrown::hash_table;
 
 use crate::{
     HashedName, LockManager,
-    list::{BY_AGENT, BY_NAME},
+    list::{BY_AGENT, BY_NAME, NONE},
     resource::{Resource, ResourceIndex},
 };
 
@@ -70,8 +70,9 @@ impl LockManager {
     }
 }
 
-/// A slab's key, narrowed: see [`crate::list`] for why it fits.
+/// A slab's key, narrowed.
 #[inline]
 pub(crate) fn to_index(key: usize) -> u32 {
-    u32::try_from(key).expect("memory ends before a slab has 2^32 entries of 48 bytes")
+    let index = u32::try_from(key).ok().filter(|&index| index != NONE);
+    index.expect("memory ends before a slab has 2^32 entries of 48 bytes")
 }

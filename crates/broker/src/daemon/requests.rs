@@ -137,7 +137,7 @@ impl Entry {
                 Poll::Ready(Err(error)) => Some(Outcome::Failed(error)),
                 Poll::Ready(Ok(Some(guard))) => {
                     let token = guard.fencing_token();
-                    if pin!(guard.lost()).poll(&mut context).is_ready() {
+                    if guard.poll_lost(&context).is_ready() {
                         // It is told of the grant first and of the loss when it is asked again.
                         self.alarm.wake_by_ref();
                     }
@@ -145,7 +145,7 @@ impl Entry {
                     Some(Outcome::Granted(token))
                 }
             },
-            Stage::Held(guard) => match pin!(guard.lost()).poll(&mut context) {
+            Stage::Held(guard) => match guard.poll_lost(&context) {
                 Poll::Pending => None,
                 Poll::Ready(lost) => Some(Outcome::Lost(lost)),
             },

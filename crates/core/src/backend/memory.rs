@@ -7,7 +7,8 @@
 //! # Invariants
 //!
 //! - Nobody waits for a shard while holding a later one.
-//! - Wakers are called after the shard is unlocked: they are foreign code.
+//! - Wakers are called, and dropped, after the shard is unlocked: they are foreign code, and the
+//!   last waker of a task may take the task and its guards along.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,15 +21,17 @@ use navlock_engine::{
     ResourceName, Snapshot, Status,
 };
 use slab::Slab;
-use smallvec::SmallVec;
 
 use crate::{
     ClientId, Error, LockInfo, LockManagerSnapshot, Lost,
-    backend::{Answer, Backend, QueryFuture, Reach, Ticket},
+    backend::{Answer, Backend, QueryFuture, Reach, Ticket, wake_all},
     sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock},
 };
 
-/// The reach of one process, or of one session within it.
+/// The reach of one process: makes the buckets of one user agent.
+///
+/// Each bucket it opens is new. Clones share one thing: the fencing tokens of their buckets go on
+/// where those of the others' forgotten ones end.
 #[derive(Clone, Debug)]
 pub struct MemoryReach {
     /// The first fencing token of the next bucket that is opened: larger than all that were given
@@ -100,7 +103,7 @@ struct State {
     /// By [`RequestId::index`], for pending requests: whom to wake on the grant.
     waiting: Vec<Option<Waker>>,
     /// For held locks: whom to wake when they are lost. Few are ever watched.
-    watching: HashMap<RequestId, SmallVec<[Waker; 1]>>,
+    watching: HashMap<RequestId, Waker>,
     /// Locks that were stolen and whose holders have not finished yet.
     stolen: HashSet<RequestId>,
     /// Agents that were terminated and not closed yet: no more requests from these.
@@ -152,6 +155,7 @@ impl Backend for MemoryBackend {
             Outcome::Pending => {
                 // Foreign code under our lock, as in every async mutex. If it panics, the request
                 // has no waker and no owner, but the state is whole; it leaves with its agent.
+                // Its place was nobody's: there is no waker to be replaced.
                 state.wait(id, waker);
                 Poll::Pending
             }
@@ -167,7 +171,9 @@ impl Backend for MemoryBackend {
         match state.locks.status(ticket.id) {
             Status::Held(token) => Poll::Ready(Ok(Answer::Granted(token))),
             Status::Pending => {
-                state.wait(ticket.id, waker);
+                let replaced = state.wait(ticket.id, waker);
+                drop(state);
+                drop(replaced);
                 Poll::Pending
             }
             Status::Gone => Poll::Ready(Err(match state.how_lost(ticket.id) {
@@ -183,10 +189,9 @@ impl Backend for MemoryBackend {
         if state.locks.status(ticket.id) == Status::Gone {
             return Poll::Ready(state.how_lost(ticket.id));
         }
-        let watchers = state.watching.entry(ticket.id).or_default();
-        if !watchers.iter().any(|watcher| watcher.will_wake(waker)) {
-            watchers.push(waker.clone());
-        }
+        let replaced = state.watching.insert(ticket.id, waker.clone());
+        drop(state);
+        drop(replaced);
         Poll::Pending
     }
 
@@ -299,21 +304,23 @@ impl State {
     /// The wakers of a request or lock that ended against its owner's will.
     fn take_ended(&mut self, id: RequestId, wakers: &mut Wakers) {
         wakers.extend(self.take_waiting(id));
-        wakers.extend(self.watching.remove(&id).into_iter().flatten());
+        wakers.extend(self.watching.remove(&id));
     }
 
     fn take_waiting(&mut self, id: RequestId) -> Option<Waker> {
         self.waiting.get_mut(id.index())?.take()
     }
 
-    /// Has this waker called when the pending request `id` is granted or ends.
-    fn wait(&mut self, id: RequestId, waker: &Waker) {
+    /// Has this waker called when the pending request `id` is granted or ends. The one it takes the
+    /// place of, for the caller to drop once the shard is unlocked.
+    fn wait(&mut self, id: RequestId, waker: &Waker) -> Option<Waker> {
         if id.index() >= self.waiting.len() {
             self.waiting.resize(id.index() + 1, None);
         }
-        match &mut self.waiting[id.index()] {
-            Some(known) => known.clone_from(waker),
-            none => *none = Some(waker.clone()),
+        let place = &mut self.waiting[id.index()];
+        match place {
+            Some(known) if known.will_wake(waker) => None,
+            _ => place.replace(waker.clone()),
         }
     }
 
@@ -324,7 +331,7 @@ impl State {
         let mut wakers = Wakers::default();
         match self.locks.status(id) {
             Status::Held(_) if self.watching.is_empty() => {}
-            Status::Held(_) => wakers.extend(self.watching.remove(&id).into_iter().flatten()),
+            Status::Held(_) => wakers.extend(self.watching.remove(&id)),
             Status::Pending => wakers.extend(self.take_waiting(id)),
             // What stands at its index is another's by now.
             Status::Gone if self.stolen.is_empty() => {}
@@ -382,8 +389,6 @@ impl Wakers {
     }
 
     fn wake(self) {
-        for waker in self.first.into_iter().chain(self.others) {
-            waker.wake();
-        }
+        wake_all(self.first.into_iter().chain(self.others));
     }
 }

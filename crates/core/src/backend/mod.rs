@@ -9,6 +9,7 @@ mod memory;
 use std::{
     fmt,
     future::Future,
+    panic,
     pin::Pin,
     task::{Poll, Waker},
 };
@@ -20,7 +21,8 @@ use crate::{ClientId, Error, LockManagerSnapshot, Lost};
 
 /// Where buckets come from: one process, one machine, or many.
 pub trait Reach: fmt::Debug + Send + Sync {
-    /// Opens the bucket of this name. Two backends of one name and one reach share their locks.
+    /// Opens the bucket of this name. A user agent does so once at a time; whether two user agents
+    /// that open the same name share its locks is the reach's affair.
     fn open_bucket(&self, name: &str) -> Box<dyn Backend>;
 }
 
@@ -28,11 +30,10 @@ pub trait Reach: fmt::Debug + Send + Sync {
 ///
 /// # Contract
 ///
-/// - No call blocks, runs a callback, or calls a waker while it holds a lock of its own that
-///   another call needs.
+/// - No call blocks or runs a callback.
 /// - A waker given to a call that returned [`Poll::Pending`] is called once the answer is there.
-///   Of the wakers given to [`poll_request`](Self::poll_request) for one ticket only the last
-///   counts; of those given to [`poll_lost`](Self::poll_lost) all do.
+///   Of those given for one ticket to the same method, only the last counts.
+/// - No waker is called or dropped while a lock is held that another call needs.
 /// - [`finish`](Self::finish) may come at any time, any number of times, also long after the
 ///   request or lock has ended, and then changes nothing.
 /// - Requests of one agent for one name are queued in the order of the calls.
@@ -119,6 +120,16 @@ pub enum Answer {
     Granted(FencingToken),
     /// The lock could not be had at once, and only that was asked for.
     Unavailable,
+}
+
+/// Calls all wakers.
+///
+/// Foreign code: if one panics, which the panic hook tells, the others must be woken all the same,
+/// and whoever brought this about must get what is theirs.
+pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
+    for waker in wakers {
+        let _ = panic::catch_unwind(panic::AssertUnwindSafe(|| waker.wake()));
+    }
 }
 
 /// A backend, with the in-memory one known by type: its calls are inlined into the handles.

@@ -2,7 +2,7 @@
 
 use std::{
     cell::Cell,
-    future::{Future, pending},
+    future::{Future, IntoFuture, pending},
     panic::{AssertUnwindSafe, catch_unwind},
     task::{Context, Waker},
     thread,
@@ -193,6 +193,31 @@ pub fn losing_one_of_several_locks_releases_all(user_agent: &UserAgent) {
     assert_nothing_is_left(&locks);
 }
 
+/// Several names: the first may go while the last is waited for.
+pub fn a_lock_lost_while_another_is_waited_for_is_not_used(user_agent: &UserAgent) {
+    let (locks, others) = (agent(user_agent), agent(user_agent));
+    for with_callback in [true, false] {
+        let holder = exclusive(&others, "b");
+        let ran = Cell::new(false);
+        let mut request: std::pin::Pin<Box<dyn Future<Output = _>>> = if with_callback {
+            Box::pin(locks.request_all(["a", "b"], async |_| ran.set(true)))
+        } else {
+            Box::pin(async { locks.lock_all(["a", "b"]).await.map(drop) })
+        };
+        let mut context = Context::from_waker(Waker::noop());
+        while snapshot(&others).1.is_empty() {
+            assert!(request.as_mut().poll(&mut context).is_pending());
+        }
+        let thief = soon(others.lock("a").steal()).unwrap();
+
+        drop(holder);
+        assert_eq!(soon(request), Err(Error::Lost(Lost::Stolen)));
+        assert!(!ran.get() && !thief.is_lost());
+        drop(thief);
+    }
+    assert_nothing_is_left(&locks);
+}
+
 /// A thread waits without an executor.
 pub fn blocking_waits_for_its_turn(user_agent: &UserAgent) {
     let locks = agent(user_agent);
@@ -204,6 +229,34 @@ pub fn blocking_waits_for_its_turn(user_agent: &UserAgent) {
         }
         drop(holder);
         waiter.join().unwrap().unwrap();
+    });
+}
+
+/// What runs in a blocking call may block as well, and must not swallow the other's wake-up.
+pub fn blocking_within_blocking_wakes_both(user_agent: &UserAgent) {
+    let (locks, others) = (agent(user_agent), agent(user_agent));
+    let (outer, inner) = (exclusive(&others, "outer"), exclusive(&others, "inner"));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while snapshot(&others).1.len() < 2 {
+                thread::yield_now();
+            }
+            // The outer wake-up comes while the inner call has the thread.
+            drop(outer);
+            settle(&others);
+            drop(inner);
+        });
+        let mut waiting = Box::pin(locks.lock("outer").into_future());
+        let mut first = true;
+        let guard = soon(std::future::poll_fn(|context| {
+            let poll = waiting.as_mut().poll(context);
+            // Once it has left its waker: the second poll is the one with it.
+            if poll.is_pending() && !std::mem::replace(&mut first, false) {
+                drop(locks.lock("inner").blocking().unwrap());
+            }
+            poll
+        }));
+        drop(guard.unwrap());
     });
 }
 

@@ -26,6 +26,7 @@ pub fn a_new_agent_is_no_heir_of_an_old_one(user_agent: &UserAgent) {
     old.terminate();
     drop(old);
 
+    // Its guard keeps its number from being given to another.
     let new = agent(user_agent);
     let held = exclusive(&new, "db");
     let waiting = Waiting::new(&new, new.lock("db"));
@@ -34,4 +35,13 @@ pub fn a_new_agent_is_no_heir_of_an_old_one(user_agent: &UserAgent) {
     assert!(!held.is_lost());
     drop(held);
     drop(waiting.granted());
+
+    // Now it does not.
+    for _ in 0..3 {
+        let next = agent(user_agent);
+        drop(exclusive(&next, "db"));
+        next.terminate();
+        assert!(soon(next.lock("db")).is_err());
+    }
+    assert_nothing_is_left(&new);
 }

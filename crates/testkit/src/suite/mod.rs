@@ -68,7 +68,9 @@ macro_rules! backend_suite {
                 several_names_are_taken_in_one_order
                 a_name_given_twice_is_taken_once
                 losing_one_of_several_locks_releases_all
+                a_lock_lost_while_another_is_waited_for_is_not_used
                 blocking_waits_for_its_turn
+                blocking_within_blocking_wakes_both
                 blocking_with_a_timeout_leaves_the_queue
             ]
             steal [
@@ -76,8 +78,10 @@ macro_rules! backend_suite {
                 a_victim_that_ends_later_changes_nothing
                 the_last_of_two_thieves_wins
                 a_victim_whose_callback_runs_is_dropped_where_it_waits
+                a_victim_that_ends_as_it_is_robbed_has_lost
                 a_victim_that_was_not_told_of_its_grant_never_runs
                 everybody_who_watches_a_lock_is_told_of_its_loss
+                who_watches_no_more_is_forgotten
             ]
             options [
                 checks_come_in_the_order_of_the_specification

@@ -5,12 +5,7 @@ use navlock_core::{Error, LockOptions, Mode, UserAgent};
 use super::{agent, assert_nothing_is_left, exclusive, soon};
 
 fn options(steal: bool, if_available: bool, mode: Mode, signal: bool) -> LockOptions {
-    let mut options = LockOptions::default();
-    options.steal = steal;
-    options.if_available = if_available;
-    options.mode = mode;
-    options.signal = signal;
-    options
+    LockOptions { mode, if_available, steal, signal }
 }
 
 /// Rule 17: the request breaks everything at once; mending what is found shows the next.

@@ -82,6 +82,16 @@ pub fn a_victim_whose_callback_runs_is_dropped_where_it_waits(user_agent: &UserA
     assert_nothing_is_left(&locks);
 }
 
+/// Rule 14: the theft is what the request came to, whatever its callback did with its last poll.
+pub fn a_victim_that_ends_as_it_is_robbed_has_lost(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let result = soon(locks.request("db", async |_| {
+        drop(soon(locks.lock("db").steal()).unwrap());
+    }));
+    assert_eq!(result, Err(Error::Lost(Lost::Stolen)));
+    assert_nothing_is_left(&locks);
+}
+
 /// Rule 16: granted, stolen, and only then polled.
 pub fn a_victim_that_was_not_told_of_its_grant_never_runs(user_agent: &UserAgent) {
     let locks = agent(user_agent);
@@ -120,6 +130,20 @@ pub fn everybody_who_watches_a_lock_is_told_of_its_loss(user_agent: &UserAgent) 
         }
         assert_eq!(soon(watcher), Lost::Stolen);
     }
+}
+
+/// A guard that is held for long and watched by many for a short time remembers none of them.
+pub fn who_watches_no_more_is_forgotten(user_agent: &UserAgent) {
+    let guard = exclusive(&agent(user_agent), "db");
+    let told = Arc::new(Told::default());
+    for _ in 0..10 {
+        let waker = Waker::from(Arc::clone(&told));
+        let mut watcher = Box::pin(guard.lost());
+        assert!(watcher.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert!(watcher.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert!(watcher.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    assert_eq!(Arc::strong_count(&told), 1);
 }
 
 /// Whether a waker was called.

@@ -1,0 +1,109 @@
+//! What comes and goes leaves nothing behind: agents that were terminated, locks that were stolen or
+//! watched, buckets that nobody uses.
+
+#![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+    future::Future,
+    pin::pin,
+    task::{Context, Waker},
+};
+
+use navlock_core::{LockManager, UserAgent};
+
+const ROUNDS: usize = 10_000;
+
+/// Does it once, for what is made once, and then over and over.
+#[track_caller]
+fn leaves_nothing_behind(mut what: impl FnMut(usize)) {
+    // Tables double while they fill for the first time: let them have what they will have.
+    (0..ROUNDS).for_each(&mut what);
+    let before = ALLOCATED.get();
+    (0..ROUNDS).for_each(&mut what);
+    let after = ALLOCATED.get();
+    assert!(after <= before, "{} bytes more after {ROUNDS} rounds", after - before);
+}
+
+fn locks() -> LockManager {
+    UserAgent::new().lock_manager("app")
+}
+
+#[test]
+fn agents_that_were_terminated() {
+    let bucket = locks().bucket();
+    leaves_nothing_behind(|_| {
+        let locks = bucket.lock_manager();
+        let guard = locks.lock("db").blocking().unwrap();
+        locks.terminate();
+        assert!(guard.is_lost());
+        assert!(locks.lock("db").blocking().is_err());
+    });
+}
+
+#[test]
+fn locks_that_were_stolen() {
+    let locks = locks();
+    leaves_nothing_behind(|_| {
+        let victim = locks.lock("db").blocking().unwrap();
+        let thief = locks.lock("db").steal().blocking().unwrap();
+        drop((victim, thief));
+    });
+}
+
+#[test]
+fn locks_that_were_watched() {
+    let locks = locks();
+    leaves_nothing_behind(|_| {
+        let guard = locks.lock("db").blocking().unwrap();
+        let lost = pin!(guard.lost());
+        assert!(lost.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    });
+}
+
+#[test]
+fn names_and_requests_that_were_given_up() {
+    let locks = locks();
+    let _holder = locks.lock("db").blocking().unwrap();
+    leaves_nothing_behind(|round| {
+        drop(locks.lock(format!("a name that is used once, the {round}th")).blocking().unwrap());
+        let request = pin!(locks.request("db", async |_| ()));
+        assert!(request.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    });
+}
+
+#[test]
+fn buckets_that_nobody_uses() {
+    let user_agent = UserAgent::new();
+    leaves_nothing_behind(|round| {
+        let locks = user_agent.lock_manager(&format!("bucket {round:05}"));
+        drop(locks.lock("db").blocking().unwrap());
+    });
+}
+
+thread_local! {
+    /// Bytes that this thread has allocated and not freed; each test is a thread of its own.
+    static ALLOCATED: Cell<isize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: every call goes to the system's allocator as it is. Counting beside it neither allocates
+// nor panics: the counter is made at compile time, is never dropped, and wraps around.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.set(ALLOCATED.get().wrapping_add_unsigned(layout.size()));
+        // SAFETY: the caller keeps the promises of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        ALLOCATED.set(ALLOCATED.get().wrapping_sub_unsigned(layout.size()));
+        // SAFETY: the caller keeps the promises of `dealloc`.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
