@@ -6,8 +6,8 @@ use navlock_engine::ReservedName;
 
 /// Why a request ended without its lock, or before its work was done.
 ///
-/// Each names the `DOMException` that the specification gives for it:
-/// [`dom_exception_name`](Self::dom_exception_name).
+/// Each names the `DOMException` that the specification gives for it, or the nearest for what the
+/// specification does not know: [`dom_exception_name`](Self::dom_exception_name).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Error {

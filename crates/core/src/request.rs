@@ -48,7 +48,8 @@ pub struct LockRequest<'a, G = LockGuard> {
 /// # Cancel safety
 ///
 /// Dropping it is the abort signal: a request that waits leaves its queue, and those who only
-/// waited behind it are granted; if its own grant was on the way, the lock is released.
+/// waited behind it are granted; if its own grant was on the way, the lock is released. Forgetting
+/// it (`mem::forget`) keeps its place in the queue, and whatever is granted there.
 #[must_use = "futures do nothing unless polled"]
 pub struct LockFuture<'a, G = LockGuard> {
     environment: &'a Environment,

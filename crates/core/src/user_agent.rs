@@ -73,7 +73,8 @@ impl UserAgent {
     }
 
     /// A bucket that has no lock manager, as that of an opaque origin has none: whatever its
-    /// agents ask for fails with [`Error::Unobtainable`](crate::Error::Unobtainable).
+    /// agents ask for fails with [`Error::Unobtainable`](crate::Error::Unobtainable). They never
+    /// have anything, so there is nothing in them to terminate or to close.
     ///
     /// Spec: "obtain a lock manager", <https://w3c.github.io/web-locks/#lock-managers>
     pub fn opaque_bucket(&self) -> Bucket {
