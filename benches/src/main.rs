@@ -1,4 +1,4 @@
-//! What navlock costs beside its peers, and beside the least that anything could cost.
+//! What navlock costs beside its peers, and beside what it cannot do without.
 //!
 //! `cargo xtask bench in-process` runs it all; `--quick` only shows that it runs. The figures are
 //! wall-clock times, so what counts are ratios of figures of one run: see [`harness`] for how a run

@@ -70,8 +70,8 @@ pub(crate) fn markdown(
             out,
             "Acquire and release of a lock by name, in nanoseconds: medians of {rounds} \
              interleaved rounds. \"Kept\" peers never forget a name; \"evicting\" ones do, as \
-             navlock does. A floor is the least that any implementation must do, without being \
-             one.\n"
+             navlock does. A floor is what a case cannot do without, as one would write it with \
+             `std`, and no lock by name.\n"
         )?;
         writeln!(out, "| case | navlock | floor | best kept | best evicting | goal | reached |")?;
         writeln!(out, "|---|---|---|---|---|---|---|")?;

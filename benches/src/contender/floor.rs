@@ -1,4 +1,5 @@
-//! Floors: the least that any implementation of a case must do. None of them is a lock by name.
+//! Floors: what a case cannot do without, as one would write it with `std`. None of them is a lock
+//! by name, and none is the least possible: another hash, say, would make the map's cheaper.
 
 use std::{
     collections::HashSet,

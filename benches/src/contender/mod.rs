@@ -37,7 +37,7 @@ pub(crate) trait Contender: Default + Send + Sync + 'static {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     Ours,
-    /// No lock by name, but the least that any implementation of one must do.
+    /// No lock by name, but what one cannot do without, as one would write it with `std`.
     Floor,
     /// Never forgets a name.
     Kept,
