@@ -161,6 +161,8 @@ pub enum Failure {
     Closed,
     /// Something else, for people.
     Other(String),
+    /// It is too long or too much, and will be if it is asked again; for people.
+    Refused(String),
 }
 
 /// How a lock was lost.

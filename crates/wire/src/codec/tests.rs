@@ -45,7 +45,10 @@ fn all_from_daemon() -> Vec<FromDaemon> {
             last: true,
         },
     ];
-    for failure in [Failure::Terminated, Failure::Closed, Failure::Other("no".to_owned())] {
+    let why = || "no".to_owned();
+    for failure in
+        [Failure::Terminated, Failure::Closed, Failure::Other(why()), Failure::Refused(why())]
+    {
         all.push(FromDaemon::Failed { request, failure: failure.clone() });
         all.push(FromDaemon::QueryFailed { query: 2, failure });
     }
