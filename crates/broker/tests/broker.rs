@@ -5,6 +5,7 @@
 
 use std::{
     future::Future,
+    io::{Read, Write},
     pin::pin,
     sync::mpsc,
     task::{Context, Poll, Waker},
@@ -17,7 +18,9 @@ use navlock_core::{
     Error, LockManager, Lost, ResourceName, UserAgent,
     blocking::{block_on, block_on_timeout},
 };
+use navlock_wire::{DaemonCodec, FromDaemon};
 use tokio::{net::UnixListener, sync::oneshot};
+use tokio_util::codec::Encoder;
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -192,7 +195,7 @@ fn long_names_and_lone_surrogates_come_back_as_they_were() {
 
     let longer = "n".repeat((1 << 20) + 1);
     let refused = soon(a.lock(longer).into_future());
-    assert!(matches!(refused, Err(Error::Unreachable(why)) if why.contains("1048576")));
+    assert!(matches!(refused, Err(Error::Refused(why)) if why.contains("1048576")));
 }
 
 #[test]
@@ -286,9 +289,51 @@ fn a_client_that_asks_for_too_much_is_refused_and_the_rest_goes_on() {
     let _a = soon(locks.lock("a").into_future()).unwrap();
     let b = soon(locks.lock("b").into_future()).unwrap();
     let refused = soon(locks.lock("c").into_future()).unwrap_err();
-    assert!(matches!(&refused, Error::Unreachable(why) if why.contains("at most 2")), "{refused}");
+    assert!(matches!(&refused, Error::Refused(why) if why.contains("at most 2")), "{refused}");
     drop(b);
     drop(soon(locks.lock("c").into_future()).unwrap());
+}
+
+#[test]
+fn an_agent_too_many_is_refused_and_the_others_go_on() {
+    let mut limits = daemon::Limits::default();
+    limits.agents = 1;
+    let daemon = Daemon::with_limits(limits);
+    let client = daemon.client();
+    let first = client.lock_manager("app");
+    let held = soon(first.lock("a").into_future()).unwrap();
+    let second = client.lock_manager("app");
+    for _ in 0..2 {
+        let refused = soon(second.lock("b").into_future()).unwrap_err();
+        assert!(matches!(&refused, Error::Refused(why) if why.contains("at most 1")), "{refused}");
+    }
+    second.terminate();
+    drop(second);
+    assert!(!held.is_lost());
+    drop((held, first));
+    drop(soon(client.lock_manager("app").lock("b").into_future()).unwrap());
+}
+
+#[test]
+fn a_connection_that_makes_no_sense_is_closed_for_the_other_end_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = Place::at(directory.path().join("sock"));
+    let listener = std::os::unix::net::UnixListener::bind(place.socket()).unwrap();
+    let daemon = thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        let mut bytes = bytes::BytesMut::new();
+        let welcome = FromDaemon::Welcome { version: navlock_wire::VERSION };
+        DaemonCodec::default().encode(&welcome, &mut bytes).unwrap();
+        bytes.extend_from_slice(&[0, 0, 0, 1, 99]);
+        stream.write_all(&bytes).unwrap();
+        // To the end, which comes while the client still has the connection.
+        stream.read_to_end(&mut Vec::new()).map(drop)
+    });
+    let options = ConnectOptions::default().place(place).program("/nonexistent");
+    let reach = soon(BrokerReach::connect(options)).unwrap();
+    daemon.join().unwrap().unwrap();
+    drop(reach);
 }
 
 #[test]

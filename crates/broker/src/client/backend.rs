@@ -143,7 +143,7 @@ fn too_long(what: &str, bytes: usize, most: usize) -> Result<(), Error> {
     if bytes <= most {
         return Ok(());
     }
-    Err(Error::Unreachable(format!(
+    Err(Error::Refused(format!(
         "the {what} has {bytes} bytes, and the broker takes {most} at most; use a shorter one"
     )))
 }

@@ -2,6 +2,7 @@
 
 use std::{
     io::{ErrorKind, Read},
+    net::Shutdown,
     os::unix::net::UnixStream,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -55,6 +56,8 @@ impl Hearing {
             self.shared.path.display()
         ));
         let wakers = self.shared.table().end(error);
+        // Its owners may keep it for long; what is held by it ends for the daemon now as well.
+        let _ = self.shared.socket.shutdown(Shutdown::Both);
         wake(wakers);
     }
 

@@ -1,6 +1,10 @@
 //! What the client knows: its agents, its requests and its questions.
 
-use std::{collections::HashMap, mem, task::Waker};
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem,
+    task::Waker,
+};
 
 use navlock_core::{ClientId, Error, LockInfo, LockManagerSnapshot, Lost, backend::Answer};
 use navlock_engine::{AgentId, FencingToken, RequestId};
@@ -22,8 +26,9 @@ pub(super) struct Table {
 #[derive(Default)]
 struct Agent {
     terminated: bool,
-    /// How many entries in `requests` are its.
-    requests: usize,
+    /// Which entries of the table's `requests` are its: to end it costs what it has, and not what
+    /// all have.
+    requests: BTreeSet<usize>,
 }
 
 struct Request {
@@ -69,14 +74,10 @@ impl Table {
             return wakers;
         };
         *terminated = true;
-        // Most agents end with nothing, and need no look at what all the others have.
-        if mem::take(requests) > 0 {
-            for (_, request) in &mut self.requests {
-                if request.agent == Some(agent) {
-                    request.agent = None;
-                    request.state.end(Error::Terminated, Lost::Terminated, &mut wakers);
-                }
-            }
+        for index in mem::take(requests) {
+            let request = &mut self.requests[index];
+            request.agent = None;
+            request.state.end(Error::Terminated, Lost::Terminated, &mut wakers);
         }
         wakers
     }
@@ -88,13 +89,14 @@ impl Table {
         }
         // Foreign code, so before anything is changed.
         let state = State::Pending(waker.clone());
-        match self.agents.get_mut(agent.index()) {
-            Some(agent) if !agent.terminated => agent.requests += 1,
+        let requests = match self.agents.get_mut(agent.index()) {
+            Some(agent) if !agent.terminated => &mut agent.requests,
             _ => return Err(Error::Terminated),
-        }
+        };
         let serial = self.next_serial;
         self.next_serial += 1;
         let index = self.requests.insert(Request { serial, agent: Some(agent), state });
+        requests.insert(index);
         let index = u32::try_from(index).expect("memory ends before 2^32 requests");
         Ok(RequestId::from_parts(index, serial))
     }
@@ -104,7 +106,7 @@ impl Table {
         self.state(id)?;
         let request = self.requests.remove(id.index());
         if let Some(agent) = request.agent {
-            self.agents[agent.index()].requests -= 1;
+            self.agents[agent.index()].requests.remove(&id.index());
         }
         Some(request.state)
     }
@@ -234,6 +236,7 @@ fn failed(failure: Failure) -> Error {
     match failure {
         Failure::Terminated => Error::Terminated,
         Failure::Closed => Error::Unreachable("the broker is ending; connect again".to_owned()),
+        Failure::Refused(why) => Error::Refused(why),
         Failure::Other(why) => Error::Unreachable(why),
         _ => Error::Unreachable("the broker refused, in words of a later version".to_owned()),
     }

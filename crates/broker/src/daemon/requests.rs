@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, VecDeque},
     fmt,
     future::Future,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},

@@ -6,7 +6,7 @@
 //! memory and its neighbours nothing.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     future::{Future, poll_fn},
     pin::Pin,
     task::{Context, Poll},
@@ -34,6 +34,9 @@ const HIGH_WATER: usize = 256 << 10;
 /// How many messages are heard before the other sessions have their turn.
 const TURN: usize = 128;
 
+/// For one agent that may be, so many that may not are kept apart; they take a few bytes each.
+const REFUSED_FOR_ONE: usize = 16;
+
 /// About how long a part of a snapshot is, in bytes; one entry may be longer.
 const PART: usize = 64 << 10;
 
@@ -58,6 +61,8 @@ pub(super) struct Session {
     user_agent: UserAgent,
     limits: Limits,
     agents: HashMap<Agent, LockManager>,
+    /// The agents that were too many. What they ask for fails.
+    refused: HashSet<Agent>,
     requests: Requests,
     queries: FuturesUnordered<QueryFuture>,
     /// Snapshots on their way; no further message is heard before they are sent.
@@ -75,6 +80,7 @@ impl Session {
             user_agent,
             limits,
             agents: HashMap::new(),
+            refused: HashSet::new(),
             requests: Requests::default(),
             queries: FuturesUnordered::new(),
             snapshots: Vec::new(),
@@ -179,20 +185,26 @@ impl Session {
     fn hear(&mut self, message: ToDaemon) -> Result<(), End> {
         match message {
             ToDaemon::OpenAgent { agent, client_id, bucket } => {
-                if self.agents.contains_key(&agent) {
+                if self.agents.contains_key(&agent) || self.refused.contains(&agent) {
                     return Err(End::Nonsense("it opened an agent twice"));
                 }
                 if bucket.len() > MAX_BUCKET {
                     return Err(End::Nonsense("its bucket's name is too long"));
                 }
                 if self.agents.len() >= self.limits.agents {
-                    return Err(End::Nonsense("it opened too many agents"));
+                    if self.refused.len() >= REFUSED_FOR_ONE * self.limits.agents {
+                        return Err(End::Nonsense("it opened far too many agents"));
+                    }
+                    self.refused.insert(agent);
+                    return Ok(());
                 }
                 let client_id = ClientId::from_bytes(client_id);
                 let locks = self.user_agent.bucket(&bucket).lock_manager_as(client_id);
                 self.agents.insert(agent, locks);
                 Ok(())
             }
+            ToDaemon::CloseAgent { agent } if self.refused.remove(&agent) => Ok(()),
+            ToDaemon::Terminate { agent } if self.refused.contains(&agent) => Ok(()),
             ToDaemon::CloseAgent { agent } => {
                 let locks = self.agents.remove(&agent).ok_or(NO_AGENT)?;
                 locks.terminate();
@@ -221,6 +233,13 @@ impl Session {
         name: ResourceName,
         kind: RequestKind,
     ) -> Result<(), End> {
+        if self.refused.contains(&agent) {
+            let failure = Failure::Refused(format!(
+                "the broker keeps at most {} lock managers for one connection; drop some",
+                self.limits.agents
+            ));
+            return self.say(&FromDaemon::Failed { request, failure });
+        }
         let locks = self.agents.get(&agent).ok_or(NO_AGENT)?.clone();
         if self.requests.contains(request) {
             return Err(End::Nonsense("it used the number of a request twice"));
@@ -228,7 +247,7 @@ impl Session {
         if self.requests.len() >= self.limits.requests
             || self.requests.name_bytes() >= self.limits.name_bytes
         {
-            let failure = Failure::Other(format!(
+            let failure = Failure::Refused(format!(
                 "the broker keeps at most {} requests with {} bytes of names for one connection; \
                  release some, or wait for fewer at a time",
                 self.limits.requests, self.limits.name_bytes
@@ -243,7 +262,7 @@ impl Session {
 
     fn query(&mut self, query: Query, bucket: &str) -> Result<(), End> {
         if self.queries.len() >= self.limits.queries {
-            let failure = Failure::Other("too many queries at once; await some first".to_owned());
+            let failure = Failure::Refused("too many queries at once; await some first".to_owned());
             return self.say(&FromDaemon::QueryFailed { query, failure });
         }
         let locks = self.user_agent.lock_manager(bucket);
@@ -317,6 +336,7 @@ fn failure(error: &Error) -> Failure {
     match error {
         Error::Terminated => Failure::Terminated,
         Error::Closed => Failure::Closed,
+        Error::Refused(why) => Failure::Refused(why.clone()),
         other => Failure::Other(other.to_string()),
     }
 }
