@@ -19,6 +19,7 @@
 pub mod client;
 pub mod daemon;
 mod error;
+mod lock_file;
 mod runtime_dir;
 mod spawn;
 

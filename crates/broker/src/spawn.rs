@@ -5,22 +5,19 @@ use std::{
     fs, io,
     io::Read,
     os::{fd::OwnedFd, unix::net::UnixStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::Errno,
-};
+#[cfg(not(target_vendor = "apple"))]
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
-use crate::{
-    Place,
-    daemon::{READY_LINE, open_lock_file},
-    error::Reason,
-};
+use crate::{Place, daemon::READY_LINE, error::Reason, lock_file};
+
+/// How long a daemon may take to accept a client, and to answer its first message.
+pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 
 /// How long a daemon may take to listen.
 const READY: Duration = Duration::from_secs(10);
@@ -36,44 +33,62 @@ pub(crate) fn connect_or_start(
     program: Option<&Path>,
 ) -> Result<UnixStream, Reason> {
     place.prepare()?;
-    if let Some(stream) = connect(place)? {
+    if let Some(stream) = connect(place, ANSWER)? {
         return Ok(stream);
     }
-    let _turn = wait_for_turn(&place.spawn_lock())?;
-    if let Some(stream) = connect(place)? {
+    let _turn = wait_for_turn(place.spawn_lock())?;
+    if let Some(stream) = connect(place, ANSWER)? {
         return Ok(stream);
     }
     start(place, program)?;
     // Those who wait for their turn find it listening.
-    connect(place)?.ok_or(Reason::Vanished)
+    connect(place, ANSWER)?.ok_or(Reason::Vanished)
 }
 
 /// A connection, unless nobody listens.
-fn connect(place: &Place) -> Result<Option<UnixStream>, Reason> {
-    match UnixStream::connect(place.socket()) {
-        Ok(stream) => Ok(Some(stream)),
-        Err(error) => match error.kind() {
-            // Refused: a daemon was killed and its socket is still there.
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
-            _ => Err(Reason::Io("connecting", error.kind())),
-        },
+fn connect(place: &Place, patience: Duration) -> Result<Option<UnixStream>, Reason> {
+    let deadline = Instant::now() + patience;
+    loop {
+        match try_connect(place.socket()) {
+            Ok(stream) => return Ok(Some(stream)),
+            Err(error) => match error.kind() {
+                // Refused: a daemon was killed and its socket is still there.
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => return Ok(None),
+                io::ErrorKind::Interrupted => {}
+                // As many as may wait to be accepted do so.
+                io::ErrorKind::WouldBlock if Instant::now() < deadline => {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                io::ErrorKind::WouldBlock => return Err(Reason::Silent(patience)),
+                kind => return Err(Reason::Io("connecting", kind)),
+            },
+        }
     }
 }
 
+/// Connects without waiting for the daemon to have room, which one that was stopped never has.
+#[cfg(not(target_vendor = "apple"))]
+fn try_connect(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+/// There nobody waits for room: without it, one is refused.
+#[cfg(target_vendor = "apple")]
+fn try_connect(path: &Path) -> io::Result<UnixStream> {
+    UnixStream::connect(path)
+}
+
 /// Takes the lock of those who want to start a daemon. Dropping the file releases it.
-fn wait_for_turn(path: &Path) -> Result<fs::File, Reason> {
-    let failed = |error: io::Error| Reason::LockFile(path.to_owned(), error.kind());
-    let file = open_lock_file(path).map_err(failed)?;
-    let deadline = Instant::now() + STARTING;
-    loop {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
-            // There is no waiting for a file lock with a deadline.
-            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {
-                thread::sleep(Duration::from_millis(2));
-            }
-            Err(error) => return Err(failed(error.into())),
-        }
+fn wait_for_turn(path: PathBuf) -> Result<fs::File, Reason> {
+    match lock_file::lock(&path, STARTING) {
+        Ok(Some(file)) => Ok(file),
+        Ok(None) => Err(Reason::LockFile(path, io::ErrorKind::WouldBlock)),
+        Err(error) => Err(Reason::LockFile(path, error.kind())),
     }
 }
 
@@ -147,5 +162,32 @@ fn wait_until_ready(said: &mut UnixStream) -> Result<(), Reason> {
         if text.split(|&byte| byte == b'\n').any(|line| line == READY_LINE.as_bytes()) {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(not(target_vendor = "apple"))]
+    fn a_daemon_that_has_stopped_accepting_is_silent_and_nobody_waits_forever() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::at(directory.path().join("sock"));
+        let listener =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None);
+        let listener = listener.unwrap();
+        rustix::net::bind(&listener, &SocketAddrUnix::new(place.socket()).unwrap()).unwrap();
+        rustix::net::listen(&listener, 1).unwrap();
+        let patience = Duration::from_millis(50);
+        let mut waiting = Vec::new();
+        let silent = loop {
+            match connect(&place, patience) {
+                Ok(stream) => waiting.push(stream.unwrap()),
+                Err(reason) => break reason,
+            }
+        };
+        assert_eq!(silent, Reason::Silent(patience));
+        assert!(!waiting.is_empty());
     }
 }

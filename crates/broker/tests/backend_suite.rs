@@ -9,6 +9,7 @@ use navlock_broker::{
     daemon::{self, Options},
 };
 use navlock_core::{UserAgent, blocking::block_on};
+use tokio::net::UnixListener;
 
 navlock_testkit::backend_suite!(broker());
 
@@ -16,13 +17,17 @@ fn broker() -> UserAgent {
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path().join("sock"));
     let (ready, is_ready) = mpsc::channel();
-    let daemon = place.clone();
+    let socket = place.socket().to_owned();
     thread::spawn(move || {
-        let mut options = Options::default();
-        options.idle = Some(Duration::from_secs(10));
-        let run = daemon::run(&daemon, daemon::user_agent(), options, || ready.send(()).unwrap());
-        // Its directory is gone by then, which it can live with.
-        run.unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(async {
+            let listener = UnixListener::bind(socket).unwrap();
+            ready.send(()).unwrap();
+            let mut options = Options::default();
+            options.idle = Some(Duration::from_secs(10));
+            // Not `run`, which ends when its socket's directory goes, as it does before the test.
+            daemon::serve(&listener, daemon::user_agent(), options).await;
+        });
     });
     is_ready.recv_timeout(Duration::from_secs(20)).unwrap();
     let options = ConnectOptions::default().place(place).program("/nonexistent");

@@ -10,7 +10,6 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use bytes::{Buf, BytesMut};
@@ -19,10 +18,12 @@ use rustix::net::SendFlags;
 use tokio_util::codec::{Decoder, Encoder};
 
 use super::{io::Hearing, table::Table};
-use crate::{Place, error::Reason, runtime_dir::uid, spawn::connect_or_start};
-
-/// How long the daemon may take to answer the first message.
-const WELCOME: Duration = Duration::from_secs(10);
+use crate::{
+    Place,
+    error::Reason,
+    runtime_dir::uid,
+    spawn::{ANSWER, connect_or_start},
+};
 
 /// How often a daemon may be gone before it has answered: it ends when it is idle, and may have
 /// just decided to.
@@ -192,16 +193,16 @@ fn shake_hands(
     heard: &mut BytesMut,
 ) -> Result<(), Reason> {
     let ended = |error: io::Error| match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => Reason::Silent(WELCOME),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Reason::Silent(ANSWER),
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Reason::Vanished,
         kind => Reason::Io("saying hello", kind),
     };
-    socket.set_read_timeout(Some(WELCOME)).map_err(ended)?;
+    socket.set_read_timeout(Some(ANSWER)).map_err(ended)?;
     let mut hello = BytesMut::new();
     let message = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
     codec.encode(&message, &mut hello).map_err(|_| Reason::Nonsense)?;
     if !send(socket, &mut hello) {
-        return Err(Reason::Silent(WELCOME));
+        return Err(Reason::Silent(ANSWER));
     }
     let mut bytes = [0; 512];
     loop {

@@ -12,22 +12,24 @@ use std::{
     io::{self, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use navlock_core::{FencingToken, UserAgent, backend::MemoryReach};
-use rustix::{
-    fs::{FlockOperation, Mode, OFlags, flock},
-    io::Errno,
-};
-use tokio::net::UnixListener;
+use tokio::{net::UnixListener, time::sleep};
 
 pub use self::listener::serve;
-use crate::{Place, PlaceError};
+use crate::{
+    Place, PlaceError,
+    lock_file::{self, Identity},
+};
 
 /// What the program that is the daemon writes as a line once it listens. Clients wait for it; what
 /// else they get to read is why it did not start.
 pub const READY_LINE: &str = "ready";
+
+/// How often it looks whether it is still the one that others find.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// How long a daemon waits for the one before it to be gone.
 const PREDECESSOR: Duration = Duration::from_secs(5);
@@ -128,11 +130,19 @@ pub fn run(
         .map_err(failed)?;
     runtime.block_on(async {
         let listener = listen(place).map_err(failed)?;
+        let ours = lock_file::identity_at(place.socket());
         ready();
-        serve(&listener, user_agent, options).await;
+        tokio::select! {
+            () = serve(&listener, user_agent, options) => {}
+            // With it all sessions end, and the holders are told that they have lost their locks.
+            () = usurped(place.socket(), ours) => return Ok(()),
+        }
         // The name goes first: from here on clients start a new daemon, which waits for our lock.
         // Who is between being connected and being accepted sees the stream end before it was
         // welcomed, and tries again.
+        if lock_file::identity_at(place.socket()) != ours {
+            return Ok(());
+        }
         match fs::remove_file(place.socket()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
             _ => Ok(()),
@@ -142,31 +152,24 @@ pub fn run(
 
 /// Takes the lock that a daemon holds for life, and notes in its file who we are.
 fn take_place(path: &Path) -> Result<fs::File, DaemonError> {
-    let failed = |error| DaemonError::Io(path.to_owned(), error);
-    let mut file = open_lock_file(path).map_err(failed)?;
-    let deadline = Instant::now() + PREDECESSOR;
-    loop {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => break,
-            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {
-                // There is no waiting for a file lock with a deadline. It is a rare wait: for a
-                // daemon that has just decided to end.
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Err(Errno::WOULDBLOCK) => return Err(DaemonError::Taken(path.to_owned())),
-            Err(error) => return Err(failed(error.into())),
+    // A rare wait: for a daemon that has just decided to end.
+    match lock_file::lock(path, PREDECESSOR) {
+        Ok(Some(mut file)) => {
+            // For people; the lock is what counts, also where the disk is full.
+            let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+            Ok(file)
         }
+        Ok(None) => Err(DaemonError::Taken(path.to_owned())),
+        Err(error) => Err(DaemonError::Io(path.to_owned(), error)),
     }
-    // For people; the lock is what counts.
-    file.set_len(0).map_err(failed)?;
-    writeln!(file, "{}", std::process::id()).map_err(failed)?;
-    Ok(file)
 }
 
-/// Opens a file that exists for its lock, and makes it if it is not there.
-pub(crate) fn open_lock_file(path: &Path) -> io::Result<fs::File> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
+/// Ends when the socket is not ours any more: it was removed, by a cleaner of old files perhaps, and
+/// whoever comes now starts another daemon, with locks of its own.
+async fn usurped(socket: &Path, ours: Option<Identity>) {
+    while lock_file::identity_at(socket) == ours {
+        sleep(LOOK).await;
+    }
 }
 
 /// Listens at the place, whose lock we hold. Whoever can see the socket can connect to it: it gets

@@ -1,0 +1,84 @@
+//! Files that exist for their locks.
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    fs::{FlockOperation, Mode, OFlags, flock},
+    io::Errno,
+};
+
+/// Locks the file at `path`, which is made if it is not there. Dropping it releases the lock.
+/// `None` if somebody else has it for longer than `patience`.
+pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<Option<fs::File>> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let file = open(path)?;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                // There is no waiting for a file lock with a deadline.
+                Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {
+                    thread::sleep(Duration::from_millis(2));
+                }
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // Or it was removed before we had it, and others lock a new one.
+        if identity_at(path) == Some(identity(&file.metadata()?)) {
+            return Ok(Some(file));
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<fs::File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
+}
+
+/// What tells a file from all others that exist.
+pub(crate) type Identity = (u64, u64);
+
+/// The identity of the file with this metadata.
+fn identity(metadata: &fs::Metadata) -> Identity {
+    (metadata.dev(), metadata.ino())
+}
+
+/// The identity of what is at this path, if anything is.
+pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
+    fs::symlink_metadata(path).ok().as_ref().map(identity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_removed_while_somebody_waited_for_it_is_not_locked() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let first = lock(&path, Duration::ZERO).unwrap().unwrap();
+        assert!(lock(&path, Duration::ZERO).unwrap().is_none());
+        // Opened before the removal, as by who waits.
+        let (opened, waits) = std::sync::mpsc::channel();
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                opened.send(()).unwrap();
+                lock(&path, Duration::from_secs(20)).unwrap().unwrap()
+            });
+            waits.recv().unwrap();
+            thread::sleep(Duration::from_millis(50));
+            fs::remove_file(&path).unwrap();
+            drop(first);
+            let locked = waiter.join().unwrap();
+            let there = fs::metadata(&path).unwrap();
+            assert_eq!(identity(&locked.metadata().unwrap()), identity(&there));
+        });
+    }
+}
