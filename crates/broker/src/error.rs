@@ -70,7 +70,7 @@ impl fmt::Display for Reason {
             Self::Foreign(uid) => write!(
                 f,
                 "it is served by uid {uid}, whom we do not trust; \
-                 set NAVLOCK_SOCKET to a path in a directory of yours"
+                 set NAVLOCK_SOCKET to a path in a directory that is yours alone"
             ),
             Self::Io(doing, kind) => {
                 write!(f, "{kind} while {doing}; mend that or set NAVLOCK_SOCKET")
@@ -81,7 +81,7 @@ impl fmt::Display for Reason {
                 path.display()
             ),
             Self::LockFile(path, kind) => {
-                write!(f, "{kind} at {}; remove it or set NAVLOCK_SOCKET", path.display())
+                write!(f, "{kind} at {}; mend that or set NAVLOCK_SOCKET", path.display())
             }
             Self::Program(path, io::ErrorKind::NotFound) => write!(
                 f,

@@ -181,35 +181,48 @@ pub(crate) fn uid() -> u32 {
 
 impl fmt::Display for PlaceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const ELSEWHERE: &str = "or set NAVLOCK_SOCKET to a path in a directory of yours";
-        match self {
+        let (path, remedy) = match self {
             Self::NotADirectory(path) => {
-                write!(f, "{} is not a directory; remove it {ELSEWHERE}", path.display())
+                write!(f, "{} is not a directory", path.display())?;
+                (path, "have it removed")
             }
             Self::NotASocket(path) => {
-                write!(f, "{} is not a socket; remove it {ELSEWHERE}", path.display())
+                write!(f, "{} is not a socket", path.display())?;
+                (path, "remove it")
             }
             Self::Foreign(path, uid) => {
-                write!(f, "{} is owned by uid {uid}; remove it {ELSEWHERE}", path.display())
+                write!(f, "{} is owned by uid {uid}", path.display())?;
+                (path, "have it removed")
             }
-            Self::TooOpen(path, mode) => write!(
-                f,
-                "{} has mode {mode:04o}, which lets others in; chmod it to 0700 {ELSEWHERE}",
-                path.display()
-            ),
-            Self::TooLong(path) => write!(
-                f,
-                "{} is longer than {MAX_PATH} bytes, too long for a socket; \
-                 set NAVLOCK_SOCKET to a shorter path",
-                path.display()
-            ),
+            Self::TooOpen(path, mode) => {
+                write!(f, "{} has mode {mode:04o}, which lets others in", path.display())?;
+                (path, "chmod it to 0700")
+            }
+            Self::TooLong(path) => {
+                return write!(
+                    f,
+                    "{} is longer than {MAX_PATH} bytes, too long for a socket; \
+                     set NAVLOCK_SOCKET to a shorter path",
+                    path.display()
+                );
+            }
             Self::Io(path, io::ErrorKind::NotFound) => {
-                write!(f, "{} does not exist; make it {ELSEWHERE}", path.display())
+                write!(f, "{} does not exist", path.display())?;
+                (path, "make it")
             }
             Self::Io(path, kind) => {
-                write!(f, "{}: {kind}; mend that {ELSEWHERE}", path.display())
+                write!(f, "{}: {kind}", path.display())?;
+                (path, "mend that")
             }
+        };
+        // What is in the way of our own place can go. Of a place that was chosen we know nothing:
+        // it may be `/tmp`, or `/`.
+        if path.starts_with(own_directory()) {
+            write!(f, "; {remedy}, or")?;
+        } else {
+            f.write_str(";")?;
         }
+        f.write_str(" set NAVLOCK_SOCKET to a path in a directory that is yours alone")
     }
 }
 
@@ -287,6 +300,13 @@ mod tests {
         fs::write(&file, "precious").unwrap();
         assert_eq!(Place::at(&file).prepare(), Err(PlaceError::NotASocket(file.clone())));
         assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    }
+
+    #[test]
+    fn only_what_is_in_our_own_place_is_to_be_changed() {
+        let said = |path: PathBuf| PlaceError::TooOpen(path, 0o777).to_string();
+        assert!(said(own_directory()).contains("; chmod it to 0700, or set NAVLOCK_SOCKET to"));
+        assert!(said("/tmp".into()).contains("which lets others in; set NAVLOCK_SOCKET to"));
     }
 
     #[test]
