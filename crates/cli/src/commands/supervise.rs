@@ -2,9 +2,6 @@
 
 use std::{
     fs,
-    future::Future,
-    io,
-    pin::pin,
     process::{Child, ExitStatus},
     sync::{
         Arc,
@@ -16,7 +13,10 @@ use std::{
 };
 
 use navlock::{LockGuard, Lost};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid},
+};
 use signal_hook::{
     consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM},
     iterator::{SignalsInfo, exfiltrator::WithOrigin},
@@ -30,75 +30,74 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Catches signals, from before there is a command until it has ended.
 pub(super) struct Supervisor {
-    events: Receiver<Event>,
-    sender: Sender<Event>,
+    signals: SignalsInfo<WithOrigin>,
 }
 
 enum Event {
     Signal(Origin),
     /// The lock may be lost.
     Woken,
+    /// The command has ended.
+    Ended,
 }
 
 impl Supervisor {
     /// Catches what is to be forwarded from now on.
     pub(super) fn new() -> Result<Self, Failure> {
-        let failed = |error: io::Error| {
-            Failure::new(NOT_EXECUTABLE, format_args!("cannot catch signals: {error}"))
-        };
         let ignored = ignored_signals();
         // What is ignored, as `nohup` has it, stays so for the command as well, which would not
         // inherit it if it were caught.
         let caught = [SIGHUP, SIGINT, SIGQUIT, SIGTERM]
             .into_iter()
             .filter(|signal| ignored >> (signal - 1) & 1 == 0)
+            // Not to hear of it, which who has it blocked does not: where it is ignored, a child's
+            // status is gone with the child.
             .chain([SIGCHLD]);
-        let mut signals = SignalsInfo::<WithOrigin>::new(caught).map_err(failed)?;
-        let (sender, events) = channel();
-        let from_signals = sender.clone();
-        thread::Builder::new()
-            .name("navlock-signals".to_owned())
-            .spawn(move || {
-                for origin in signals.forever() {
-                    if from_signals.send(Event::Signal(origin)).is_err() {
-                        return;
-                    }
-                }
-            })
-            .map_err(failed)?;
-        Ok(Self { events, sender })
+        let signals = SignalsInfo::<WithOrigin>::new(caught).map_err(|error| {
+            Failure::new(NOT_EXECUTABLE, format_args!("cannot catch signals: {error}"))
+        })?;
+        Ok(Self { signals })
     }
 
-    /// Waits until the command has ended, and ends it if its lock is lost.
-    ///
-    /// Only this thread waits for the child, so that no signal goes to a stranger who was given
-    /// its number.
+    /// Waits until the command has ended, and tells it to end if its lock is lost.
     pub(super) fn wait(
-        self,
+        mut self,
         mut child: Child,
         guard: &LockGuard,
     ) -> Result<(ExitStatus, Option<Lost>), Failure> {
-        let waker = Waker::from(Arc::new(Notify(self.sender)));
-        let mut context = Context::from_waker(&waker);
+        // What came before the command was there is told it now, also by the terminal's ^C.
+        for early in self.signals.pending() {
+            if let Some(signal) = signal(&early) {
+                send(&child, signal);
+            }
+        }
+        let watched = self.watch(&child);
+        if watched.is_err() {
+            let _ = child.kill();
+        }
+        let (events, sender) = watched?;
+        let waker = Waker::from(Arc::new(Notify(sender)));
+        let context = Context::from_waker(&waker);
         let mut lost = None;
         let mut kill_at = None;
         loop {
             if lost.is_none() {
-                if let std::task::Poll::Ready(how) = pin!(guard.lost()).poll(&mut context) {
+                if let std::task::Poll::Ready(how) = guard.poll_lost(&context) {
                     lost = Some(how);
                     kill_at = Some(Instant::now() + GRACE);
                     send(&child, Signal::TERM);
                 }
             }
-            let ended = child.try_wait().map_err(|error| {
-                Failure::new(NOT_EXECUTABLE, format_args!("cannot wait for the command: {error}"))
-            })?;
-            if let Some(status) = ended {
-                return Ok((status, lost));
-            }
-            match receive(&self.events, kill_at) {
+            match receive(&events, kill_at) {
                 Ok(Event::Signal(origin)) => forward(&child, &origin),
                 Ok(Event::Woken) => {}
+                Ok(Event::Ended) => {
+                    let status = child.wait().map_err(|error| {
+                        let message = format_args!("cannot wait for the command: {error}");
+                        Failure::new(NOT_EXECUTABLE, message)
+                    })?;
+                    return Ok((status, lost));
+                }
                 Err(_) => {
                     kill_at = None;
                     send(&child, Signal::KILL);
@@ -106,6 +105,36 @@ impl Supervisor {
             }
         }
     }
+
+    /// Has the signals that are caught, and the end of the command, become events.
+    fn watch(self, child: &Child) -> Result<(Receiver<Event>, Sender<Event>), Failure> {
+        let (sender, events) = channel();
+        let (from_signals, from_child) = (sender.clone(), sender.clone());
+        let mut signals = self.signals;
+        start("navlock-signals", move || {
+            for origin in signals.forever() {
+                if from_signals.send(Event::Signal(origin)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        let pid = Pid::from_child(child);
+        start("navlock-child", move || {
+            // Without reaping it: its number is its own until the one who sends it signals has
+            // heard of its end, so that none goes to a stranger who was given it.
+            let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while matches!(waitid(WaitId::Pid(pid), how), Err(Errno::INTR)) {}
+            let _ = from_child.send(Event::Ended);
+        })?;
+        Ok((events, sender))
+    }
+}
+
+fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn(run);
+    started.map(drop).map_err(|error| {
+        Failure::new(NOT_EXECUTABLE, format_args!("cannot watch the command: {error}"))
+    })
 }
 
 fn receive(events: &Receiver<Event>, deadline: Option<Instant>) -> Result<Event, RecvTimeoutError> {
@@ -118,16 +147,21 @@ fn receive(events: &Receiver<Event>, deadline: Option<Instant>) -> Result<Event,
 /// Passes a signal on, unless the command has it already: the terminal sends its own to all who
 /// are in front of it.
 fn forward(child: &Child, origin: &Origin) {
-    let signal = match origin.signal {
+    if !matches!(origin.cause, Cause::Kernel) {
+        if let Some(signal) = signal(origin) {
+            send(child, signal);
+        }
+    }
+}
+
+fn signal(origin: &Origin) -> Option<Signal> {
+    Some(match origin.signal {
         SIGHUP => Signal::HUP,
         SIGINT => Signal::INT,
         SIGQUIT => Signal::QUIT,
         SIGTERM => Signal::TERM,
-        _ => return,
-    };
-    if !matches!(origin.cause, Cause::Kernel) {
-        send(child, signal);
-    }
+        _ => return None,
+    })
 }
 
 fn send(child: &Child, signal: Signal) {
