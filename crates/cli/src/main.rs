@@ -1,9 +1,12 @@
 //! `navlock`: named locks for commands, shared by all processes of a user.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+// Both panic when the stream fails; `exit::say` does not.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod args;
 mod commands;
+mod descriptors;
 mod exit;
 
 use std::process::ExitCode;

@@ -89,6 +89,37 @@ fn a_broker_that_always_ends_is_in_nobodys_way() {
 }
 
 #[test]
+fn a_broker_may_have_as_many_clients_as_there_may_be_descriptors() {
+    let sandbox = Sandbox::new();
+    let script = "ulimit -Sn 40; exec \"$NAVLOCK\" run db true";
+    assert!(wait(&mut sandbox.program("sh").args(["-c", script]).spawn().unwrap()).success());
+    let holders: Vec<_> = (0..60).map(|_| sandbox.hold(&["-s", "db"])).collect();
+    holders.into_iter().for_each(super::sandbox::Holder::release);
+}
+
+#[test]
+fn a_broker_whose_files_are_removed_ends_and_its_holders_are_told() {
+    let sandbox = Sandbox::new();
+    let mut holder = sandbox.hold(&["db"]);
+    for file in ["sock", "sock.broker.lock", "sock.spawn.lock"] {
+        fs::remove_file(sandbox.path(file)).unwrap();
+    }
+    // The next broker is left alone by the end of the first.
+    let next = sandbox.hold(&["db"]);
+    assert_eq!(holder.ended().code(), Some(75));
+    assert_eq!(sandbox.query(), ["held db exclusive"]);
+    next.release();
+}
+
+#[test]
+fn a_broker_that_cannot_note_its_number_serves_all_the_same() {
+    let sandbox = Sandbox::new();
+    // No file may grow.
+    let script = "trap '' XFSZ; ulimit -f 0; exec \"$NAVLOCK\" run db true";
+    assert!(wait(&mut sandbox.program("sh").args(["-c", script]).spawn().unwrap()).success());
+}
+
+#[test]
 fn a_directory_of_somebody_else_and_a_link_are_refused() {
     let sandbox = Sandbox::new();
     let theirs = sandbox.path("theirs");
@@ -117,7 +148,11 @@ fn a_file_in_the_place_of_the_socket_is_refused_and_left_alone() {
     fs::write(sandbox.socket(), "precious").unwrap();
     let output = sandbox.output(&["run", "db", "true"]);
     assert_eq!(output.status.code(), Some(69));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("sock is not a socket; remove it"));
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .contains("sock is not a socket; set NAVLOCK_SOCKET")
+    );
     assert_eq!(fs::read_to_string(sandbox.socket()).unwrap(), "precious");
 }
 

@@ -5,5 +5,6 @@
 mod broker;
 mod death;
 mod exit;
+mod inherited;
 mod locking;
 mod sandbox;

@@ -1,0 +1,46 @@
+//! What a process inherits must not change what `navlock` does.
+
+use std::process::Stdio;
+
+use crate::sandbox::{Sandbox, finish};
+
+/// Runs it in a shell, and gives what it printed once nobody can print any more.
+fn shell(sandbox: &Sandbox, script: &str) -> String {
+    let mut command = sandbox.program("sh");
+    command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = finish(command.spawn().unwrap());
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_broker_keeps_no_descriptor_of_whoever_started_it() {
+    let sandbox = Sandbox::new();
+    // The shell ends with the last writer, which must not be the broker.
+    let script = "out=$(exec 3>&1; \"$NAVLOCK\" run a -- echo ran) && echo $out";
+    assert_eq!(shell(&sandbox, script), "ran\n");
+    assert!(sandbox.broker().is_some());
+}
+
+#[test]
+fn a_broker_started_under_a_lock_does_not_keep_that_lock() {
+    let (outer, inner) = (Sandbox::new(), Sandbox::new());
+    let mut command = outer.navlock(&["run", "a", "--", "sh", "-c"]);
+    // The wrapper is killed: from then on the lock is its command's, and ends with that.
+    let script = "\"$NAVLOCK\" run --socket \"$0\" b true; kill -KILL $PPID";
+    let killed = command.arg(script).arg(inner.socket()).status().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&killed), Some(9));
+    assert!(inner.broker().is_some());
+    assert_eq!(outer.code(&["run", "-w", "20", "a", "true"]), 0);
+}
+
+#[test]
+fn the_command_s_end_is_noticed_whatever_becomes_of_sigchld() {
+    let sandbox = Sandbox::new();
+    for how in ["--block-signal=CHLD", "--ignore-signal=CHLD"] {
+        let mut command = sandbox.program("env");
+        command.args([how, crate::sandbox::NAVLOCK, "run", "db", "sh", "-c", "exit 7"]);
+        let output = finish(command.stderr(Stdio::piped()).spawn().unwrap());
+        assert_eq!(output.status.code(), Some(7), "{how}: {output:?}");
+    }
+}
