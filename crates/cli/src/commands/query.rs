@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use navlock::{LockInfo, UserAgent, blocking::block_on};
+use navlock::{LockInfo, ResourceName, UserAgent, blocking::block_on};
 
 use super::connect;
 use crate::{args::QueryArgs, exit::Failure};
@@ -32,6 +32,10 @@ pub(crate) fn query(args: &QueryArgs) -> Result<ExitCode, Failure> {
 
 type Row<'a> = (&'static str, &'a LockInfo);
 
+/// How wide a name is shown. Whole names are for `--json`: one of a mebibyte would be as wide a
+/// column for all the others.
+const WIDEST: usize = 48;
+
 fn write_table(rows: &[Row<'_>]) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     if rows.is_empty() {
@@ -39,7 +43,7 @@ fn write_table(rows: &[Row<'_>]) -> io::Result<()> {
     }
     let cells: Vec<_> = rows
         .iter()
-        .map(|(state, info)| (state, printable(info), info.mode, info.client_id))
+        .map(|(state, info)| (state, clipped(printable(&info.name)), info.mode, info.client_id))
         .collect();
     let width = cells.iter().map(|(_, name, ..)| name.chars().count()).max().unwrap_or(0).max(4);
     writeln!(out, "{:7}  {:width$}  {:9}  CLIENT ID", "STATE", "NAME", "MODE")?;
@@ -49,14 +53,25 @@ fn write_table(rows: &[Row<'_>]) -> io::Result<()> {
     out.flush()
 }
 
-/// The name without anything that could move the cursor or end the line.
-fn printable(info: &LockInfo) -> String {
-    let name = info.name.to_string_lossy();
-    if name.is_empty() || name.chars().any(char::is_control) || info.name.as_str().is_none() {
-        format!("{:?}", info.name)
-    } else {
-        name.into_owned()
+/// The name without anything that could move the cursor, turn the line around or end it.
+fn printable(name: &ResourceName) -> String {
+    // Within a name a quote or a backslash is harmless; at its beginning a quote says that the
+    // rest is escaped.
+    let harmless = |char: char| matches!(char, '"' | '\'' | '\\') || char.escape_debug().len() == 1;
+    match name.as_str() {
+        Some(text) if !text.is_empty() && !text.starts_with('"') && text.chars().all(harmless) => {
+            text.to_owned()
+        }
+        _ => format!("{name:?}"),
     }
+}
+
+fn clipped(mut name: String) -> String {
+    if name.chars().count() > WIDEST {
+        name = name.chars().take(WIDEST - 1).collect();
+        name.push('…');
+    }
+    name
 }
 
 fn write_json(rows: &[Row<'_>]) -> io::Result<()> {
@@ -72,4 +87,31 @@ fn write_json(rows: &[Row<'_>]) -> io::Result<()> {
         writeln!(out, "{line}")?;
     }
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_shown_as_it_is_or_quoted_where_that_could_mislead() {
+        for (name, shown) in [
+            ("db", "db"),
+            ("it's a \"name\", \u{e9}", "it's a \"name\", \u{e9}"),
+            ("", "\"\""),
+            ("a\nb", r#""a\nb""#),
+            ("\u{1b}[2J", r#""\u{1b}[2J""#),
+            ("a\u{202e}b", r#""a\u{202e}b""#),
+            ("a\u{2028}b", r#""a\u{2028}b""#),
+            ("\"db\"", r#""\"db\"""#),
+        ] {
+            assert_eq!(printable(&ResourceName::try_from(name).unwrap()), shown);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_too_wide_is_clipped() {
+        assert_eq!(clipped("é".repeat(48)), "é".repeat(48));
+        assert_eq!(clipped("é".repeat(49)), format!("{}…", "é".repeat(47)));
+    }
 }
