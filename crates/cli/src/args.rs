@@ -12,13 +12,16 @@ Exit codes:
   1    the lock is held and -n was given, or the time of -w is over
   64   the arguments are wrong
   69   the broker cannot be reached
-  75   the lock was lost while the command ran, and the command ended for it
+  75   the lock was lost while the command ran, which was told to end for it
   126  the command cannot be executed
   127  the command was not found
 
 The command sees NAVLOCK_NAME, NAVLOCK_MODE and NAVLOCK_FENCE, the fencing token: a number that is
 larger for every later holder of the name, so that what the command writes to can refuse one that
-comes too late.";
+comes too late. A name that is longer than 32 KiB is not in NAVLOCK_NAME.";
+
+/// After how many seconds without a client the broker ends, if nobody says otherwise.
+const IDLE_SECS: &str = "30";
 
 /// Named locks for commands, shared by all processes of a user on this machine.
 ///
@@ -57,10 +60,12 @@ pub(crate) struct RunArgs {
     pub(crate) nonblock: bool,
 
     /// Wait for no longer than this many seconds (fractions allowed), then exit with 1.
-    #[arg(short = 'w', long, value_name = "SECS", value_parser = seconds)]
+    #[arg(short = 'w', long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) timeout: Option<Duration>,
 
-    /// Take the lock from whoever holds it; their commands are ended.
+    /// Take the lock from whoever holds it: their commands are told to end, by SIGTERM, and after
+    /// five seconds by SIGKILL. Not so what these have started, nor a command whose own navlock
+    /// was killed.
     #[arg(long)]
     pub(crate) steal: bool,
 
@@ -136,8 +141,8 @@ pub(crate) struct DaemonRunArgs {
 
     /// End after this many seconds without a client.
     #[arg(
-        long, env = "NAVLOCK_IDLE_SECS", hide_env_values = true, default_value = "30", value_name = "SECS",
-        value_parser = seconds
+        long, env = "NAVLOCK_IDLE_SECS", hide_env_values = true, default_value = IDLE_SECS, value_name = "SECS",
+        value_parser = idle_seconds, allow_negative_numbers = true
     )]
     pub(crate) idle_seconds: Duration,
 }
@@ -187,9 +192,15 @@ fn name(text: &str) -> Result<ResourceName, navlock::ReservedName> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let wrong = || "give a number of seconds, 0 or more, as in 1.5".to_owned();
+    let wrong = || "give a number of seconds that is not negative, as in 1.5".to_owned();
     let seconds: f64 = text.parse().map_err(|_| wrong())?;
     Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+}
+
+/// As for any variable, to be empty is to be unset.
+fn idle_seconds(text: &str) -> Result<Duration, String> {
+    seconds(if text.is_empty() { IDLE_SECS } else { text })
+        .map_err(|wrong| format!("{wrong}, or unset NAVLOCK_IDLE_SECS"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,12 @@
 //! How `navlock` ends: the exit codes and the words that go with them.
 
-use std::{fmt, process::ExitCode};
+use std::{
+    fmt,
+    io::{self, Write},
+    process::ExitCode,
+};
 
+use clap::error::ErrorKind;
 use navlock::Error;
 
 /// The lock could not be had, and that is what was asked: `-n`, `-w`.
@@ -40,7 +45,7 @@ impl Failure {
     /// Says it on the error stream.
     pub(crate) fn report(self) -> ExitCode {
         if let Some(message) = self.message {
-            eprintln!("navlock: {message}");
+            say(message);
         }
         self.code.into()
     }
@@ -52,16 +57,43 @@ impl From<Error> for Failure {
             Error::Unreachable(_) => UNREACHABLE,
             Error::Lost(_) | Error::Terminated | Error::Closed => LOST,
             Error::TimedOut => CONFLICT,
-            // What is left is wrong in what was asked.
+            // What is left is wrong in what was asked, as what the broker has refused is.
             _ => USAGE,
         };
         Self::new(code, error)
     }
 }
 
-/// Shows help where it was asked for, and what is wrong with the arguments where something is.
+/// Says something on the error stream. If nobody reads it, nobody misses it.
+pub(crate) fn say(message: impl fmt::Display) {
+    // In one piece: others write to the same terminal.
+    let _ = io::stderr().write_all(format!("navlock: {message}\n").as_bytes());
+}
+
+/// Shows help where it was asked for, or where nothing was; else says what is wrong with the
+/// arguments.
 pub(crate) fn after_clap(shown: &clap::Error) -> ExitCode {
-    // If nobody reads it, nobody misses it.
-    let _ = shown.print();
-    if shown.use_stderr() { USAGE.into() } else { ExitCode::SUCCESS }
+    if !shown.use_stderr() {
+        let _ = shown.print();
+        return ExitCode::SUCCESS;
+    }
+    if shown.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = shown.print();
+    } else {
+        say(one_line(shown, std::env::args().nth(1).as_deref()));
+    }
+    USAGE.into()
+}
+
+/// What is wrong, without the usage and the tips that follow after an empty line.
+fn one_line(error: &clap::Error, subcommand: Option<&str>) -> String {
+    let text = error.to_string();
+    let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
+    let line = lines.collect::<Vec<_>>().join(" ");
+    let what = line.strip_prefix("error: ").unwrap_or(&line);
+    let help = match subcommand {
+        Some(name @ ("run" | "query")) => format!("navlock {name} --help"),
+        _ => "navlock --help".to_owned(),
+    };
+    format!("{what}; see '{help}'")
 }

@@ -19,6 +19,10 @@ use crate::{
     exit::{self, Failure},
 };
 
+/// The longest name that the command is told, in bytes: near 128 KiB for one variable, systems
+/// refuse to run it.
+const LONGEST_NAME: usize = 32 << 10;
+
 /// How long we wait for a lock without a word.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -36,7 +40,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     match lost {
         Some(lost) => Err(Failure::new(
             exit::LOST,
-            format_args!("{lost}: {:?}; the command was ended", args.name),
+            format_args!("{lost}: {:?}; the command was told to end", args.name),
         )),
         None => Ok(code(status)),
     }
@@ -45,23 +49,28 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
 fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failure> {
     let mut options = LockOptions::default();
     options.mode = if args.shared { Mode::Shared } else { Mode::Exclusive };
-    options.if_available = args.nonblock;
+    // Not to wait at all is not to give up before the broker could have answered.
+    let at_once = args.timeout == Some(Duration::ZERO);
+    options.if_available = args.nonblock || at_once && !args.steal;
     options.steal = args.steal;
     let mut request = pin!(locks.lock_with(args.name.clone(), options).into_future());
 
-    let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let waits = args.timeout.filter(|_| !at_once);
+    let deadline = waits.and_then(|timeout| Instant::now().checked_add(timeout));
     let left = || deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     let first = left().map_or(PATIENCE, |left| left.min(PATIENCE));
     let mut answer = block_on_timeout(request.as_mut(), first);
     if answer.is_none() && left().is_none_or(|left| !left.is_zero()) {
-        eprintln!("navlock: waiting for {:?} ({})…", args.name, options.mode);
+        exit::say(format_args!("waiting for {:?} ({})…", args.name, options.mode));
         answer = block_on_timeout(request.as_mut(), left().unwrap_or(Duration::MAX));
     }
     match answer {
         Some(Ok(Some(guard))) => Ok(guard),
-        Some(Ok(None)) => Err(Failure::conflict()),
+        Some(Ok(None)) if args.nonblock => Err(Failure::conflict()),
         Some(Err(error)) => Err(error.into()),
-        None => Err(Failure::new(exit::CONFLICT, timed_out(&args.name, args.timeout))),
+        Some(Ok(None)) | None => {
+            Err(Failure::new(exit::CONFLICT, timed_out(&args.name, args.timeout)))
+        }
     }
 }
 
@@ -86,8 +95,10 @@ fn spawn(reach: &BrokerReach, args: &RunArgs, guard: &LockGuard) -> Result<Child
         .env("NAVLOCK_MODE", guard.mode().as_str())
         .env("NAVLOCK_FENCE", guard.fencing_token().to_string());
     match args.name.as_str() {
-        // The environment has no room for it; the command must do without.
-        Some(name) if !name.contains('\0') => command.env("NAVLOCK_NAME", name),
+        // The environment has no room for others; the command must do without.
+        Some(name) if name.len() <= LONGEST_NAME && !name.contains('\0') => {
+            command.env("NAVLOCK_NAME", name)
+        }
         _ => command.env_remove("NAVLOCK_NAME"),
     };
     command.spawn().map_err(|error| {

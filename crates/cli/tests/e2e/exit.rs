@@ -21,6 +21,8 @@ fn every_way_to_end_has_its_code() {
         (1, &["run", "-n", "held", "true"]),
         (1, &["run", "-w", "0", "held", "true"]),
         (1, &["run", "-w0.1", "held", "true"]),
+        (0, &["run", "-w", "0", "db", "true"]),
+        (0, &["run", "-w", "0", "--steal", "db", "true"]),
         (64, &["run", "db"]),
         (64, &["run"]),
         (64, &[]),
@@ -44,6 +46,15 @@ fn every_way_to_end_has_its_code() {
     }
     holder.release();
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 0, "a failure left the lock held");
+}
+
+#[test]
+fn what_the_broker_refuses_was_asked_wrongly() {
+    let sandbox = Sandbox::new();
+    let output = sandbox.output(&["run", "--bucket", &"b".repeat(70_000), "db", "true"]);
+    assert_eq!(output.status.code(), Some(64));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("the bucket's name has 70000 bytes"), "{said}");
 }
 
 #[test]
@@ -98,7 +109,7 @@ fn without_a_broker_to_be_had_the_code_is_69_and_the_message_says_what_to_do() {
         String::from_utf8(output.stderr).unwrap(),
         format!(
             "navlock: cannot reach the broker at {}: {} has mode 0777, which lets others in; \
-             chmod it to 0700 or set NAVLOCK_SOCKET to a path in a directory of yours\n",
+             set NAVLOCK_SOCKET to a path in a directory that is yours alone\n",
             socket.display(),
             open.display()
         )

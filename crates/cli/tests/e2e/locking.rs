@@ -114,6 +114,16 @@ fn the_command_is_told_what_it_holds() {
 }
 
 #[test]
+fn a_command_whose_name_is_too_long_for_a_variable_runs_without_it() {
+    let sandbox = Sandbox::new();
+    for (length, told) in [(32 << 10, 32 << 10), ((32 << 10) + 1, 0), (131_000, 0)] {
+        let script = "echo ${#NAVLOCK_NAME}";
+        let output = sandbox.output(&["run", &"n".repeat(length), "sh", "-c", script]);
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{told}\n"), "{length}");
+    }
+}
+
+#[test]
 fn a_query_shows_one_name_and_speaks_json() {
     let sandbox = Sandbox::new();
     let holders = [sandbox.hold(&["a"]), sandbox.hold(&["-s", "b \"quoted\""])];

@@ -8,3 +8,4 @@ mod exit;
 mod inherited;
 mod locking;
 mod sandbox;
+mod words;

@@ -1,0 +1,85 @@
+//! What `navlock` says, and what it does when nobody can read it.
+
+use std::{fs::File, process::Stdio};
+
+use crate::sandbox::{Sandbox, finish};
+
+fn said(sandbox: &Sandbox, arguments: &[&str]) -> String {
+    String::from_utf8(sandbox.output(arguments).stderr).unwrap()
+}
+
+#[test]
+fn a_query_with_a_name_longer_than_any_line_shows_its_beginning() {
+    let sandbox = Sandbox::new();
+    let long = "n".repeat(70_000);
+    let holders = [sandbox.hold(&[&long]), sandbox.hold(&["db"])];
+    let output = sandbox.output(&["query"]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{shown}");
+    assert!(shown.contains(&format!("{}… ", "n".repeat(47))), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() < 120), "{shown}");
+    // More than a pipe holds.
+    let json = sandbox.navlock(&["query", "--json"]).output().unwrap();
+    let json = String::from_utf8(json.stdout).unwrap();
+    assert!(json.contains(&long));
+    holders.into_iter().for_each(crate::sandbox::Holder::release);
+}
+
+#[test]
+fn a_message_that_cannot_be_written_changes_nothing() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
+    // Long enough to be told what it waits for.
+    let mut waiter = sandbox.navlock(&["run", "-w", "1.2", "db", "true"]);
+    let status = finish(waiter.stderr(full()).spawn().unwrap()).status;
+    assert_eq!(status.code(), Some(1));
+    let mut wrong = sandbox.navlock(&["run", "db", "no-such-program-here"]);
+    holder.release();
+    assert_eq!(finish(wrong.stderr(full()).spawn().unwrap()).status.code(), Some(127));
+}
+
+#[test]
+fn wrong_arguments_are_explained_in_one_line() {
+    let sandbox = Sandbox::new();
+    for (arguments, what) in [
+        (
+            &["run", "-w", "-1", "db", "true"][..],
+            "invalid value '-1' for '--timeout <SECS>': \
+             give a number of seconds that is not negative, as in 1.5; see 'navlock run --help'",
+        ),
+        (
+            &["run", "-s", "-x", "db", "true"],
+            "the argument '--shared' cannot be used with '--exclusive'; see 'navlock run --help'",
+        ),
+        (
+            &["run"],
+            "the following required arguments were not provided: <NAME> <COMMAND>...; \
+             see 'navlock run --help'",
+        ),
+        (&["rum"], "unrecognized subcommand 'rum'; see 'navlock --help'"),
+    ] {
+        assert_eq!(said(&sandbox, arguments), format!("navlock: {what}\n"));
+    }
+}
+
+#[test]
+fn an_empty_variable_is_unset_and_a_bad_one_is_explained_in_one_line() {
+    let sandbox = Sandbox::with_idle("");
+    assert_eq!(sandbox.code(&["run", "db", "true"]), 0);
+    let sandbox = Sandbox::with_idle("soon");
+    let said = said(&sandbox, &["run", "db", "true"]);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("not negative, as in 1.5, or unset NAVLOCK_IDLE_SECS"), "{said}");
+}
+
+#[test]
+fn a_place_that_was_chosen_is_not_to_be_removed_or_closed() {
+    let sandbox = Sandbox::new();
+    for socket in ["/", "/dev/null", "/tmp/nobody/sock"] {
+        let said = said(&sandbox, &["run", "--socket", socket, "db", "true"]);
+        let advice = "; set NAVLOCK_SOCKET to a path in a directory that is yours alone\n";
+        assert!(said.ends_with(advice), "{said}");
+        assert!(!said.contains("remove") && !said.contains("chmod"), "{said}");
+    }
+}
