@@ -186,9 +186,10 @@ impl fmt::Debug for Requests {
 
 /// The options that ask for this.
 fn options(kind: RequestKind) -> LockOptions {
-    let mut options = LockOptions::default();
-    options.mode = kind.mode();
-    options.if_available = matches!(kind, RequestKind::IfAvailable(_));
-    options.steal = matches!(kind, RequestKind::Steal);
-    options
+    LockOptions {
+        mode: kind.mode(),
+        if_available: matches!(kind, RequestKind::IfAvailable(_)),
+        steal: matches!(kind, RequestKind::Steal),
+        ..LockOptions::default()
+    }
 }

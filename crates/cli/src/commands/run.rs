@@ -47,12 +47,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
 }
 
 fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failure> {
-    let mut options = LockOptions::default();
-    options.mode = if args.shared { Mode::Shared } else { Mode::Exclusive };
     // Not to wait at all is not to give up before the broker could have answered.
     let at_once = args.timeout == Some(Duration::ZERO);
-    options.if_available = args.nonblock || at_once && !args.steal;
-    options.steal = args.steal;
+    let mode = if args.shared { Mode::Shared } else { Mode::Exclusive };
+    let options = LockOptions {
+        mode,
+        if_available: args.nonblock || at_once && !args.steal,
+        steal: args.steal,
+        ..LockOptions::default()
+    };
     let mut request = pin!(locks.lock_with(args.name.clone(), options).into_future());
 
     let waits = args.timeout.filter(|_| !at_once);
@@ -61,7 +64,7 @@ fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failure> {
     let first = left().map_or(PATIENCE, |left| left.min(PATIENCE));
     let mut answer = block_on_timeout(request.as_mut(), first);
     if answer.is_none() && left().is_none_or(|left| !left.is_zero()) {
-        exit::say(format_args!("waiting for {:?} ({})…", args.name, options.mode));
+        exit::say(format_args!("waiting for {:?} ({})…", args.name, mode));
         answer = block_on_timeout(request.as_mut(), left().unwrap_or(Duration::MAX));
     }
     match answer {
