@@ -55,9 +55,15 @@ pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
     fs::symlink_metadata(path).ok().as_ref().map(identity)
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+
+    fn how_often_open(path: &Path) -> usize {
+        let open = fs::read_dir("/proc/self/fd").unwrap();
+        let links = open.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+        links.filter(|link| link == path).count()
+    }
 
     #[test]
     fn a_file_that_was_removed_while_somebody_waited_for_it_is_not_locked() {
@@ -65,15 +71,12 @@ mod tests {
         let path = directory.path().join("lock");
         let first = lock(&path, Duration::ZERO).unwrap().unwrap();
         assert!(lock(&path, Duration::ZERO).unwrap().is_none());
-        // Opened before the removal, as by who waits.
-        let (opened, waits) = std::sync::mpsc::channel();
         thread::scope(|scope| {
-            let waiter = scope.spawn(|| {
-                opened.send(()).unwrap();
-                lock(&path, Duration::from_secs(20)).unwrap().unwrap()
-            });
-            waits.recv().unwrap();
-            thread::sleep(Duration::from_millis(50));
+            let waiter = scope.spawn(|| lock(&path, Duration::from_secs(20)).unwrap().unwrap());
+            while how_often_open(&path) < 2 {
+                assert!(!waiter.is_finished());
+                thread::yield_now();
+            }
             fs::remove_file(&path).unwrap();
             drop(first);
             let locked = waiter.join().unwrap();

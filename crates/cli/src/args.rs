@@ -2,7 +2,11 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
+use clap::{
+    Args, CommandFactory, Parser, Subcommand,
+    builder::{OsStringValueParser, TypedValueParser},
+    error::ErrorKind,
+};
 use navlock::Place;
 use navlock::ResourceName;
 
@@ -117,7 +121,10 @@ pub(crate) struct Scope {
 #[derive(Debug, Args)]
 pub(crate) struct Broker {
     /// The broker's socket, if not that of all processes of this user.
-    #[arg(long, env = "NAVLOCK_SOCKET", hide_env_values = true, value_name = "PATH")]
+    #[arg(
+        long, env = "NAVLOCK_SOCKET", hide_env_values = true, value_name = "PATH",
+        value_parser = OsStringValueParser::new().map(PathBuf::from)
+    )]
     pub(crate) socket: Option<PathBuf>,
 }
 
@@ -242,6 +249,13 @@ mod tests {
             let parsed = parse(&[flags[0], flags[1], "db", "true"]);
             assert_eq!(parsed.unwrap_err(), ErrorKind::ArgumentConflict, "{flags:?}");
         }
+    }
+
+    #[test]
+    fn an_empty_socket_is_that_of_the_user() {
+        // As an empty variable is, which clap's own parser of paths refuses.
+        let run = parse(&["--socket", "", "db", "true"]).unwrap();
+        assert_eq!(run.scope.broker.place(), Place::of_user());
     }
 
     #[test]

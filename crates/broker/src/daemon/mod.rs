@@ -16,6 +16,7 @@ use std::{
 };
 
 use navlock_core::{FencingToken, UserAgent, backend::MemoryReach};
+use rustix::fs::{FlockOperation, flock};
 use tokio::{net::UnixListener, time::sleep};
 
 pub use self::listener::serve;
@@ -122,6 +123,7 @@ pub fn run(
 ) -> Result<(), DaemonError> {
     place.prepare()?;
     let _sole = take_place(&place.broker_lock())?;
+    let _kept = keep_from_cleaners(place.socket());
     let failed = |error| DaemonError::Io(place.socket().to_owned(), error);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -162,6 +164,16 @@ fn take_place(path: &Path) -> Result<fs::File, DaemonError> {
         Ok(None) => Err(DaemonError::Taken(path.to_owned())),
         Err(error) => Err(DaemonError::Io(path.to_owned(), error)),
     }
+}
+
+/// Has cleaners of old files leave our directory alone, if they are as careful as systemd-tmpfiles:
+/// it skips what somebody has locked (tmpfiles.d(5)), and knows sockets by the names that they were
+/// born with.
+fn keep_from_cleaners(socket: &Path) -> Option<fs::File> {
+    let directory = fs::File::open(socket.parent()?).ok()?;
+    // Shared: several brokers may have been given one directory.
+    flock(&directory, FlockOperation::NonBlockingLockShared).ok()?;
+    Some(directory)
 }
 
 /// Ends when the socket is not ours any more: it was removed, by a cleaner of old files perhaps, and

@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use navlock_engine::{RequestId, RequestKind};
 use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
 use rustix::{
-    fs::{CWD, FileType, Mode, mknodat},
+    fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat},
     process::geteuid,
 };
 use tokio_util::codec::{Decoder, Encoder};
@@ -109,6 +109,18 @@ fn a_broker_whose_files_are_removed_ends_and_its_holders_are_told() {
     assert_eq!(holder.ended().code(), Some(75));
     assert_eq!(sandbox.query(), ["held db exclusive"]);
     next.release();
+}
+
+#[test]
+fn a_broker_locks_its_directory_against_cleaners_of_old_files() {
+    let sandbox = Sandbox::new();
+    let directory = fs::File::open(sandbox.path("")).unwrap();
+    let is_free = || flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok();
+    assert!(is_free());
+    flock(&directory, FlockOperation::Unlock).unwrap();
+    let holder = sandbox.hold(&["db"]);
+    assert!(!is_free());
+    holder.release();
 }
 
 #[test]

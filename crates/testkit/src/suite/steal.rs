@@ -1,13 +1,13 @@
 //! Rules 14 to 16: steal.
 
 use std::{
-    future::{Future, pending},
+    future::{Future, poll_fn},
     pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Wake, Waker},
+    task::{Context, Poll, Wake, Waker},
     thread,
     time::Instant,
 };
@@ -68,16 +68,34 @@ pub fn the_last_of_two_thieves_wins(user_agent: &UserAgent) {
 
 /// Rule 14, for a callback: the request fails, and its work goes no further.
 pub fn a_victim_whose_callback_runs_is_dropped_where_it_waits(user_agent: &UserAgent) {
-    let locks = agent(user_agent);
+    let (locks, thief) = (agent(user_agent), agent(user_agent));
+    let waits = AtomicBool::new(false);
     let mut went_on = false;
-    let result = soon(locks.request("db", async |_| {
-        drop(locks.lock("db").steal().await.unwrap());
-        pending::<()>().await;
-        went_on = true;
-    }));
-    let error = result.unwrap_err();
-    assert_eq!(error, Error::Lost(Lost::Stolen));
-    assert_eq!(error.dom_exception_name(), "AbortError");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !waits.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+            drop(soon(thief.lock("db").steal()).unwrap());
+        });
+        let result = soon(locks.request("db", async |_| {
+            // From its second poll on it waits to be woken, by the theft and by nothing else.
+            let mut polls = 0;
+            poll_fn(|context| {
+                polls += 1;
+                match polls {
+                    1 => context.waker().wake_by_ref(),
+                    _ => waits.store(true, Ordering::SeqCst),
+                }
+                Poll::<()>::Pending
+            })
+            .await;
+            went_on = true;
+        }));
+        let error = result.unwrap_err();
+        assert_eq!(error, Error::Lost(Lost::Stolen));
+        assert_eq!(error.dom_exception_name(), "AbortError");
+    });
     assert!(!went_on);
     assert_nothing_is_left(&locks);
 }
