@@ -4,7 +4,7 @@
 //! nothing in it knows which [`Backend`](navlock_core::Backend) answers. A macro makes tests of them
 //! all:
 //!
-//! ```ignore
+//! ```text
 //! navlock_testkit::backend_suite!(navlock_core::UserAgent::new());
 //! ```
 //!
