@@ -9,10 +9,7 @@ use std::{
 
 use super::{NAME, nanoseconds_each, shuffle};
 use crate::{
-    contender::{
-        AsyncLock, Contender, EvictingDashMap, Fifo, KeyMutex, KeyRwLock, KeyedLock, Lockable,
-        Navlock, Tokio,
-    },
+    contender::{Contender, Fifo},
     harness::{Figure, Goal, Measure, Row, Scale},
 };
 
@@ -27,18 +24,7 @@ pub(crate) fn row() -> Row {
                 Goal { at_most: 0.65, of: Measure::BestPeer },
             ],
         }],
-        entries: contenders![
-            measure,
-            Navlock,
-            Fifo,
-            Tokio,
-            AsyncLock,
-            EvictingDashMap,
-            KeyRwLock,
-            KeyMutex,
-            KeyedLock,
-            Lockable
-        ],
+        entries: exclusive![measure, Fifo],
     }
 }
 

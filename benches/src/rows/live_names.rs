@@ -2,10 +2,7 @@
 
 use super::{names, shuffle, take_each};
 use crate::{
-    contender::{
-        AsyncLock, Contender, EvictingDashMap, InsertRemove, KeyMutex, KeyRwLock, KeyedLock,
-        Lockable, Navlock, Tokio,
-    },
+    contender::{Contender, InsertRemove},
     harness::{Figure, Goal, Measure, Row, Scale},
 };
 
@@ -14,18 +11,7 @@ pub(crate) fn row() -> Row {
         id: "live-names",
         title: "100,000 other live names",
         figures: &[Figure { name: "", goals: &[Goal { at_most: 1.0, of: Measure::BestKept }] }],
-        entries: contenders![
-            measure,
-            Navlock,
-            InsertRemove,
-            Tokio,
-            AsyncLock,
-            EvictingDashMap,
-            KeyRwLock,
-            KeyMutex,
-            KeyedLock,
-            Lockable
-        ],
+        entries: exclusive![measure, InsertRemove],
     }
 }
 

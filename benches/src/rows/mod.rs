@@ -7,6 +7,19 @@ macro_rules! contenders {
     };
 }
 
+/// The entries of a row of exclusive locks: navlock, these floors, and all peers.
+macro_rules! exclusive {
+    ($measure:ident, $($floor:ty),+) => {{
+        use $crate::contender::{
+            AsyncLock, EvictingDashMap, KeyMutex, KeyRwLock, KeyedLock, Lockable, Navlock, Tokio,
+        };
+        contenders![
+            $measure, Navlock, $($floor,)+ Tokio, AsyncLock, EvictingDashMap, KeyRwLock, KeyMutex,
+            KeyedLock, Lockable
+        ]
+    }};
+}
+
 mod cancel;
 mod live_names;
 mod one_name;

@@ -2,10 +2,7 @@
 
 use super::{NAME, take_repeatedly};
 use crate::{
-    contender::{
-        AsyncLock, Contender, EvictingDashMap, InsertRemove, KeyMutex, KeyRwLock, KeyedLock,
-        Lockable, Navlock, Slot, Tokio,
-    },
+    contender::{Contender, InsertRemove, Slot},
     harness::{Figure, Goal, Measure, Row, Scale},
 };
 
@@ -20,19 +17,7 @@ pub(crate) fn row() -> Row {
                 Goal { at_most: 1.25, of: Measure::Floor(InsertRemove::NAME) },
             ],
         }],
-        entries: contenders![
-            measure,
-            Navlock,
-            Slot,
-            InsertRemove,
-            Tokio,
-            AsyncLock,
-            EvictingDashMap,
-            KeyRwLock,
-            KeyMutex,
-            KeyedLock,
-            Lockable
-        ],
+        entries: exclusive![measure, Slot, InsertRemove],
     }
 }
 

@@ -16,10 +16,7 @@ use tokio::runtime::Builder;
 
 use super::{NAME, nanoseconds_each};
 use crate::{
-    contender::{
-        AsyncLock, Contender, EvictingDashMap, Fifo, KeyMutex, KeyRwLock, KeyedLock, Lockable,
-        Navlock, Tokio,
-    },
+    contender::{Contender, Fifo},
     harness::{Figure, Goal, Measure, Row, Scale},
 };
 
@@ -28,18 +25,7 @@ pub(crate) fn row() -> Row {
         id: "tasks",
         title: "8 tasks, 2 workers, one name",
         figures: &[Figure { name: "", goals: &[Goal { at_most: 0.8, of: Measure::BestKept }] }],
-        entries: contenders![
-            measure,
-            Navlock,
-            Fifo,
-            Tokio,
-            AsyncLock,
-            EvictingDashMap,
-            KeyRwLock,
-            KeyMutex,
-            KeyedLock,
-            Lockable
-        ],
+        entries: exclusive![measure, Fifo],
     }
 }
 

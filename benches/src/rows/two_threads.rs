@@ -4,10 +4,7 @@ use std::{sync::Barrier, thread};
 
 use super::take_repeatedly;
 use crate::{
-    contender::{
-        AsyncLock, Contender, EvictingDashMap, KeyMutex, KeyRwLock, KeyedLock, Lockable, Navlock,
-        Slot, Tokio,
-    },
+    contender::{Contender, Slot},
     harness::{Figure, Goal, Measure, Row, Scale},
 };
 
@@ -19,18 +16,7 @@ pub(crate) fn row() -> Row {
             Figure { name: "each", goals: &[Goal { at_most: 1.15, of: Measure::OwnFigure(1) }] },
             Figure { name: "one alone", goals: &[] },
         ],
-        entries: contenders![
-            measure,
-            Navlock,
-            TwoSlots,
-            Tokio,
-            AsyncLock,
-            EvictingDashMap,
-            KeyRwLock,
-            KeyMutex,
-            KeyedLock,
-            Lockable
-        ],
+        entries: exclusive![measure, TwoSlots],
     }
 }
 

@@ -16,10 +16,7 @@ use tokio::{runtime::Builder, sync::Notify};
 
 use super::{NAME, nanoseconds_each};
 use crate::{
-    contender::{
-        AsyncLock, Contender, EvictingDashMap, Fifo, KeyMutex, KeyRwLock, KeyedLock, Lockable,
-        Navlock, Tokio,
-    },
+    contender::{Contender, Fifo},
     harness::{Figure, Goal, Measure, Row, Scale},
 };
 
@@ -32,18 +29,7 @@ pub(crate) fn row() -> Row {
             Figure { name: "enqueue, each", goals: GOALS },
             Figure { name: "drain, each", goals: GOALS },
         ],
-        entries: contenders![
-            measure,
-            Navlock,
-            Fifo,
-            Tokio,
-            AsyncLock,
-            EvictingDashMap,
-            KeyRwLock,
-            KeyMutex,
-            KeyedLock,
-            Lockable
-        ],
+        entries: exclusive![measure, Fifo],
     }
 }
 
