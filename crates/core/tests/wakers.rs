@@ -6,7 +6,7 @@ use std::{
     future::{Future, IntoFuture},
     pin::pin,
     sync::{Arc, Mutex, mpsc},
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Poll, RawWakerVTable, Wake, Waker},
     thread,
     time::Duration,
 };
@@ -120,6 +120,34 @@ fn a_waker_that_panics_leaves_nobody_asleep_and_no_lock_without_a_guard() {
         drop(locks.lock("db").steal().blocking().unwrap());
         drop(victim);
         assert!(query(&locks).held.is_empty());
+    });
+}
+
+/// A waker that cannot be cloned.
+fn panics_when_cloned() -> Waker {
+    const DATALESS: RawWakerVTable = RawWakerVTable::new(
+        |_| std::panic::resume_unwind(Box::new("a waker that panics when it is cloned")),
+        |_| {},
+        |_| {},
+        |_| {},
+    );
+    // SAFETY: none of the functions looks at the pointer, and all of them may be called anywhere.
+    unsafe { Waker::new(std::ptr::null(), &DATALESS) }
+}
+
+#[test]
+fn a_waker_that_panics_when_it_is_cloned_leaves_no_request_without_an_owner() {
+    within_a_deadline(|| {
+        let locks = locks();
+        let holder = locks.lock("db").blocking().unwrap();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let request = pin!(locks.lock("db").into_future());
+            request.poll(&mut Context::from_waker(&panics_when_cloned())).is_pending()
+        }));
+        assert!(panicked.is_err());
+        assert!(query(&locks).pending.is_empty());
+        drop(holder);
+        drop(locks.lock("db").blocking().unwrap());
     });
 }
 

@@ -12,7 +12,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    future,
+    future, panic,
     task::{Poll, Waker},
 };
 
@@ -153,10 +153,13 @@ impl Backend for MemoryBackend {
             Outcome::Granted(token) => Poll::Ready(Answer::Granted(token)),
             Outcome::Unavailable => Poll::Ready(Answer::Unavailable),
             Outcome::Pending => {
-                // Foreign code under our lock, as in every async mutex. If it panics, the request
-                // has no waker and no owner, but the state is whole; it leaves with its agent.
-                // Its place was nobody's: there is no waker to be replaced.
-                state.wait(id, waker);
+                // Its place was nobody's, so there is no waker to be replaced; but cloning one is
+                // foreign code. If it panics, nobody will ever own the request.
+                let waits = panic::AssertUnwindSafe(|| state.wait(id, waker));
+                if let Err(panicked) = panic::catch_unwind(waits) {
+                    state.locks.finish(id);
+                    panic::resume_unwind(panicked);
+                }
                 Poll::Pending
             }
         };
