@@ -125,6 +125,15 @@ pub fn a_victim_that_was_not_told_of_its_grant_never_runs(user_agent: &UserAgent
         assert!(!thief.is_lost());
     }
     assert!(!ran);
+
+    // Who asked for a guard does not get one either.
+    let holder = exclusive(&locks, "db");
+    let victim = Waiting::new(&locks, locks.lock("db"));
+    drop(holder);
+    settle(&locks);
+    let thief = soon(locks.lock("db").steal()).unwrap();
+    assert_eq!(victim.failed(), Error::Lost(Lost::Stolen));
+    drop(thief);
     assert_nothing_is_left(&locks);
 }
 
