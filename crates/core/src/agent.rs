@@ -6,7 +6,7 @@ use navlock_engine::{AgentId, RequestId};
 use uuid::Uuid;
 
 use crate::{
-    Error, Lost,
+    AgentInfo, Error, Lost,
     backend::{AnyBackend, Backend, Ticket},
     bucket::{BucketUse, OpenBucket},
     sync::{Arc, AtomicU8, Ordering},
@@ -97,6 +97,10 @@ impl Agent {
 
     pub(crate) fn bucket(&self) -> &Arc<BucketUse> {
         &self.bucket
+    }
+
+    pub(crate) fn describe(&self, info: &AgentInfo) {
+        self.backend().describe(self.id, info);
     }
 
     /// Ends the agent, with all it has. The first way to end is the one that is told.

@@ -24,6 +24,7 @@ pub mod blocking;
 mod bucket;
 mod error;
 mod guard;
+mod inspect;
 mod lock_all;
 mod manager;
 mod options;
@@ -41,7 +42,8 @@ pub use crate::{
     backend::{Backend, Reach},
     bucket::Bucket,
     error::{Error, Lost},
-    guard::{Lock, LockGuard, LostFuture},
+    guard::{Lock, LockGuard, LostFuture, PolledGuard},
+    inspect::{AgentInfo, Inspected, Inspection},
     lock_all::LockAllRequest,
     manager::LockManager,
     options::LockOptions,

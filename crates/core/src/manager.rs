@@ -5,8 +5,8 @@ use std::{fmt, sync::OnceLock};
 use navlock_engine::ResourceName;
 
 use crate::{
-    Bucket, ClientId, Error, Lock, LockAllRequest, LockGuard, LockManagerSnapshot, LockOptions,
-    LockRequest,
+    AgentInfo, Bucket, ClientId, Error, Inspection, Lock, LockAllRequest, LockGuard,
+    LockManagerSnapshot, LockOptions, LockRequest,
     agent::{Agent, Ended, Seat},
     backend::Backend,
     sync::{Arc, AtomicBool, Ordering},
@@ -167,6 +167,25 @@ impl LockManager {
     /// [`Error::Unobtainable`]; [`Error::Unreachable`].
     pub async fn query(&self) -> Result<LockManagerSnapshot, Error> {
         self.0.obtain_lock_manager()?.agent.backend().query().await
+    }
+
+    /// The same with what the specification has no place for: who it is, for how long, and with
+    /// which fencing token, as far as the reach knows. All names, or one.
+    ///
+    /// # Errors
+    ///
+    /// As [`query`](Self::query).
+    pub async fn inspect(&self, name: Option<ResourceName>) -> Result<Inspection, Error> {
+        self.0.obtain_lock_manager()?.agent.backend().inspect(name).await
+    }
+
+    /// Says who this agent is, to those who [`inspect`](Self::inspect); the last time counts.
+    /// Locks that one process has for itself are not worth the bookkeeping, so these show nothing
+    /// of it.
+    pub fn describe(&self, info: &AgentInfo) {
+        if let Some(seats) = &self.0.seats {
+            seats.agent.describe(info);
+        }
     }
 
     /// Ends the agent at once: its requests are aborted, then its locks released, then those who

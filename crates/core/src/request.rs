@@ -52,14 +52,13 @@ pub struct LockRequest<'a, G = LockGuard> {
 /// it (`mem::forget`) keeps its place in the queue, and whatever is granted there.
 #[must_use = "futures do nothing unless polled"]
 pub struct LockFuture<'a, G = LockGuard> {
-    environment: &'a Environment,
-    state: State,
+    state: State<'a>,
     grant: PhantomData<fn() -> G>,
 }
 
-enum State {
+enum State<'a> {
     /// Not polled yet.
-    Unmade { name: Result<ResourceName, Error>, options: LockOptions },
+    Unmade { environment: &'a Environment, name: Result<ResourceName, Error>, options: LockOptions },
     /// In the queue, or granted and not told yet.
     Pending { name: ResourceName, mode: Mode, id: RequestId, seat: Arc<Seat> },
     /// Answered.
@@ -215,11 +214,8 @@ impl<'a, G: Grant> IntoFuture for LockRequest<'a, G> {
 
     #[inline]
     fn into_future(self) -> LockFuture<'a, G> {
-        LockFuture {
-            environment: self.environment,
-            state: State::Unmade { name: self.name, options: self.options },
-            grant: PhantomData,
-        }
+        let Self { environment, name, options, grant } = self;
+        LockFuture { state: State::Unmade { environment, name, options }, grant }
     }
 }
 
@@ -242,17 +238,18 @@ impl<G: Grant> LockFuture<'_, G> {
     #[inline]
     fn make(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
         // FAST: the name stays where it is until it is known where it goes.
-        let State::Unmade { name, options } = &self.state else {
+        let State::Unmade { environment, name, options } = &self.state else {
             unreachable!("asked for by `poll`, which has looked")
         };
-        let made = match Self::request(self.environment, name, *options, context) {
+        let made = match Self::request(environment, name, *options, context) {
             Ok(made) => made,
             Err(error) => {
                 self.state = State::Done;
                 return Poll::Ready(Err(error));
             }
         };
-        let State::Unmade { name: Ok(name), options } = mem::replace(&mut self.state, State::Done)
+        let State::Unmade { name: Ok(name), options, .. } =
+            mem::replace(&mut self.state, State::Done)
         else {
             unreachable!("a request that was made has a name")
         };
@@ -272,12 +269,12 @@ impl<G: Grant> LockFuture<'_, G> {
 
     /// The method steps up to the request itself: where it is, and what became of it at once.
     #[inline]
-    fn request<'a>(
-        environment: &'a Environment,
+    fn request<'e>(
+        environment: &'e Environment,
         name: &Result<ResourceName, Error>,
         options: LockOptions,
         context: &Context<'_>,
-    ) -> Result<(&'a Arc<Seat>, RequestId, Poll<Answer>), Error> {
+    ) -> Result<(&'e Arc<Seat>, RequestId, Poll<Answer>), Error> {
         // 1–2. BY TYPE: options have their defaults, the environment is the handle's.
         // 3–4.
         let seats = environment.obtain_lock_manager()?;
@@ -331,6 +328,28 @@ impl<G: Grant> LockFuture<'_, G> {
                 Ok(G::from_guard(LockGuard::new(Lock::new(name, mode, token), id, seat)))
             }
             Answer::Unavailable => G::unavailable(),
+        }
+    }
+}
+
+impl<G> LockFuture<'_, G> {
+    /// What is waited for, if the request was made and is not answered yet.
+    pub fn pending(&self) -> Option<(&ResourceName, Mode)> {
+        match &self.state {
+            State::Pending { name, mode, .. } => Some((name, *mode)),
+            _ => None,
+        }
+    }
+
+    /// The same request in its place in the queue, without the lock manager's handle: a request
+    /// that was made needs it no more. `None` if it is not [pending](Self::pending).
+    pub fn detach(mut self) -> Option<LockFuture<'static, G>> {
+        match mem::replace(&mut self.state, State::Done) {
+            State::Pending { name, mode, id, seat } => Some(LockFuture {
+                state: State::Pending { name, mode, id, seat },
+                grant: PhantomData,
+            }),
+            _ => None,
         }
     }
 }

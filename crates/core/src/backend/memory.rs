@@ -11,7 +11,7 @@
 //!   last waker of a task may take the task and its guards along.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     future, panic,
     task::{Poll, Waker},
 };
@@ -100,10 +100,12 @@ struct Shard(Mutex<State>);
 #[derive(Debug)]
 struct State {
     locks: LockManager,
-    /// By [`RequestId::index`], for pending requests: whom to wake on the grant.
-    waiting: Vec<Option<Waker>>,
-    /// For held locks: whom to wake when they are lost. Few are ever watched.
-    watching: HashMap<RequestId, Waker>,
+    /// By [`RequestId::index`], whom to wake: for a pending request, on the grant; for a held lock,
+    /// when it is lost. Few are ever watched.
+    ///
+    /// What is in here is of whoever has the index now: it is taken out before a request becomes a
+    /// lock, and before the shard is unlocked by whoever ends either.
+    wakers: Vec<Option<Waker>>,
     /// Locks that were stolen and whose holders have not finished yet.
     stolen: HashSet<RequestId>,
     /// Agents that were terminated and not closed yet: no more requests from these.
@@ -192,7 +194,7 @@ impl Backend for MemoryBackend {
         if state.locks.status(ticket.id) == Status::Gone {
             return Poll::Ready(state.how_lost(ticket.id));
         }
-        let replaced = state.watching.insert(ticket.id, waker.clone());
+        let replaced = state.wait(ticket.id, waker);
         drop(state);
         drop(replaced);
         Poll::Pending
@@ -206,7 +208,7 @@ impl Backend for MemoryBackend {
     #[inline]
     fn finish(&self, ticket: Ticket) {
         let mut state = self.shard(ticket).lock();
-        let forgotten = state.forget_wakers(ticket.id);
+        let forgotten = state.forget_waker(ticket.id);
         state.locks.finish(ticket.id);
         // FAST: mostly nobody waits for it.
         if state.locks.has_events() {
@@ -274,8 +276,7 @@ impl Shard {
     fn new(hasher: &NameHasher, first_token: FencingToken) -> Self {
         Self(Mutex::new(State {
             locks: LockManager::new(hasher.clone(), first_token),
-            waiting: Vec::new(),
-            watching: HashMap::new(),
+            wakers: Vec::new(),
             stolen: HashSet::new(),
             ended: HashSet::new(),
         }))
@@ -292,35 +293,30 @@ impl State {
     fn take_events(&mut self, wakers: &mut Wakers) {
         while let Some(event) = self.locks.poll_event() {
             match event {
-                Event::Granted(id) => wakers.extend(self.take_waiting(id)),
+                Event::Granted(id) | Event::Terminated(id) => wakers.extend(self.take_waker(id)),
                 Event::Stolen(id) => {
                     self.stolen.insert(id);
-                    self.take_ended(id, wakers);
+                    wakers.extend(self.take_waker(id));
                 }
-                Event::Terminated(id) => self.take_ended(id, wakers),
                 // Nobody waits to be told that there is nothing to wait for.
                 _ => {}
             }
         }
     }
 
-    /// The wakers of a request or lock that ended against its owner's will.
-    fn take_ended(&mut self, id: RequestId, wakers: &mut Wakers) {
-        wakers.extend(self.take_waiting(id));
-        wakers.extend(self.watching.remove(&id));
+    #[inline]
+    fn take_waker(&mut self, id: RequestId) -> Option<Waker> {
+        self.wakers.get_mut(id.index())?.take()
     }
 
-    fn take_waiting(&mut self, id: RequestId) -> Option<Waker> {
-        self.waiting.get_mut(id.index())?.take()
-    }
-
-    /// Has this waker called when the pending request `id` is granted or ends. The one it takes the
-    /// place of, for the caller to drop once the shard is unlocked.
+    /// Has this waker called when the pending request `id` is granted or ends, or when the lock that
+    /// it is already is lost. The one it takes the place of, for the caller to drop once the shard
+    /// is unlocked.
     fn wait(&mut self, id: RequestId, waker: &Waker) -> Option<Waker> {
-        if id.index() >= self.waiting.len() {
-            self.waiting.resize(id.index() + 1, None);
+        if id.index() >= self.wakers.len() {
+            self.wakers.resize(id.index() + 1, None);
         }
-        let place = &mut self.waiting[id.index()];
+        let place = &mut self.wakers[id.index()];
         match place {
             Some(known) if known.will_wake(waker) => None,
             _ => place.replace(waker.clone()),
@@ -330,19 +326,16 @@ impl State {
     /// Takes out whatever would be woken for `id`, for the caller to drop once the shard is
     /// unlocked: dropping a waker is foreign code as well.
     #[inline]
-    fn forget_wakers(&mut self, id: RequestId) -> Wakers {
-        let mut wakers = Wakers::default();
+    fn forget_waker(&mut self, id: RequestId) -> Option<Waker> {
         match self.locks.status(id) {
-            Status::Held(_) if self.watching.is_empty() => {}
-            Status::Held(_) => wakers.extend(self.watching.remove(&id)),
-            Status::Pending => wakers.extend(self.take_waiting(id)),
+            Status::Held(_) | Status::Pending => self.take_waker(id),
             // What stands at its index is another's by now.
-            Status::Gone if self.stolen.is_empty() => {}
+            Status::Gone if self.stolen.is_empty() => None,
             Status::Gone => {
                 self.stolen.remove(&id);
+                None
             }
         }
-        wakers
     }
 
     /// How the request or lock `id`, which is gone, was lost.
@@ -354,8 +347,8 @@ impl State {
     #[inline]
     fn give_back_memory(&mut self) {
         const KEEP: usize = 1024;
-        if self.waiting.capacity() > KEEP && self.locks.is_empty() {
-            self.waiting = Vec::new();
+        if self.wakers.capacity() > KEEP && self.locks.is_empty() {
+            self.wakers = Vec::new();
         }
     }
 }

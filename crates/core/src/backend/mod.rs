@@ -17,7 +17,7 @@ use std::{
 use navlock_engine::{AgentId, FencingToken, RequestId, RequestKind, ResourceName};
 
 pub use self::memory::{MemoryBackend, MemoryReach};
-use crate::{ClientId, Error, LockManagerSnapshot, Lost};
+use crate::{AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost};
 
 /// Where buckets come from: one process, one machine, or many.
 pub trait Reach: fmt::Debug + Send + Sync {
@@ -46,6 +46,12 @@ pub trait Backend: fmt::Debug + Send + Sync {
 
     /// Makes an agent known, before its first request.
     fn open_agent(&self, client_id: ClientId) -> AgentId;
+
+    /// Notes what an agent says of itself, for [`inspect`](Self::inspect). A reach that does not
+    /// keep it need not.
+    fn describe(&self, agent: AgentId, info: &AgentInfo) {
+        let _ = (agent, info);
+    }
 
     /// Forgets an agent that has nothing any more, or ends it with all it has. Its id is not used
     /// by the caller after this.
@@ -95,6 +101,20 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Spec: <https://w3c.github.io/web-locks/#algorithm-snapshot-state>
     fn query(&self) -> QueryFuture<'_>;
 
+    /// The same with all that is known of it, of one name or of all; without more than
+    /// [`query`](Self::query) says if the reach knows no more.
+    fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
+        let snapshot = self.query();
+        Box::pin(async move {
+            let mut snapshot = snapshot.await?;
+            if let Some(name) = name {
+                snapshot.held.retain(|lock| lock.name == name);
+                snapshot.pending.retain(|request| request.name == name);
+            }
+            Ok(snapshot.into())
+        })
+    }
+
     /// The bucket is about to be forgotten: it has no agents, and gets none. If it is opened
     /// again after this call, its fencing tokens must go on where these end.
     fn retire(&self) {}
@@ -103,6 +123,9 @@ pub trait Backend: fmt::Debug + Send + Sync {
 /// The future of [`Backend::query`].
 pub type QueryFuture<'a> =
     Pin<Box<dyn Future<Output = Result<LockManagerSnapshot, Error>> + Send + 'a>>;
+
+/// The future of [`Backend::inspect`].
+pub type InspectFuture<'a> = Pin<Box<dyn Future<Output = Result<Inspection, Error>> + Send + 'a>>;
 
 /// What a [`Backend`] knows a request by, and the lock that it becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -158,6 +181,10 @@ impl Backend for AnyBackend {
         dispatch!(self.open_agent(client_id))
     }
 
+    fn describe(&self, agent: AgentId, info: &AgentInfo) {
+        dispatch!(self.describe(agent, info));
+    }
+
     fn close_agent(&self, agent: AgentId) {
         dispatch!(self.close_agent(agent));
     }
@@ -197,6 +224,10 @@ impl Backend for AnyBackend {
 
     fn query(&self) -> QueryFuture<'_> {
         dispatch!(self.query())
+    }
+
+    fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
+        dispatch!(self.inspect(name))
     }
 
     fn retire(&self) {

@@ -1,0 +1,72 @@
+//! What `inspect()` answers: `query()`, and what the specification has no place for.
+
+use std::{sync::Arc, time::Duration};
+
+use navlock_engine::FencingToken;
+
+use crate::{LockInfo, LockManagerSnapshot};
+
+/// What an agent says of itself, for people who wonder who holds their lock.
+///
+/// Nothing is decided by it and nobody checks it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct AgentInfo {
+    /// The process.
+    pub pid: u32,
+    /// What runs in it.
+    pub command: String,
+    /// The user whose process it is.
+    pub user: String,
+    /// The machine that it runs on.
+    pub host: String,
+    /// What it wants its locks for; empty if it does not say.
+    pub why: String,
+}
+
+/// What is held and what is pending in a bucket, at one moment, with all that is known of it.
+///
+/// By the time it is looked at, the state may have changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The held locks, in the order of [`LockManagerSnapshot::held`].
+    pub held: Vec<Inspected>,
+    /// The pending requests, in the order of [`LockManagerSnapshot::pending`].
+    pub pending: Vec<Inspected>,
+}
+
+/// One lock or one pending request, with all that is known of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inspected {
+    /// What `query()` shows of it.
+    pub lock: LockInfo,
+    /// Whose it is; `None` if the reach does not know.
+    pub agent: Option<Arc<AgentInfo>>,
+    /// For how long it has been held, or pending; `None` if the reach does not know.
+    pub age: Option<Duration>,
+    /// The fencing token of a held lock; `None` if the reach does not tell.
+    pub fencing_token: Option<FencingToken>,
+}
+
+impl Inspection {
+    /// An inspection with these locks and requests: for a [`Backend`](crate::Backend).
+    pub fn new(held: Vec<Inspected>, pending: Vec<Inspected>) -> Self {
+        Self { held, pending }
+    }
+}
+
+impl Inspected {
+    /// One lock or request of which no more is known: for a [`Backend`](crate::Backend).
+    pub fn new(lock: LockInfo) -> Self {
+        Self { lock, agent: None, age: None, fencing_token: None }
+    }
+}
+
+impl From<LockManagerSnapshot> for Inspection {
+    fn from(snapshot: LockManagerSnapshot) -> Self {
+        let inspected = |locks: Vec<_>| locks.into_iter().map(Inspected::new).collect();
+        Self { held: inspected(snapshot.held), pending: inspected(snapshot.pending) }
+    }
+}
