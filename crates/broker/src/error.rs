@@ -43,6 +43,8 @@ pub enum Reason {
     Refused(String),
     /// What answers does not speak navlock's protocol.
     Nonsense,
+    /// Nobody listens, and it was not to be started.
+    NotRunning,
 }
 
 impl ConnectError {
@@ -108,6 +110,7 @@ impl fmt::Display for Reason {
                 time.as_secs()
             ),
             Self::Refused(said) => write!(f, "it refused: {said}"),
+            Self::NotRunning => f.write_str("it is not running; whoever needs it starts it"),
             Self::Nonsense => f.write_str(
                 "what answers there is no navlock broker; set NAVLOCK_SOCKET to another path",
             ),

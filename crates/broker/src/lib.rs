@@ -11,20 +11,29 @@
 //!   seconds. See [`Place`] for where they meet.
 //! - When a client dies, the kernel closes its connection, and what it held and waited for is free
 //!   at once. There are no files, pids or heartbeats to go stale.
-//! - When the daemon dies, so far, all locks are lost and their holders are told. Reconnecting to
-//!   a new one, and reclaiming what was held, comes later.
+//! - When the daemon dies, its clients start a new one and claim what they had: nothing is lost, and
+//!   nobody is overtaken.
 
 #![forbid(unsafe_code)]
 
 pub mod client;
+mod client_files;
+mod clock;
 pub mod daemon;
 mod error;
+mod forms;
 mod lock_file;
 mod runtime_dir;
 mod spawn;
+mod this_process;
 
 pub use crate::{
-    client::{BrokerReach, ConnectOptions, local},
+    client::{BrokerReach, ConnectOptions, Lifeline, local},
     error::{ConnectError, Reason},
     runtime_dir::{Place, PlaceError},
+    this_process::this_process,
 };
+pub use navlock_wire::Status;
+
+/// For how long a new daemon waits for the clients of the one before.
+const RECLAIM: std::time::Duration = std::time::Duration::from_secs(10);

@@ -31,7 +31,7 @@ pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<Option<fs::Fil
             }
         }
         // Or it was removed before we had it, and others lock a new one.
-        if identity_at(path) == Some(identity(&file.metadata()?)) {
+        if is_at(&file, path) {
             return Ok(Some(file));
         }
     }
@@ -48,6 +48,16 @@ pub(crate) type Identity = (u64, u64);
 /// The identity of the file with this metadata.
 fn identity(metadata: &fs::Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
+}
+
+/// Whether this file is the one at this path.
+pub(crate) fn is_at(file: &fs::File, path: &Path) -> bool {
+    identity_of(file).is_some_and(|identity| identity_at(path) == Some(identity))
+}
+
+/// What tells this file from all others.
+pub(crate) fn identity_of(file: &fs::File) -> Option<Identity> {
+    file.metadata().ok().as_ref().map(identity)
 }
 
 /// The identity of what is at this path, if anything is.

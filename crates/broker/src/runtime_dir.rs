@@ -95,6 +95,21 @@ impl Place {
         self.beside("new")
     }
 
+    /// The clients' files are in this directory.
+    pub(crate) fn clients(&self) -> PathBuf {
+        self.beside("clients")
+    }
+
+    /// No fencing token that was given so far is as large as the number in this file.
+    pub(crate) fn tokens(&self) -> PathBuf {
+        self.beside("tokens")
+    }
+
+    /// The directory that the socket is in.
+    pub fn directory(&self) -> &Path {
+        self.socket.parent().unwrap_or(Path::new("/"))
+    }
+
     fn beside(&self, name: &str) -> PathBuf {
         if self.private_directory {
             return self.socket.with_file_name(name);
@@ -113,22 +128,30 @@ impl Place {
     ///
     /// If the place is not ours, is open to others, or cannot be used.
     pub fn prepare(&self) -> Result<(), PlaceError> {
-        let bytes = self.socket.as_os_str().len();
-        if bytes > MAX_PATH {
-            return Err(PlaceError::TooLong(self.socket.clone()));
-        }
-        let directory = self.socket.parent().unwrap_or(Path::new("/"));
-        let others = if self.private_directory {
+        if self.private_directory {
+            let directory = self.directory();
             match fs::DirBuilder::new().mode(0o700).create(directory) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(PlaceError::Io(directory.to_owned(), error.kind()));
                 }
-                _ => Others::MayNotLook,
+                _ => {}
             }
-        } else {
-            Others::MayLook
-        };
-        check_directory(directory, uid(), others)?;
+        }
+        self.check()
+    }
+
+    /// Checks everything that others could have put in our way, and makes nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the place is not there, is not ours, is open to others, or cannot be used.
+    pub fn check(&self) -> Result<(), PlaceError> {
+        let bytes = self.socket.as_os_str().len();
+        if bytes > MAX_PATH {
+            return Err(PlaceError::TooLong(self.socket.clone()));
+        }
+        let others = if self.private_directory { Others::MayNotLook } else { Others::MayLook };
+        check_directory(self.directory(), uid(), others)?;
         match fs::symlink_metadata(&self.socket) {
             Ok(found) if !found.file_type().is_socket() => {
                 Err(PlaceError::NotASocket(self.socket.clone()))

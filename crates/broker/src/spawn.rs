@@ -14,7 +14,7 @@ use std::{
 #[cfg(not(target_vendor = "apple"))]
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
-use crate::{Place, daemon::READY_LINE, error::Reason, lock_file};
+use crate::{Place, PlaceError, daemon::READY_LINE, error::Reason, lock_file};
 
 /// How long a daemon may take to accept a client, and to answer its first message.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
@@ -25,24 +25,57 @@ const READY: Duration = Duration::from_secs(10);
 /// How long somebody else may take to start one.
 const STARTING: Duration = Duration::from_secs(15);
 
+/// How long somebody may be waited for in all, be each of the things that are waited for within
+/// its own time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience(Option<Instant>);
+
+impl Patience {
+    /// As long as each thing takes.
+    pub(crate) fn endless() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn until(deadline: Instant) -> Self {
+        Self(Some(deadline))
+    }
+
+    /// What is left of it for something that may take this long.
+    pub(crate) fn at_most(self, limit: Duration) -> Duration {
+        let left = self.0.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        left.map_or(limit, |left| left.min(limit))
+    }
+}
+
 /// A connection to the daemon at `place`, which is started if there is none.
 ///
 /// Of many who find none at the same time one starts it: whoever gets the lock looks again first.
 pub(crate) fn connect_or_start(
     place: &Place,
     program: Option<&Path>,
+    patience: Patience,
 ) -> Result<UnixStream, Reason> {
     place.prepare()?;
-    if let Some(stream) = connect(place, ANSWER)? {
+    if let Some(stream) = connect(place, patience.at_most(ANSWER))? {
         return Ok(stream);
     }
-    let _turn = wait_for_turn(place.spawn_lock())?;
-    if let Some(stream) = connect(place, ANSWER)? {
+    let _turn = wait_for_turn(place.spawn_lock(), patience.at_most(STARTING))?;
+    if let Some(stream) = connect(place, patience.at_most(ANSWER))? {
         return Ok(stream);
     }
-    start(place, program)?;
+    start(place, program, patience.at_most(READY))?;
     // Those who wait for their turn find it listening.
-    connect(place, ANSWER)?.ok_or(Reason::Vanished)
+    connect(place, patience.at_most(ANSWER))?.ok_or(Reason::Vanished)
+}
+
+/// A connection to the daemon at `place`, if there is one.
+pub(crate) fn connect_to_running(place: &Place, patience: Patience) -> Result<UnixStream, Reason> {
+    match place.check() {
+        // It comes with the first daemon.
+        Err(PlaceError::Io(_, io::ErrorKind::NotFound)) => return Err(Reason::NotRunning),
+        checked => checked?,
+    }
+    connect(place, patience.at_most(ANSWER))?.ok_or(Reason::NotRunning)
 }
 
 /// A connection, unless nobody listens.
@@ -84,8 +117,8 @@ fn try_connect(path: &Path) -> io::Result<UnixStream> {
 }
 
 /// Takes the lock of those who want to start a daemon. Dropping the file releases it.
-fn wait_for_turn(path: PathBuf) -> Result<fs::File, Reason> {
-    match lock_file::lock(&path, STARTING) {
+fn wait_for_turn(path: PathBuf, patience: Duration) -> Result<fs::File, Reason> {
+    match lock_file::lock(&path, patience) {
         Ok(Some(file)) => Ok(file),
         Ok(None) => Err(Reason::LockFile(path, io::ErrorKind::WouldBlock)),
         Err(error) => Err(Reason::LockFile(path, error.kind())),
@@ -93,7 +126,7 @@ fn wait_for_turn(path: PathBuf) -> Result<fs::File, Reason> {
 }
 
 /// Starts a daemon and waits until it listens.
-fn start(place: &Place, program: Option<&Path>) -> Result<(), Reason> {
+fn start(place: &Place, program: Option<&Path>, patience: Duration) -> Result<(), Reason> {
     let program = match program {
         Some(program) => program.as_os_str().to_owned(),
         None => std::env::var_os("NAVLOCK_BIN").unwrap_or_else(|| OsString::from("navlock")),
@@ -116,7 +149,7 @@ fn start(place: &Place, program: Option<&Path>) -> Result<(), Reason> {
     let mut child = command.spawn().map_err(failed)?;
     // Ours are closed with this: the end of the stream is then the end of the daemon.
     drop(command);
-    match wait_until_ready(&mut said) {
+    match wait_until_ready(&mut said, patience) {
         Ok(()) => {
             // Nobody but us can take notice of its end, or it stays a zombie as long as we live.
             let reaper = thread::Builder::new().name("navlock-reaper".to_owned());
@@ -131,15 +164,15 @@ fn start(place: &Place, program: Option<&Path>) -> Result<(), Reason> {
     }
 }
 
-fn wait_until_ready(said: &mut UnixStream) -> Result<(), Reason> {
+fn wait_until_ready(said: &mut UnixStream, patience: Duration) -> Result<(), Reason> {
     const ENOUGH: usize = 4096;
-    let deadline = Instant::now() + READY;
+    let deadline = Instant::now() + patience;
     let mut text = Vec::new();
     let mut bytes = [0; 512];
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Reason::NotReady(READY));
+            return Err(Reason::NotReady(patience));
         }
         let read = said.set_read_timeout(Some(left)).and_then(|()| said.read(&mut bytes));
         match read {

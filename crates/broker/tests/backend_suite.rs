@@ -8,7 +8,7 @@ use navlock_broker::{
     BrokerReach, ConnectOptions, Place,
     daemon::{self, Options},
 };
-use navlock_core::{UserAgent, blocking::block_on};
+use navlock_core::{FencingToken, UserAgent, blocking::block_on};
 use tokio::net::UnixListener;
 
 navlock_testkit::backend_suite!(broker());
@@ -26,7 +26,7 @@ fn broker() -> UserAgent {
             let mut options = Options::default();
             options.idle = Some(Duration::from_secs(10));
             // Not `run`, which ends when its socket's directory goes, as it does before the test.
-            daemon::serve(&listener, daemon::user_agent(), options).await;
+            daemon::serve(&listener, daemon::user_agent(FencingToken::new(1)), options).await;
         });
     });
     is_ready.recv_timeout(Duration::from_secs(20)).unwrap();

@@ -6,6 +6,7 @@
 use std::{
     future::Future,
     io::{Read, Write},
+    path::PathBuf,
     pin::pin,
     sync::mpsc,
     task::{Context, Poll, Waker},
@@ -13,20 +14,26 @@ use std::{
     time::Duration,
 };
 
+use bytes::BytesMut;
 use navlock_broker::{BrokerReach, ConnectOptions, Place, daemon};
 use navlock_core::{
-    Error, LockManager, Lost, ResourceName, UserAgent,
+    Error, FencingToken, LockManager, Lost, Mode, RequestKind, ResourceName, UserAgent,
     blocking::{block_on, block_on_timeout},
 };
-use navlock_wire::{DaemonCodec, FromDaemon};
+use navlock_engine::RequestId;
+use navlock_wire::{ClientCodec, DaemonCodec, FromDaemon, ToDaemon, VERSION};
 use tokio::{net::UnixListener, sync::oneshot};
-use tokio_util::codec::Encoder;
+use tokio_util::codec::{Decoder, Encoder};
+
+/// What ends a daemon, and what ends with it.
+type Running = (Option<oneshot::Sender<()>>, Option<thread::JoinHandle<()>>);
 
 const LONG: Duration = Duration::from_secs(20);
 
 /// A daemon that ends when this is dropped.
 struct Daemon {
     directory: tempfile::TempDir,
+    limits: daemon::Limits,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -38,7 +45,11 @@ impl Daemon {
 
     fn with_limits(limits: daemon::Limits) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let socket = directory.path().join("sock");
+        let (stop, thread) = Self::serve(directory.path().join("sock"), limits);
+        Self { directory, limits, stop, thread }
+    }
+
+    fn serve(socket: PathBuf, limits: daemon::Limits) -> Running {
         let (stop, stopped) = oneshot::channel();
         let (ready, is_ready) = mpsc::channel();
         let thread = thread::spawn(move || {
@@ -49,14 +60,23 @@ impl Daemon {
                 let mut options = daemon::Options::default();
                 options.idle = None;
                 options.limits = limits;
+                let user_agent = daemon::user_agent(FencingToken::new(1));
                 tokio::select! {
-                    () = daemon::serve(&listener, daemon::user_agent(), options) => {}
+                    () = daemon::serve(&listener, user_agent, options) => {}
                     _ = stopped => {}
                 }
             });
         });
         is_ready.recv_timeout(LONG).unwrap();
-        Self { directory, stop: Some(stop), thread: Some(thread) }
+        (Some(stop), Some(thread))
+    }
+
+    /// Another daemon comes after this one, at the same place. It waits for nobody.
+    fn restart(&mut self) {
+        self.stop();
+        let socket = self.directory.path().join("sock");
+        std::fs::remove_file(&socket).unwrap();
+        (self.stop, self.thread) = Self::serve(socket, self.limits);
     }
 
     fn stop(&mut self) {
@@ -237,19 +257,104 @@ fn terminating_an_agent_frees_what_it_has_and_nothing_else() {
     assert!(!theirs.is_lost());
 }
 
+/// A client that speaks the protocol by hand.
+struct Raw {
+    stream: std::os::unix::net::UnixStream,
+    codec: ClientCodec,
+    heard: BytesMut,
+}
+
+impl Raw {
+    fn connect(daemon: &Daemon, messages: &[ToDaemon]) -> Self {
+        let stream = std::os::unix::net::UnixStream::connect(daemon.directory.path().join("sock"));
+        let stream = stream.unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        let mut raw = Self { stream, codec: ClientCodec::default(), heard: BytesMut::new() };
+        raw.say(messages);
+        raw
+    }
+
+    fn say(&mut self, messages: &[ToDaemon]) {
+        let mut bytes = BytesMut::new();
+        for message in messages {
+            self.codec.encode(message, &mut bytes).unwrap();
+        }
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    fn hear(&mut self) -> FromDaemon {
+        loop {
+            if let Some(message) = self.codec.decode(&mut self.heard).unwrap() {
+                return message;
+            }
+            let mut bytes = [0; 512];
+            let length = self.stream.read(&mut bytes).unwrap();
+            assert_ne!(length, 0, "the daemon hung up");
+            self.heard.extend_from_slice(&bytes[..length]);
+        }
+    }
+}
+
+/// What a client of the first version says to have a lock.
+fn ask_as_version_1(newest: u16) -> [ToDaemon; 3] {
+    [
+        ToDaemon::Hello { oldest: 1, newest },
+        ToDaemon::OpenAgent { agent: 0, client_id: [1; 16], bucket: "app".to_owned() },
+        ToDaemon::Request {
+            agent: 0,
+            request: RequestId::from_parts(0, 0),
+            name: "db".try_into().unwrap(),
+            kind: RequestKind::Wait(Mode::Exclusive),
+        },
+    ]
+}
+
 #[test]
-fn a_client_that_is_gone_holds_nothing() {
+fn an_old_client_is_served_and_when_it_is_gone_it_holds_nothing() {
     let daemon = Daemon::start();
     let locks = daemon.client().lock_manager("app");
-    let gone = daemon.reach();
-    let theirs = UserAgent::with_reach(gone.clone()).lock_manager("app");
-    let held = soon(theirs.lock("db").into_future()).unwrap();
+    let mut old = Raw::connect(&daemon, &ask_as_version_1(1));
+    assert_eq!(old.hear(), FromDaemon::Welcome { version: 1 });
+    assert!(matches!(old.hear(), FromDaemon::Granted { .. }));
     let mut waiting = pin!(locks.lock("db").into_future());
     queue(&locks, "db", waiting.as_mut());
-    // What the kernel does for a process that dies.
-    rustix::net::shutdown(&gone, rustix::net::Shutdown::Both).unwrap();
-    assert_eq!(soon(held.lost()), Lost::Disconnected);
+    drop(old);
     drop(soon(waiting).unwrap());
+}
+
+#[test]
+fn a_client_of_the_future_is_spoken_to_in_words_that_both_know() {
+    let daemon = Daemon::start();
+    let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION + 7 };
+    assert_eq!(Raw::connect(&daemon, &[hello]).hear(), FromDaemon::Welcome { version: VERSION });
+    let hello = ToDaemon::Hello { oldest: VERSION + 1, newest: VERSION + 7 };
+    let refused = Raw::connect(&daemon, &[hello]).hear();
+    let FromDaemon::Refused { reason } = refused else { panic!("{refused:?}") };
+    assert!(reason.contains("versions 1 to 2"), "{reason}");
+}
+
+#[test]
+fn a_client_that_does_not_introduce_itself_is_hung_up_on() {
+    let daemon = Daemon::start();
+    let mut raw = Raw::connect(&daemon, &ask_as_version_1(VERSION));
+    assert_eq!(raw.hear(), FromDaemon::Welcome { version: VERSION });
+    assert_eq!(raw.stream.read(&mut [0; 64]).unwrap_or(0), 0);
+}
+
+#[test]
+fn who_comes_back_to_a_daemon_that_did_not_wait_has_lost_its_locks_and_waits_anew() {
+    let mut daemon = Daemon::start();
+    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let held = soon(a.lock("db").into_future()).unwrap();
+    let mut waiting = pin!(b.lock("db").into_future());
+    queue(&b, "db", waiting.as_mut());
+    daemon.restart();
+    assert_eq!(soon(held.lost()), Lost::Disconnected);
+    let next = soon(waiting).unwrap();
+    assert!(!next.is_lost());
+    // And what was lost is not lost to all eternity.
+    drop(next);
+    drop(soon(a.lock("db").into_future()).unwrap());
 }
 
 #[test]
@@ -295,6 +400,27 @@ fn a_client_that_asks_for_too_much_is_refused_and_the_rest_goes_on() {
 }
 
 #[test]
+fn who_asked_for_too_much_while_there_was_no_daemon_is_refused_that_and_no_more() {
+    let mut limits = daemon::Limits::default();
+    limits.requests = 2;
+    let mut daemon = Daemon::with_limits(limits);
+    let locks = daemon.client().lock_manager("app");
+    let _held = soon(locks.lock("a").into_future()).unwrap();
+    daemon.stop();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut asked: Vec<_> =
+        ["b", "c", "d"].map(|name| Box::pin(locks.lock(name).into_future())).into();
+    for request in &mut asked {
+        assert!(request.as_mut().poll(&mut context).is_pending());
+    }
+    daemon.restart();
+    let answers: Vec<_> = asked.into_iter().map(soon).collect();
+    let refused = |answer: &&Result<_, Error>| matches!(answer, Err(Error::Refused(_)));
+    assert_eq!(answers.iter().filter(refused).count(), 2, "{answers:?}");
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1, "{answers:?}");
+}
+
+#[test]
 fn an_agent_too_many_is_refused_and_the_others_go_on() {
     let mut limits = daemon::Limits::default();
     limits.agents = 1;
@@ -322,7 +448,7 @@ fn a_connection_that_makes_no_sense_is_closed_for_the_other_end_too() {
     let daemon = thread::spawn(move || {
         let mut stream = listener.accept().unwrap().0;
         stream.set_read_timeout(Some(LONG)).unwrap();
-        let mut bytes = bytes::BytesMut::new();
+        let mut bytes = BytesMut::new();
         let welcome = FromDaemon::Welcome { version: navlock_wire::VERSION };
         DaemonCodec::default().encode(&welcome, &mut bytes).unwrap();
         bytes.extend_from_slice(&[0, 0, 0, 1, 99]);
@@ -375,7 +501,7 @@ fn a_daemon_that_ends_just_then_is_asked_again() {
             let mut options = daemon::Options::default();
             options.idle = Some(Duration::from_millis(300));
             let listener = UnixListener::from_std(listener).unwrap();
-            daemon::serve(&listener, daemon::user_agent(), options).await;
+            daemon::serve(&listener, daemon::user_agent(FencingToken::new(1)), options).await;
         });
     });
     let options = ConnectOptions::default().place(place).program("/nonexistent");

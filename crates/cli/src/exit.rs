@@ -8,6 +8,9 @@ use std::{
 
 use clap::error::ErrorKind;
 use navlock::Error;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::args;
 
 /// The lock could not be had, and that is what was asked: `-n`, `-w`.
 pub(crate) const CONFLICT: u8 = 1;
@@ -37,9 +40,17 @@ impl Failure {
         Self { code, message: Some(message.to_string()) }
     }
 
-    /// The end that was asked for by `-n`, which needs no words.
-    pub(crate) fn conflict() -> Self {
-        Self { code: CONFLICT, message: None }
+    /// An end that was asked for, or has been told of already.
+    pub(crate) fn silent(code: u8) -> Self {
+        Self { code, message: None }
+    }
+
+    /// The answer could not be written; if whoever read it has seen enough, that is no failure.
+    pub(crate) fn of_writing(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::silent(0),
+            _ => Self::new(1, format_args!("cannot write the answer: {error}")),
+        }
     }
 
     /// Says it on the error stream.
@@ -70,6 +81,19 @@ pub(crate) fn say(message: impl fmt::Display) {
     let _ = io::stderr().write_all(format!("navlock: {message}\n").as_bytes());
 }
 
+/// Writes something to the error stream if there is room for it now: for one who has more to do
+/// than to be heard, and must not wait for a reader who has gone to sleep.
+pub(crate) fn mention(text: &[u8]) {
+    let stderr = io::stderr();
+    let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let _ = poll(&mut polled, Some(&now));
+    // A pipe that has any room has it for a page, and what is said here is shorter than that.
+    if polled[0].revents().contains(PollFlags::OUT) {
+        let _ = io::stderr().write_all(text);
+    }
+}
+
 /// Shows help where it was asked for, or where nothing was; else says what is wrong with the
 /// arguments.
 pub(crate) fn after_clap(shown: &clap::Error) -> ExitCode {
@@ -80,7 +104,8 @@ pub(crate) fn after_clap(shown: &clap::Error) -> ExitCode {
     if shown.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = shown.print();
     } else {
-        say(one_line(shown, std::env::args().nth(1).as_deref()));
+        let arguments: Vec<_> = std::env::args_os().collect();
+        say(one_line(shown, args::subcommand(&arguments).as_deref()));
     }
     USAGE.into()
 }
@@ -92,7 +117,9 @@ fn one_line(error: &clap::Error, subcommand: Option<&str>) -> String {
     let line = lines.collect::<Vec<_>>().join(" ");
     let what = line.strip_prefix("error: ").unwrap_or(&line);
     let help = match subcommand {
-        Some(name @ ("run" | "query")) => format!("navlock {name} --help"),
+        Some(name) if error.kind() != ErrorKind::InvalidSubcommand || name == "daemon" => {
+            format!("navlock {name} --help")
+        }
         _ => "navlock --help".to_owned(),
     };
     format!("{what}; see '{help}'")

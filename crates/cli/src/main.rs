@@ -8,6 +8,13 @@ mod args;
 mod commands;
 mod descriptors;
 mod exit;
+mod json;
+mod table;
+mod terminal;
+mod text;
+mod time;
+mod voice;
+mod waiting;
 
 use std::process::ExitCode;
 

@@ -13,4 +13,7 @@
 //! # }).unwrap();
 //! ```
 
-pub use navlock_broker::{BrokerReach, ConnectError, ConnectOptions, Place, local};
+pub use navlock_broker::{
+    BrokerReach, ConnectError, ConnectOptions, Lifeline, Place, PlaceError, Reason, Status, local,
+    this_process,
+};

@@ -2,14 +2,21 @@
 
 use std::{error::Error, fmt, io, marker::PhantomData};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, BufMut, BytesMut};
+use postcard::ser_flavors::Flavor;
 use serde::{Serialize, de::DeserializeOwned};
-use tokio_util::codec::{Decoder, Encoder, LengthDelimitedCodec};
+use tokio_util::codec::{Decoder, Encoder};
 
 use crate::{FromDaemon, ToDaemon};
 
 /// The longest frame, in bytes: room for the longest name, a few times over.
 pub const MAX_FRAME: usize = 4 << 20;
+
+/// How many bytes of a frame are its length.
+const LENGTH: usize = 4;
+
+/// How much a buffer may have grown for one frame and stay so; more is given back.
+const BUFFER: usize = 64 << 10;
 
 /// The codec of a client: says [`ToDaemon`], hears [`FromDaemon`].
 pub type ClientCodec = Codec<FromDaemon>;
@@ -19,11 +26,9 @@ pub type DaemonCodec = Codec<ToDaemon>;
 
 /// Frames to messages of the kind `In`, and messages to frames.
 ///
-/// For tokio's `Framed`, or by hand over a `BytesMut`.
+/// For tokio's `Framed`, or by hand over a `BytesMut`. A frame stays in that until it is whole, so
+/// that the codec itself has nothing to remember.
 pub struct Codec<In> {
-    frames: LengthDelimitedCodec,
-    /// Whether a frame has begun to arrive and not ended; its length may have been taken already.
-    within_frame: bool,
     hears: PhantomData<fn() -> In>,
 }
 
@@ -67,25 +72,44 @@ impl<In: Message> Decoder for Codec<In> {
     type Error = CodecError;
 
     fn decode(&mut self, bytes: &mut BytesMut) -> Result<Option<In>, CodecError> {
-        self.within_frame |= !bytes.is_empty();
-        let Some(frame) = self.frames.decode(bytes).map_err(|_| CodecError::TooLong)? else {
+        let Some((head, rest)) = bytes.split_first_chunk::<LENGTH>() else { return Ok(None) };
+        let length = u32::from_be_bytes(*head) as usize;
+        if length > MAX_FRAME {
+            return Err(CodecError::TooLong);
+        }
+        let Some(frame) = rest.get(..length) else {
+            // Exactly what the frame needs: left to itself, the buffer would grow to twice that.
+            let missing = length - rest.len();
+            bytes.reserve(missing);
             return Ok(None);
         };
-        self.within_frame = false;
-        let (message, rest): (In, _) =
-            postcard::take_from_bytes(&frame).map_err(|_| CodecError::Malformed)?;
-        if !rest.is_empty() && !message.may_have_grown() {
-            return Err(CodecError::Malformed);
+        let message = read(frame);
+        bytes.advance(LENGTH + length);
+        if length > BUFFER && bytes.len() <= BUFFER {
+            // The next frames are likely short, and the connection may last for days.
+            let mut small = BytesMut::with_capacity(BUFFER);
+            small.extend_from_slice(bytes);
+            *bytes = small;
         }
-        Ok(Some(message))
+        message.map(Some)
     }
 
     fn decode_eof(&mut self, bytes: &mut BytesMut) -> Result<Option<In>, CodecError> {
         match self.decode(bytes)? {
-            None if self.within_frame => Err(CodecError::Truncated),
+            None if !bytes.is_empty() => Err(CodecError::Truncated),
             message => Ok(message),
         }
     }
+}
+
+/// The message that a frame's content is.
+fn read<In: Message>(frame: &[u8]) -> Result<In, CodecError> {
+    let (message, rest): (In, _) =
+        postcard::take_from_bytes(frame).map_err(|_| CodecError::Malformed)?;
+    if !rest.is_empty() && !message.may_have_grown() {
+        return Err(CodecError::Malformed);
+    }
+    Ok(message)
 }
 
 impl<In, Out: Message> Encoder<&Out> for Codec<In> {
@@ -93,15 +117,91 @@ impl<In, Out: Message> Encoder<&Out> for Codec<In> {
 
     /// Appends the message's frame, or nothing if it fails.
     fn encode(&mut self, message: &Out, bytes: &mut BytesMut) -> Result<(), CodecError> {
-        let message = postcard::to_allocvec(message).map_err(|_| CodecError::Malformed)?;
-        self.frames.encode(Bytes::from(message), bytes).map_err(|_| CodecError::TooLong)
+        let start = bytes.len();
+        // The length's place. The length is known when the message stands behind it.
+        bytes.put_u32(0);
+        match postcard::serialize_with_flavor(message, Content::new(bytes)) {
+            Ok(length) => {
+                bytes[start..start + LENGTH].copy_from_slice(&length.to_be_bytes());
+                Ok(())
+            }
+            Err(error) => {
+                bytes.truncate(start);
+                Err(match error {
+                    postcard::Error::SerializeBufferFull => CodecError::TooLong,
+                    _ => CodecError::Malformed,
+                })
+            }
+        }
+    }
+}
+
+/// What postcard writes a message into: the end of `bytes`, as far as a frame may go.
+struct Content<'a> {
+    bytes: &'a mut BytesMut,
+    /// Where the message begins.
+    start: usize,
+    /// Where it goes on. From here to the end, `bytes` has zeros to be overwritten.
+    ///
+    /// FAST: most pieces of a message are one byte long, and to append each of them is slower.
+    end: usize,
+}
+
+impl<'a> Content<'a> {
+    fn new(bytes: &'a mut BytesMut) -> Self {
+        let start = bytes.len();
+        Self { bytes, start, end: start }
+    }
+
+    /// The place of the next `length` bytes.
+    #[inline]
+    fn next(&mut self, length: usize) -> postcard::Result<&mut [u8]> {
+        let place = self.end..self.end + length;
+        if place.end > self.bytes.len() {
+            self.grow(place.end)?;
+        }
+        self.end = place.end;
+        Ok(&mut self.bytes[place])
+    }
+
+    /// Makes place up to `end`, and some for what follows.
+    #[cold]
+    fn grow(&mut self, end: usize) -> postcard::Result<()> {
+        let longest = self.start + MAX_FRAME;
+        if end > longest {
+            return Err(postcard::Error::SerializeBufferFull);
+        }
+        let spare = (end - self.start).clamp(32, 1024);
+        self.bytes.resize(longest.min(end + spare), 0);
+        Ok(())
+    }
+}
+
+impl Flavor for Content<'_> {
+    /// The message's length.
+    type Output = u32;
+
+    #[inline]
+    fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
+        self.next(data.len())?.copy_from_slice(data);
+        Ok(())
+    }
+
+    #[inline]
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.next(1)?[0] = byte;
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<u32> {
+        self.bytes.truncate(self.end);
+        u32::try_from(self.end - self.start).map_err(|_| postcard::Error::SerializeBufferFull)
     }
 }
 
 impl<In> Default for Codec<In> {
     fn default() -> Self {
-        let frames = LengthDelimitedCodec::builder().max_frame_length(MAX_FRAME).new_codec();
-        Self { frames, within_frame: false, hears: PhantomData }
+        Self { hears: PhantomData }
     }
 }
 

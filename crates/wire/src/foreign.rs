@@ -80,6 +80,30 @@ pub(crate) mod name {
     }
 }
 
+/// A [`ResourceName`] that may be missing.
+pub(crate) mod optional_name {
+    use serde::{Deserialize, Serialize};
+
+    use super::{Deserializer, ResourceName, Serializer, name};
+
+    #[derive(Serialize, Deserialize)]
+    struct Name(#[serde(with = "name")] ResourceName);
+
+    #[expect(clippy::ref_option, reason = "serde calls it so")]
+    pub(crate) fn serialize<S: Serializer>(
+        name: &Option<ResourceName>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        name.clone().map(Name).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<ResourceName>, D::Error> {
+        Ok(Option::deserialize(from)?.map(|Name(name)| name))
+    }
+}
+
 struct NameVisitor;
 
 impl de::Visitor<'_> for NameVisitor {

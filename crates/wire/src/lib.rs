@@ -38,7 +38,8 @@ mod message;
 pub use crate::{
     codec::{ClientCodec, Codec, CodecError, DaemonCodec, MAX_FRAME},
     message::{
-        Agent, ClientId, Failure, FromDaemon, Lost, MAX_BUCKET, MAX_NAME, Query, SnapshotEntry,
+        Agent, AgentInfo, ClientId, ClientKey, Failure, FromDaemon, InspectionEntry, Lost,
+        MAX_BUCKET, MAX_NAME, MAX_TEXT, Moment, OLDEST_VERSION, Query, SnapshotEntry, Status,
         ToDaemon, VERSION, negotiate,
     },
 };

@@ -1,12 +1,26 @@
 //! The messages.
 
+use std::ops::RangeInclusive;
+
 use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
 use serde::{Deserialize, Serialize};
 
-use crate::foreign::{FencingTokenForm, ModeForm, RequestIdForm, RequestKindForm, name};
+use crate::foreign::{
+    FencingTokenForm, ModeForm, RequestIdForm, RequestKindForm, name, optional_name,
+};
 
-/// The version of the protocol that this crate speaks; so far there is one.
-pub const VERSION: u16 = 1;
+/// The newest version of the protocol, which is what this crate's clients speak.
+///
+/// 1. Agents, requests, snapshots. A connection that ends is the end of its agents.
+/// 2. Clients introduce themselves, and after a crash of the daemon claim what they had from the
+///    next one. Agents describe themselves, and can be inspected.
+pub const VERSION: u16 = 2;
+
+/// The oldest version that this crate's daemon speaks.
+pub const OLDEST_VERSION: u16 = 1;
+
+/// The longest text that is kept of what an agent says of itself, in bytes; more is cut off.
+pub const MAX_TEXT: usize = 512;
 
 /// The longest name that can be asked for, in bytes of WTF-8.
 pub const MAX_NAME: usize = 1 << 20;
@@ -21,8 +35,16 @@ pub type Agent = u32;
 /// A client id's sixteen bytes.
 pub type ClientId = [u8; 16];
 
-/// A question for a snapshot, by the number that its client gave it.
+/// A question, by the number that its client gave it.
 pub type Query = u64;
+
+/// What a client is known by from one connection to the next, and its files in the broker's
+/// directory by: random.
+pub type ClientKey = [u8; 16];
+
+/// A moment, in nanoseconds of the system's monotonic clock, which all processes of a machine
+/// share.
+pub type Moment = u64;
 
 /// What a client says.
 ///
@@ -83,6 +105,74 @@ pub enum ToDaemon {
         query: Query,
         /// The bucket's name.
         bucket: String,
+    },
+    /// Since version 2, right after the greeting: who the client is.
+    Introduce {
+        /// Its key.
+        client: ClientKey,
+        /// Whether it was connected before. Then what it claims follows, each agent
+        /// [opened](Self::OpenAgent) before its claims, up to [`Claimed`](Self::Claimed).
+        returning: bool,
+    },
+    /// A lock that the client held when the daemon before this one ended.
+    ClaimLock {
+        /// Whose.
+        agent: Agent,
+        /// The number of the request that it came from.
+        #[serde(with = "RequestIdForm")]
+        request: RequestId,
+        /// Its name.
+        #[serde(with = "name")]
+        name: ResourceName,
+        /// How it is held.
+        #[serde(with = "ModeForm")]
+        mode: Mode,
+        /// Its fencing token, which it keeps.
+        #[serde(with = "FencingTokenForm")]
+        token: FencingToken,
+        /// When it was granted.
+        since: Moment,
+    },
+    /// A request that was pending, as far as the client knows, when the daemon before this one
+    /// ended.
+    ClaimRequest {
+        /// Whose.
+        agent: Agent,
+        /// Its number.
+        #[serde(with = "RequestIdForm")]
+        request: RequestId,
+        /// The lock's name.
+        #[serde(with = "name")]
+        name: ResourceName,
+        /// How.
+        #[serde(with = "RequestKindForm")]
+        kind: RequestKind,
+        /// When it was made: its place in the queue.
+        since: Moment,
+    },
+    /// That was all the client claims.
+    Claimed,
+    /// What the agent says of itself.
+    Describe {
+        /// Which.
+        agent: Agent,
+        /// That.
+        info: AgentInfo,
+    },
+    /// As [`Query`](Self::Query), with all that is known of it.
+    Inspect {
+        /// The question's number.
+        query: Query,
+        /// The bucket's name.
+        bucket: String,
+        /// Of this name only.
+        #[serde(with = "optional_name")]
+        name: Option<ResourceName>,
+    },
+    /// Asks how the daemon is.
+    Status {
+        /// The question's number.
+        query: Query,
     },
 }
 
@@ -149,6 +239,29 @@ pub enum FromDaemon {
         /// Why.
         failure: Failure,
     },
+    /// Since version 2: a part of an inspection, as of a snapshot.
+    Inspection {
+        /// To which question.
+        query: Query,
+        /// The agents that are seen for the first time in this part.
+        agents: Vec<(ClientId, AgentInfo)>,
+        /// More held locks.
+        held: Vec<InspectionEntry>,
+        /// More pending requests.
+        pending: Vec<InspectionEntry>,
+        /// Whether this was the last part.
+        last: bool,
+    },
+    /// How the daemon is.
+    Status {
+        /// To which question.
+        query: Query,
+        /// That.
+        status: Status,
+    },
+    /// What was claimed is settled, and requests are granted from now on. Once, after
+    /// [`ToDaemon::Introduce`] and whatever was claimed.
+    Settled,
 }
 
 /// Why a request ended without a lock, or a question without a snapshot.
@@ -192,8 +305,102 @@ pub struct SnapshotEntry {
     pub client_id: ClientId,
 }
 
-/// The version to speak with a client that speaks `oldest` to `newest`, if there is one.
+/// What an agent says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentInfo {
+    /// Its process.
+    pub pid: u32,
+    /// What runs in it.
+    pub command: String,
+    /// Its user.
+    pub user: String,
+    /// Its machine.
+    pub host: String,
+    /// What it wants its locks for.
+    pub why: String,
+}
+
+/// One lock or one pending request, with all that is known of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InspectionEntry {
+    /// What a snapshot says of it.
+    pub entry: SnapshotEntry,
+    /// For how long it has been held or pending, in milliseconds.
+    pub age: Option<u64>,
+    /// The fencing token of a held lock.
+    pub token: Option<u64>,
+}
+
+/// How a daemon is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Its process.
+    pub pid: u32,
+    /// Its release.
+    pub release: String,
+    /// For how long it has run, in milliseconds.
+    pub age: u64,
+    /// How many clients are connected, with the one that asks.
+    pub clients: u64,
+    /// How many commands hold locks whose client was killed.
+    pub orphans: u64,
+    /// How many locks they hold.
+    pub held: u64,
+    /// How many requests of theirs are pending.
+    pub pending: u64,
+}
+
+/// The version to speak with a client that speaks `oldest` to `newest`, if there is one: the newest
+/// that both do.
 pub fn negotiate(oldest: u16, newest: u16) -> Option<u16> {
-    // One version so far: it is spoken by both or there is none.
-    (oldest..=newest).contains(&VERSION).then_some(VERSION)
+    agree(OLDEST_VERSION..=VERSION, oldest..=newest)
+}
+
+/// The newest version that is in both ranges.
+fn agree(ours: RangeInclusive<u16>, theirs: RangeInclusive<u16>) -> Option<u16> {
+    let version = *ours.end().min(theirs.end());
+    (ours.contains(&version) && theirs.contains(&version)).then_some(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_version_that_both_speak_is_spoken() {
+        assert_eq!(negotiate(VERSION, VERSION), Some(VERSION));
+        assert_eq!(negotiate(OLDEST_VERSION, VERSION), Some(VERSION));
+    }
+
+    #[test]
+    fn an_old_client_is_spoken_to_in_its_version() {
+        assert_eq!(negotiate(1, 1), Some(1));
+        assert_eq!(negotiate(0, 1), Some(1));
+    }
+
+    #[test]
+    fn a_new_client_speaks_an_old_daemons_version_if_it_still_can() {
+        let old_daemon = 1..=1;
+        assert_eq!(agree(old_daemon.clone(), 1..=VERSION), Some(1));
+        assert_eq!(agree(old_daemon, 2..=VERSION), None);
+    }
+
+    #[test]
+    fn a_client_of_the_future_is_spoken_to_if_it_remembers_us() {
+        assert_eq!(negotiate(1, u16::MAX), Some(VERSION));
+        assert_eq!(negotiate(VERSION, VERSION + 1), Some(VERSION));
+        assert_eq!(negotiate(VERSION + 1, u16::MAX), None);
+    }
+
+    #[test]
+    fn a_client_of_before_the_first_version_is_not_spoken_to() {
+        assert_eq!(negotiate(0, 0), None);
+    }
+
+    #[test]
+    fn nothing_is_agreed_on_with_a_range_that_holds_nothing() {
+        for (oldest, newest) in [(2, 1), (1, 0), (VERSION + 1, VERSION), (u16::MAX, 0)] {
+            assert_eq!(negotiate(oldest, newest), None, "{oldest} to {newest}");
+        }
+    }
 }

@@ -7,23 +7,24 @@ use std::{
 };
 
 use navlock_core::{
-    Backend, ClientId, Error, Lost, RequestKind, ResourceName,
-    backend::{Answer, QueryFuture, Ticket},
+    AgentInfo, Backend, ClientId, Error, Lost, RequestKind, ResourceName,
+    backend::{Answer, InspectFuture, QueryFuture, Ticket},
 };
 use navlock_engine::AgentId;
 use navlock_wire::{MAX_BUCKET, MAX_NAME, ToDaemon};
 
 use super::{connection::Connection, io::wake, query, table::State};
+use crate::this_process;
 
 /// One bucket of the broker.
 pub(super) struct BrokerBackend {
     connection: Arc<Connection>,
-    name: String,
+    name: Arc<str>,
 }
 
 impl BrokerBackend {
     pub(super) fn new(connection: Arc<Connection>, name: &str) -> Self {
-        Self { connection, name: name.to_owned() }
+        Self { connection, name: name.into() }
     }
 
     /// # Errors
@@ -36,33 +37,21 @@ impl BrokerBackend {
 
 impl Backend for BrokerBackend {
     fn open_agent(&self, client_id: ClientId) -> AgentId {
-        let agent = self.connection.table().open_agent();
-        if self.check_bucket().is_ok() {
-            self.connection.say(&ToDaemon::OpenAgent {
-                agent: number(agent),
-                client_id: client_id.to_bytes(),
-                bucket: self.name.clone(),
-            });
-        }
-        agent
+        let bucket = self.check_bucket().is_ok().then_some(&self.name);
+        let info = this_process();
+        self.connection.change(|table| table.open_agent(client_id, bucket, info))
+    }
+
+    fn describe(&self, agent: AgentId, info: &AgentInfo) {
+        self.connection.change(|table| table.describe(agent, info));
     }
 
     fn close_agent(&self, agent: AgentId) {
-        let wakers = self.connection.table().terminate(agent);
-        if self.check_bucket().is_ok() {
-            self.connection.say(&ToDaemon::CloseAgent { agent: number(agent) });
-        }
-        // Last: from here on the number may be given to another.
-        self.connection.table().close_agent(agent);
-        wake(wakers);
+        wake(self.connection.change(|table| table.close_agent(agent)));
     }
 
     fn terminate(&self, agent: AgentId) {
-        let wakers = self.connection.table().terminate(agent);
-        if self.check_bucket().is_ok() {
-            self.connection.say(&ToDaemon::Terminate { agent: number(agent) });
-        }
-        wake(wakers);
+        wake(self.connection.change(|table| table.terminate(agent)));
     }
 
     fn request(
@@ -74,13 +63,8 @@ impl Backend for BrokerBackend {
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         self.check_bucket()?;
         too_long("name", name.as_bytes().len(), MAX_NAME)?;
-        let id = self.connection.table().request(agent, waker)?;
-        self.connection.say(&ToDaemon::Request {
-            agent: number(agent),
-            request: id,
-            name: name.clone(),
-            kind,
-        });
+        let id = self.connection.change(|table| table.request(agent, name, kind, waker))?;
+        self.connection.await_word();
         Ok((Ticket { lane: 0, id }, Poll::Pending))
     }
 
@@ -93,27 +77,32 @@ impl Backend for BrokerBackend {
             let old = (!known.will_wake(waker)).then(|| mem::replace(known, waker.clone()));
             drop(table);
             drop(old);
+            self.connection.await_word();
             return Poll::Pending;
         }
         let answer = state.answer();
         if matches!(state, State::Unavailable) {
             // There is nothing to be finished, so nobody will.
-            table.forget(ticket.id);
+            table.finish(ticket.id);
         }
         answer.map_or(Poll::Pending, Poll::Ready)
     }
 
     fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
-        match self.connection.table().state(ticket.id) {
+        let lost = match self.connection.table().state(ticket.id) {
             Some(State::Held(_, watchers)) => {
                 if !watchers.iter().any(|watcher| watcher.will_wake(waker)) {
                     watchers.push(waker.clone());
                 }
-                Poll::Pending
+                None
             }
-            Some(State::Lost(lost)) => Poll::Ready(*lost),
-            _ => Poll::Ready(Lost::Terminated),
+            Some(State::Lost(lost)) => Some(*lost),
+            _ => Some(Lost::Terminated),
+        };
+        if lost.is_none() {
+            self.connection.await_word();
         }
+        lost.map_or(Poll::Pending, Poll::Ready)
     }
 
     fn lost(&self, ticket: Ticket) -> Option<Lost> {
@@ -125,17 +114,29 @@ impl Backend for BrokerBackend {
     }
 
     fn finish(&self, ticket: Ticket) {
-        let forgotten = self.connection.table().forget(ticket.id);
-        if forgotten.is_some_and(|state| state.is_alive()) {
-            self.connection.say(&ToDaemon::Finish { request: ticket.id });
-        }
+        let forgotten = self.connection.change(|table| table.finish(ticket.id));
+        // Its wakers are foreign: dropped out here.
+        drop(forgotten);
     }
 
     fn query(&self) -> QueryFuture<'_> {
-        match self.check_bucket() {
-            Ok(()) => Box::pin(query::Answer::ask(&self.connection, &self.name)),
-            Err(error) => Box::pin(future::ready(Err(error))),
+        if let Err(error) = self.check_bucket() {
+            return Box::pin(future::ready(Err(error)));
         }
+        let bucket = self.name.as_ref().to_owned();
+        let ask = |query| ToDaemon::Query { query, bucket };
+        let answer = query::Answer::ask(&self.connection, ask);
+        Box::pin(async move { Ok(answer.await?.snapshot) })
+    }
+
+    fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
+        if let Err(error) = self.check_bucket() {
+            return Box::pin(future::ready(Err(error)));
+        }
+        let bucket = self.name.as_ref().to_owned();
+        let ask = |query| ToDaemon::Inspect { query, bucket, name };
+        let answer = query::Answer::ask(&self.connection, ask);
+        Box::pin(async move { Ok(answer.await?.inspection) })
     }
 }
 
@@ -146,11 +147,6 @@ fn too_long(what: &str, bytes: usize, most: usize) -> Result<(), Error> {
     Err(Error::Refused(format!(
         "the {what} has {bytes} bytes, and the broker takes {most} at most; use a shorter one"
     )))
-}
-
-/// What the agent is called on the wire.
-fn number(agent: AgentId) -> navlock_wire::Agent {
-    u32::try_from(agent.index()).expect("an agent's id is made from an index of 32 bits")
 }
 
 impl fmt::Debug for BrokerBackend {

@@ -1,158 +1,308 @@
-//! A connection: how it begins, what is said on it, and how it ends.
+//! A connection that outlives its daemon: what is said on it, who hears it, and how it ends.
 
 use std::{
     fmt,
-    io::{self, ErrorKind, Read, Write},
+    io::{self, Write},
+    mem,
     net::Shutdown,
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::net::UnixStream,
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        atomic::{AtomicBool, Ordering::SeqCst},
     },
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 
 use bytes::{Buf, BytesMut};
-use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
+use navlock_core::blocking::{self, Source};
+use navlock_wire::ClientKey;
 use rustix::net::SendFlags;
-use tokio_util::codec::{Decoder, Encoder};
 
-use super::{io::Hearing, table::Table};
-use crate::{
-    Place,
-    error::Reason,
-    runtime_dir::uid,
-    spawn::{ANSWER, connect_or_start},
+use super::{
+    io::{Ear, Wires, wake},
+    table::Table,
 };
-
-/// How often a daemon may be gone before it has answered: it ends when it is idle, and may have
-/// just decided to.
-const TRIES: usize = 5;
+use crate::client_files::{ClientFiles, Registration};
 
 /// The owners' end of a connection: it ends with the last of them.
 pub(super) struct Connection {
     shared: Arc<Shared>,
 }
 
-/// What the owners share with the thread that hears.
+/// What the owners share with the thread that keeps the connection.
 ///
 /// # Invariants
 ///
-/// - Of the two mutexes nobody holds one while taking the other.
-/// - No waker is called, and none is dropped, under either.
+/// - Locks are taken in this order: ear, writer, table.
+/// - No waker is called, and none is dropped, under any of them.
 pub(super) struct Shared {
-    pub(super) socket: UnixStream,
     pub(super) path: PathBuf,
+    pub(super) files: ClientFiles,
+    pub(super) key: ClientKey,
+    /// Our file among those of the clients, while there is anything to come back to.
+    registration: Mutex<Option<Registration>>,
     table: Mutex<Table>,
-    outgoing: Mutex<Outgoing>,
-    /// A byte in here has the hearing thread look at what is left to be sent.
+    writer: Mutex<Writer>,
+    /// Who has this hears for everybody. `None` while there is no connection.
+    ear: Mutex<Option<Ear>>,
+    /// A byte in here has the keeper look what there is to do.
     nudge: UnixStream,
+    /// A byte in here has the thread that waits with the ear let go of it.
+    interrupt: Wires,
+    /// The last owner has gone.
+    closed: AtomicBool,
+    pub(super) turns: Turns,
+}
+
+/// Whose turn it is to hear.
+///
+/// A thread that blocks for an answer hears it itself if it can: to be woken for it by another
+/// thread would cost as much again as the answer. So that it finds the ear free, the keeper rests
+/// while there are such threads, and comes back when there have been none for a moment.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    /// A thread wanted the ear and did not get it.
+    pub(super) wanted: AtomicBool,
+    /// A thread had it since the keeper looked last.
+    pub(super) taken: AtomicBool,
+    /// The keeper does not hear for the moment.
+    pub(super) resting: AtomicBool,
+    /// The keeper will not come back unless it is nudged.
+    pub(super) asleep: AtomicBool,
 }
 
 /// What is on its way to the daemon. Nobody waits for a daemon that does not listen: what it does
-/// not take at once, the hearing thread sends later.
-struct Outgoing {
-    codec: ClientCodec,
+/// not take at once, the keeper sends later.
+#[derive(Default)]
+struct Writer {
+    socket: Option<Arc<UnixStream>>,
     bytes: BytesMut,
 }
 
 impl Connection {
-    /// Connects and agrees on a version. Blocks.
-    pub(super) fn open(place: &Place, program: Option<&Path>) -> Result<(Self, Hearing), Reason> {
-        let mut tries = 1;
-        loop {
-            match Self::try_open(place, program) {
-                Err(Reason::Vanished) if tries < TRIES => tries += 1,
-                opened => return opened,
-            }
-        }
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
     }
 
-    fn try_open(place: &Place, program: Option<&Path>) -> Result<(Self, Hearing), Reason> {
-        let mut socket = connect_or_start(place, program)?;
-        check_peer(&socket)?;
-        let mut codec = ClientCodec::default();
-        let mut heard = BytesMut::new();
-        shake_hands(&mut socket, &mut codec, &mut heard)?;
-        Self::new(socket, place, codec, heard)
-    }
-
-    fn new(
-        socket: UnixStream,
-        place: &Place,
-        codec: ClientCodec,
-        heard: BytesMut,
-    ) -> Result<(Self, Hearing), Reason> {
-        let failed = |error: io::Error| Reason::Io("connecting", error.kind());
-        let (nudge, nudged) = UnixStream::pair().map_err(failed)?;
-        for stream in [&socket, &nudge, &nudged] {
-            stream.set_nonblocking(true).map_err(failed)?;
-        }
-        let shared = Arc::new(Shared {
-            socket,
-            path: place.socket().to_owned(),
-            table: Mutex::default(),
-            outgoing: Mutex::new(Outgoing {
-                codec: ClientCodec::default(),
-                bytes: BytesMut::new(),
-            }),
-            nudge,
-        });
-        let hearing = Hearing::new(Arc::clone(&shared), nudged, codec, heard);
-        Ok((Self { shared }, hearing))
-    }
-
-    pub(super) fn socket(&self) -> BorrowedFd<'_> {
-        self.shared.socket.as_fd()
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {
         self.shared.table()
     }
 
-    /// Says something. Never waits.
-    pub(super) fn say(&self, message: &ToDaemon) {
-        self.shared.say(message);
+    /// Changes something, and sends what that gives to say. Never waits.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
+        let mut writer = self.shared.writer();
+        let mut table = self.shared.table();
+        let changed = change(&mut table);
+        self.shared.send(&mut writer, table);
+        changed
+    }
+
+    /// Sees to it that the answer that the caller is waiting for is heard.
+    pub(super) fn await_word(&self) {
+        let offered = blocking::offer(|| Arc::clone(&self.shared) as Arc<dyn Source>);
+        if !offered && self.shared.turns.resting.load(SeqCst) {
+            self.shared.nudge();
+        }
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Not merely closed: the hearing thread has it too, and so may programs that inherited it.
-        let _ = self.shared.socket.shutdown(Shutdown::Both);
+        self.shared.closed.store(true, SeqCst);
+        // The keeper may not come to it before the process ends.
+        self.shared.unregister();
+        if let Some(socket) = &self.shared.writer().socket {
+            // Not merely closed: the keeper has it too.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        self.shared.nudge();
     }
 }
 
 impl Shared {
+    pub(super) fn new(
+        path: PathBuf,
+        files: ClientFiles,
+        key: ClientKey,
+        nudge: UnixStream,
+        interrupt: Wires,
+    ) -> Self {
+        Self {
+            path,
+            files,
+            key,
+            registration: Mutex::default(),
+            table: Mutex::new(Table::new(key)),
+            writer: Mutex::default(),
+            ear: Mutex::default(),
+            nudge,
+            interrupt,
+            closed: AtomicBool::new(false),
+            turns: Turns::default(),
+        }
+    }
+
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {
         // Whole between any two statements: what could panic in there is a waker's `clone`, which
         // comes before anything is changed.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
-        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn say(&self, message: &ToDaemon) {
-        let mut outgoing = self.outgoing();
-        let Outgoing { codec, bytes } = &mut *outgoing;
-        let first = bytes.is_empty();
-        // Names and buckets are short enough, or their backend would not have got here.
-        if codec.encode(message, bytes).is_ok() && first && !send(&self.socket, bytes) {
-            // A full pipe is as good: it has a byte in it.
-            let _ = (&self.nudge).write(&[0]);
+    /// The ear, unless somebody else has it.
+    pub(super) fn try_ear(&self) -> Option<MutexGuard<'_, Option<Ear>>> {
+        match self.ear.try_lock() {
+            Ok(ear) => Some(ear),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(SeqCst)
+    }
+
+    /// Has the keeper look what there is to do.
+    pub(super) fn nudge(&self) {
+        // A full pipe is as good: it has a byte in it.
+        let _ = (&self.nudge).write(&[0]);
+    }
+
+    fn registration(&self) -> MutexGuard<'_, Option<Registration>> {
+        self.registration.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has it known that we live. Before anything is asked for, or a new daemon would not wait for
+    /// us.
+    fn register(&self) -> io::Result<()> {
+        let mut registration = self.registration();
+        // Somebody may have removed it.
+        if !registration.as_ref().is_some_and(Registration::stands) {
+            *registration = Some(self.files.register(self.key)?);
+        }
+        Ok(())
+    }
+
+    /// Has nobody wait for us any more.
+    pub(super) fn unregister(&self) {
+        *self.registration() = None;
+    }
+
+    /// There is a connection: says all that there is, and has it heard.
+    pub(super) fn connected(&self, new: Ear) -> io::Result<()> {
+        self.register()?;
+        let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer();
+        writer.socket = Some(Arc::clone(new.socket()));
+        writer.bytes.clear();
+        self.table().connected();
+        *ear = Some(new);
+        drop(ear);
+        self.send(&mut writer, self.table());
+        Ok(())
+    }
+
+    /// There is no connection any more. Whether nothing was heard on it.
+    pub(super) fn disconnected(&self) -> bool {
+        let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer();
+        *ear = None;
+        if let Some(socket) = writer.socket.take() {
+            // What is left of it ends for the daemon now as well.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        writer.bytes.clear();
+        self.table().disconnected()
+    }
+
+    /// Sends what there is to say. Others may look at the table meanwhile, but not change it: what
+    /// they say comes later.
+    fn send(&self, writer: &mut Writer, mut table: MutexGuard<'_, Table>) {
+        let was_left = !writer.bytes.is_empty();
+        writer.take(&mut table.outgoing);
+        let is_needed = writer.socket.is_none() && table.needs_link();
+        drop(table);
+        let is_left = !writer.send();
+        if is_left && !was_left || is_needed {
+            self.nudge();
         }
     }
 
     /// Sends what was left. Whether that was all.
     pub(super) fn send_left(&self) -> bool {
-        send(&self.socket, &mut self.outgoing().bytes)
+        self.writer().send()
+    }
+}
+
+impl Writer {
+    /// Puts this after what was left.
+    fn take(&mut self, new: &mut BytesMut) {
+        if self.bytes.is_empty() {
+            mem::swap(&mut self.bytes, new);
+        } else {
+            self.bytes.extend_from_slice(new);
+            new.clear();
+        }
+    }
+
+    /// Sends what there is. Whether that was all.
+    fn send(&mut self) -> bool {
+        match &self.socket {
+            Some(socket) => send(socket, &mut self.bytes),
+            None => true,
+        }
+    }
+}
+
+impl Source for Shared {
+    fn wait(&self, deadline: Option<Instant>, is_woken: &dyn Fn() -> bool) -> bool {
+        let Some(mut slot) = self.try_ear() else {
+            self.turns.wanted.store(true, SeqCst);
+            return false;
+        };
+        let Some(ear) = &mut *slot else {
+            return false;
+        };
+        self.turns.taken.store(true, SeqCst);
+        if !ear.has_more() && !is_woken() {
+            ear.wait(self.interrupt.end(), deadline);
+        }
+        let heard = ear.hear(|message, wakers| self.table().take_in(message, wakers));
+        drop(slot);
+        // What this thread does next may take long, and it does not hear meanwhile.
+        if self.turns.asleep.swap(false, SeqCst) {
+            self.nudge();
+        }
+        let Ok(wakers) = heard else {
+            // The keeper hears it as well.
+            self.nudge();
+            return false;
+        };
+        wake(wakers);
+        true
+    }
+
+    fn interrupt(&self) {
+        self.interrupt.ring();
+    }
+
+    fn leave(&self) {
+        if self.table().is_waiting() {
+            self.nudge();
+        }
     }
 }
 
 /// Sends as much as the socket takes. Whether that was all.
-fn send(socket: &UnixStream, bytes: &mut BytesMut) -> bool {
+pub(super) fn send(socket: &UnixStream, bytes: &mut BytesMut) -> bool {
     while !bytes.is_empty() {
         // The standard library keeps the signal away where there is no such flag.
         #[cfg(not(target_vendor = "apple"))]
@@ -163,62 +313,12 @@ fn send(socket: &UnixStream, bytes: &mut BytesMut) -> bool {
             Ok(sent) => bytes.advance(sent),
             Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::AGAIN) => return false,
-            // The connection has ended, which the hearing thread sees as well. Nobody is there
-            // to be told anything.
+            // The connection has ended, which the keeper sees as well. What was not sent is said
+            // to the next daemon in other words.
             Err(_) => bytes.clear(),
         }
     }
     true
-}
-
-/// Same uid or nothing. The modes of directory and socket say so already; this asks the kernel.
-fn check_peer(socket: &UnixStream) -> Result<(), Reason> {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    {
-        let peer = rustix::net::sockopt::socket_peercred(socket)
-            .map_err(|error| Reason::Io("asking who serves it", error.kind()))?;
-        if peer.uid.as_raw() != uid() {
-            return Err(Reason::Foreign(peer.uid.as_raw()));
-        }
-    }
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let _ = (socket, uid);
-    Ok(())
-}
-
-/// Says hello and waits to be welcomed. What has been heard beyond that stays in `heard`.
-fn shake_hands(
-    socket: &mut UnixStream,
-    codec: &mut ClientCodec,
-    heard: &mut BytesMut,
-) -> Result<(), Reason> {
-    let ended = |error: io::Error| match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => Reason::Silent(ANSWER),
-        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Reason::Vanished,
-        kind => Reason::Io("saying hello", kind),
-    };
-    socket.set_read_timeout(Some(ANSWER)).map_err(ended)?;
-    let mut hello = BytesMut::new();
-    let message = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
-    codec.encode(&message, &mut hello).map_err(|_| Reason::Nonsense)?;
-    if !send(socket, &mut hello) {
-        return Err(Reason::Silent(ANSWER));
-    }
-    let mut bytes = [0; 512];
-    loop {
-        match codec.decode(heard).map_err(|_| Reason::Nonsense)? {
-            Some(FromDaemon::Welcome { version: VERSION }) => break,
-            Some(FromDaemon::Refused { reason }) => return Err(Reason::Refused(reason)),
-            Some(_) => return Err(Reason::Nonsense),
-            None => match socket.read(&mut bytes) {
-                Ok(0) => return Err(Reason::Vanished),
-                Ok(length) => heard.extend_from_slice(&bytes[..length]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(ended(error)),
-            },
-        }
-    }
-    socket.set_read_timeout(None).map_err(ended)
 }
 
 impl fmt::Debug for Connection {

@@ -1,35 +1,43 @@
 //! The client: an adapter from the backend seam to a socket.
 //!
-//! One connection, with a thread of its own that hears what the daemon says and wakes whom it
-//! concerns; what there is to say is written by the thread that says it. It needs no executor and
-//! works with all.
+//! One connection, with a thread of its own that keeps it; what there is to say is written by the
+//! thread that says it, and a thread that blocks for an answer hears it itself. It needs no executor
+//! and works with all.
 //!
 //! # When the connection ends
 //!
-//! What is waited for fails with [`Error::Unreachable`], and what is held is
-//! [`Lost::Disconnected`](navlock_core::Lost::Disconnected). The reach does not connect again:
-//! reconnecting to a new daemon, and reclaiming from it what is held, comes later.
+//! A new one begins with what there was: what is held is claimed, and what is waited for keeps its
+//! place. If there is none to be had in nine seconds, what is waited for fails with
+//! [`Error::Unreachable`], and what is held is [`Lost::Disconnected`](navlock_core::Lost::Disconnected).
+//! The next request tries again.
 
 mod backend;
 mod connection;
+mod handshake;
 mod io;
+mod keeper;
+mod lifeline;
 mod query;
 mod table;
 
-use std::{
-    io as std_io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{io as std_io, path::PathBuf, sync::Arc};
 
-use navlock_core::{Backend, Error, Reach, UserAgent};
+use navlock_core::{Backend, ClientId, Error, Reach, UserAgent};
+use navlock_wire::{Status, ToDaemon};
 use tokio::sync::oneshot;
 
-use self::{backend::BrokerBackend, connection::Connection};
+pub use self::lifeline::Lifeline;
+use self::{
+    backend::BrokerBackend,
+    connection::{Connection, Shared},
+    io::Wires,
+    keeper::Keeper,
+};
 use crate::{
     Place,
+    client_files::ClientFiles,
     error::{ConnectError, Reason},
+    spawn::Patience,
 };
 
 /// A user agent whose locks are seen by all processes of this user on this machine.
@@ -49,6 +57,7 @@ pub async fn local() -> Result<UserAgent, Error> {
 pub struct ConnectOptions {
     place: Option<Place>,
     program: Option<PathBuf>,
+    only_running: bool,
 }
 
 /// The reach of one machine, by one connection. The clones are the same connection; it ends with
@@ -71,6 +80,14 @@ impl ConnectOptions {
         self.program = Some(program.into());
         self
     }
+
+    /// Does not start the broker: if it is not there, to connect fails with
+    /// [`Reason::NotRunning`].
+    #[must_use]
+    pub fn only_running(mut self) -> Self {
+        self.only_running = true;
+        self
+    }
 }
 
 impl BrokerReach {
@@ -85,18 +102,18 @@ impl BrokerReach {
     ///
     /// Dropping the future closes the connection, once it is there.
     pub async fn connect(options: ConnectOptions) -> Result<Self, ConnectError> {
-        let place = options.place.unwrap_or_else(Place::from_env);
+        let place = options.place.clone().unwrap_or_else(Place::from_env);
         let socket = place.socket().to_owned();
         let failed = |reason| ConnectError { socket, reason };
         // Tokio's channel, not its runtime.
         let (connected, connection) = oneshot::channel();
         let thread =
             std::thread::Builder::new().name("navlock-broker".to_owned()).spawn(move || {
-                match Connection::open(&place, options.program.as_deref()) {
-                    Ok((connection, hearing)) => {
+                match open(place, options) {
+                    Ok((connection, keeper)) => {
                         // Who asked may be gone: then nobody has the connection, and it ends.
                         let _ = connected.send(Ok(connection));
-                        hearing.run();
+                        keeper.run();
                     }
                     Err(reason) => {
                         let _ = connected.send(Err(reason));
@@ -113,29 +130,48 @@ impl BrokerReach {
         }
     }
 
-    /// A descriptor that programs started from now on inherit: while one of them has it, the
-    /// connection lives, and with it the locks, even if this process is killed.
-    ///
-    /// It is inherited by every program that any thread starts before it is dropped.
+    /// A hold, for programs started from now on, on the locks that this connection has now.
     ///
     /// # Errors
     ///
-    /// If this process has no descriptors left.
-    pub fn lifeline(&self) -> std_io::Result<OwnedFd> {
-        // The copy lacks the original's mark to be closed.
-        Ok(rustix::io::dup(self)?)
+    /// If this process has no descriptors left, or the broker's directory cannot be written to.
+    pub fn lifeline(&self) -> std_io::Result<Lifeline> {
+        Lifeline::new(&self.0)
     }
+
+    /// How the daemon is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreachable`].
+    pub async fn status(&self) -> Result<Status, Error> {
+        let answer = query::Answer::ask(&self.0, |query| ToDaemon::Status { query }).await?;
+        answer
+            .status
+            .ok_or_else(|| Error::Unreachable("the broker answered another question".to_owned()))
+    }
+}
+
+/// What is done when it fails.
+const REGISTERING: &str = "writing to its directory";
+
+/// Connects, and has it known that we live. Blocks.
+fn open(place: Place, options: ConnectOptions) -> Result<(Connection, Keeper), Reason> {
+    let failed = |doing| move |error: std_io::Error| Reason::Io(doing, error.kind());
+    let ear = handshake::connect(&place, &options, Patience::endless())?;
+    let files = ClientFiles::of(&place);
+    let key = ClientId::random().to_bytes();
+    let (nudge, nudged) = Wires::new().map_err(failed("connecting"))?.split();
+    let interrupt = Wires::new().map_err(failed("connecting"))?;
+    let path = place.socket().to_owned();
+    let shared = Arc::new(Shared::new(path, files, key, nudge, interrupt));
+    shared.connected(ear).map_err(failed(REGISTERING))?;
+    let keeper = Keeper::new(Arc::clone(&shared), nudged, place, options);
+    Ok((Connection::new(shared), keeper))
 }
 
 impl Reach for BrokerReach {
     fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
         Box::new(BrokerBackend::new(Arc::clone(&self.0), name))
-    }
-}
-
-impl AsFd for BrokerReach {
-    /// The socket. Nothing can be read from it or written to it without harm.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.socket()
     }
 }

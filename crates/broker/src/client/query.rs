@@ -1,15 +1,16 @@
-//! Questions for a snapshot.
+//! Questions: for a snapshot, an inspection, or how the daemon is.
 
 use std::{
     future::Future,
+    mem,
     pin::Pin,
     task::{Context, Poll},
 };
 
-use navlock_core::{Error, LockManagerSnapshot};
+use navlock_core::Error;
 use navlock_wire::{Query, ToDaemon};
 
-use super::connection::Connection;
+use super::{connection::Connection, table::QuestionAnswer};
 
 /// A question that has been asked. Dropping it is not to want the answer any more.
 pub(super) struct Answer<'a> {
@@ -19,15 +20,17 @@ pub(super) struct Answer<'a> {
 
 impl<'a> Answer<'a> {
     /// Asks.
-    pub(super) fn ask(connection: &'a Connection, bucket: &str) -> Self {
-        let query = connection.table().ask();
-        connection.say(&ToDaemon::Query { query, bucket: bucket.to_owned() });
+    pub(super) fn ask(
+        connection: &'a Connection,
+        question: impl FnOnce(Query) -> ToDaemon,
+    ) -> Self {
+        let query = connection.change(|table| table.ask(question));
         Self { connection, query }
     }
 }
 
 impl Future for Answer<'_> {
-    type Output = Result<LockManagerSnapshot, Error>;
+    type Output = Result<QuestionAnswer, Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut table = self.connection.table();
@@ -39,9 +42,10 @@ impl Future for Answer<'_> {
             let known = question.waker.replace(context.waker().clone());
             drop(table);
             drop(known);
+            self.connection.await_word();
             return Poll::Pending;
         };
-        Poll::Ready(outcome.clone().map(|()| std::mem::take(&mut question.snapshot)))
+        Poll::Ready(outcome.clone().map(|()| mem::take(&mut question.answer)))
     }
 }
 

@@ -1,40 +1,85 @@
-//! What the client knows: its agents, its requests and its questions.
+//! What the client knows: its agents, its requests and its questions. It is all that outlives a
+//! connection, and enough to begin another one with.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{HashMap, HashSet},
     mem,
+    sync::Arc,
     task::Waker,
 };
 
-use navlock_core::{ClientId, Error, LockInfo, LockManagerSnapshot, Lost, backend::Answer};
+use bytes::BytesMut;
+use foldhash::fast::RandomState;
+use navlock_core::{
+    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Lost,
+    RequestKind, ResourceName, backend::Answer,
+};
 use navlock_engine::{AgentId, FencingToken, RequestId};
-use navlock_wire::{Failure, FromDaemon, Query, SnapshotEntry};
+use navlock_wire::{
+    ClientCodec, ClientKey, Failure, FromDaemon, InspectionEntry, Query, SnapshotEntry, Status,
+    ToDaemon,
+};
 use slab::Slab;
+use tokio_util::codec::Encoder;
 
-/// The state of a connection.
-#[derive(Default)]
+use crate::{
+    clock,
+    forms::{from_wire, to_wire},
+};
+
+/// The state of a client.
 pub(super) struct Table {
+    key: ClientKey,
     agents: Slab<Agent>,
     requests: Slab<Request>,
     next_serial: u64,
+    /// How many requests are pending.
+    waiting: usize,
     pub(super) questions: HashMap<Query, Question>,
     next_query: Query,
-    /// Why the connection has ended, if it has.
-    ended: Option<Error>,
+    link: Link,
+    /// Whether there was a connection before this one.
+    returning: bool,
+    /// Whether anything was heard on this one.
+    has_heard: bool,
+    codec: ClientCodec,
+    /// What is to be said and not yet on its way.
+    pub(super) outgoing: BytesMut,
 }
 
-#[derive(Default)]
+/// Whether there is a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Link {
+    Up,
+    /// There will be one, or word of why not.
+    Coming,
+    /// There is none, until somebody needs one.
+    Down,
+    /// There is none, and will be none: its keeper has gone.
+    Gone,
+}
+
 struct Agent {
+    client_id: ClientId,
+    /// `None` if no daemon takes a bucket of this name.
+    bucket: Option<Arc<str>>,
+    info: AgentInfo,
     terminated: bool,
     /// Which entries of the table's `requests` are its: to end it costs what it has, and not what
     /// all have.
-    requests: BTreeSet<usize>,
+    ///
+    /// FAST: a hash set has nothing to allocate when a lock is taken again and again.
+    requests: HashSet<usize, RandomState>,
 }
 
 struct Request {
     serial: u64,
     /// `None` once the agent has been terminated: its number may be another's by now.
     agent: Option<AgentId>,
+    name: ResourceName,
+    kind: RequestKind,
+    /// When it was made or, once it is a lock, granted.
+    since: navlock_wire::Moment,
     state: State,
 }
 
@@ -47,66 +92,164 @@ pub(super) enum State {
     Lost(Lost),
 }
 
-/// A question for a snapshot.
-#[derive(Default)]
+/// A question that was asked.
 pub(super) struct Question {
-    pub(super) snapshot: LockManagerSnapshot,
+    /// As it is asked, should it have to be asked again.
+    asked: ToDaemon,
+    pub(super) answer: QuestionAnswer,
+    agents: HashMap<navlock_wire::ClientId, Arc<AgentInfo>>,
     pub(super) outcome: Option<Result<(), Error>>,
     pub(super) waker: Option<Waker>,
 }
 
+/// What came in answer to a question, by and by.
+#[derive(Default)]
+pub(super) struct QuestionAnswer {
+    pub(super) snapshot: LockManagerSnapshot,
+    pub(super) inspection: Inspection,
+    pub(super) status: Option<Status>,
+}
+
 impl Table {
-    pub(super) fn open_agent(&mut self) -> AgentId {
-        let index = self.agents.insert(Agent::default());
-        AgentId::from_index(u32::try_from(index).expect("memory ends before 2^32 agents"))
+    pub(super) fn new(key: ClientKey) -> Self {
+        Self {
+            key,
+            agents: Slab::new(),
+            requests: Slab::new(),
+            next_serial: 0,
+            waiting: 0,
+            questions: HashMap::new(),
+            next_query: 0,
+            link: Link::Coming,
+            returning: false,
+            has_heard: false,
+            codec: ClientCodec::default(),
+            outgoing: BytesMut::new(),
+        }
     }
 
-    pub(super) fn close_agent(&mut self, agent: AgentId) {
-        self.agents.try_remove(agent.index());
+    /// Says something, if there is a connection. What is said to none need not be: the next one
+    /// begins with all that there is.
+    fn say(&mut self, message: &ToDaemon) {
+        if self.link == Link::Up {
+            // Names and buckets are short enough, or their backend would not have got here.
+            let _ = self.codec.encode(message, &mut self.outgoing);
+        }
+    }
+
+    pub(super) fn open_agent(
+        &mut self,
+        client_id: ClientId,
+        bucket: Option<&Arc<str>>,
+        info: AgentInfo,
+    ) -> AgentId {
+        let (bucket, requests) = (bucket.cloned(), HashSet::default());
+        let agent = Agent { client_id, bucket, info, terminated: false, requests };
+        let index = self.agents.insert(agent);
+        let id = AgentId::from_index(index_of_32_bits(index));
+        for message in self.introduction(index) {
+            self.say(&message);
+        }
+        id
+    }
+
+    /// The messages by which an agent is made known.
+    fn introduction(&self, index: usize) -> Vec<ToDaemon> {
+        let Some(Agent { client_id, bucket: Some(bucket), info, .. }) = self.agents.get(index)
+        else {
+            return Vec::new();
+        };
+        let agent = number(AgentId::from_index(index_of_32_bits(index)));
+        let (client_id, bucket) = (client_id.to_bytes(), bucket.as_ref().to_owned());
+        vec![
+            ToDaemon::OpenAgent { agent, client_id, bucket },
+            ToDaemon::Describe { agent, info: to_wire(info) },
+        ]
+    }
+
+    pub(super) fn describe(&mut self, agent: AgentId, info: &AgentInfo) {
+        if let Some(known) = self.agents.get_mut(agent.index()) {
+            known.info = info.clone();
+            if known.bucket.is_some() {
+                self.say(&ToDaemon::Describe { agent: number(agent), info: to_wire(info) });
+            }
+        }
+    }
+
+    pub(super) fn close_agent(&mut self, agent: AgentId) -> Vec<Waker> {
+        let wakers = self.end_agent(agent);
+        if self.agents.try_remove(agent.index()).is_some_and(|agent| agent.bucket.is_some()) {
+            self.say(&ToDaemon::CloseAgent { agent: number(agent) });
+        }
+        wakers
     }
 
     /// Ends all that the agent has. Whom to wake.
     ///
     /// What the daemon says of these from here on is not heard any more.
     pub(super) fn terminate(&mut self, agent: AgentId) -> Vec<Waker> {
+        if self.agents.get(agent.index()).is_some_and(|agent| agent.bucket.is_some()) {
+            self.say(&ToDaemon::Terminate { agent: number(agent) });
+        }
+        self.end_agent(agent)
+    }
+
+    fn end_agent(&mut self, agent: AgentId) -> Vec<Waker> {
         let mut wakers = Vec::new();
-        let Some(Agent { terminated, requests }) = self.agents.get_mut(agent.index()) else {
+        let Some(Agent { terminated, requests, .. }) = self.agents.get_mut(agent.index()) else {
             return wakers;
         };
         *terminated = true;
         for index in mem::take(requests) {
             let request = &mut self.requests[index];
             request.agent = None;
-            request.state.end(Error::Terminated, Lost::Terminated, &mut wakers);
+            self.waiting -= request.state.end(Error::Terminated, Lost::Terminated, &mut wakers);
         }
         wakers
     }
 
-    /// Notes a request that is about to be made.
-    pub(super) fn request(&mut self, agent: AgentId, waker: &Waker) -> Result<RequestId, Error> {
-        if let Some(error) = &self.ended {
-            return Err(error.clone());
+    /// Makes a request.
+    pub(super) fn request(
+        &mut self,
+        agent: AgentId,
+        name: &ResourceName,
+        kind: RequestKind,
+        waker: &Waker,
+    ) -> Result<RequestId, Error> {
+        if self.link == Link::Gone {
+            return Err(gone());
         }
-        // Foreign code, so before anything is changed.
-        let state = State::Pending(waker.clone());
         let requests = match self.agents.get_mut(agent.index()) {
             Some(agent) if !agent.terminated => &mut agent.requests,
             _ => return Err(Error::Terminated),
         };
+        // Foreign code, so before anything is changed.
+        let state = State::Pending(waker.clone());
         let serial = self.next_serial;
         self.next_serial += 1;
-        let index = self.requests.insert(Request { serial, agent: Some(agent), state });
+        let (name, since) = (name.clone(), clock::now());
+        let request =
+            Request { serial, agent: Some(agent), name: name.clone(), kind, since, state };
+        let index = self.requests.insert(request);
+        self.waiting += 1;
         requests.insert(index);
-        let index = u32::try_from(index).expect("memory ends before 2^32 requests");
-        Ok(RequestId::from_parts(index, serial))
+        let id = id(index, serial);
+        self.need_link();
+        self.say(&ToDaemon::Request { agent: number(agent), request: id, name, kind });
+        Ok(id)
     }
 
-    /// Forgets a request. Its state, for the caller to drop elsewhere, if it was there.
-    pub(super) fn forget(&mut self, id: RequestId) -> Option<State> {
+    /// Ends a request or lock and forgets it. Its state, for the caller to drop elsewhere, if it
+    /// was there.
+    pub(super) fn finish(&mut self, id: RequestId) -> Option<State> {
         self.state(id)?;
         let request = self.requests.remove(id.index());
         if let Some(agent) = request.agent {
             self.agents[agent.index()].requests.remove(&id.index());
+        }
+        self.waiting -= usize::from(matches!(request.state, State::Pending(_)));
+        if request.state.is_alive() {
+            self.say(&ToDaemon::Finish { request: id });
         }
         Some(request.state)
     }
@@ -117,17 +260,126 @@ impl Table {
         (request.serial == id.serial()).then_some(&mut request.state)
     }
 
-    /// Notes a question that is about to be asked.
-    pub(super) fn ask(&mut self) -> Query {
+    /// Whether anybody waits for an answer.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting > 0 || !self.questions.is_empty()
+    }
+
+    /// Asks something.
+    pub(super) fn ask(&mut self, question: impl FnOnce(Query) -> ToDaemon) -> Query {
         let query = self.next_query;
         self.next_query += 1;
-        let outcome = self.ended.clone().map(Err);
-        self.questions.insert(query, Question { outcome, ..Question::default() });
+        let asked = question(query);
+        self.need_link();
+        self.say(&asked);
+        let mut question = Question::new(asked);
+        if self.link == Link::Gone {
+            question.outcome = Some(Err(gone()));
+        }
+        self.questions.insert(query, question);
         query
+    }
+
+    fn need_link(&mut self) {
+        if self.link == Link::Down {
+            self.link = Link::Coming;
+        }
+    }
+
+    /// Whether there is no connection and somebody needs one.
+    pub(super) fn needs_link(&self) -> bool {
+        self.link == Link::Coming
+    }
+
+    /// Begins to speak on a new connection: with all that there is.
+    pub(super) fn connected(&mut self) {
+        self.outgoing.clear();
+        self.link = Link::Up;
+        self.has_heard = false;
+        let returning = mem::replace(&mut self.returning, true);
+        self.say(&ToDaemon::Introduce { client: self.key, returning });
+        if returning {
+            for message in self.claims(|_| true) {
+                self.say(&message);
+            }
+        }
+        let asked: Vec<_> = self
+            .questions
+            .values_mut()
+            .filter(|question| question.outcome.is_none())
+            .map(|question| {
+                // What came of it came from another moment.
+                question.answer = QuestionAnswer::default();
+                question.asked.clone()
+            })
+            .collect();
+        for asked in asked {
+            self.say(&asked);
+        }
+    }
+
+    /// The messages by which what there is can be claimed: agents, then what they have in a state
+    /// that is wanted.
+    fn claims(&self, wanted: impl Fn(&State) -> bool) -> Vec<ToDaemon> {
+        let agents = self.agents.iter().flat_map(|(index, _)| self.introduction(index));
+        let requests = self.requests.iter().filter(|(_, request)| wanted(&request.state));
+        let claims = requests.filter_map(|(index, request)| {
+            let &Request { serial, agent, ref name, kind, since, ref state } = request;
+            let (agent, request, name) = (number(agent?), id(index, serial), name.clone());
+            match *state {
+                State::Pending(_) => {
+                    Some(ToDaemon::ClaimRequest { agent, request, name, kind, since })
+                }
+                State::Held(token, _) => {
+                    let mode = kind.mode();
+                    Some(ToDaemon::ClaimLock { agent, request, name, mode, token, since })
+                }
+                _ => None,
+            }
+        });
+        agents.chain(claims).chain([ToDaemon::Claimed]).collect()
+    }
+
+    /// The messages by which others can claim what is held now.
+    pub(super) fn testament(&self) -> BytesMut {
+        let mut codec = ClientCodec::default();
+        let mut bytes = BytesMut::new();
+        for claim in self.claims(|state| matches!(state, State::Held(..))) {
+            // As in `say`.
+            let _ = codec.encode(&claim, &mut bytes);
+        }
+        bytes
+    }
+
+    /// The connection has ended. Whether nothing was heard on it.
+    pub(super) fn disconnected(&mut self) -> bool {
+        self.outgoing.clear();
+        self.link = Link::Coming;
+        !self.has_heard
+    }
+
+    /// There will never be a connection.
+    pub(super) fn orphan(&mut self) {
+        self.link = Link::Gone;
+    }
+
+    /// There is no connection to be had: nobody waits for it any more, and what was held is lost.
+    /// Whom to wake.
+    pub(super) fn give_up(&mut self, error: &Error) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        for (_, request) in &mut self.requests {
+            self.waiting -= request.state.end(error.clone(), Lost::Disconnected, &mut wakers);
+        }
+        for question in self.questions.values_mut() {
+            question.end(Err(error.clone()), &mut wakers);
+        }
+        self.link = Link::Down;
+        wakers
     }
 
     /// Takes in what the daemon says. What concerns nobody any more crossed with its end.
     pub(super) fn take_in(&mut self, message: FromDaemon, wakers: &mut Vec<Waker>) {
+        self.has_heard = true;
         match message {
             FromDaemon::Granted { request, token } => {
                 self.answer(request, State::Held(token, Vec::new()), wakers);
@@ -146,16 +398,37 @@ impl Table {
                     _ => Lost::Disconnected,
                 };
                 if let Some(state) = self.state(request) {
-                    state.end(lost.into(), lost, wakers);
+                    self.waiting -= state.end(lost.into(), lost, wakers);
                 }
             }
             FromDaemon::Snapshot { query, held, pending, last } => {
                 if let Some(question) = self.questions.get_mut(&query) {
-                    question.snapshot.held.extend(held.into_iter().map(info));
-                    question.snapshot.pending.extend(pending.into_iter().map(info));
+                    let snapshot = &mut question.answer.snapshot;
+                    snapshot.held.extend(held.into_iter().map(info));
+                    snapshot.pending.extend(pending.into_iter().map(info));
                     if last {
                         question.end(Ok(()), wakers);
                     }
+                }
+            }
+            FromDaemon::Inspection { query, agents, held, pending, last } => {
+                if let Some(question) = self.questions.get_mut(&query) {
+                    let agents =
+                        agents.into_iter().map(|(id, form)| (id, Arc::new(from_wire(form))));
+                    question.agents.extend(agents);
+                    let inspected = |entry| inspected(entry, &question.agents);
+                    let inspection = &mut question.answer.inspection;
+                    inspection.held.extend(held.into_iter().map(inspected));
+                    inspection.pending.extend(pending.into_iter().map(inspected));
+                    if last {
+                        question.end(Ok(()), wakers);
+                    }
+                }
+            }
+            FromDaemon::Status { query, status } => {
+                if let Some(question) = self.questions.get_mut(&query) {
+                    question.answer.status = Some(status);
+                    question.end(Ok(()), wakers);
                 }
             }
             FromDaemon::QueryFailed { query, failure } => {
@@ -168,46 +441,45 @@ impl Table {
         }
     }
 
-    fn answer(&mut self, request: RequestId, answer: State, wakers: &mut Vec<Waker>) {
+    fn answer(&mut self, id: RequestId, answer: State, wakers: &mut Vec<Waker>) {
+        let Some(request) = self.requests.get_mut(id.index()) else {
+            return;
+        };
         // Only who waits is answered: an agent that was terminated here holds nothing any more.
-        if let Some(state @ State::Pending(_)) = self.state(request) {
-            if let State::Pending(waker) = mem::replace(state, answer) {
+        if request.serial == id.serial() && matches!(request.state, State::Pending(_)) {
+            request.since = clock::now();
+            self.waiting -= 1;
+            if let State::Pending(waker) = mem::replace(&mut request.state, answer) {
                 wakers.push(waker);
             }
         }
-    }
-
-    /// The connection has ended: nobody waits for it any more. Whom to wake.
-    pub(super) fn end(&mut self, error: Error) -> Vec<Waker> {
-        let mut wakers = Vec::new();
-        for (_, request) in &mut self.requests {
-            request.state.end(error.clone(), Lost::Disconnected, &mut wakers);
-        }
-        for question in self.questions.values_mut() {
-            question.end(Err(error.clone()), &mut wakers);
-        }
-        self.ended = Some(error);
-        wakers
     }
 }
 
 impl State {
     /// Ends what is pending with an error and what is held as lost; other ends stay as they are.
-    fn end(&mut self, error: Error, lost: Lost, wakers: &mut Vec<Waker>) {
+    /// How many are not pending any more.
+    fn end(&mut self, error: Error, lost: Lost, wakers: &mut Vec<Waker>) -> usize {
         let end = match self {
             Self::Pending(_) => Self::Failed(error),
             Self::Held(..) => Self::Lost(lost),
-            _ => return,
+            _ => return 0,
         };
         match mem::replace(self, end) {
-            Self::Pending(waker) => wakers.push(waker),
-            Self::Held(_, watchers) => wakers.extend(watchers),
-            _ => {}
+            Self::Pending(waker) => {
+                wakers.push(waker);
+                1
+            }
+            Self::Held(_, watchers) => {
+                wakers.extend(watchers);
+                0
+            }
+            _ => 0,
         }
     }
 
     /// Whether the daemon knows of it too.
-    pub(super) fn is_alive(&self) -> bool {
+    fn is_alive(&self) -> bool {
         matches!(self, Self::Pending(_) | Self::Held(..))
     }
 
@@ -224,6 +496,11 @@ impl State {
 }
 
 impl Question {
+    fn new(asked: ToDaemon) -> Self {
+        let answer = QuestionAnswer::default();
+        Self { asked, answer, agents: HashMap::new(), outcome: None, waker: None }
+    }
+
     fn end(&mut self, outcome: Result<(), Error>, wakers: &mut Vec<Waker>) {
         if self.outcome.is_none() {
             self.outcome = Some(outcome);
@@ -232,10 +509,28 @@ impl Question {
     }
 }
 
+/// What a request is called, here and on the wire.
+fn id(index: usize, serial: u64) -> RequestId {
+    RequestId::from_parts(index_of_32_bits(index), serial)
+}
+
+fn index_of_32_bits(index: usize) -> u32 {
+    u32::try_from(index).expect("memory ends before 2^32 agents or requests")
+}
+
+/// What the agent is called on the wire.
+fn number(agent: AgentId) -> navlock_wire::Agent {
+    u32::try_from(agent.index()).expect("an agent's id is made from an index of 32 bits")
+}
+
+fn gone() -> Error {
+    Error::Unreachable("the thread that kept the connection to the broker has ended".to_owned())
+}
+
 fn failed(failure: Failure) -> Error {
     match failure {
         Failure::Terminated => Error::Terminated,
-        Failure::Closed => Error::Unreachable("the broker is ending; connect again".to_owned()),
+        Failure::Closed => Error::Unreachable("the broker is ending; try again".to_owned()),
         Failure::Refused(why) => Error::Refused(why),
         Failure::Other(why) => Error::Unreachable(why),
         _ => Error::Unreachable("the broker refused, in words of a later version".to_owned()),
@@ -244,4 +539,16 @@ fn failed(failure: Failure) -> Error {
 
 fn info(entry: SnapshotEntry) -> LockInfo {
     LockInfo::new(entry.name, entry.mode, ClientId::from_bytes(entry.client_id))
+}
+
+fn inspected(
+    entry: InspectionEntry,
+    agents: &HashMap<navlock_wire::ClientId, Arc<AgentInfo>>,
+) -> Inspected {
+    let agent = agents.get(&entry.entry.client_id).cloned();
+    let mut inspected = Inspected::new(info(entry.entry));
+    inspected.agent = agent;
+    inspected.age = entry.age.map(std::time::Duration::from_millis);
+    inspected.fencing_token = entry.token.map(FencingToken::new);
+    inspected
 }

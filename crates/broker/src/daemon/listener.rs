@@ -1,45 +1,87 @@
 //! Who comes and who goes.
 
-use std::{future::pending, time::Duration};
+use std::{future::pending, sync::Arc, time::Duration};
 
 use navlock_core::UserAgent;
 use tokio::{
     net::{UnixListener, UnixStream},
     task::JoinSet,
-    time::{Instant, sleep, sleep_until, timeout},
+    time::{Instant, interval, interval_at, sleep, sleep_until, timeout},
 };
 
-use super::{Limits, Options, session::Session};
-use crate::runtime_dir::uid;
+use super::{Options, house::House, session::Newcomer};
+use crate::{client_files::Found, runtime_dir::uid};
+
+/// How often what could not be done at once is looked at again.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// How often files are looked for of clients that this daemon has never met.
+const SWEEP: Duration = Duration::from_secs(10);
 
 /// Serves the locks of `user_agent` to whoever connects and has our uid, until there has been no
 /// client for the time that the options say. Must be called in a tokio runtime.
+///
+/// For a host that is a broker for others besides what it is otherwise. What [`run`](super::run)
+/// does beyond this, it does not: start where there is none, take over from one that was killed,
+/// and keep locks for those who have inherited them.
 ///
 /// # Cancel safety
 ///
 /// Dropping the future ends all sessions, as if their clients had died.
 pub async fn serve(listener: &UnixListener, user_agent: UserAgent, options: Options) {
+    let house = Arc::new(House::new(user_agent, options.limits, None, &[]));
+    serve_in(&house, listener, Found::default(), &options).await;
+}
+
+/// The same, in this house, of which these were found when the daemon started.
+pub(super) async fn serve_in(
+    house: &Arc<House>,
+    listener: &UnixListener,
+    found: Found,
+    options: &Options,
+) {
     let mut sessions = JoinSet::new();
     let mut idle_since = Instant::now();
+    let mut look = interval(LOOK);
+    let mut sweep = interval_at(Instant::now() + SWEEP, SWEEP);
+    // Whether somebody may have died without being missed: between two daemons, or before it had
+    // introduced itself.
+    let mut unswept = true;
+    let recovered = house.recover(found, options.recovery);
+    tokio::pin!(recovered);
+    let mut recovering = true;
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    if is_ours(&stream) {
-                        sessions.spawn(session(stream, user_agent.clone(), options.limits));
-                    }
-                }
-                // Out of descriptors, most likely: others will go, and their clients' patience is
-                // longer than this.
-                Err(_) => sleep(Duration::from_millis(20)).await,
-            },
-            // A session that panicked has ended like any other: what its client had is free.
-            Some(_) = sessions.join_next() => {
-                if sessions.is_empty() {
-                    idle_since = Instant::now();
+            () = &mut recovered, if recovering => recovering = false,
+            stream = accept(listener) => {
+                if is_ours(&stream) {
+                    sessions.spawn(session(stream, Arc::clone(house), options.limits.handshake));
                 }
             }
-            () = idle(idle_since, &options), if sessions.is_empty() => return,
+            // A session that panicked has ended like any other: what its client had is free.
+            Some(_) = sessions.join_next() => {
+                idle_since = Instant::now();
+                unswept = true;
+            }
+            () = house.gone.notified() => idle_since = Instant::now(),
+            _ = look.tick() => house.tidy(),
+            _ = sweep.tick(), if unswept => {
+                house.sweep();
+                unswept = false;
+            }
+            () = idle(idle_since, options),
+                if !recovering && sessions.is_empty() && house.is_empty() => return,
+        }
+    }
+}
+
+async fn accept(listener: &UnixListener) -> UnixStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            // Out of descriptors, most likely: others will go, and their clients' patience is
+            // longer than this.
+            Err(_) => sleep(Duration::from_millis(20)).await,
         }
     }
 }
@@ -56,10 +98,12 @@ fn is_ours(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == uid())
 }
 
-async fn session(stream: UnixStream, user_agent: UserAgent, limits: Limits) {
-    let mut session = Session::new(stream, user_agent, limits);
+async fn session(stream: UnixStream, house: Arc<House>, patience: Duration) {
+    let newcomer = Newcomer::new(stream, house);
     // How it ended does not matter: the client is gone, or has earned it.
-    if let Ok(Ok(())) = timeout(limits.handshake, session.shake_hands()).await {
-        let _ = session.serve().await;
+    if let Ok(Ok((mut session, claims))) = timeout(patience, newcomer.introduce()).await {
+        if session.settle(claims).await.is_ok() {
+            let _ = session.serve().await;
+        }
     }
 }

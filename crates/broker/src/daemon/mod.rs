@@ -1,10 +1,18 @@
 //! The daemon: an adapter from a socket to a user agent.
 //!
-//! It keeps no locks of its own. Whatever reach the user agent has, its clients have too.
+//! It keeps no locks of its own. Whatever reach the user agent has, its clients have too. What it
+//! does keep is who its clients are (`house`), and how their locks come over from a daemon that was
+//! killed (`recovery`).
 
+mod answers;
+mod client;
+mod house;
 mod listener;
+mod orphans;
+mod recovery;
 mod requests;
 mod session;
+mod tokens;
 
 use std::{
     error::Error,
@@ -12,7 +20,8 @@ use std::{
     io::{self, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    sync::Arc,
+    time::Duration,
 };
 
 use navlock_core::{FencingToken, UserAgent, backend::MemoryReach};
@@ -20,8 +29,10 @@ use rustix::fs::{FlockOperation, flock};
 use tokio::{net::UnixListener, time::sleep};
 
 pub use self::listener::serve;
+use self::{house::House, listener::serve_in, tokens::Tokens};
 use crate::{
-    Place, PlaceError,
+    Place, PlaceError, RECLAIM,
+    client_files::ClientFiles,
     lock_file::{self, Identity},
 };
 
@@ -43,6 +54,9 @@ pub struct Options {
     pub idle: Option<Duration>,
     /// What one connection can have.
     pub limits: Limits,
+    /// For how long, after a start, clients of an earlier daemon may come back to claim what they
+    /// had. Nothing is granted until all have who live, or until this is over.
+    pub recovery: Duration,
 }
 
 /// What one connection can have at a time, so that a client that has gone wrong does not take
@@ -75,9 +89,9 @@ pub enum DaemonError {
 }
 
 impl Default for Options {
-    /// Ends after thirty seconds.
+    /// Ends after thirty seconds, and waits ten for those who come back.
     fn default() -> Self {
-        Self { idle: Some(Duration::from_secs(30)), limits: Limits::default() }
+        Self { idle: Some(Duration::from_secs(30)), limits: Limits::default(), recovery: RECLAIM }
     }
 }
 
@@ -93,22 +107,15 @@ impl Default for Limits {
     }
 }
 
-/// A user agent for a daemon that keeps the locks itself.
-///
-/// Its fencing tokens begin with the time of the start, in nanoseconds since 1970. No daemon grants
-/// a lock a nanosecond, so a later one begins above all that an earlier one gave. That a clock which
-/// was turned back does not turn them back as well will need the last start's number on disk; that
-/// is not kept yet.
-pub fn user_agent() -> UserAgent {
-    let epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    // 64 bits of them last until the year 2554.
-    let first = FencingToken::new(u64::try_from(epoch.as_nanos()).unwrap_or_default());
+/// A user agent for a daemon that keeps the locks itself, with fencing tokens from here on.
+pub fn user_agent(first: FencingToken) -> UserAgent {
     // The daemon is one thread.
     UserAgent::with_memory(MemoryReach::with_first_token(first).with_shards(1))
 }
 
 /// Runs a daemon at `place` until it has had no client for long enough, and calls `ready` once it
-/// listens.
+/// listens. `user_agent` is told from where on fencing tokens are larger than all that earlier
+/// daemons gave at this place.
 ///
 /// Blocks the thread, which must not be one of a tokio runtime.
 ///
@@ -117,8 +124,8 @@ pub fn user_agent() -> UserAgent {
 /// If the place is not to be used, or another daemon has it.
 pub fn run(
     place: &Place,
-    user_agent: UserAgent,
-    options: Options,
+    user_agent: impl FnOnce(FencingToken) -> UserAgent,
+    options: &Options,
     ready: impl FnOnce(),
 ) -> Result<(), DaemonError> {
     place.prepare()?;
@@ -130,14 +137,22 @@ pub fn run(
         .enable_time()
         .build()
         .map_err(failed)?;
+    let mut tokens = Tokens::begin(place.tokens());
+    // Before anybody can connect: who registers from here on is no client of an earlier daemon.
+    let files = ClientFiles::of(place);
+    let found = files.find().map_err(failed)?;
+    let user_agent = user_agent(tokens.first());
+    let house = House::new(user_agent, options.limits, Some(files), &found.living);
+    let house = Arc::new(house);
     runtime.block_on(async {
         let listener = listen(place).map_err(failed)?;
         let ours = lock_file::identity_at(place.socket());
         ready();
         tokio::select! {
-            () = serve(&listener, user_agent, options) => {}
-            // With it all sessions end, and the holders are told that they have lost their locks.
+            () = serve_in(&house, &listener, found, options) => {}
+            // With it all sessions end, and their clients come to the one that others find.
             () = usurped(place.socket(), ours) => return Ok(()),
+            () = keep_ahead(&mut tokens) => {}
         }
         // The name goes first: from here on clients start a new daemon, which waits for our lock.
         // Who is between being connected and being accepted sees the stream end before it was
@@ -149,7 +164,17 @@ pub fn run(
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
             _ => Ok(()),
         }
-    })
+    })?;
+    tokens.end();
+    Ok(())
+}
+
+/// Keeps the promise of where our tokens end ahead of them. Never ends.
+async fn keep_ahead(tokens: &mut Tokens) {
+    loop {
+        sleep(LOOK).await;
+        tokens.keep_ahead();
+    }
 }
 
 /// Takes the lock that a daemon holds for life, and notes in its file who we are.

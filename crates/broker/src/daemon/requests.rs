@@ -1,9 +1,9 @@
-//! The requests of one session, pending and granted.
+//! The requests of one client, pending and granted.
 
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
-    future::Future,
+    future::{Future, IntoFuture},
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -12,9 +12,16 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
+use foldhash::fast::RandomState;
 use futures_util::task::AtomicWaker;
-use navlock_core::{Error, LockGuard, LockManager, LockOptions, Lost, RequestKind, ResourceName};
+use navlock_core::{
+    Error, LockFuture, LockGuard, LockManager, LockOptions, Lost, Mode, PolledGuard, RequestKind,
+    ResourceName,
+};
 use navlock_engine::{FencingToken, RequestId};
+use navlock_wire::{Agent, Moment};
+
+use crate::clock;
 
 /// What became of a request, or of the lock that it was.
 #[derive(Debug)]
@@ -29,21 +36,45 @@ pub(super) enum Outcome {
 /// client asks for after a release must find the lock free.
 #[derive(Default)]
 pub(super) struct Requests {
-    entries: HashMap<RequestId, Entry>,
+    /// FAST: the client picks the ids, and could pick some that a hash of no secrets has collide; to
+    /// slow down a table of its own is all that this would do.
+    entries: HashMap<RequestId, Entry, RandomState>,
     /// The bytes of all their names.
     name_bytes: usize,
+    /// What became of claims.
+    settled: VecDeque<(RequestId, Outcome)>,
     woken: Arc<Woken>,
 }
 
 struct Entry {
+    agent: Agent,
+    /// What it counts for among those of all names.
+    name_bytes: u32,
+    /// When it was made or, once it is a lock, granted.
+    since: Moment,
     stage: Stage,
-    name_bytes: usize,
     alarm: Arc<Alarm>,
 }
 
+/// The name and the mode are in there.
 enum Stage {
-    Pending(Pin<Box<dyn Future<Output = Result<Option<LockGuard>, Error>> + Send>>),
-    Held(LockGuard),
+    Pending(LockFuture<'static, Option<LockGuard>>),
+    /// With the token that is shown.
+    Held(PolledGuard, FencingToken),
+    /// Answered, and about to be forgotten.
+    Over,
+}
+
+/// What is shown of a request when somebody inspects the bucket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown<'a> {
+    pub(super) agent: Agent,
+    pub(super) name: &'a ResourceName,
+    pub(super) mode: Mode,
+    /// When it was made or, once it is a lock, granted.
+    pub(super) since: Moment,
+    /// The lock's.
+    pub(super) token: Option<FencingToken>,
 }
 
 /// The ids of those that have something to say.
@@ -74,36 +105,85 @@ impl Requests {
         self.entries.contains_key(&id)
     }
 
+    /// All of them, in no order.
+    pub(super) fn shown(&self) -> impl Iterator<Item = (RequestId, Shown<'_>)> {
+        self.entries.iter().filter_map(|(id, entry)| Some((*id, entry.shown()?)))
+    }
+
+    /// How many are held, and how many pending.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let held = self.entries.values().filter(|entry| entry.is_held()).count();
+        (held, self.entries.len() - held)
+    }
+
     /// Makes a request, now: its place in the queue is that of this call.
     pub(super) fn request(
         &mut self,
         id: RequestId,
-        locks: LockManager,
+        agent: Agent,
+        locks: &LockManager,
         name: ResourceName,
         kind: RequestKind,
     ) -> Option<Outcome> {
-        let name_bytes = name.as_bytes().len();
+        // A frame, and so a name, is much shorter.
+        let name_bytes = u32::try_from(name.as_bytes().len()).unwrap_or(u32::MAX);
         let woken = Arc::clone(&self.woken);
         let alarm = Arc::new(Alarm { id, ringing: AtomicBool::new(false), woken });
-        let request = async move { locks.lock_with(name, options(kind)).await };
-        let mut entry = Entry { stage: Stage::Pending(Box::pin(request)), name_bytes, alarm };
-        let outcome = entry.poll();
+        let waker = Waker::from(Arc::clone(&alarm));
+        let mut context = Context::from_waker(&waker);
+        // FAST: most locks are free. The future of one that is not is kept, without a box.
+        let mut request = locks.lock_with(name, options(kind)).into_future();
+        let answer = Pin::new(&mut request).poll(&mut context);
+        let mut entry = Entry { agent, name_bytes, since: clock::now(), stage: Stage::Over, alarm };
+        let outcome = match answer {
+            Poll::Ready(answer) => Some(entry.answered(answer, &context)),
+            Poll::Pending => {
+                entry.stage = request.detach().map_or(Stage::Over, Stage::Pending);
+                None
+            }
+        };
         if goes_on(outcome.as_ref()) {
-            self.name_bytes += name_bytes;
+            self.name_bytes += name_bytes as usize;
             self.entries.insert(id, entry);
         }
         outcome
     }
 
+    /// Has a request that was made to an earlier daemon show what it showed there.
+    pub(super) fn date_back(&mut self, id: RequestId, since: Moment, token: Option<FencingToken>) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.since = since;
+            if let (Stage::Held(_, shown), Some(token)) = (&mut entry.stage, token) {
+                *shown = token;
+            }
+        }
+    }
+
+    /// Notes what became of a claim, for [`poll_outcome`](Self::poll_outcome).
+    pub(super) fn settle(&mut self, id: RequestId, outcome: Outcome) {
+        self.settled.push_back((id, outcome));
+    }
+
     /// Aborts the request or releases the lock, whichever it is, if it still is.
     pub(super) fn finish(&mut self, id: RequestId) {
         if let Some(entry) = self.entries.remove(&id) {
-            self.name_bytes -= entry.name_bytes;
+            self.name_bytes -= entry.name_bytes as usize;
+        }
+    }
+
+    /// Finishes all but those that are held and wanted.
+    pub(super) fn keep_held(&mut self, wanted: impl Fn(RequestId) -> bool) {
+        let unwanted = self.entries.iter().filter(|(id, entry)| !wanted(**id) || !entry.is_held());
+        for id in unwanted.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.finish(id);
         }
     }
 
     /// Ready whenever there is an outcome that nobody asked for.
     pub(super) fn poll_outcome(&mut self, context: &Context<'_>) -> Poll<(RequestId, Outcome)> {
+        if let Some(settled) = self.settled.pop_front() {
+            return Poll::Ready(settled);
+        }
         self.woken.session.register(context.waker());
         loop {
             let Some(id) = self.woken.ids().pop_front() else {
@@ -127,28 +207,60 @@ impl Requests {
 }
 
 impl Entry {
+    fn is_held(&self) -> bool {
+        matches!(self.stage, Stage::Held(..))
+    }
+
+    fn shown(&self) -> Option<Shown<'_>> {
+        let (name, mode, token) = match &self.stage {
+            Stage::Pending(request) => {
+                let (name, mode) = request.pending()?;
+                (name, mode, None)
+            }
+            Stage::Held(guard, token) => (guard.name(), guard.mode(), Some(*token)),
+            Stage::Over => return None,
+        };
+        Some(Shown { agent: self.agent, name, mode, since: self.since, token })
+    }
+
     fn poll(&mut self) -> Option<Outcome> {
         let waker = Waker::from(Arc::clone(&self.alarm));
         let mut context = Context::from_waker(&waker);
         match &mut self.stage {
-            Stage::Pending(request) => match request.as_mut().poll(&mut context) {
+            Stage::Pending(request) => match Pin::new(request).poll(&mut context) {
                 Poll::Pending => None,
-                Poll::Ready(Ok(None)) => Some(Outcome::Unavailable),
-                Poll::Ready(Err(error)) => Some(Outcome::Failed(error)),
-                Poll::Ready(Ok(Some(guard))) => {
-                    let token = guard.fencing_token();
-                    if guard.poll_lost(&context).is_ready() {
-                        // It is told of the grant first and of the loss when it is asked again.
-                        self.alarm.wake_by_ref();
-                    }
-                    self.stage = Stage::Held(guard);
-                    Some(Outcome::Granted(token))
+                Poll::Ready(answer) => {
+                    self.since = clock::now();
+                    Some(self.answered(answer, &context))
                 }
             },
-            Stage::Held(guard) => match guard.poll_lost(&context) {
+            Stage::Held(guard, _) => match guard.poll_lost(&context) {
                 Poll::Pending => None,
                 Poll::Ready(lost) => Some(Outcome::Lost(lost)),
             },
+            Stage::Over => None,
+        }
+    }
+
+    /// Takes in the answer.
+    fn answered(
+        &mut self,
+        answer: Result<Option<LockGuard>, Error>,
+        context: &Context<'_>,
+    ) -> Outcome {
+        match answer {
+            Ok(None) => Outcome::Unavailable,
+            Err(error) => Outcome::Failed(error),
+            Ok(Some(guard)) => {
+                let token = guard.fencing_token();
+                let guard = guard.into_polled();
+                if guard.poll_lost(context).is_ready() {
+                    // It is told of the grant first and of the loss when it is asked again.
+                    self.alarm.wake_by_ref();
+                }
+                self.stage = Stage::Held(guard, token);
+                Outcome::Granted(token)
+            }
         }
     }
 }

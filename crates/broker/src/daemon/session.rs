@@ -6,26 +6,28 @@
 //! memory and its neighbours nothing.
 
 use std::{
-    collections::{HashMap, HashSet},
     future::{Future, poll_fn},
+    io::ErrorKind,
     pin::Pin,
-    task::{Context, Poll},
-    vec,
+    sync::Arc,
+    task::{Context, Poll, ready},
 };
 
+use bytes::Buf;
 use futures_util::{Sink, StreamExt, stream::FuturesUnordered, task::noop_waker_ref};
-use navlock_core::{ClientId, Error, LockInfo, LockManager, LockManagerSnapshot, Lost, UserAgent};
-use navlock_engine::{RequestId, RequestKind, ResourceName};
+use navlock_core::{ClientId, Error, Inspection, LockManagerSnapshot, ResourceName};
 use navlock_wire::{
-    Agent, CodecError, DaemonCodec, Failure, FromDaemon, MAX_BUCKET, Query, SnapshotEntry,
-    ToDaemon, negotiate,
+    CodecError, DaemonCodec, Failure, FromDaemon, OLDEST_VERSION, Query, ToDaemon, VERSION,
+    negotiate,
 };
 use tokio::net::UnixStream;
 use tokio_util::codec::{Decoder, Framed};
 
 use super::{
-    Limits,
-    requests::{Outcome, Requests},
+    answers::{InspectionParts, Parts, SnapshotParts},
+    client::{Nonsense, failure, tell},
+    house::{House, Stay, lock},
+    recovery::Claims,
 };
 
 /// With so many bytes waiting to be sent, nothing more is heard.
@@ -34,15 +36,6 @@ const HIGH_WATER: usize = 256 << 10;
 /// How many messages are heard before the other sessions have their turn.
 const TURN: usize = 128;
 
-/// For one agent that may be, so many that may not are kept apart; they take a few bytes each.
-const REFUSED_FOR_ONE: usize = 16;
-
-/// About how long a part of a snapshot is, in bytes; one entry may be longer.
-const PART: usize = 64 << 10;
-
-/// What an entry of a snapshot takes besides its name, at most.
-const ENTRY_OVERHEAD: usize = 32;
-
 /// Why a session ends.
 #[derive(Debug)]
 #[expect(dead_code, reason = "for those who debug the daemon")]
@@ -50,60 +43,103 @@ pub(super) enum End {
     /// The client is gone.
     Gone,
     /// The client said what no client says.
-    Nonsense(&'static str),
+    Nonsense(Nonsense),
+    /// The client speaks another version of the protocol.
+    Foreign,
     /// The connection failed, or carried no messages.
     Stream(CodecError),
+}
+
+/// A connection before it is known whose it is.
+pub(super) struct Newcomer {
+    stream: Stream,
+    house: Arc<House>,
 }
 
 /// The state of one session.
 pub(super) struct Session {
     stream: Stream,
-    user_agent: UserAgent,
-    limits: Limits,
-    agents: HashMap<Agent, LockManager>,
-    /// The agents that were too many. What they ask for fails.
-    refused: HashSet<Agent>,
-    requests: Requests,
+    stay: Stay,
+    house: Arc<House>,
+    version: u16,
     queries: FuturesUnordered<QueryFuture>,
-    /// Snapshots on their way; no further message is heard before they are sent.
-    snapshots: Vec<SnapshotParts>,
+    /// Answers on their way; no further message is heard before they are sent.
+    answers: Vec<Parts>,
 }
 
 type Stream = Framed<UnixStream, DaemonCodec>;
 type QueryFuture = Pin<Box<dyn Future<Output = Answered> + Send>>;
-type Answered = (Query, Result<LockManagerSnapshot, Error>);
 
-impl Session {
-    pub(super) fn new(stream: UnixStream, user_agent: UserAgent, limits: Limits) -> Self {
-        Self {
-            stream: DaemonCodec::default().framed(stream),
-            user_agent,
-            limits,
-            agents: HashMap::new(),
-            refused: HashSet::new(),
-            requests: Requests::default(),
-            queries: FuturesUnordered::new(),
-            snapshots: Vec::new(),
-        }
+/// What was asked, and what there is to be said to it.
+enum Answered {
+    Query(Query, Result<LockManagerSnapshot, Error>),
+    Inspect(Query, String, Option<ResourceName>, Result<Inspection, Error>),
+}
+
+impl Newcomer {
+    pub(super) fn new(stream: UnixStream, house: Arc<House>) -> Self {
+        Self { stream: DaemonCodec::default().framed(stream), house }
+    }
+
+    /// Agrees on a version and hears who it is and what it claims.
+    pub(super) async fn introduce(mut self) -> Result<(Session, Claims), End> {
+        let version = self.shake_hands().await?;
+        let mut claims = Claims::default();
+        let stay = if version == 1 {
+            self.house.enter(None, false)
+        } else {
+            let ToDaemon::Introduce { client, returning } = self.next().await? else {
+                return Err(Nonsense("it did not introduce itself").into());
+            };
+            let stay = self.house.enter(Some(client), returning);
+            if returning {
+                loop {
+                    let message = self.next().await?;
+                    if claims.hear(&mut lock(&stay.client), message)?.is_break() {
+                        break;
+                    }
+                }
+            }
+            stay
+        };
+        let Self { stream, house } = self;
+        let queries = FuturesUnordered::new();
+        Ok((Session { stream, stay, house, version, queries, answers: Vec::new() }, claims))
     }
 
     /// Agrees on a version.
-    pub(super) async fn shake_hands(&mut self) -> Result<(), End> {
-        let hello = self.stream.next().await.ok_or(End::Gone)?.map_err(End::Stream)?;
-        let ToDaemon::Hello { oldest, newest } = hello else {
-            return Err(End::Nonsense("it did not begin with Hello"));
+    async fn shake_hands(&mut self) -> Result<u16, End> {
+        let ToDaemon::Hello { oldest, newest } = self.next().await? else {
+            return Err(Nonsense("it did not begin with Hello").into());
         };
-        if let Some(version) = negotiate(oldest, newest) {
-            return self.say(&FromDaemon::Welcome { version });
-        }
-        let reason = format!(
-            "it speaks version {} of the protocol and you {oldest} to {newest}; \
-             end its process, and a new one starts",
-            navlock_wire::VERSION
-        );
-        self.say(&FromDaemon::Refused { reason })?;
+        let version = negotiate(oldest, newest);
+        let answer = match version {
+            Some(version) => FromDaemon::Welcome { version },
+            None => FromDaemon::Refused {
+                reason: format!(
+                    "it speaks versions {OLDEST_VERSION} to {VERSION} of the protocol and you \
+                     {oldest} to {newest}; `navlock daemon stop` ends it, and a new one starts"
+                ),
+            },
+        };
+        Pin::new(&mut self.stream).start_send(&answer).map_err(End::Stream)?;
         poll_fn(|context| flush(&mut self.stream, context)).await.map_err(End::Stream)?;
-        Err(End::Nonsense("it speaks another version"))
+        version.ok_or(End::Foreign)
+    }
+
+    async fn next(&mut self) -> Result<ToDaemon, End> {
+        self.stream.next().await.ok_or(End::Gone)?.map_err(End::Stream)
+    }
+}
+
+impl Session {
+    /// Waits until claims are settled, those of this client and all others.
+    pub(super) async fn settle(&mut self, claims: Claims) -> Result<(), End> {
+        self.house.admit(&self.stay, claims).await;
+        if self.version == 1 {
+            return Ok(());
+        }
+        self.say(&FromDaemon::Settled)
     }
 
     /// Serves the client until it is gone.
@@ -126,7 +162,7 @@ impl Session {
     fn turn(&mut self, context: &mut Context<'_>) -> Result<More, End> {
         let mut more = More::Now;
         for _ in 0..TURN {
-            if !self.has_room() || !self.snapshots.is_empty() {
+            if !self.has_room() || !self.answers.is_empty() {
                 break;
             }
             match self.stream.poll_next_unpin(context) {
@@ -139,33 +175,41 @@ impl Session {
             }
         }
         // Bounded by the number of live requests, whether there is room or not.
-        while let Poll::Ready((request, outcome)) = self.requests.poll_outcome(context) {
+        loop {
+            let outcome = lock(&self.stay.client).poll_outcome(context);
+            let Poll::Ready((request, outcome)) = outcome else {
+                break;
+            };
             self.say(&tell(request, outcome))?;
         }
-        while let Poll::Ready(Some(answered)) = self.queries.poll_next_unpin(context) {
+        // FAST: to ask an empty set has its price.
+        while !self.queries.is_empty() {
+            let Poll::Ready(Some(answered)) = self.queries.poll_next_unpin(context) else {
+                break;
+            };
             self.answer(answered)?;
         }
         self.send(context)?;
         // While a client does not listen it is not heard: what is sent wakes us when it does.
-        let stuck = !self.has_room() || !self.snapshots.is_empty();
+        let stuck = !self.has_room() || !self.answers.is_empty();
         Ok(if stuck { More::Later } else { more })
     }
 
-    /// Sends what is waiting, as far as the client takes it, and lets snapshots follow.
+    /// Sends what is waiting, as far as the client takes it, and lets answers follow.
     fn send(&mut self, context: &mut Context<'_>) -> Result<(), End> {
         loop {
             while self.has_room() {
-                let Some(snapshot) = self.snapshots.last_mut() else {
+                let Some(answer) = self.answers.last_mut() else {
                     break;
                 };
-                let (part, last) = snapshot.next_part();
+                let (part, last) = answer.next_part();
                 if last {
-                    self.snapshots.pop();
+                    self.answers.pop();
                 }
                 self.say(&part)?;
             }
             match flush(&mut self.stream, context) {
-                Poll::Ready(Ok(())) if self.snapshots.is_empty() => return Ok(()),
+                Poll::Ready(Ok(())) if self.answers.is_empty() => return Ok(()),
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => return Err(End::Stream(error)),
                 Poll::Pending => return Ok(()),
@@ -183,90 +227,51 @@ impl Session {
     }
 
     fn hear(&mut self, message: ToDaemon) -> Result<(), End> {
+        let mut client = lock(&self.stay.client);
         match message {
             ToDaemon::OpenAgent { agent, client_id, bucket } => {
-                if self.agents.contains_key(&agent) || self.refused.contains(&agent) {
-                    return Err(End::Nonsense("it opened an agent twice"));
-                }
-                if bucket.len() > MAX_BUCKET {
-                    return Err(End::Nonsense("its bucket's name is too long"));
-                }
-                if self.agents.len() >= self.limits.agents {
-                    if self.refused.len() >= REFUSED_FOR_ONE * self.limits.agents {
-                        return Err(End::Nonsense("it opened far too many agents"));
-                    }
-                    self.refused.insert(agent);
-                    return Ok(());
-                }
-                let client_id = ClientId::from_bytes(client_id);
-                let locks = self.user_agent.bucket(&bucket).lock_manager_as(client_id);
-                self.agents.insert(agent, locks);
-                Ok(())
+                client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;
             }
-            ToDaemon::CloseAgent { agent } if self.refused.remove(&agent) => Ok(()),
-            ToDaemon::Terminate { agent } if self.refused.contains(&agent) => Ok(()),
-            ToDaemon::CloseAgent { agent } => {
-                let locks = self.agents.remove(&agent).ok_or(NO_AGENT)?;
-                locks.terminate();
-                Ok(())
-            }
-            ToDaemon::Terminate { agent } => {
-                self.agents.get(&agent).ok_or(NO_AGENT)?.terminate();
-                Ok(())
-            }
+            ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
+            ToDaemon::CloseAgent { agent } => client.close_agent(agent)?,
+            ToDaemon::Terminate { agent } => client.terminate(agent)?,
             ToDaemon::Request { agent, request, name, kind } => {
-                self.request(agent, request, name, kind)
+                if let Some(outcome) = client.request(agent, request, name, kind)? {
+                    drop(client);
+                    self.say(&tell(request, outcome))?;
+                }
             }
-            ToDaemon::Finish { request } => {
-                self.requests.finish(request);
-                Ok(())
+            ToDaemon::Finish { request } => client.finish(request),
+            ToDaemon::Query { query, bucket } => {
+                drop(client);
+                let locks = self.house.user_agent().lock_manager(&bucket);
+                let answer = async move { Answered::Query(query, locks.query().await) };
+                self.ask(query, Box::pin(answer))?;
             }
-            ToDaemon::Query { query, bucket } => self.query(query, &bucket),
-            _ => Err(End::Nonsense("it greeted twice")),
+            ToDaemon::Inspect { query, bucket, name } => {
+                drop(client);
+                let locks = self.house.user_agent().lock_manager(&bucket);
+                let answer = async move {
+                    let inspection = locks.inspect(name.clone()).await;
+                    Answered::Inspect(query, bucket, name, inspection)
+                };
+                self.ask(query, Box::pin(answer))?;
+            }
+            ToDaemon::Status { query } => {
+                drop(client);
+                let status = self.house.status();
+                self.say(&FromDaemon::Status { query, status })?;
+            }
+            _ => return Err(Nonsense("it said again what is said once").into()),
         }
+        Ok(())
     }
 
-    fn request(
-        &mut self,
-        agent: Agent,
-        request: RequestId,
-        name: ResourceName,
-        kind: RequestKind,
-    ) -> Result<(), End> {
-        if self.refused.contains(&agent) {
-            let failure = Failure::Refused(format!(
-                "the broker keeps at most {} lock managers for one connection; drop some",
-                self.limits.agents
-            ));
-            return self.say(&FromDaemon::Failed { request, failure });
-        }
-        let locks = self.agents.get(&agent).ok_or(NO_AGENT)?.clone();
-        if self.requests.contains(request) {
-            return Err(End::Nonsense("it used the number of a request twice"));
-        }
-        if self.requests.len() >= self.limits.requests
-            || self.requests.name_bytes() >= self.limits.name_bytes
-        {
-            let failure = Failure::Refused(format!(
-                "the broker keeps at most {} requests with {} bytes of names for one connection; \
-                 release some, or wait for fewer at a time",
-                self.limits.requests, self.limits.name_bytes
-            ));
-            return self.say(&FromDaemon::Failed { request, failure });
-        }
-        match self.requests.request(request, locks, name, kind) {
-            Some(outcome) => self.say(&tell(request, outcome)),
-            None => Ok(()),
-        }
-    }
-
-    fn query(&mut self, query: Query, bucket: &str) -> Result<(), End> {
-        if self.queries.len() >= self.limits.queries {
+    fn ask(&mut self, query: Query, mut answer: QueryFuture) -> Result<(), End> {
+        if self.queries.len() >= self.house.limits().queries {
             let failure = Failure::Refused("too many queries at once; await some first".to_owned());
             return self.say(&FromDaemon::QueryFailed { query, failure });
         }
-        let locks = self.user_agent.lock_manager(bucket);
-        let mut answer: QueryFuture = Box::pin(async move { (query, locks.query().await) });
         // Now: it must see what came before it and not what comes after. Whom to wake, if it is
         // not there yet, it is told when the set is asked.
         match answer.as_mut().poll(&mut Context::from_waker(noop_waker_ref())) {
@@ -278,33 +283,39 @@ impl Session {
         }
     }
 
-    fn answer(&mut self, (query, snapshot): Answered) -> Result<(), End> {
-        match snapshot {
-            Ok(snapshot) => {
-                self.snapshots.push(SnapshotParts::new(query, snapshot));
-                Ok(())
+    fn answer(&mut self, answered: Answered) -> Result<(), End> {
+        let (query, error) = match answered {
+            Answered::Query(query, Ok(snapshot)) => {
+                self.answers.push(Parts::Snapshot(SnapshotParts::new(query, snapshot)));
+                return Ok(());
             }
-            Err(error) => self.say(&FromDaemon::QueryFailed { query, failure: failure(&error) }),
-        }
+            Answered::Inspect(query, bucket, name, Ok(mut inspection)) => {
+                self.house.complete(&mut inspection, &bucket, name.as_ref());
+                self.answers.push(Parts::Inspection(InspectionParts::new(query, inspection)));
+                return Ok(());
+            }
+            Answered::Query(query, Err(error)) | Answered::Inspect(query, _, _, Err(error)) => {
+                (query, error)
+            }
+        };
+        self.say(&FromDaemon::QueryFailed { query, failure: failure(&error) })
     }
 }
 
 /// Sends what is waiting. Pending while the client does not take all of it.
+///
+/// FAST: `Framed` would gather one buffer with `writev`, which costs more than to send it.
 fn flush(stream: &mut Stream, context: &mut Context<'_>) -> Poll<Result<(), CodecError>> {
-    Sink::<&FromDaemon>::poll_flush(Pin::new(stream), context)
-}
-
-const NO_AGENT: End = End::Nonsense("it spoke for an agent that it had not opened");
-
-impl Drop for Session {
-    /// What the client had ends at once, and each agent's all in one.
-    ///
-    /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
-    fn drop(&mut self) {
-        for locks in self.agents.values() {
-            locks.terminate();
+    while !stream.write_buffer().is_empty() {
+        match stream.get_ref().try_write(stream.write_buffer()) {
+            Ok(sent) => stream.write_buffer_mut().advance(sent),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                ready!(stream.get_ref().poll_write_ready(context))?;
+            }
+            Err(error) => return Poll::Ready(Err(error.into())),
         }
     }
+    Poll::Ready(Ok(()))
 }
 
 /// Whether there may be more to do at once.
@@ -314,65 +325,8 @@ enum More {
     Later,
 }
 
-fn tell(request: RequestId, outcome: Outcome) -> FromDaemon {
-    match outcome {
-        Outcome::Granted(token) => FromDaemon::Granted { request, token },
-        Outcome::Unavailable => FromDaemon::Unavailable { request },
-        Outcome::Failed(error) => FromDaemon::Failed { request, failure: failure(&error) },
-        Outcome::Lost(lost) => {
-            let how = match lost {
-                Lost::Stolen => navlock_wire::Lost::Stolen,
-                Lost::Terminated => navlock_wire::Lost::Terminated,
-                Lost::Closed => navlock_wire::Lost::Closed,
-                // Also what this version has no word for: gone is gone.
-                _ => navlock_wire::Lost::Disconnected,
-            };
-            FromDaemon::Lost { request, how }
-        }
+impl From<Nonsense> for End {
+    fn from(nonsense: Nonsense) -> Self {
+        Self::Nonsense(nonsense)
     }
-}
-
-fn failure(error: &Error) -> Failure {
-    match error {
-        Error::Terminated => Failure::Terminated,
-        Error::Closed => Failure::Closed,
-        Error::Refused(why) => Failure::Refused(why.clone()),
-        other => Failure::Other(other.to_string()),
-    }
-}
-
-/// A snapshot that is sent part by part, each made when there is room for it.
-struct SnapshotParts {
-    query: Query,
-    held: vec::IntoIter<LockInfo>,
-    pending: vec::IntoIter<LockInfo>,
-}
-
-impl SnapshotParts {
-    fn new(query: Query, snapshot: LockManagerSnapshot) -> Self {
-        let LockManagerSnapshot { held, pending, .. } = snapshot;
-        Self { query, held: held.into_iter(), pending: pending.into_iter() }
-    }
-
-    /// The next part, and whether it is the last.
-    fn next_part(&mut self) -> (FromDaemon, bool) {
-        let mut room = PART;
-        let held = take(&mut self.held, &mut room);
-        let pending = take(&mut self.pending, &mut room);
-        let last = self.held.len() + self.pending.len() == 0;
-        (FromDaemon::Snapshot { query: self.query, held, pending, last }, last)
-    }
-}
-
-/// Takes entries while there is room; the last may go over.
-fn take(from: &mut vec::IntoIter<LockInfo>, room: &mut usize) -> Vec<SnapshotEntry> {
-    let mut taken = Vec::new();
-    while *room > 0 {
-        let Some(LockInfo { name, mode, client_id, .. }) = from.next() else {
-            break;
-        };
-        *room = room.saturating_sub(name.as_bytes().len() + ENTRY_OVERHEAD);
-        taken.push(SnapshotEntry { name, mode, client_id: client_id.to_bytes() });
-    }
-    taken
 }

@@ -1,117 +1,301 @@
 //! `navlock query`: who holds and who waits.
 
 use std::{
-    io::{self, ErrorKind, Write},
+    collections::HashMap,
+    io::{self, IsTerminal},
     process::ExitCode,
+    time::Duration,
 };
 
-use navlock::{LockInfo, ResourceName, UserAgent, blocking::block_on};
+use navlock::{Inspected, Inspection, LockManager, ResourceName, blocking::block_on};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::connect;
-use crate::{args::QueryArgs, exit::Failure};
+use super::Context;
+use crate::{
+    args::QueryArgs,
+    exit::Failure,
+    json::Object,
+    table::{self, Column, Fit, GOOD, POOR},
+    terminal::{self, write_out},
+    text::{WIDEST_NAME, plain_name, printable, user_at_host},
+    time::{elapsed, millis},
+};
 
-pub(crate) fn query(args: &QueryArgs) -> Result<ExitCode, Failure> {
-    let reach = connect(&args.scope.broker)?;
-    let locks = UserAgent::with_reach(reach).lock_manager(&args.scope.bucket);
-    let snapshot = block_on(locks.query())?;
-    let mut rows: Vec<_> = (snapshot.held.iter().map(|info| ("held", info)))
-        .chain(snapshot.pending.iter().map(|info| ("pending", info)))
-        .filter(|(_, info)| args.name.as_ref().is_none_or(|name| info.name == *name))
-        .collect();
-    // Stable: within a name, those who hold come before those who wait, and these as they will be
-    // served.
-    rows.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
-    let written = if args.json { write_json(&rows) } else { write_table(&rows) };
-    match written {
-        // Whoever read it has seen enough.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(Failure::new(1, format_args!("cannot write the answer: {error}"))),
-        Ok(()) => Ok(ExitCode::SUCCESS),
-    }
-}
+/// How often `--watch` looks.
+const PERIOD: Duration = Duration::from_secs(1);
 
-type Row<'a> = (&'static str, &'a LockInfo);
+const COLUMNS: [Column; 10] = [
+    Column { title: "STATE", fit: Fit::Fixed },
+    Column { title: "NAME", fit: Fit::Flexible(WIDEST_NAME) },
+    Column { title: "MODE", fit: Fit::Fixed },
+    Column { title: "PID", fit: Fit::Fixed },
+    Column { title: "COMMAND", fit: Fit::Flexible(48) },
+    Column { title: "USER@HOST", fit: Fit::Flexible(32) },
+    Column { title: "AGE", fit: Fit::Fixed },
+    Column { title: "WHY", fit: Fit::Flexible(40) },
+    Column { title: "POSITION", fit: Fit::Fixed },
+    Column { title: "CLIENT ID", fit: Fit::Last },
+];
 
-/// How wide a name is shown. Whole names are for `--json`: one of a mebibyte would be as wide a
-/// column for all the others.
-const WIDEST: usize = 48;
-
-fn write_table(rows: &[Row<'_>]) -> io::Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let cells: Vec<_> = rows
-        .iter()
-        .map(|(state, info)| (state, clipped(printable(&info.name)), info.mode, info.client_id))
-        .collect();
-    let width = cells.iter().map(|(_, name, ..)| name.chars().count()).max().unwrap_or(0).max(4);
-    writeln!(out, "{:7}  {:width$}  {:9}  CLIENT ID", "STATE", "NAME", "MODE")?;
-    for (state, name, mode, client_id) in cells {
-        writeln!(out, "{state:7}  {name:width$}  {mode:9}  {client_id}")?;
-    }
-    out.flush()
-}
-
-/// The name without anything that could move the cursor, turn the line around or end it.
-fn printable(name: &ResourceName) -> String {
-    // Within a name a quote or a backslash is harmless; at its beginning a quote says that the
-    // rest is escaped.
-    let harmless = |char: char| matches!(char, '"' | '\'' | '\\') || char.escape_debug().len() == 1;
-    match name.as_str() {
-        Some(text) if !text.is_empty() && !text.starts_with('"') && text.chars().all(harmless) => {
-            text.to_owned()
+pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Failure> {
+    let reach = context.connect()?;
+    let locks = context.lock_manager(&reach);
+    let colours = terminal::colours(context.colour);
+    let shown = if args.watch {
+        watch(&locks, args, colours)
+    } else {
+        let inspection = block_on(locks.inspect(args.name.clone()))?;
+        let entries = Entry::all(&inspection, args.name.as_ref());
+        if entries.is_empty() && !args.json && io::stdout().is_terminal() {
+            context.voice.tell("nothing is held and nobody waits");
         }
-        _ => format!("{name:?}"),
+        let size = terminal::size(io::stdout());
+        write_out(render(&entries, args, size, colours).as_bytes())
+            .map_err(|error| Failure::of_writing(&error))
+    };
+    shown.map(|()| ExitCode::SUCCESS)
+}
+
+/// Shows it again and again, until it is interrupted or nobody reads it any more.
+fn watch(locks: &LockManager, args: &QueryArgs, colours: bool) -> Result<(), Failure> {
+    let mut drawn = None;
+    let mut told: Option<Vec<Told>> = None;
+    loop {
+        let inspection = block_on(locks.inspect(args.name.clone()))?;
+        let entries = Entry::all(&inspection, args.name.as_ref());
+        let size = terminal::size(io::stdout()).filter(|_| !args.json);
+        let text = if let Some((_, rows)) = size {
+            let text = screen(&render(&entries, args, size, colours), drawn, rows);
+            drawn = Some(text.matches('\n').count());
+            text
+        } else {
+            let tells: Vec<_> = entries.iter().map(Entry::told).collect();
+            if told.as_ref() == Some(&tells) {
+                String::new()
+            } else {
+                told = Some(tells);
+                render(&entries, args, size, colours) + "\n"
+            }
+        };
+        write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))?;
+        if reader_has_gone(PERIOD) {
+            return Ok(());
+        }
     }
 }
 
-fn clipped(mut name: String) -> String {
-    if name.chars().count() > WIDEST {
-        name = name.chars().take(WIDEST - 1).collect();
-        name.push('…');
+/// The table, to be drawn over the one before, which has so many lines, on a terminal with so many
+/// rows.
+fn screen(table: &str, before: Option<usize>, rows: usize) -> String {
+    let room = rows.saturating_sub(2).max(1);
+    let mut lines: Vec<_> = table.lines().map(str::to_owned).collect();
+    if lines.len() > room {
+        let hidden = lines.len() - room;
+        lines.truncate(room);
+        lines.push(format!("… and {hidden} more"));
     }
-    name
+    if lines.is_empty() {
+        lines.push("nothing is held and nobody waits".to_owned());
+    }
+    let up = before.map_or_else(String::new, |lines| format!("\x1b[{lines}F"));
+    lines.iter().fold(up, |screen, line| screen + line + "\x1b[K\n") + "\x1b[J"
 }
 
-fn write_json(rows: &[Row<'_>]) -> io::Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    for (state, info) in rows {
-        // JSON has no lone surrogates; such a name is shown with U+FFFD in their place.
-        let line = serde_json::json!({
-            "state": state,
-            "name": info.name.to_string_lossy(),
-            "mode": info.mode.as_str(),
-            "clientId": info.client_id.to_string(),
-        });
-        writeln!(out, "{line}")?;
+/// Waits for so long, and tells whether whoever reads what we write has gone meanwhile.
+fn reader_has_gone(time: Duration) -> bool {
+    let out = io::stdout();
+    // The end is told without being asked for.
+    let mut polled = [PollFd::new(&out, PollFlags::empty())];
+    let timeout = Timespec::try_from(time).ok();
+    // What ends it early otherwise is a signal that is handled, and none is.
+    poll(&mut polled, timeout.as_ref()).is_ok_and(|_| {
+        polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL)
+    })
+}
+
+/// A lock or a request, and where it stands.
+struct Entry<'a> {
+    state: &'static str,
+    inspected: &'a Inspected,
+    /// In the queue; 1 is the next.
+    position: Option<usize>,
+}
+
+/// What of an entry is not different at every look.
+type Told = (&'static str, Inspected, Option<usize>);
+
+impl<'a> Entry<'a> {
+    /// What is shown of it all, in the order in which it is.
+    fn all(inspection: &'a Inspection, name: Option<&ResourceName>) -> Vec<Self> {
+        let held = inspection.held.iter();
+        let mut entries: Vec<_> =
+            held.map(|inspected| Self { state: "held", inspected, position: None }).collect();
+        let mut lengths = HashMap::<_, usize>::new();
+        entries.extend(inspection.pending.iter().map(|inspected| {
+            let position = lengths.entry(&inspected.lock.name).or_default();
+            *position += 1;
+            Self { state: "pending", inspected, position: Some(*position) }
+        }));
+        entries.retain(|entry| name.is_none_or(|name| entry.inspected.lock.name == *name));
+        // Stable: within a name, those who hold come before those who wait, and these as they will
+        // be served.
+        entries.sort_by(|a, b| a.inspected.lock.name.cmp(&b.inspected.lock.name));
+        entries
     }
-    out.flush()
+
+    fn told(&self) -> Told {
+        let mut inspected = self.inspected.clone();
+        inspected.age = None;
+        (self.state, inspected, self.position)
+    }
+
+    fn row(&self) -> table::Row {
+        let Inspected { lock, agent, age, .. } = self.inspected;
+        let agent = agent.as_deref();
+        let text = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let cells = [
+            Some(self.state.to_owned()),
+            Some(plain_name(&lock.name)),
+            Some(lock.mode.to_string()),
+            agent.filter(|agent| agent.pid != 0).map(|agent| agent.pid.to_string()),
+            text(agent.map(|agent| printable(&agent.command))),
+            text(agent.map(user_at_host)),
+            age.map(elapsed),
+            text(agent.map(|agent| printable(&agent.why))),
+            self.position.map(|position| position.to_string()),
+            Some(lock.client_id.to_string()),
+        ];
+        // Every cell has a word, so that a line can be taken apart.
+        let cells = cells.map(|cell| cell.unwrap_or_else(|| "-".to_owned()));
+        let style = if self.position.is_none() { GOOD } else { POOR };
+        table::Row { cells: cells.into(), style }
+    }
+
+    fn json(&self) -> Object {
+        let Inspected { lock, agent, age, fencing_token, .. } = self.inspected;
+        let mut object = Object::default()
+            .string("state", self.state)
+            .name("name", &lock.name)
+            .string("mode", lock.mode.as_str())
+            .string("clientId", &lock.client_id.to_string());
+        if let Some(agent) = agent {
+            if agent.pid != 0 {
+                object = object.number("pid", agent.pid.into());
+            }
+            for (key, value) in [
+                ("command", &agent.command),
+                ("user", &agent.user),
+                ("host", &agent.host),
+                ("why", &agent.why),
+            ] {
+                if !value.is_empty() {
+                    object = object.string(key, value);
+                }
+            }
+        }
+        if let Some(age) = age {
+            object = object.number("ageMs", millis(*age));
+        }
+        if let Some(position) = self.position {
+            object = object.number("position", position as u64);
+        }
+        if let Some(token) = fencing_token {
+            // JavaScript's numbers have 53 bits.
+            object = object.string("fencingToken", &token.to_string());
+        }
+        object
+    }
+}
+
+fn render(
+    entries: &[Entry<'_>],
+    args: &QueryArgs,
+    size: Option<(usize, usize)>,
+    colours: bool,
+) -> String {
+    if args.json {
+        return entries.iter().map(|entry| entry.json().to_string() + "\n").collect();
+    }
+    if entries.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<_> = entries.iter().map(Entry::row).collect();
+    table::render(&COLUMNS, &rows, size.map(|(columns, _)| columns), colours)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use navlock::{AgentInfo, FencingToken, LockInfo, Mode, UserAgent};
+
     use super::*;
 
-    #[test]
-    fn a_name_is_shown_as_it_is_or_quoted_where_that_could_mislead() {
-        for (name, shown) in [
-            ("db", "db"),
-            ("it's a \"name\", \u{e9}", "it's a \"name\", \u{e9}"),
-            ("", "\"\""),
-            ("a\nb", r#""a\nb""#),
-            ("\u{1b}[2J", r#""\u{1b}[2J""#),
-            ("a\u{202e}b", r#""a\u{202e}b""#),
-            ("a\u{2028}b", r#""a\u{2028}b""#),
-            ("\"db\"", r#""\"db\"""#),
-        ] {
-            assert_eq!(printable(&ResourceName::try_from(name).unwrap()), shown);
-        }
+    fn inspected(name: &str) -> Inspected {
+        let client = UserAgent::new().lock_manager("").client_id();
+        Inspected::new(LockInfo::new(name.try_into().unwrap(), Mode::Exclusive, client))
     }
 
     #[test]
-    fn a_name_that_is_too_wide_is_clipped() {
-        assert_eq!(clipped("é".repeat(48)), "é".repeat(48));
-        assert_eq!(clipped("é".repeat(49)), format!("{}…", "é".repeat(47)));
+    fn positions_are_counted_for_each_name() {
+        let pending = vec![inspected("b"), inspected("a"), inspected("b")];
+        let inspection = Inspection::new(vec![inspected("b")], pending);
+        let all = |name| {
+            let entries = Entry::all(&inspection, name);
+            let told = entries.iter().map(|entry| {
+                let name = entry.inspected.lock.name.to_string();
+                (name, entry.state, entry.position)
+            });
+            told.collect::<Vec<_>>()
+        };
+        let expected = [
+            ("a".to_owned(), "pending", Some(1)),
+            ("b".to_owned(), "held", None),
+            ("b".to_owned(), "pending", Some(1)),
+            ("b".to_owned(), "pending", Some(2)),
+        ];
+        assert_eq!(all(None), expected);
+        assert_eq!(all(Some(&"b".try_into().unwrap())), expected[1..]);
+    }
+
+    #[test]
+    fn json_has_what_is_known_and_nothing_else() {
+        let mut inspected = inspected("db");
+        let id = inspected.lock.client_id;
+        let entry = |inspected: &Inspected| {
+            Entry { state: "held", inspected, position: None }.json().to_string()
+        };
+        let base =
+            format!(r#"{{"state":"held","name":"db","mode":"exclusive","clientId":"{id}"}}"#);
+        assert_eq!(entry(&inspected), base);
+        let mut agent = AgentInfo::default();
+        agent.pid = 7;
+        agent.command = "sh\n".to_owned();
+        inspected.agent = Some(Arc::new(agent));
+        inspected.age = Some(Duration::from_millis(1500));
+        inspected.fencing_token = Some(FencingToken::new(u64::MAX));
+        let more =
+            r#","pid":7,"command":"sh\n","ageMs":1500,"fencingToken":"18446744073709551615"}"#;
+        assert_eq!(entry(&inspected), base.replace('}', more));
+    }
+
+    #[test]
+    fn a_row_has_a_word_in_every_cell_and_says_nothing_unseen() {
+        let mut inspected = inspected("db");
+        let mut agent = AgentInfo::default();
+        agent.why = "\u{1b}[31m".to_owned();
+        inspected.agent = Some(Arc::new(agent));
+        let row = Entry { state: "pending", inspected: &inspected, position: Some(2) }.row();
+        let id = inspected.lock.client_id.to_string();
+        let expected =
+            ["pending", "db", "exclusive", "-", "-", "-", "-", r"\u{1b}[31m", "2", id.as_str()];
+        assert_eq!(row.cells, expected);
+    }
+
+    #[test]
+    fn a_screen_is_drawn_over_the_one_before_and_no_longer_than_the_terminal() {
+        assert_eq!(screen("a\nb\n", None, 24), "a\x1b[K\nb\x1b[K\n\x1b[J");
+        assert_eq!(screen("a\n", Some(2), 24), "\x1b[2Fa\x1b[K\n\x1b[J");
+        assert_eq!(screen("a\nb\nc\n", None, 4), "a\x1b[K\nb\x1b[K\n… and 1 more\x1b[K\n\x1b[J");
     }
 }

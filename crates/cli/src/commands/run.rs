@@ -1,116 +1,184 @@
 //! `navlock run`: a command under a lock.
 
 use std::{
+    env,
+    ffi::OsString,
     io::ErrorKind,
     os::unix::process::ExitStatusExt,
-    pin::pin,
     process::{Child, Command, ExitCode, ExitStatus},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use navlock::BrokerReach;
-use navlock::{
-    LockGuard, LockManager, LockOptions, Mode, ResourceName, UserAgent, blocking::block_on_timeout,
-};
+use navlock::{BrokerReach, Lifeline, LockGuard, ResourceName, this_process};
 
-use super::{connect, supervise::Supervisor};
+use super::{
+    Context,
+    acquire::acquire,
+    supervise::{self, Ended, Supervisor},
+};
 use crate::{
-    args::RunArgs,
+    args::{OnLost, RunArgs, Work},
     exit::{self, Failure},
+    text::{clipped, printable, quoted_name},
+    time::taken,
 };
 
-/// The longest name that the command is told, in bytes: near 128 KiB for one variable, systems
+/// The longest names that the command is told, in bytes: near 128 KiB for one variable, systems
 /// refuse to run it.
-const LONGEST_NAME: usize = 32 << 10;
+const LONGEST_NAMES: usize = 32 << 10;
 
-/// How long we wait for a lock without a word.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How much of a command line is told to others, in characters.
+const LONGEST_COMMAND: usize = 200;
 
-pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
-    let reach = connect(&args.scope.broker)?;
-    let locks = UserAgent::with_reach(reach.clone()).lock_manager(&args.scope.bucket);
-    let guard = acquire(&locks, args)?;
+pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Failure> {
+    let (names, work) = args.words()?;
+    let reach = context.connect()?;
+    let locks = context.lock_manager(&reach);
+    let mut info = this_process();
+    info.why.clone_from(&args.request.why);
+    locks.describe(&info);
+    let guards = acquire(context, &locks, &names, &args.request, args.steal)?;
     // From here on signals are the command's.
     let supervisor = Supervisor::new()?;
-    let child = spawn(&reach, args, &guard)?;
-    let (status, lost) = supervisor.wait(child, &guard)?;
-    // Told to the broker, and not left to the end of the connection: what the command has left
-    // running in the background has inherited that.
-    drop(guard);
-    match lost {
-        Some(lost) => Err(Failure::new(
-            exit::LOST,
-            format_args!("{lost}: {:?}; the command was told to end", args.name),
-        )),
-        None => Ok(code(status)),
-    }
-}
-
-fn acquire(locks: &LockManager, args: &RunArgs) -> Result<LockGuard, Failure> {
-    // Not to wait at all is not to give up before the broker could have answered.
-    let at_once = args.timeout == Some(Duration::ZERO);
-    let mode = if args.shared { Mode::Shared } else { Mode::Exclusive };
-    let options = LockOptions {
-        mode,
-        if_available: args.nonblock || at_once && !args.steal,
-        steal: args.steal,
-        ..LockOptions::default()
-    };
-    let mut request = pin!(locks.lock_with(args.name.clone(), options).into_future());
-
-    let waits = args.timeout.filter(|_| !at_once);
-    let deadline = waits.and_then(|timeout| Instant::now().checked_add(timeout));
-    let left = || deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-    let first = left().map_or(PATIENCE, |left| left.min(PATIENCE));
-    let mut answer = block_on_timeout(request.as_mut(), first);
-    if answer.is_none() && left().is_none_or(|left| !left.is_zero()) {
-        exit::say(format_args!("waiting for {:?} ({})…", args.name, mode));
-        answer = block_on_timeout(request.as_mut(), left().unwrap_or(Duration::MAX));
-    }
-    match answer {
-        Some(Ok(Some(guard))) => Ok(guard),
-        Some(Ok(None)) if args.nonblock => Err(Failure::conflict()),
-        Some(Err(error)) => Err(error.into()),
-        Some(Ok(None)) | None => {
-            Err(Failure::new(exit::CONFLICT, timed_out(&args.name, args.timeout)))
-        }
-    }
-}
-
-fn timed_out(name: &ResourceName, timeout: Option<Duration>) -> String {
-    let seconds = timeout.unwrap_or_default().as_secs_f64();
-    format!("{name:?} could not be had within {seconds} s; wait longer, or see `navlock query`")
-}
-
-/// Starts the command. It inherits the connection: if we are killed, it holds the lock alone, as a
-/// child of flock(1) does, and whoever waits goes on waiting until it has ended.
-fn spawn(reach: &BrokerReach, args: &RunArgs, guard: &LockGuard) -> Result<Child, Failure> {
-    // The arguments' definition requires a command.
-    let [program, arguments @ ..] = &*args.command else {
-        return Err(Failure::new(exit::USAGE, "no command was given; add one after the name"));
-    };
-    let _lifeline = reach.lifeline().map_err(|error| {
-        Failure::new(exit::NOT_EXECUTABLE, format_args!("no descriptor for the command: {error}"))
+    let (child, mut lifeline) = spawn(&reach, &args, &names, &work, &guards, |child| {
+        info.pid = child.id();
+        info.command = line(&work);
+        locks.describe(&info);
     })?;
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .env("NAVLOCK_MODE", guard.mode().as_str())
-        .env("NAVLOCK_FENCE", guard.fencing_token().to_string());
-    match args.name.as_str() {
-        // The environment has no room for others; the command must do without.
-        Some(name) if name.len() <= LONGEST_NAME && !name.contains('\0') => {
-            command.env("NAVLOCK_NAME", name)
+    let started = Instant::now();
+    context.voice.detail(format_args!("running {} (process {})", shown(&work), child.id()));
+    let ended = supervisor.wait(child, &guards, args.on_lost, |name, lost, command| {
+        // What the command leaves running holds nothing that others have.
+        if guards.iter().all(LockGuard::is_lost) {
+            lifeline = None;
+        } else if let Some(lifeline) = &lifeline {
+            lifeline.renew();
         }
-        _ => command.env_remove("NAVLOCK_NAME"),
+        let becomes = match (command, args.on_lost) {
+            (supervise::Command::HasEnded, _) => "the command has ended",
+            (_, OnLost::Term) => "the command is told to end",
+            (_, OnLost::Kill) => "the command is killed",
+            (_, OnLost::Ignore) => "the command goes on",
+        };
+        let said = format!("navlock: {}: {lost}; {becomes}\n", quoted_name(name));
+        exit::mention(said.as_bytes());
+    })?;
+    // What the command has left running in the background holds nothing.
+    drop(lifeline);
+    drop(guards);
+    let Ended { status, lost } = ended;
+    context.voice.detail(format_args!(
+        "{} ended after {}: {status}",
+        shown(&work),
+        taken(started.elapsed())
+    ));
+    if lost && args.on_lost != OnLost::Ignore {
+        return Err(Failure::silent(exit::LOST));
+    }
+    Ok(code(status))
+}
+
+/// Starts the command. It inherits a hold on the locks: if we are killed, it has them alone, as a
+/// child of flock(1) does, and whoever waits goes on waiting until it has ended.
+fn spawn(
+    reach: &BrokerReach,
+    args: &RunArgs,
+    names: &[ResourceName],
+    work: &Work,
+    guards: &[LockGuard],
+    describe: impl FnOnce(&Child),
+) -> Result<(Child, Option<Lifeline>), Failure> {
+    let mut command = command(work);
+    // In the order in which the names were given, which is not that of the locks.
+    let held = names.iter().filter_map(|name| guards.iter().find(|guard| guard.name() == name));
+    let fences: Vec<_> = held.map(|guard| guard.fencing_token().to_string()).collect();
+    command
+        .env("NAVLOCK_MODE", args.request.mode().as_str())
+        .env("NAVLOCK_FENCE", fences.join("\n"));
+    match told(names) {
+        Some(names) => command.env("NAVLOCK_NAME", names),
+        None => command.env_remove("NAVLOCK_NAME"),
     };
-    command.spawn().map_err(|error| {
+    let lifeline = if args.close { None } else { Some(reach.lifeline()) };
+    let mut lifeline = lifeline.transpose().map_err(|error| {
+        let message = format_args!("the command cannot be given a hold on its lock: {error}");
+        Failure::new(exit::NOT_EXECUTABLE, message)
+    })?;
+    let spawned = command.spawn();
+    // Before it is handed over: that is whose it is from then on.
+    if let Ok(child) = &spawned {
+        describe(child);
+    }
+    if let Some(lifeline) = &mut lifeline {
+        lifeline.hand_over();
+    }
+    let child = spawned.map_err(|error| {
         let code = match error.kind() {
             ErrorKind::NotFound => exit::NOT_FOUND,
             _ => exit::NOT_EXECUTABLE,
         };
-        Failure::new(code, format_args!("cannot run {}: {error}", program.to_string_lossy()))
-    })
+        let program = command.get_program().to_string_lossy();
+        let hint = match names {
+            [_, .., last] if code == exit::NOT_FOUND => {
+                let last = quoted_name(last);
+                format!(" (all before \"--\" is taken for names, the last of which is {last})")
+            }
+            _ => String::new(),
+        };
+        Failure::new(code, format_args!("cannot run {}: {error}{hint}", printable(&program)))
+    })?;
+    Ok((child, lifeline))
+}
+
+fn command(work: &Work) -> Command {
+    match work {
+        Work::Program(program, arguments) => {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            command
+        }
+        Work::Shell(text) => {
+            let shell = env::var_os("SHELL").filter(|shell| !shell.is_empty());
+            let mut command = Command::new(shell.unwrap_or_else(|| OsString::from("/bin/sh")));
+            command.arg("-c").arg(text);
+            command
+        }
+    }
+}
+
+/// The names as the command is told them; `None` if it must do without.
+fn told(names: &[ResourceName]) -> Option<String> {
+    // The environment has no room for those that are no text, or too long a text.
+    let texts: Vec<_> = names.iter().map(ResourceName::as_str).collect::<Option<_>>()?;
+    let text = texts.join("\n");
+    let is_clear = texts.len() == 1 || !texts.iter().any(|text| text.contains('\n'));
+    (is_clear && text.len() <= LONGEST_NAMES && !text.contains('\0')).then_some(text)
+}
+
+/// The command's line, as others may be shown it.
+fn line(work: &Work) -> String {
+    let mut line = match work {
+        Work::Program(program, arguments) => {
+            let mut line = program.to_string_lossy().into_owned();
+            for argument in arguments {
+                if line.len() > LONGEST_COMMAND * 4 {
+                    break;
+                }
+                line.push(' ');
+                line.push_str(&argument.to_string_lossy());
+            }
+            line
+        }
+        Work::Shell(text) => text.to_string_lossy().into_owned(),
+    };
+    if let Some((end, _)) = line.char_indices().nth(LONGEST_COMMAND) {
+        line.truncate(end);
+    }
+    line
+}
+
+fn shown(work: &Work) -> String {
+    clipped(&printable(&line(work)), 60)
 }
 
 /// The command's end as ours.
@@ -124,4 +192,30 @@ fn code(status: ExitStatus) -> ExitCode {
         (None, None) => u8::MAX,
     };
     code.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<ResourceName> {
+        names.iter().map(|&name| name.try_into().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_command_is_told_names_that_it_can_tell_apart() {
+        assert_eq!(told(&names(&["b", "a"])).as_deref(), Some("b\na"));
+        assert_eq!(told(&names(&["a\nb"])).as_deref(), Some("a\nb"));
+        assert_eq!(told(&names(&["a\nb", "c"])), None);
+        assert_eq!(told(&names(&["a\0b"])), None);
+        assert_eq!(told(&names(&[&"a".repeat(20_000), &"b".repeat(20_000)])), None);
+        assert_eq!(told(&[ResourceName::from_utf16(&[0xD800]).unwrap()]), None);
+    }
+
+    #[test]
+    fn a_long_command_is_told_by_its_beginning() {
+        let arguments = vec![OsString::from("é".repeat(150)); 1000];
+        let line = line(&Work::Program("x".into(), arguments));
+        assert_eq!(line.chars().count(), LONGEST_COMMAND);
+    }
 }

@@ -7,15 +7,17 @@ use std::{
         Arc,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
-    task::{Context, Wake, Waker},
+    task::{Context, Poll, Wake, Waker},
     thread,
     time::{Duration, Instant},
 };
 
-use navlock::{LockGuard, Lost};
+use navlock::{LockGuard, Lost, ResourceName};
 use rustix::{
     io::Errno,
-    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid},
+    process::{
+        Pid, Signal, WaitId, WaitIdOptions, getpgid, getpgrp, getpid, getsid, kill_process, waitid,
+    },
 };
 use signal_hook::{
     consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM},
@@ -23,19 +25,36 @@ use signal_hook::{
     low_level::siginfo::{Cause, Origin},
 };
 
-use crate::exit::{Failure, NOT_EXECUTABLE};
+use crate::{
+    args::OnLost,
+    exit::{Failure, NOT_EXECUTABLE},
+};
 
 /// How long a command that has lost its lock may take to end.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// What the command does while something is told of its locks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Command {
+    Runs,
+    HasEnded,
+}
 
 /// Catches signals, from before there is a command until it has ended.
 pub(super) struct Supervisor {
     signals: SignalsInfo<WithOrigin>,
 }
 
+/// What became of the command.
+pub(super) struct Ended {
+    pub(super) status: ExitStatus,
+    /// Whether a lock was lost before that.
+    pub(super) lost: bool,
+}
+
 enum Event {
     Signal(Origin),
-    /// The lock may be lost.
+    /// A lock may be lost.
     Woken,
     /// The command has ended.
     Ended,
@@ -59,12 +78,15 @@ impl Supervisor {
         Ok(Self { signals })
     }
 
-    /// Waits until the command has ended, and tells it to end if its lock is lost.
+    /// Waits until the command has ended. For each of its locks that is lost before that, calls
+    /// `tell`, and with the first does to the command what is to be done.
     pub(super) fn wait(
         mut self,
         mut child: Child,
-        guard: &LockGuard,
-    ) -> Result<(ExitStatus, Option<Lost>), Failure> {
+        guards: &[LockGuard],
+        on_lost: OnLost,
+        mut tell: impl FnMut(&ResourceName, Lost, Command),
+    ) -> Result<Ended, Failure> {
         // What came before the command was there is told it now, also by the terminal's ^C.
         for early in self.signals.pending() {
             if let Some(signal) = signal(&early) {
@@ -78,15 +100,23 @@ impl Supervisor {
         let (events, sender) = watched?;
         let waker = Waker::from(Arc::new(Notify(sender)));
         let context = Context::from_waker(&waker);
-        let mut lost = None;
+        let mut known = vec![false; guards.len()];
         let mut kill_at = None;
         loop {
-            if lost.is_none() {
-                if let std::task::Poll::Ready(how) = guard.poll_lost(&context) {
-                    lost = Some(how);
-                    kill_at = Some(Instant::now() + GRACE);
-                    send(&child, Signal::TERM);
+            let were_known = known.contains(&true);
+            let lost = newly_lost(guards, &mut known, &context);
+            if !lost.is_empty() && !were_known {
+                match on_lost {
+                    OnLost::Term => {
+                        kill_at = Some(Instant::now() + GRACE);
+                        send(&child, Signal::TERM);
+                    }
+                    OnLost::Kill => send(&child, Signal::KILL),
+                    OnLost::Ignore => {}
                 }
+            }
+            for (name, how) in lost {
+                tell(name, how, Command::Runs);
             }
             match receive(&events, kill_at) {
                 Ok(Event::Signal(origin)) => forward(&child, &origin),
@@ -96,7 +126,11 @@ impl Supervisor {
                         let message = format_args!("cannot wait for the command: {error}");
                         Failure::new(NOT_EXECUTABLE, message)
                     })?;
-                    return Ok((status, lost));
+                    // In its last moments.
+                    for (name, how) in newly_lost(guards, &mut known, &context) {
+                        tell(name, how, Command::HasEnded);
+                    }
+                    return Ok(Ended { status, lost: known.contains(&true) });
                 }
                 Err(_) => {
                     kill_at = None;
@@ -130,6 +164,23 @@ impl Supervisor {
     }
 }
 
+/// The locks that are lost and were not known to be.
+fn newly_lost<'a>(
+    guards: &'a [LockGuard],
+    known: &mut [bool],
+    context: &Context<'_>,
+) -> Vec<(&'a ResourceName, Lost)> {
+    let unknown = guards.iter().zip(known).filter(|(_, known)| !**known);
+    let lost = unknown.filter_map(|(guard, known)| match guard.poll_lost(context) {
+        Poll::Ready(how) => {
+            *known = true;
+            Some((guard.name(), how))
+        }
+        Poll::Pending => None,
+    });
+    lost.collect()
+}
+
 fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let started = thread::Builder::new().name(name.to_owned()).spawn(run);
     started.map(drop).map_err(|error| {
@@ -144,14 +195,23 @@ fn receive(events: &Receiver<Event>, deadline: Option<Instant>) -> Result<Event,
     }
 }
 
-/// Passes a signal on, unless the command has it already: the terminal sends its own to all who
-/// are in front of it.
+/// Passes a signal on, unless the command has it already, as far as that can be told.
 fn forward(child: &Child, origin: &Origin) {
-    if !matches!(origin.cause, Cause::Kernel) {
+    if !(matches!(origin.cause, Cause::Kernel) && kernel_has_told(child, origin.signal)) {
         if let Some(signal) = signal(origin) {
             send(child, signal);
         }
     }
+}
+
+/// Whether the kernel, which has sent us this signal, has sent it to the command as well: the
+/// terminal's ^C goes to the process group that is in front of it.
+///
+/// When somebody else sends a signal to the whole group, that looks as if it was for us alone.
+fn kernel_has_told(child: &Child, signal: i32) -> bool {
+    // A terminal that hangs up tells the leader of its session only.
+    let is_for_leader = signal == SIGHUP && getsid(None) == Ok(getpid());
+    !is_for_leader && getpgid(Some(Pid::from_child(child))) == Ok(getpgrp())
 }
 
 fn signal(origin: &Origin) -> Option<Signal> {

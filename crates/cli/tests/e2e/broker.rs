@@ -11,15 +11,18 @@ use bytes::BytesMut;
 use navlock_engine::{RequestId, RequestKind};
 use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
 use rustix::{
-    fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat},
+    fs::{FlockOperation, flock},
     process::geteuid,
 };
 use tokio_util::codec::{Decoder, Encoder};
 
-use crate::sandbox::{Sandbox, eventually, finish, wait};
+use crate::{
+    crowd::kill_broker,
+    sandbox::{Sandbox, eventually, finish, wait},
+};
 
 /// The processes that are brokers of this sandbox, whatever its lock file says.
-fn brokers(sandbox: &Sandbox) -> Vec<String> {
+pub(crate) fn brokers(sandbox: &Sandbox) -> Vec<String> {
     let socket = format!("NAVLOCK_SOCKET={}", sandbox.socket().display());
     let is_broker = |pid: &str| {
         let read = |file| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
@@ -34,19 +37,23 @@ fn brokers(sandbox: &Sandbox) -> Vec<String> {
 }
 
 #[test]
-fn many_who_start_at_once_start_one_broker() {
+fn a_hundred_who_start_at_once_or_find_it_dead_at_once_start_one_broker() {
     let sandbox = Sandbox::new();
-    let gate = sandbox.path("gate");
-    mknodat(CWD, &gate, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    let mut holders: Vec<_> = (0..20).map(|_| sandbox.wait_behind(&gate, &["-s", "db"])).collect();
+    let gate = sandbox.pipe("gate");
+    let mut holders: Vec<_> = (0..100).map(|_| sandbox.wait_behind(&gate, &["-s", "db"])).collect();
     // Whoever opens a pipe waits for its other end: all go on at once.
     let opened = fs::File::options().write(true).open(&gate).unwrap();
     holders.iter_mut().for_each(super::sandbox::Holder::begun);
     drop(opened);
-    // All of them hold one lock: they have one broker.
-    assert_eq!(sandbox.query().len(), 20);
-    let broker = sandbox.broker().unwrap().as_raw_nonzero().to_string();
-    assert_eq!(brokers(&sandbox), [broker]);
+    // All of them hold one lock: they have one broker. And when it is killed, one other.
+    for killed in [false, true] {
+        if killed {
+            kill_broker(&sandbox);
+        }
+        assert_eq!(sandbox.query().len(), 100);
+        let broker = sandbox.broker().unwrap().as_raw_nonzero().to_string();
+        assert_eq!(brokers(&sandbox), [broker]);
+    }
     holders.into_iter().for_each(super::sandbox::Holder::release);
 }
 
@@ -98,13 +105,34 @@ fn a_broker_may_have_as_many_clients_as_there_may_be_descriptors() {
 }
 
 #[test]
-fn a_broker_whose_files_are_removed_ends_and_its_holders_are_told() {
+fn a_broker_whose_socket_and_locks_are_removed_hands_over_to_the_next() {
+    let sandbox = Sandbox::new();
+    let mut holder = sandbox.hold(&["db"]);
+    let first = sandbox.broker().unwrap();
+    for file in ["sock", "sock.broker.lock", "sock.spawn.lock"] {
+        fs::remove_file(sandbox.path(file)).unwrap();
+    }
+    // It starts another broker, to which the holder comes in the end.
+    let mut next = sandbox.wait_for(&["db"]);
+    eventually("the next broker has both", || {
+        sandbox.broker().is_some_and(|broker| broker != first)
+            && sandbox.query() == ["held db exclusive", "pending db exclusive"]
+    });
+    holder.let_go();
+    assert!(holder.ended().success());
+    next.begun();
+    next.release();
+}
+
+#[test]
+fn a_broker_whose_files_are_all_removed_ends_and_its_holders_are_told() {
     let sandbox = Sandbox::new();
     let mut holder = sandbox.hold(&["db"]);
     for file in ["sock", "sock.broker.lock", "sock.spawn.lock"] {
         fs::remove_file(sandbox.path(file)).unwrap();
     }
-    // The next broker is left alone by the end of the first.
+    fs::remove_dir_all(sandbox.path("sock.clients")).unwrap();
+    // The next broker knows of nobody, and is left alone by the end of the first.
     let next = sandbox.hold(&["db"]);
     assert_eq!(holder.ended().code(), Some(75));
     assert_eq!(sandbox.query(), ["held db exclusive"]);
@@ -180,6 +208,15 @@ fn who_talks_nonsense_is_hung_up_on_and_disturbs_nobody() {
         bytes.to_vec()
     };
     let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
+    let introduce = |returning| ToDaemon::Introduce { client: [7; 16], returning };
+    // For an agent that it had not opened.
+    let claim = ToDaemon::ClaimRequest {
+        agent: 7,
+        request: RequestId::from_parts(0, 0),
+        name: "db".try_into().unwrap(),
+        kind: RequestKind::Steal,
+        since: 0,
+    };
     for nonsense in [
         b"GET / HTTP/1.1\r\n\r\n".to_vec(),
         vec![0xFF; 100_000],
@@ -187,6 +224,10 @@ fn who_talks_nonsense_is_hung_up_on_and_disturbs_nobody() {
         session(&[ToDaemon::Finish { request: RequestId::from_parts(0, 0) }]),
         session(&[hello.clone(), hello.clone()]),
         session(&[hello.clone(), ToDaemon::Terminate { agent: 7 }]),
+        session(&[hello.clone(), introduce(false), introduce(false)]),
+        session(&[hello.clone(), introduce(false), ToDaemon::Terminate { agent: 7 }]),
+        session(&[hello.clone(), introduce(true), ToDaemon::Status { query: 0 }]),
+        session(&[hello.clone(), introduce(true), claim, ToDaemon::Claimed]),
         session(&[ToDaemon::Hello { oldest: 1000, newest: 2000 }]),
     ] {
         let mut stream = UnixStream::connect(sandbox.socket()).unwrap();
@@ -212,6 +253,7 @@ fn who_does_not_listen_delays_nobody_and_is_noticed_when_it_dies() {
     let mut codec = ClientCodec::default();
     for message in [
         ToDaemon::Hello { oldest: VERSION, newest: VERSION },
+        ToDaemon::Introduce { client: [7; 16], returning: false },
         ToDaemon::OpenAgent { agent: 0, client_id: [7; 16], bucket: "default".to_owned() },
         ToDaemon::Request {
             agent: 0,

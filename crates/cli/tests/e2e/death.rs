@@ -75,17 +75,32 @@ fn a_signal_while_waiting_ends_the_wait() {
 }
 
 #[test]
-fn when_the_broker_is_killed_the_command_is_ended_for_its_lost_lock() {
+fn when_the_broker_is_killed_and_cannot_come_back_the_command_is_ended_for_its_lost_lock() {
     let sandbox = Sandbox::new();
     let mut holder = sandbox.hold(&["db"]);
     let waiter = sandbox.start(&["run", "db", "true"]);
     eventually("it waits", || sandbox.query().len() == 2);
-    kill_process(sandbox.broker().unwrap(), Signal::KILL).unwrap();
+    let broker = sandbox.broker().unwrap();
+    sandbox.hide();
+    kill_process(broker, Signal::KILL).unwrap();
     assert_eq!(holder.ended().code(), Some(75));
     let waiter = crate::sandbox::finish(waiter);
     assert_eq!(waiter.status.code(), Some(69));
     let said = String::from_utf8(waiter.stderr).unwrap();
-    assert!(said.contains("the connection to the broker at"), "{said}");
-    // What it left behind is in nobody's way.
-    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 0);
+    assert!(said.contains("cannot reach the broker at"), "{said}");
+}
+
+#[test]
+fn a_command_that_is_not_to_hold_the_lock_by_itself_does_not() {
+    let sandbox = Sandbox::new();
+    for flag in ["-o", "--close"] {
+        let mut holder = sandbox.hold(&[flag, "db"]);
+        let mut waiter = sandbox.wait_for(&["db"]);
+        eventually("it waits", || sandbox.query().len() == 2);
+        holder.kill_wrapper();
+        // The command is still there.
+        waiter.begun();
+        assert!(rustix::process::test_kill_process(holder.command()).is_ok());
+        waiter.release();
+    }
 }

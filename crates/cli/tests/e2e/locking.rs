@@ -63,11 +63,37 @@ fn who_has_waited_long_enough_leaves_the_queue() {
 #[test]
 fn who_waits_for_a_second_is_told_for_what() {
     let sandbox = Sandbox::new();
-    let holder = sandbox.hold(&["db"]);
-    let waiter = sandbox.output(&["run", "-w", "1.2", "db", "true"]);
+    let holder = sandbox.hold(&["--why", "to see", "db"]);
+    let first = sandbox.wait_for(&["-q", "db"]);
+    eventually("it waits", || sandbox.query().len() == 2);
+    let waiter = sandbox.output(&["run", "-w", "2.5", "db", "true"]);
     let said = String::from_utf8(waiter.stderr).unwrap();
-    assert!(said.starts_with("navlock: waiting for \"db\" (exclusive)…\n"), "{said}");
+    assert!(said.starts_with("navlock: waiting for \"db\" (exclusive) "), "{said}");
+    let command = format!("held by sh[{}] ", holder.command().as_raw_nonzero());
+    assert!(said.contains(&command) && said.contains("s (to see); 1 ahead\n"), "{said}");
+    drop(first);
+    eventually("it has left", || sandbox.query().len() == 1);
+    // Nothing at all, to who wants to hear nothing.
+    let quiet = sandbox.output(&["run", "-q", "-w", "1.2", "db", "true"]);
+    assert_eq!((quiet.status.code(), &*quiet.stderr), (Some(1), &b""[..]));
     holder.release();
+}
+
+#[test]
+fn who_wants_to_know_is_told_what_is_done() {
+    let sandbox = Sandbox::new();
+    let said = String::from_utf8(sandbox.output(&["run", "-v", "db", "true"]).stderr).unwrap();
+    let lines: Vec<_> = said.lines().collect();
+    for (line, beginning) in lines.iter().zip([
+        "navlock: connected to ",
+        "navlock: took \"db\" (exclusive) after ",
+        "navlock: running true (process ",
+        "navlock: true ended after ",
+    ]) {
+        assert!(line.starts_with(beginning), "{said}");
+    }
+    assert_eq!(lines.len(), 4, "{said}");
+    assert_eq!(sandbox.code(&["run", "-v", "-q", "db", "true"]), 64);
 }
 
 #[test]

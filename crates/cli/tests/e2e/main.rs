@@ -3,9 +3,25 @@
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 mod broker;
+mod crowd;
+mod daemon;
 mod death;
+mod doctor;
+mod exclusion;
+mod executors;
 mod exit;
+mod hostile;
 mod inherited;
+mod kills;
 mod locking;
+mod lost;
+mod manual;
+mod names;
+mod query;
+mod restart;
 mod sandbox;
+#[cfg(target_os = "linux")]
+mod terminal;
+mod wait;
 mod words;
+mod worker;

@@ -10,7 +10,8 @@ use std::{
 };
 
 use rustix::{
-    fs::{FlockOperation, flock},
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat},
     process::{Pid, Signal, kill_process},
 };
 
@@ -38,6 +39,13 @@ impl Sandbox {
         self.path("sock")
     }
 
+    /// Makes a named pipe.
+    pub(crate) fn pipe(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        path
+    }
+
     /// A program that finds `navlock`, and its broker, as a script of a user would.
     pub(crate) fn program(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
@@ -46,6 +54,8 @@ impl Sandbox {
             .env("NAVLOCK_IDLE_SECS", self.idle)
             .env("NAVLOCK", NAVLOCK)
             .env_remove("NAVLOCK_BUCKET")
+            .env_remove("NAVLOCK_BIN")
+            .env_remove("NO_COLOR")
             .current_dir(self.directory.path());
         command
     }
@@ -63,6 +73,13 @@ impl Sandbox {
 
     pub(crate) fn code(&self, arguments: &[&str]) -> i32 {
         self.output(arguments).status.code().unwrap()
+    }
+
+    /// What it writes, if it ends well.
+    pub(crate) fn written(&self, arguments: &[&str]) -> String {
+        let output = self.output(arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
     }
 
     pub(crate) fn start(&self, arguments: &[&str]) -> Child {
@@ -85,6 +102,16 @@ impl Sandbox {
         Holder::start(command)
     }
 
+    /// A holder whose command is this script, at work when this returns. The script begins by
+    /// saying who it is: `echo $$`.
+    pub(crate) fn hold_by(&self, arguments: &[&str], script: &str) -> Holder {
+        let mut command = self.navlock(&["run"]);
+        command.args(arguments).args(["sh", "-c", script]);
+        let mut holder = Holder::start(command);
+        holder.begun();
+        holder
+    }
+
     /// Somebody who will ask once this named pipe has a writer.
     pub(crate) fn wait_behind(&self, gate: &Path, arguments: &[&str]) -> Holder {
         let mut command = self.program("sh");
@@ -102,6 +129,15 @@ impl Sandbox {
         lines.lines().skip(1).map(row).collect()
     }
 
+    /// Has nobody find the directory any more.
+    pub(crate) fn hide(&self) {
+        fs::rename(self.path(""), self.hidden()).unwrap();
+    }
+
+    fn hidden(&self) -> PathBuf {
+        self.directory.path().with_extension("hidden")
+    }
+
     /// The broker's process, from the file whose lock it holds.
     pub(crate) fn broker(&self) -> Option<Pid> {
         let path = self.path("sock.broker.lock");
@@ -115,6 +151,7 @@ impl Sandbox {
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.hidden());
         if let Some(broker) = self.broker() {
             let _ = kill_process(broker, Signal::TERM);
             eventually("the broker ends", || self.broker().is_none());
@@ -146,9 +183,10 @@ impl Holder {
 
     /// Waits until the command runs.
     pub(crate) fn begun(&mut self) {
-        let mut line = String::new();
-        self.says.read_line(&mut line).unwrap();
-        self.command = Pid::from_raw(line.trim().parse().unwrap_or(0));
+        let mut polled = [PollFd::new(self.says.get_ref(), PollFlags::IN)];
+        let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
+        assert_ne!(poll(&mut polled, Some(&patience)).unwrap(), 0, "not in 30 seconds: it begins");
+        self.command = Pid::from_raw(self.line().parse().unwrap_or(0));
         assert!(self.command.is_some(), "the command did not begin");
     }
 
@@ -163,6 +201,30 @@ impl Holder {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.wrapper), signal).unwrap();
+    }
+
+    /// The command's process.
+    pub(crate) fn command(&self) -> Pid {
+        self.command.unwrap()
+    }
+
+    /// The next line that the command writes.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.says.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Stops the wrapper, and waits until all of it has stopped.
+    pub(crate) fn stop(&self) {
+        self.signal(Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.wrapper.id());
+        eventually("the wrapper has stopped", || {
+            fs::read_dir(&tasks).unwrap().all(|task| {
+                let status = fs::read_to_string(task.unwrap().path().join("status"));
+                status.is_ok_and(|status| status.contains("State:\tT"))
+            })
+        });
     }
 
     /// Has the command end by itself.

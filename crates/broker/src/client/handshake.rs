@@ -1,0 +1,107 @@
+//! How a connection begins.
+
+use std::{
+    io::{self, ErrorKind, Read},
+    os::unix::net::UnixStream,
+    time::Duration,
+};
+
+use bytes::BytesMut;
+use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
+use tokio_util::codec::{Decoder, Encoder};
+
+use super::{ConnectOptions, connection::send, io::Ear};
+use crate::{
+    Place,
+    error::Reason,
+    runtime_dir::uid,
+    spawn::{ANSWER, Patience, connect_or_start, connect_to_running},
+};
+
+/// How often a daemon may be gone before it has answered: it ends when it is idle, and may have
+/// just decided to.
+const TRIES: usize = 5;
+
+/// Connects and agrees on a version. Blocks.
+pub(super) fn connect(
+    place: &Place,
+    options: &ConnectOptions,
+    patience: Patience,
+) -> Result<Ear, Reason> {
+    let mut tries = 1;
+    loop {
+        match try_connect(place, options, patience) {
+            Err(Reason::Vanished) if tries < TRIES => tries += 1,
+            connected => return connected,
+        }
+    }
+}
+
+fn try_connect(place: &Place, options: &ConnectOptions, patience: Patience) -> Result<Ear, Reason> {
+    let mut socket = if options.only_running {
+        connect_to_running(place, patience)?
+    } else {
+        connect_or_start(place, options.program.as_deref(), patience)?
+    };
+    check_peer(&socket)?;
+    let mut codec = ClientCodec::default();
+    let mut heard = BytesMut::new();
+    shake_hands(&mut socket, &mut codec, &mut heard, patience)?;
+    socket.set_nonblocking(true).map_err(|error| Reason::Io("connecting", error.kind()))?;
+    Ok(Ear::new(socket, codec, heard))
+}
+
+/// Same uid or nothing. The modes of directory and socket say so already; this asks the kernel.
+fn check_peer(socket: &UnixStream) -> Result<(), Reason> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        let peer = rustix::net::sockopt::socket_peercred(socket)
+            .map_err(|error| Reason::Io("asking who serves it", error.kind()))?;
+        if peer.uid.as_raw() != uid() {
+            return Err(Reason::Foreign(peer.uid.as_raw()));
+        }
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = (socket, uid);
+    Ok(())
+}
+
+/// Says hello and waits to be welcomed. What has been heard beyond that stays in `heard`.
+fn shake_hands(
+    socket: &mut UnixStream,
+    codec: &mut ClientCodec,
+    heard: &mut BytesMut,
+    patience: Patience,
+) -> Result<(), Reason> {
+    // Zero would be for ever.
+    let answer = patience.at_most(ANSWER).max(Duration::from_millis(1));
+    let ended = |error: io::Error| match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Reason::Silent(answer),
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Reason::Vanished,
+        kind => Reason::Io("saying hello", kind),
+    };
+    socket.set_read_timeout(Some(answer)).map_err(ended)?;
+    let mut hello = BytesMut::new();
+    // Older ones cannot take over from one that was killed, and a lock that does not outlive its
+    // broker is not what we promise.
+    let message = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
+    codec.encode(&message, &mut hello).map_err(|_| Reason::Nonsense)?;
+    if !send(socket, &mut hello) {
+        return Err(Reason::Silent(answer));
+    }
+    let mut bytes = [0; 512];
+    loop {
+        match codec.decode(heard).map_err(|_| Reason::Nonsense)? {
+            Some(FromDaemon::Welcome { version: VERSION }) => break,
+            Some(FromDaemon::Refused { reason }) => return Err(Reason::Refused(reason)),
+            Some(_) => return Err(Reason::Nonsense),
+            None => match socket.read(&mut bytes) {
+                Ok(0) => return Err(Reason::Vanished),
+                Ok(length) => heard.extend_from_slice(&bytes[..length]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(ended(error)),
+            },
+        }
+    }
+    socket.set_read_timeout(None).map_err(ended)
+}

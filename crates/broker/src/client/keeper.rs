@@ -1,0 +1,232 @@
+//! The thread that keeps a connection: it hears what nobody else does, sends what was left, and
+//! when the daemon dies it finds the next one.
+
+use std::{
+    os::unix::net::UnixStream,
+    sync::{Arc, atomic::Ordering::SeqCst},
+    time::{Duration, Instant},
+};
+
+use navlock_core::Error;
+
+use super::{
+    ConnectOptions, REGISTERING,
+    connection::Shared,
+    handshake,
+    io::{End, wait, wake},
+};
+use crate::{
+    Place, RECLAIM,
+    error::{ConnectError, Reason},
+    spawn::Patience,
+};
+
+/// For how long the keeper leaves it to others to hear before it looks whether they do. It is called
+/// back at once when an answer is waited for; what may come late is word of a loss.
+///
+/// FAST: where a thread takes and releases locks all the time, each look takes the CPU from it.
+const REST: Duration = Duration::from_millis(4);
+
+/// For how long a client tries to come back. It has given up for itself before a new daemon gives
+/// it up, so that nobody else has a lock that it still thinks it holds.
+const RETURN: Duration = RECLAIM.saturating_sub(Duration::from_secs(1));
+
+/// How long between two tries to connect again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The keeper of a connection.
+pub(super) struct Keeper {
+    shared: Arc<Shared>,
+    nudged: UnixStream,
+    place: Place,
+    options: ConnectOptions,
+}
+
+/// Who hears.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// The keeper.
+    Mine,
+    /// Threads that wait for their own answers. It is looked now and then whether there are any.
+    Theirs,
+    /// One that has been waiting for long; it will say when it is done.
+    TheirsForLong,
+}
+
+impl Keeper {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        nudged: UnixStream,
+        place: Place,
+        options: ConnectOptions,
+    ) -> Self {
+        Self { shared, nudged, place, options }
+    }
+
+    /// Keeps the connection until its owners are gone.
+    pub(super) fn run(mut self) {
+        let mut deadline = None;
+        loop {
+            let began = Instant::now();
+            let end = self.listen();
+            let came_to_nothing = self.shared.disconnected() && began.elapsed() < RETURN;
+            // Who is hung up on again and again must come to an end with it.
+            if !came_to_nothing {
+                deadline = None;
+            }
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + RETURN);
+            if came_to_nothing {
+                self.pause();
+            }
+            // A daemon that made no sense is still there and is not asked again: its next answer
+            // would make no more.
+            let connected = match end {
+                End::Closed => self.reconnect(deadline),
+                End::Nonsense(why) => Err(why),
+            };
+            if self.shared.is_closed() {
+                return;
+            }
+            if let Err(why) = connected {
+                self.give_up(&why);
+                if !self.revive() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Hears until the connection ends.
+    fn listen(&mut self) -> End {
+        let mut turn = Turn::Mine;
+        loop {
+            if self.shared.is_closed() {
+                return End::Closed;
+            }
+            let turns = &self.shared.turns;
+            turns.resting.store(turn != Turn::Mine, SeqCst);
+            let left = !self.shared.send_left();
+            turn = match turn {
+                Turn::Mine => match self.hear(left) {
+                    Ok(turn) => turn,
+                    Err(end) => return end,
+                },
+                Turn::Theirs => {
+                    if wait(None, false, &self.nudged, Some(Instant::now() + REST)) {
+                        Turn::Mine
+                    } else {
+                        self.look(left)
+                    }
+                }
+                Turn::TheirsForLong => {
+                    wait(None, false, &self.nudged, None);
+                    Turn::Mine
+                }
+            };
+        }
+    }
+
+    /// Waits for something and hears it, if nobody else is at it. Whose turn it is next.
+    fn hear(&self, left: bool) -> Result<Turn, End> {
+        let Some(mut slot) = self.shared.try_ear() else {
+            return Ok(Turn::Theirs);
+        };
+        let Some(ear) = &mut *slot else {
+            return Err(End::Closed);
+        };
+        if !ear.has_more() {
+            wait(Some(ear.socket()), left, &self.nudged, None);
+        }
+        let heard = ear.hear(|message, wakers| self.shared.table().take_in(message, wakers));
+        drop(slot);
+        wake(heard?);
+        // Who wanted the ear and did not get it waits to be woken, and hears nothing meanwhile. It
+        // is the next wait that it can hear for itself.
+        let is_waiting = self.shared.table().is_waiting();
+        let wanted = !is_waiting && self.shared.turns.wanted.swap(false, SeqCst);
+        Ok(if wanted { Turn::Theirs } else { Turn::Mine })
+    }
+
+    /// Looks whether there are others who hear. Whose turn it is next.
+    fn look(&self, left: bool) -> Turn {
+        let turns = &self.shared.turns;
+        if self.shared.try_ear().is_some() {
+            return if turns.taken.swap(false, SeqCst) { Turn::Theirs } else { Turn::Mine };
+        }
+        // Nobody else sends what is left.
+        if left {
+            return Turn::Theirs;
+        }
+        // Said before it is looked again, so that either it finds this or we find it gone.
+        turns.asleep.store(true, SeqCst);
+        if self.shared.try_ear().is_none() {
+            return Turn::TheirsForLong;
+        }
+        turns.asleep.store(false, SeqCst);
+        Turn::Theirs
+    }
+
+    /// Finds the next daemon, or starts it, and claims from it what there was.
+    fn reconnect(&self, deadline: Instant) -> Result<(), String> {
+        loop {
+            if self.shared.is_closed() {
+                return Ok(());
+            }
+            match self.try_connect(Patience::until(deadline)) {
+                Err(reason) if Instant::now() + PAUSE >= deadline => {
+                    return Err(self.failed(reason));
+                }
+                Err(_) => self.pause(),
+                Ok(()) => return Ok(()),
+            }
+        }
+    }
+
+    fn try_connect(&self, patience: Patience) -> Result<(), Reason> {
+        let ear = handshake::connect(&self.place, &self.options, patience)?;
+        let registered = self.shared.connected(ear);
+        registered.map_err(|error| Reason::Io(REGISTERING, error.kind()))
+    }
+
+    fn pause(&self) {
+        wait(None, false, &self.nudged, Some(Instant::now() + PAUSE));
+    }
+
+    fn failed(&self, reason: Reason) -> String {
+        ConnectError { socket: self.shared.path.clone(), reason }.to_string()
+    }
+
+    /// Tells everybody that there is no connection.
+    fn give_up(&self, why: &str) {
+        let error = Error::Unreachable(why.to_owned());
+        self.shared.unregister();
+        let wakers = self.shared.table().give_up(&error);
+        wake(wakers);
+    }
+
+    /// Waits until somebody needs a connection, and makes one. Whether there is one; if not, the
+    /// owners are gone.
+    fn revive(&self) -> bool {
+        loop {
+            if self.shared.is_closed() {
+                return false;
+            }
+            if !self.shared.table().needs_link() {
+                wait(None, false, &self.nudged, None);
+                continue;
+            }
+            match self.try_connect(Patience::endless()) {
+                Ok(()) => return true,
+                Err(reason) => self.give_up(&self.failed(reason)),
+            }
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // Also if it panicked: nobody waits for what will never be heard.
+        self.give_up("the thread that kept the connection to the broker has ended");
+        self.shared.table().orphan();
+    }
+}

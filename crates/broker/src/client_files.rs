@@ -1,0 +1,342 @@
+//! Who lives: the files by which a daemon knows the clients of the one before it, and those who have
+//! inherited locks.
+//!
+//! That a file is there means nothing; what counts is that it is locked, and the kernel unlocks it
+//! with the last process that has it open.
+//!
+//! - `KEY` is locked by a client itself, for as long as it lives. It is empty.
+//! - `KEY.locks` is locked by whoever has inherited locks of that client, as the command of a `navlock
+//!   run` has. It holds what the client would claim, in the very messages.
+//!
+//! Who removes these files by hand takes the broker's memory: nothing changes while it lives, but the
+//! next one will not know whom to wait for.
+
+use std::{
+    fs::{self, File},
+    io::{self, ErrorKind, Read, Seek, Write},
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use navlock_wire::ClientKey;
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
+
+use crate::{
+    Place,
+    lock_file::{self, Identity},
+};
+
+/// How long the daemon may look at a file that is being made.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long between two tries at what the system refuses.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The directory of these files.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientFiles {
+    directory: PathBuf,
+}
+
+/// A client's own file. Dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    path: PathBuf,
+    locked: File,
+}
+
+/// What was found of the clients of an earlier daemon.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Those who live, and will come back.
+    pub(crate) living: Vec<ClientKey>,
+    /// Those from whom somebody who lives has inherited locks.
+    pub(crate) bequeathers: Vec<ClientKey>,
+}
+
+/// A file of inherited locks.
+#[derive(Debug)]
+pub(crate) struct Inherited {
+    file: File,
+    path: PathBuf,
+}
+
+/// What is to be known of a file's lock.
+enum Looked {
+    /// Somebody has it.
+    Locked(File),
+    /// Nobody has it. The file is gone, or was just removed.
+    Free,
+    /// It cannot be told for the moment, for want of descriptors perhaps.
+    Unknown(io::Error),
+}
+
+impl ClientFiles {
+    pub(crate) fn of(place: &Place) -> Self {
+        Self { directory: place.clients() }
+    }
+
+    /// Makes it known that this client lives.
+    pub(crate) fn register(&self, client: ClientKey) -> io::Result<Registration> {
+        self.make_directory()?;
+        let path = self.path(client);
+        match lock_file::lock(&path, PATIENCE)? {
+            Some(file) => Ok(Registration { path, locked: file }),
+            None => Err(ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Writes down what this client's heirs hold. The file is locked as long as a copy of this
+    /// descriptor is open.
+    pub(crate) fn bequeath(&self, client: ClientKey, claims: &[u8]) -> io::Result<File> {
+        self.make_directory()?;
+        let path = self.inherited_path(client);
+        // It gets its name last: whoever finds it finds it locked and whole.
+        let unborn = path.with_extension(UNBORN);
+        let file = lock_file::lock(&unborn, PATIENCE)?.ok_or(ErrorKind::WouldBlock)?;
+        if rewrite(&file, claims).is_err() {
+            // No room. Empty it still says that there are heirs; only the next daemon, should this
+            // one be killed as well, will not know of what.
+            file.set_len(0)?;
+        }
+        fs::rename(&unborn, &path)?;
+        Ok(file)
+    }
+
+    /// Writes down anew what the heirs hold, whose file this was.
+    pub(crate) fn bequeath_again(&self, client: ClientKey, file: Identity, claims: &[u8]) {
+        let path = self.inherited_path(client);
+        let Ok(opened) = File::options().write(true).open(&path) else {
+            return;
+        };
+        if lock_file::identity_of(&opened) == Some(file) {
+            // If it fails, what it said before is as good, or it is empty, as above.
+            let _ = rewrite(&opened, claims);
+        }
+    }
+
+    /// The heirs, whose file this was, hold nothing any more.
+    pub(crate) fn disinherit(&self, client: ClientKey, file: Identity) {
+        let path = self.inherited_path(client);
+        if lock_file::identity_at(&path) == Some(file) {
+            let _ = fs::remove_file(&path);
+        }
+    }
+
+    /// The locks of a client that have been inherited by somebody who lives.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be told for the moment.
+    pub(crate) fn inherited(&self, client: ClientKey) -> io::Result<Option<Inherited>> {
+        let path = self.inherited_path(client);
+        match look_at(&path) {
+            Looked::Locked(file) => Ok(Some(Inherited { file, path })),
+            Looked::Free => Ok(None),
+            Looked::Unknown(error) => Err(error),
+        }
+    }
+
+    /// Whether the client lives, or may live. Its file is removed if it does not.
+    pub(crate) fn lives(&self, client: ClientKey) -> bool {
+        !matches!(look_at(&self.path(client)), Looked::Free)
+    }
+
+    /// All that is there, less what nobody has locked, which is removed.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be told who is there.
+    pub(crate) fn find(&self) -> io::Result<Found> {
+        let mut found = Found::default();
+        let entries = match fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(found),
+            entries => entries?,
+        };
+        // Collected first: files are removed on the way.
+        let names: Vec<_> =
+            entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
+        for name in names.iter().filter_map(|name| name.to_str()) {
+            let (key, extension) = name.split_once('.').unwrap_or((name, ""));
+            let Some(client) = parse(key) else {
+                continue;
+            };
+            let is_wanted = || !matches!(look_at(&self.directory.join(name)), Looked::Free);
+            match extension {
+                "" if is_wanted() => found.living.push(client),
+                LOCKS if is_wanted() => found.bequeathers.push(client),
+                // Somebody was killed while writing it; or it stays, if somebody is at it.
+                UNBORN => drop(is_wanted()),
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    fn make_directory(&self) -> io::Result<()> {
+        match fs::DirBuilder::new().mode(0o700).create(&self.directory) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn path(&self, client: ClientKey) -> PathBuf {
+        self.directory.join(format!("{:032x}", u128::from_be_bytes(client)))
+    }
+
+    fn inherited_path(&self, client: ClientKey) -> PathBuf {
+        self.path(client).with_extension(LOCKS)
+    }
+}
+
+/// The extension of files of inherited locks.
+const LOCKS: &str = "locks";
+
+/// The extension of one that is being written.
+const UNBORN: &str = "new";
+
+fn parse(key: &str) -> Option<ClientKey> {
+    (key.len() == 32).then(|| u128::from_str_radix(key, 16).ok())?.map(u128::to_be_bytes)
+}
+
+/// Looks who has the file locked, and removes it if nobody has.
+fn look_at(path: &Path) -> Looked {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Looked::Free,
+        Err(error) => return Looked::Unknown(error),
+    };
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Looked::Locked(file),
+        Ok(()) => {
+            // Under the lock, so that nobody who is just making it has it by now.
+            remove(path, &file);
+            Looked::Free
+        }
+        Err(error) => Looked::Unknown(error.into()),
+    }
+}
+
+/// Puts this into the file in place of what it had.
+fn rewrite(mut file: &File, claims: &[u8]) -> io::Result<()> {
+    file.rewind()?;
+    file.write_all(claims)?;
+    file.set_len(claims.len() as u64)
+}
+
+/// Removes this file, unless another has its name by now.
+fn remove(path: &Path, file: &File) {
+    if lock_file::is_at(file, path) {
+        let _ = fs::remove_file(path);
+    }
+}
+
+impl Registration {
+    /// Whether it is still where a daemon looks for it.
+    pub(crate) fn stands(&self) -> bool {
+        lock_file::is_at(&self.locked, &self.path)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        remove(&self.path, &self.locked);
+    }
+}
+
+impl Inherited {
+    /// What is claimed by it: messages.
+    pub(crate) fn claims(&mut self) -> io::Result<Vec<u8>> {
+        let mut claims = Vec::new();
+        self.file.rewind()?;
+        self.file.read_to_end(&mut claims)?;
+        Ok(claims)
+    }
+
+    /// What tells the file from all others.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        lock_file::identity_of(&self.file)
+    }
+
+    /// Blocks until the last heir has ended.
+    pub(crate) fn wait(self) {
+        loop {
+            match flock(&self.file, FlockOperation::LockShared) {
+                Ok(()) => break,
+                Err(Errno::INTR) => {}
+                // No room for the lock, perhaps. Not to know is not to let go.
+                Err(_) => thread::sleep(PAUSE),
+            }
+        }
+        remove(&self.path, &self.file);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files() -> (tempfile::TempDir, ClientFiles) {
+        let directory = tempfile::tempdir().unwrap();
+        let files = ClientFiles::of(&Place::at(directory.path().join("sock")));
+        (directory, files)
+    }
+
+    #[test]
+    fn a_client_is_found_while_it_lives_and_leaves_nothing() {
+        let (directory, files) = files();
+        let registration = files.register([7; 16]).unwrap();
+        assert_eq!(files.find().unwrap().living, [[7; 16]]);
+        drop(registration);
+        assert!(files.find().unwrap().living.is_empty());
+        assert_eq!(fs::read_dir(directory.path().join("sock.clients")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_later_testament_is_not_taken_back_with_an_earlier_one() {
+        let (_directory, files) = files();
+        let first = files.bequeath([7; 16], b"first").unwrap();
+        let identity = lock_file::identity_of(&first).unwrap();
+        let _second = files.bequeath([7; 16], b"second").unwrap();
+        files.disinherit([7; 16], identity);
+        files.bequeath_again([7; 16], identity, b"third");
+        let mut inherited = files.inherited([7; 16]).unwrap().unwrap();
+        assert_eq!(inherited.claims().unwrap(), b"second");
+    }
+
+    #[test]
+    fn what_nobody_has_locked_is_swept_away() {
+        let (directory, files) = files();
+        files.make_directory().unwrap();
+        let clients = directory.path().join("sock.clients");
+        for name in ["0".repeat(32), format!("{}.locks", "1".repeat(32)), "2".repeat(32) + ".new"] {
+            File::create(clients.join(name)).unwrap();
+        }
+        File::create(clients.join("readme")).unwrap();
+        let found = files.find().unwrap();
+        assert!(found.living.is_empty() && found.bequeathers.is_empty());
+        let left: Vec<_> =
+            fs::read_dir(clients).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["readme"]);
+    }
+
+    #[test]
+    fn locks_are_inherited_until_the_last_copy_is_closed() {
+        let (_directory, files) = files();
+        let ours = files.bequeath([7; 16], b"claims").unwrap();
+        let theirs = ours.try_clone().unwrap();
+        drop(ours);
+        assert_eq!(files.find().unwrap().bequeathers, [[7; 16]]);
+        let mut inherited = files.inherited([7; 16]).unwrap().unwrap();
+        assert_eq!(inherited.claims().unwrap(), b"claims");
+        let waiting = std::thread::spawn(move || inherited.wait());
+        drop(theirs);
+        waiting.join().unwrap();
+        assert!(files.inherited([7; 16]).unwrap().is_none());
+    }
+}

@@ -1,0 +1,117 @@
+//! Answers that are sent part by part, each made when there is room for it.
+
+use std::{collections::HashSet, vec};
+
+use navlock_core::{ClientId, FencingToken, Inspected, Inspection, LockInfo, LockManagerSnapshot};
+use navlock_wire::{FromDaemon, InspectionEntry, Query, SnapshotEntry};
+
+use super::house::milliseconds;
+use crate::forms::to_wire;
+
+/// About how long a part is, in bytes; one entry may be longer.
+const PART: usize = 64 << 10;
+
+/// What an entry takes besides its texts, at most.
+const OVERHEAD: usize = 64;
+
+/// An answer on its way.
+pub(super) enum Parts {
+    Snapshot(SnapshotParts),
+    Inspection(InspectionParts),
+}
+
+impl Parts {
+    /// The next part, and whether it is the last.
+    pub(super) fn next_part(&mut self) -> (FromDaemon, bool) {
+        match self {
+            Self::Snapshot(parts) => parts.next_part(),
+            Self::Inspection(parts) => parts.next_part(),
+        }
+    }
+}
+
+pub(super) struct SnapshotParts {
+    query: Query,
+    held: vec::IntoIter<LockInfo>,
+    pending: vec::IntoIter<LockInfo>,
+}
+
+impl SnapshotParts {
+    pub(super) fn new(query: Query, snapshot: LockManagerSnapshot) -> Self {
+        let LockManagerSnapshot { held, pending, .. } = snapshot;
+        Self { query, held: held.into_iter(), pending: pending.into_iter() }
+    }
+
+    fn next_part(&mut self) -> (FromDaemon, bool) {
+        let mut room = PART;
+        let mut size = |lock: &LockInfo| lock.name.as_bytes().len();
+        let held = take(&mut self.held, &mut room, &mut size, entry);
+        let pending = take(&mut self.pending, &mut room, &mut size, entry);
+        let last = self.held.len() + self.pending.len() == 0;
+        (FromDaemon::Snapshot { query: self.query, held, pending, last }, last)
+    }
+}
+
+pub(super) struct InspectionParts {
+    query: Query,
+    held: vec::IntoIter<Inspected>,
+    pending: vec::IntoIter<Inspected>,
+    /// The agents that were sent already.
+    sent: HashSet<ClientId>,
+}
+
+impl InspectionParts {
+    pub(super) fn new(query: Query, inspection: Inspection) -> Self {
+        let Inspection { held, pending, .. } = inspection;
+        Self { query, held: held.into_iter(), pending: pending.into_iter(), sent: HashSet::new() }
+    }
+
+    fn next_part(&mut self) -> (FromDaemon, bool) {
+        let (mut room, mut agents) = (PART, Vec::new());
+        let sent = &mut self.sent;
+        let mut size = |inspected: &Inspected| {
+            let Inspected { lock, agent, .. } = inspected;
+            let mut size = lock.name.as_bytes().len();
+            if let Some(info) = agent.as_ref().filter(|_| sent.insert(lock.client_id)) {
+                agents.push((lock.client_id.to_bytes(), to_wire(info)));
+                size += info.command.len() + info.user.len() + info.host.len() + info.why.len();
+            }
+            size
+        };
+        let held = take(&mut self.held, &mut room, &mut size, inspection_entry);
+        let pending = take(&mut self.pending, &mut room, &mut size, inspection_entry);
+        let last = self.held.len() + self.pending.len() == 0;
+        (FromDaemon::Inspection { query: self.query, agents, held, pending, last }, last)
+    }
+}
+
+/// Takes entries while there is room; the last may go over.
+fn take<T, U>(
+    from: &mut vec::IntoIter<T>,
+    room: &mut usize,
+    size: &mut impl FnMut(&T) -> usize,
+    form: impl Fn(T) -> U,
+) -> Vec<U> {
+    let mut taken = Vec::new();
+    while *room > 0 {
+        let Some(next) = from.next() else {
+            break;
+        };
+        *room = room.saturating_sub(size(&next) + OVERHEAD);
+        taken.push(form(next));
+    }
+    taken
+}
+
+fn entry(lock: LockInfo) -> SnapshotEntry {
+    let LockInfo { name, mode, client_id, .. } = lock;
+    SnapshotEntry { name, mode, client_id: client_id.to_bytes() }
+}
+
+fn inspection_entry(inspected: Inspected) -> InspectionEntry {
+    InspectionEntry {
+        entry: entry(inspected.lock),
+        age: inspected.age.map(milliseconds),
+        token: inspected.fencing_token.map(FencingToken::get),
+    }
+}

@@ -1,0 +1,360 @@
+//! What one client has: its agents, and what they ask for.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use foldhash::fast::RandomState;
+use navlock_core::{
+    AgentInfo, ClientId, Error, LockManager, Lost, Mode, RequestKind, ResourceName, UserAgent,
+};
+use navlock_engine::{FencingToken, RequestId};
+use navlock_wire::{Agent, Failure, FromDaemon, MAX_BUCKET, MAX_TEXT, Moment};
+
+use super::{
+    Limits,
+    requests::{Outcome, Requests, Shown},
+};
+use crate::forms::from_wire;
+
+/// For one agent that may be, so many that may not are kept apart; they take a few bytes each.
+const REFUSED_FOR_ONE: usize = 16;
+
+/// What no client says.
+#[derive(Debug)]
+#[expect(dead_code, reason = "for those who debug the daemon")]
+pub(super) struct Nonsense(pub(super) &'static str);
+
+/// A client, whether its connection is there or it has left its locks to others.
+///
+/// Dropping it is its [end](Self::end).
+pub(super) struct Client {
+    user_agent: UserAgent,
+    limits: Limits,
+    agents: HashMap<Agent, OpenAgent, RandomState>,
+    /// The agents that were too many. What they ask for fails.
+    refused: HashSet<Agent>,
+    requests: Requests,
+}
+
+struct OpenAgent {
+    locks: LockManager,
+    bucket: Arc<str>,
+    info: Arc<AgentInfo>,
+}
+
+/// One lock or request as it is shown, and whose it is.
+pub(super) struct ShownOf<'a> {
+    pub(super) id: RequestId,
+    pub(super) shown: Shown<'a>,
+    pub(super) bucket: &'a Arc<str>,
+    pub(super) client_id: ClientId,
+    pub(super) info: &'a Arc<AgentInfo>,
+}
+
+impl Client {
+    pub(super) fn new(user_agent: UserAgent, limits: Limits) -> Self {
+        Self {
+            user_agent,
+            limits,
+            agents: HashMap::default(),
+            refused: HashSet::new(),
+            requests: Requests::default(),
+        }
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// How many locks it holds, and for how many it waits.
+    pub(super) fn count(&self) -> (usize, usize) {
+        self.requests.count()
+    }
+
+    pub(super) fn open_agent(
+        &mut self,
+        agent: Agent,
+        client_id: ClientId,
+        bucket: String,
+    ) -> Result<(), Nonsense> {
+        if let Some(open) = self.agents.get(&agent) {
+            // Who comes back to what it has left to others opens what is open.
+            if open.locks.client_id() == client_id && *open.bucket == *bucket {
+                return Ok(());
+            }
+        }
+        if self.agents.contains_key(&agent) || self.refused.contains(&agent) {
+            return Err(Nonsense("it opened an agent twice"));
+        }
+        if bucket.len() > MAX_BUCKET {
+            return Err(Nonsense("its bucket's name is too long"));
+        }
+        if self.agents.len() >= self.limits.agents {
+            if self.refused.len() >= REFUSED_FOR_ONE * self.limits.agents {
+                return Err(Nonsense("it opened far too many agents"));
+            }
+            self.refused.insert(agent);
+            return Ok(());
+        }
+        let locks = self.user_agent.bucket(&bucket).lock_manager_as(client_id);
+        self.agents.insert(agent, OpenAgent { locks, bucket: bucket.into(), info: Arc::default() });
+        Ok(())
+    }
+
+    pub(super) fn describe(
+        &mut self,
+        agent: Agent,
+        info: navlock_wire::AgentInfo,
+    ) -> Result<(), Nonsense> {
+        if self.refused.contains(&agent) {
+            return Ok(());
+        }
+        let open = self.agents.get_mut(&agent).ok_or(NO_AGENT)?;
+        let mut info = from_wire(info);
+        for text in [&mut info.command, &mut info.user, &mut info.host, &mut info.why] {
+            clip(text);
+        }
+        open.locks.describe(&info);
+        open.info = Arc::new(info);
+        Ok(())
+    }
+
+    pub(super) fn close_agent(&mut self, agent: Agent) -> Result<(), Nonsense> {
+        if self.refused.remove(&agent) {
+            return Ok(());
+        }
+        self.agents.remove(&agent).ok_or(NO_AGENT)?.locks.terminate();
+        Ok(())
+    }
+
+    pub(super) fn terminate(&mut self, agent: Agent) -> Result<(), Nonsense> {
+        if self.refused.contains(&agent) {
+            return Ok(());
+        }
+        self.agents.get(&agent).ok_or(NO_AGENT)?.locks.terminate();
+        Ok(())
+    }
+
+    /// Makes a request. What there is to say of it at once.
+    pub(super) fn request(
+        &mut self,
+        agent: Agent,
+        id: RequestId,
+        name: ResourceName,
+        kind: RequestKind,
+    ) -> Result<Option<Outcome>, Nonsense> {
+        self.check_agent(agent)?;
+        if self.requests.contains(id) {
+            return Err(Nonsense("it used the number of a request twice"));
+        }
+        if self.requests.len() >= self.limits.requests
+            || self.requests.name_bytes() >= self.limits.name_bytes
+        {
+            return Ok(Some(self.no_room()));
+        }
+        Ok(self.make(agent, id, name, kind))
+    }
+
+    /// Makes a request for which there is room.
+    fn make(
+        &mut self,
+        agent: Agent,
+        id: RequestId,
+        name: ResourceName,
+        kind: RequestKind,
+    ) -> Option<Outcome> {
+        let Some(open) = self.agents.get(&agent) else {
+            return Some(self.no_agent());
+        };
+        self.requests.request(id, agent, &open.locks, name, kind)
+    }
+
+    fn no_agent(&self) -> Outcome {
+        refused(format!(
+            "the broker keeps at most {} lock managers for one connection; drop some",
+            self.limits.agents
+        ))
+    }
+
+    /// What there is to say to a request too many.
+    pub(super) fn no_room(&self) -> Outcome {
+        refused(format!(
+            "the broker keeps at most {} requests with {} bytes of names for one connection; \
+             release some, or wait for fewer at a time",
+            self.limits.requests, self.limits.name_bytes
+        ))
+    }
+
+    /// Aborts the request or releases the lock, whichever it is, if it still is.
+    pub(super) fn finish(&mut self, id: RequestId) {
+        self.requests.finish(id);
+    }
+
+    pub(super) fn contains(&self, id: RequestId) -> bool {
+        self.requests.contains(id)
+    }
+
+    /// Whether there is such an agent, be it one too many.
+    pub(super) fn check_agent(&self, agent: Agent) -> Result<(), Nonsense> {
+        let is_there = self.agents.contains_key(&agent) || self.refused.contains(&agent);
+        is_there.then_some(()).ok_or(NO_AGENT)
+    }
+
+    /// The bucket of an agent, if that is not one too many.
+    pub(super) fn bucket(&self, agent: Agent) -> Option<&Arc<str>> {
+        self.agents.get(&agent).map(|open| &open.bucket)
+    }
+
+    /// Has a lock that was held when the daemon before this one ended be held again.
+    pub(super) fn reinstate(&mut self, lock: ClaimedLock) {
+        let ClaimedLock { agent, request, name, mode, token, since } = lock;
+        // Once is enough.
+        if self.requests.contains(request) {
+            return;
+        }
+        // Nobody was granted anything yet but those who held, so that it is to be had at once.
+        let asked = self.make(agent, request, name, RequestKind::IfAvailable(mode));
+        if let Some(Outcome::Granted(_)) = asked {
+            self.requests.date_back(request, since, Some(token));
+        } else {
+            self.requests.finish(request);
+            self.settle(request, Outcome::Lost(Lost::Disconnected));
+        }
+    }
+
+    /// Puts a request that was pending when the daemon before this one ended into its queue.
+    pub(super) fn requeue(&mut self, claim: ClaimedRequest) {
+        let ClaimedRequest { agent, request, name, kind, since } = claim;
+        if self.requests.contains(request) {
+            return;
+        }
+        match self.make(agent, request, name, kind) {
+            Some(outcome) => self.settle(request, outcome),
+            None => self.requests.date_back(request, since, None),
+        }
+    }
+
+    /// Notes what is to be said of a claim.
+    pub(super) fn settle(&mut self, request: RequestId, outcome: Outcome) {
+        self.requests.settle(request, outcome);
+    }
+
+    /// Releases all locks but these, and aborts all requests.
+    pub(super) fn keep_held(&mut self, wanted: impl Fn(RequestId) -> bool) {
+        self.requests.keep_held(wanted);
+    }
+
+    /// Leaves these locks to others and ends all else.
+    pub(super) fn bequeath(&mut self, wanted: impl Fn(RequestId) -> bool) {
+        self.keep_held(wanted);
+        let holders: HashSet<_> = self.requests.shown().map(|(_, shown)| shown.agent).collect();
+        self.agents.retain(|agent, open| {
+            let holds = holders.contains(agent);
+            if !holds {
+                open.locks.terminate();
+            }
+            holds
+        });
+    }
+
+    /// Ends its agents, each agent's all in one.
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
+    pub(super) fn end(&mut self) {
+        for (_, open) in self.agents.drain() {
+            open.locks.terminate();
+        }
+    }
+
+    /// Whether it has nothing that others could have inherited.
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.len() == 0
+    }
+
+    /// Ready whenever there is an outcome that nobody asked for.
+    pub(super) fn poll_outcome(&mut self, context: &Context<'_>) -> Poll<(RequestId, Outcome)> {
+        self.requests.poll_outcome(context)
+    }
+
+    /// All that its agents hold and wait for, in no order.
+    pub(super) fn shown(&self) -> impl Iterator<Item = ShownOf<'_>> {
+        self.requests.shown().filter_map(|(id, shown)| {
+            let OpenAgent { locks, bucket, info } = self.agents.get(&shown.agent)?;
+            Some(ShownOf { id, shown, bucket, client_id: locks.client_id(), info })
+        })
+    }
+}
+
+/// A lock that a client held when the daemon before this one ended.
+#[derive(Debug)]
+pub(super) struct ClaimedLock {
+    pub(super) agent: Agent,
+    pub(super) request: RequestId,
+    pub(super) name: ResourceName,
+    pub(super) mode: Mode,
+    pub(super) token: FencingToken,
+    pub(super) since: Moment,
+}
+
+/// A request that was pending when the daemon before this one ended.
+#[derive(Debug)]
+pub(super) struct ClaimedRequest {
+    pub(super) agent: Agent,
+    pub(super) request: RequestId,
+    pub(super) name: ResourceName,
+    pub(super) kind: RequestKind,
+    pub(super) since: Moment,
+}
+
+const NO_AGENT: Nonsense = Nonsense("it spoke for an agent that it had not opened");
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn refused(why: String) -> Outcome {
+    Outcome::Failed(Error::Refused(why))
+}
+
+/// Leaves as much of a text as is kept.
+fn clip(text: &mut String) {
+    if text.len() > MAX_TEXT {
+        let end = (0..=MAX_TEXT).rev().find(|&end| text.is_char_boundary(end));
+        text.truncate(end.unwrap_or_default());
+        text.shrink_to_fit();
+    }
+}
+
+/// What the client is told of it.
+pub(super) fn tell(request: RequestId, outcome: Outcome) -> FromDaemon {
+    match outcome {
+        Outcome::Granted(token) => FromDaemon::Granted { request, token },
+        Outcome::Unavailable => FromDaemon::Unavailable { request },
+        Outcome::Failed(error) => FromDaemon::Failed { request, failure: failure(&error) },
+        Outcome::Lost(lost) => {
+            let how = match lost {
+                Lost::Stolen => navlock_wire::Lost::Stolen,
+                Lost::Terminated => navlock_wire::Lost::Terminated,
+                Lost::Closed => navlock_wire::Lost::Closed,
+                // Also what this version has no word for: gone is gone.
+                _ => navlock_wire::Lost::Disconnected,
+            };
+            FromDaemon::Lost { request, how }
+        }
+    }
+}
+
+/// What the client is told of an error.
+pub(super) fn failure(error: &Error) -> Failure {
+    match error {
+        Error::Terminated => Failure::Terminated,
+        Error::Closed => Failure::Closed,
+        Error::Refused(why) => Failure::Refused(why.clone()),
+        other => Failure::Other(other.to_string()),
+    }
+}

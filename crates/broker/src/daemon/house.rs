@@ -1,0 +1,303 @@
+//! What all sessions of a daemon share: who is there.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use navlock_core::{AgentInfo, ClientId, Inspected, Inspection, Mode, ResourceName, UserAgent};
+use navlock_wire::{ClientKey, Status};
+use tokio::{
+    sync::Notify,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Limits,
+    client::Client,
+    orphans::Orphan,
+    recovery::{self, Claims, Recovery},
+};
+use crate::{
+    client_files::{ClientFiles, Found},
+    clock,
+};
+
+/// A client, for its session and for those who look at all clients.
+///
+/// Nobody who has one of these locked locks another, or the house.
+pub(super) type SharedClient = Arc<Mutex<Client>>;
+
+/// Locks a client.
+pub(super) fn lock(client: &SharedClient) -> MutexGuard<'_, Client> {
+    // A session that panicked has ended; what its client had is still to be ended too.
+    client.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The clients of a daemon.
+pub(super) struct House {
+    user_agent: UserAgent,
+    limits: Limits,
+    started: Instant,
+    /// `None` for a daemon that nobody comes back to.
+    files: Option<ClientFiles>,
+    recovery: Recovery,
+    rooms: Mutex<Rooms>,
+    /// Somebody has gone.
+    pub(super) gone: Notify,
+}
+
+#[derive(Default)]
+pub(super) struct Rooms {
+    /// Those who are connected.
+    clients: HashMap<u64, SharedClient>,
+    /// The heirs of clients that were killed.
+    pub(super) orphans: HashMap<u64, Orphan>,
+    next: u64,
+}
+
+/// A client's stay. Dropping it is the client's end, unless its locks were inherited.
+pub(super) struct Stay {
+    house: Arc<House>,
+    room: u64,
+    key: Option<ClientKey>,
+    pub(super) client: SharedClient,
+}
+
+impl House {
+    pub(super) fn new(
+        user_agent: UserAgent,
+        limits: Limits,
+        files: Option<ClientFiles>,
+        awaited: &[ClientKey],
+    ) -> Self {
+        Self {
+            user_agent,
+            limits,
+            started: Instant::now(),
+            files,
+            recovery: Recovery::new(awaited.iter().copied()),
+            rooms: Mutex::default(),
+            gone: Notify::new(),
+        }
+    }
+
+    pub(super) fn rooms(&self) -> MutexGuard<'_, Rooms> {
+        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    pub(super) fn user_agent(&self) -> &UserAgent {
+        &self.user_agent
+    }
+
+    pub(super) fn files(&self) -> Option<&ClientFiles> {
+        self.files.as_ref()
+    }
+
+    /// A new client, or one that comes back to what it has left to others.
+    pub(super) fn enter(self: &Arc<Self>, key: Option<ClientKey>, returning: bool) -> Stay {
+        let mut rooms = self.rooms();
+        let orphan = key.and_then(|key| rooms.take_orphan(key));
+        let client = orphan.map_or_else(|| self.new_client(), |orphan| Arc::clone(&orphan.client));
+        let room = rooms.number();
+        rooms.clients.insert(room, Arc::clone(&client));
+        if let Some(key) = key.filter(|_| returning) {
+            self.recovery.begin(key, room);
+        }
+        Stay { house: Arc::clone(self), room, key, client }
+    }
+
+    fn new_client(&self) -> SharedClient {
+        Arc::new(Mutex::new(Client::new(self.user_agent.clone(), self.limits)))
+    }
+
+    /// Takes over from the daemon before, whose clients were found to be these.
+    pub(super) async fn recover(self: &Arc<Self>, found: Found, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        let mut claimants = self.recovery.wait_for_claims(self.files(), deadline).await;
+        let mut orphans = Vec::new();
+        for key in found.bequeathers {
+            // Who is there speaks for itself. What it has left to others may be gone by now.
+            if claimants.contains_key(&key) {
+                continue;
+            }
+            let Some(mut inherited) = self.inherited(key, deadline + patience).await else {
+                continue;
+            };
+            let client = self.new_client();
+            // What cannot be read was not written by us, or where there was no room.
+            let claims = inherited.replay(&mut lock(&client));
+            if let Some(claims) = claims {
+                claimants.insert(key, (Arc::clone(&client), claims));
+                orphans.push((key, client, inherited));
+            }
+        }
+        recovery::settle(claimants.into_values().collect());
+        for (key, client, inherited) in orphans {
+            self.lodge(key, client, Some(inherited));
+        }
+        self.recovery.end();
+    }
+
+    /// A client is there, with what it claims; returns once it may go on.
+    pub(super) async fn admit(&self, stay: &Stay, claims: Claims) {
+        let claimed = match stay.key {
+            Some(key) => self.recovery.claim(key, &stay.client, claims),
+            None => Err(claims),
+        };
+        match claimed {
+            Ok(()) => {}
+            // Not a client that had something, or one that comes too late.
+            Err(claims) => recovery::refuse(&stay.client, claims),
+        }
+        self.recovery.over().await;
+    }
+
+    /// Removes what clients have left behind whose end was not noticed.
+    pub(super) fn sweep(&self) {
+        if let Some(files) = &self.files {
+            // Another time, if it fails.
+            let _ = files.find();
+        }
+    }
+
+    /// Whether nobody is there.
+    pub(super) fn is_empty(&self) -> bool {
+        let rooms = self.rooms();
+        rooms.clients.is_empty() && rooms.orphans.is_empty()
+    }
+
+    /// Those who are there, and the heirs of those who were killed.
+    fn everybody(&self) -> Vec<SharedClient> {
+        let rooms = self.rooms();
+        let orphans = rooms.orphans.values().map(|orphan| &orphan.client);
+        rooms.clients.values().chain(orphans).cloned().collect()
+    }
+
+    /// How the daemon is.
+    pub(super) fn status(&self) -> Status {
+        let everybody = self.everybody();
+        let counts = everybody.iter().map(|client| lock(client).count());
+        let (held, pending) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let rooms = self.rooms();
+        Status {
+            pid: std::process::id(),
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            age: milliseconds(self.started.elapsed()),
+            clients: rooms.clients.len() as u64,
+            orphans: rooms.orphans.len() as u64,
+            held: held as u64,
+            pending: pending as u64,
+        }
+    }
+
+    /// Adds to an inspection what is known here and not where the locks are kept.
+    pub(super) fn complete(
+        &self,
+        inspection: &mut Inspection,
+        bucket: &str,
+        name: Option<&ResourceName>,
+    ) {
+        let mut known: HashMap<Sort, VecDeque<Known>> = HashMap::new();
+        for client in self.everybody() {
+            for of in lock(&client).shown() {
+                if **of.bucket != *bucket || name.is_some_and(|name| of.shown.name != name) {
+                    continue;
+                }
+                let sort = Sort {
+                    held: of.shown.token.is_some(),
+                    name: of.shown.name.clone(),
+                    mode: of.shown.mode,
+                    client_id: of.client_id,
+                };
+                known.entry(sort).or_default().push_back(Known {
+                    serial: of.id.serial(),
+                    since: of.shown.since,
+                    token: of.shown.token,
+                    info: Arc::clone(of.info),
+                });
+            }
+        }
+        // What one agent has of one sort is served in the order in which it was asked for.
+        for sort in known.values_mut() {
+            sort.make_contiguous().sort_by_key(|known| known.serial);
+        }
+        let held = inspection.held.iter_mut().map(|lock| (true, lock));
+        let pending = inspection.pending.iter_mut().map(|request| (false, request));
+        for (held, inspected) in held.chain(pending) {
+            let Inspected { lock, agent, age, fencing_token, .. } = inspected;
+            let (name, client_id) = (lock.name.clone(), lock.client_id);
+            let sort = Sort { held, name, mode: lock.mode, client_id };
+            if let Some(known) = known.get_mut(&sort).and_then(VecDeque::pop_front) {
+                *agent = Some(known.info);
+                *age = Some(clock::since(known.since));
+                *fencing_token = known.token;
+            }
+        }
+    }
+}
+
+/// What locks and requests are alike in that cannot be told apart in a snapshot.
+#[derive(PartialEq, Eq, Hash)]
+struct Sort {
+    held: bool,
+    name: ResourceName,
+    mode: Mode,
+    client_id: ClientId,
+}
+
+struct Known {
+    serial: u64,
+    since: navlock_wire::Moment,
+    token: Option<navlock_engine::FencingToken>,
+    info: Arc<AgentInfo>,
+}
+
+impl Rooms {
+    /// A number that no room has.
+    pub(super) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn take_orphan(&mut self, key: ClientKey) -> Option<Orphan> {
+        let room = *self.orphans.iter().find(|(_, orphan)| orphan.key == key)?.0;
+        self.orphans.remove(&room)
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        let left = self.house.rooms().clients.remove(&self.room);
+        drop(left);
+        if let Some(key) = self.key {
+            self.house.recovery.withdraw(key, self.room);
+            if self.house.adopt(key, &self.client) {
+                return;
+            }
+        }
+        // FAST: whoever waits for its locks need not wait for what follows.
+        lock(&self.client).end();
+        if let (Some(files), Some(key)) = (self.house.files(), self.key) {
+            // Its file goes, if it has ended. Else it has not yet closed all it has, or it was hung
+            // up on; `sweep` looks again.
+            files.lives(key);
+        }
+        self.house.gone.notify_one();
+    }
+}
+
+pub(super) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl fmt::Debug for House {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("House").finish_non_exhaustive()
+    }
+}

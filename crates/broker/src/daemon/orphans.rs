@@ -1,0 +1,201 @@
+//! Locks whose client was killed and that others have inherited, as the command of a `navlock run`
+//! has whose `navlock` was killed.
+//!
+//! An orphan is a [`Client`](super::client::Client) without a connection. It ends with the last of
+//! the heirs, or when it has lost the last of its locks, and its client may come back to it.
+
+use std::{
+    future::poll_fn,
+    sync::{Arc, Weak},
+    task::Poll,
+    thread,
+};
+
+use navlock_engine::RequestId;
+use navlock_wire::ClientKey;
+use tokio::{
+    task::AbortHandle,
+    time::{Duration, Instant, sleep},
+};
+
+use super::{
+    client::Client,
+    house::{House, SharedClient, lock},
+    recovery::{self, Claims},
+    requests::Outcome,
+};
+use crate::{client_files::Inherited, lock_file::Identity};
+
+/// How often it is tried again to look at a file.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The heirs of a client.
+pub(super) struct Orphan {
+    pub(super) key: ClientKey,
+    pub(super) client: SharedClient,
+    /// The file that they have locked. `None` if that could not be looked at yet.
+    file: Option<Identity>,
+    /// Whether a thread waits for their end.
+    watched: bool,
+    /// What hears of the loss of their locks.
+    listening: AbortHandle,
+}
+
+impl Drop for Orphan {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+impl Inherited {
+    /// What is claimed by it, for this client; `None` if it cannot be read.
+    pub(super) fn replay(&mut self, client: &mut Client) -> Option<Claims> {
+        recovery::replay(&self.claims().ok()?, client)
+    }
+}
+
+impl House {
+    /// The file of inherited locks, for which it may take until `deadline` to be looked at.
+    pub(super) async fn inherited(&self, key: ClientKey, deadline: Instant) -> Option<Inherited> {
+        loop {
+            match self.files()?.inherited(key) {
+                Ok(inherited) => return inherited,
+                Err(_) if Instant::now() >= deadline => return None,
+                Err(_) => sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// Keeps what an ended client has left to others. Whether it has.
+    pub(super) fn adopt(self: &Arc<Self>, key: ClientKey, client: &SharedClient) -> bool {
+        let Some(files) = self.files() else {
+            return false;
+        };
+        match files.inherited(key) {
+            Ok(None) => false,
+            Ok(Some(mut inherited)) => {
+                // Told to a client that is not there, it says which of the locks are meant; all,
+                // if it does not.
+                let mut nobody = Client::new(self.user_agent().clone(), self.limits());
+                let meant = inherited.replay(&mut nobody).map(|claims| claims.ids());
+                let is_meant = |id| meant.as_ref().is_none_or(|ids| ids.contains(&id));
+                lock(client).bequeath(is_meant);
+                self.lodge(key, Arc::clone(client), Some(inherited))
+            }
+            // Until it can be told, it is as if they had.
+            Err(_) => {
+                lock(client).bequeath(|_| true);
+                self.lodge(key, Arc::clone(client), None)
+            }
+        }
+    }
+
+    /// Keeps a client that has left its locks to others. Whether it has any.
+    pub(super) fn lodge(
+        self: &Arc<Self>,
+        key: ClientKey,
+        client: SharedClient,
+        inherited: Option<Inherited>,
+    ) -> bool {
+        if lock(&client).is_empty() {
+            return false;
+        }
+        let file = inherited.as_ref().and_then(Inherited::identity);
+        let mut rooms = self.rooms();
+        let room = rooms.number();
+        let heard = listen(Arc::downgrade(self), room, Arc::downgrade(&client));
+        let listening = tokio::spawn(heard).abort_handle();
+        let watched = inherited.is_some_and(|inherited| self.watch(room, inherited));
+        rooms.orphans.insert(room, Orphan { key, client, file, watched, listening });
+        true
+    }
+
+    /// Has a thread wait for the end of the heirs; there is no other way to be told. Whether there
+    /// is one.
+    fn watch(self: &Arc<Self>, room: u64, inherited: Inherited) -> bool {
+        let house = Arc::downgrade(self);
+        let waiting = thread::Builder::new().name("navlock-orphan".to_owned()).spawn(move || {
+            inherited.wait();
+            if let Some(house) = house.upgrade() {
+                house.bury(room);
+            }
+        });
+        waiting.is_ok()
+    }
+
+    /// The heirs have ended, or have nothing any more.
+    fn bury(&self, room: u64) {
+        // It may have been taken back. Dropped after the lock: it wakes others.
+        let ended = self.rooms().orphans.remove(&room);
+        drop(ended);
+        self.gone.notify_one();
+    }
+
+    /// The heirs have lost a lock, and are not to claim it from the next daemon.
+    fn disinherit(&self, room: u64, lost: RequestId) {
+        let rooms = self.rooms();
+        let (Some(files), Some(orphan)) = (self.files(), rooms.orphans.get(&room)) else {
+            return;
+        };
+        let (key, file) = (orphan.key, orphan.file);
+        let is_empty = lock(&orphan.client).is_empty();
+        drop(rooms);
+        if let Some(file) = file {
+            if is_empty {
+                files.disinherit(key, file);
+            } else if let Ok(Some(mut inherited)) = files.inherited(key) {
+                let claims = inherited.claims().unwrap_or_default();
+                files.bequeath_again(key, file, &recovery::without(&claims, lost));
+            }
+        }
+        if is_empty {
+            self.bury(room);
+        }
+    }
+
+    /// Looks again at what could not be done at once. To be called every few seconds.
+    pub(super) fn tidy(self: &Arc<Self>) {
+        let Some(files) = self.files() else {
+            return;
+        };
+        let unwatched =
+            |(room, orphan): (&u64, &Orphan)| (!orphan.watched).then_some((*room, orphan.key));
+        let unwatched: Vec<_> = self.rooms().orphans.iter().filter_map(unwatched).collect();
+        for (room, key) in unwatched {
+            match files.inherited(key) {
+                Ok(None) => self.bury(room),
+                Ok(Some(inherited)) => {
+                    let file = inherited.identity();
+                    let watched = self.watch(room, inherited);
+                    if let Some(orphan) = self.rooms().orphans.get_mut(&room) {
+                        (orphan.watched, orphan.file) = (watched, file);
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// Hears what becomes of an orphan's locks, for as long as there is one.
+async fn listen(house: Weak<House>, room: u64, client: Weak<std::sync::Mutex<Client>>) {
+    loop {
+        let lost = poll_fn(|context| {
+            let Some(client) = client.upgrade() else {
+                return Poll::Ready(None);
+            };
+            loop {
+                let outcome = lock(&client).poll_outcome(context);
+                match outcome {
+                    Poll::Ready((lost, Outcome::Lost(_))) => return Poll::Ready(Some(lost)),
+                    Poll::Ready(_) => {}
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+        });
+        let (Some(lost), Some(house)) = (lost.await, house.upgrade()) else {
+            return;
+        };
+        house.disinherit(room, lost);
+    }
+}

@@ -1,0 +1,304 @@
+//! The command line.
+
+mod run;
+mod values;
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{
+    Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand,
+    builder::{OsStringValueParser, TypedValueParser},
+    error::ErrorKind,
+};
+use clap_complete::Shell;
+use navlock::ResourceName;
+
+pub(crate) use self::run::{OnLost, RequestArgs, RunArgs, Work};
+
+/// After how many seconds without a client the broker ends, if nobody says otherwise.
+const IDLE_SECS: &str = "30";
+
+/// The heading under which help shows what all subcommands take.
+const COMMON: &str = "Common options";
+
+/// Named locks for commands, shared by all processes of a user on this machine.
+///
+/// A lock is held while its command runs, and is free at once when that ends or dies, however it
+/// does. The locks are those of the Web Locks API.
+#[derive(Debug, Parser)]
+#[command(name = "navlock", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What all subcommands take.
+#[derive(Debug, Args)]
+#[command(next_help_heading = COMMON)]
+pub(crate) struct Common {
+    /// The bucket: the same name in two buckets is two locks.
+    #[arg(
+        long,
+        global = true,
+        env = "NAVLOCK_BUCKET",
+        hide_env_values = true,
+        default_value = "default",
+        value_name = "NAME"
+    )]
+    pub(crate) bucket: String,
+
+    /// The broker's socket, if not that of all processes of this user.
+    #[arg(
+        long, global = true, env = "NAVLOCK_SOCKET", hide_env_values = true, value_name = "PATH",
+        value_parser = OsStringValueParser::new().map(PathBuf::from)
+    )]
+    pub(crate) socket: Option<PathBuf>,
+
+    /// Say nothing but what is wrong: nothing while waiting, nor when it took too long.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Say what is done.
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+
+    /// Whether to use colours; "auto" is on a terminal, unless `NO_COLOR` is set.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: ColorChoice,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(RunArgs),
+    Query(QueryArgs),
+    Wait(WaitArgs),
+    Daemon(DaemonArgs),
+    Doctor(DoctorArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}
+
+/// Shows who holds and who waits for locks.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The table is for people and may change. For programs there is --json: one object a line, with
+state (held, pending), name, mode, clientId, and as far as they are known pid, command, user, host,
+why, ageMs, position (of what is pending; 1 is the next), and fencingToken (of what is held), which
+is a string, as numbers of 64 bits are not safe in JavaScript. A lone surrogate in a name is written
+as the escape \\ud8xx or \\udcxx.
+
+--watch looks once a second until it is interrupted (exit code 130 in a shell). On a terminal it
+redraws the table. Elsewhere, and with --json, it writes what there is whenever that has changed,
+and an empty line after it.")]
+pub(crate) struct QueryArgs {
+    /// Show this name only.
+    #[arg(value_parser = values::name)]
+    pub(crate) name: Option<ResourceName>,
+
+    /// One JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Go on showing it.
+    #[arg(long)]
+    pub(crate) watch: bool,
+}
+
+/// Waits until a lock is free.
+///
+/// Takes the lock in its turn, after all who asked before, and releases it at once. So when it
+/// returns, all of these are done; somebody else may have the lock by then.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 when it was free; 1, or that of -E, when it was not in time; 64, 69 and 75 as for
+'navlock run'.")]
+pub(crate) struct WaitArgs {
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
+
+    /// The names: with several, wait until all are free at one moment.
+    #[arg(required = true, value_name = "NAME", value_parser = values::name)]
+    pub(crate) names: Vec<ResourceName>,
+}
+
+/// The broker itself, which clients start when they need it.
+#[derive(Debug, Args)]
+pub(crate) struct DaemonArgs {
+    #[command(subcommand)]
+    pub(crate) command: DaemonCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DaemonCommand {
+    Run(DaemonRunArgs),
+    /// Starts the broker if it is not running.
+    Start,
+    /// Ends the broker. Clients that are there start another one and keep their locks.
+    Stop,
+    Status(StatusArgs),
+}
+
+/// Runs the broker until it has had no client for a while.
+///
+/// It writes "ready" as a line once it listens, and then leaves its standard streams and its
+/// session, so that it does not end with the terminal.
+#[derive(Debug, Args)]
+pub(crate) struct DaemonRunArgs {
+    /// End after this many seconds without a client.
+    #[arg(
+        long, env = "NAVLOCK_IDLE_SECS", hide_env_values = true, default_value = IDLE_SECS,
+        value_name = "SECS", value_parser = idle_seconds, allow_negative_numbers = true
+    )]
+    pub(crate) idle_seconds: Duration,
+}
+
+/// Shows how the broker is. Exit codes: 0 if it runs, 69 if it does not.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// One JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Looks for what is wrong with the set-up. Exit codes: 0 if nothing fails, 1 if something does.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// One JSON object a line: level (ok, warn, fail), what, detail, remedy.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Prints a script with which a shell completes what is typed.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    pub(crate) shell: Shell,
+}
+
+/// Prints a manual page, as in: navlock man run | man -l -
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The subcommand's page, instead of that of navlock.
+    pub(crate) subcommand: Vec<String>,
+
+    /// Write all pages into this directory.
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "subcommand")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// The arguments of this process.
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    parse_from(std::env::args_os().collect())
+}
+
+/// Of `run`, what follows the first `--` is not looked at: it is the command's.
+fn parse_from(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let mut command = Cli::command();
+    let escape = arguments.iter().position(|argument| argument == "--");
+    let escape = escape.filter(|_| subcommand(&arguments).as_deref() == Some("run"));
+    let after = escape.map(|escape| {
+        let after = arguments.split_off(escape + 1);
+        arguments.pop();
+        after
+    });
+    if after.is_some() {
+        // What is before it are names, among which options may stand.
+        command = command
+            .mut_subcommand("run", |run| run.mut_arg("rest", |rest| rest.trailing_var_arg(false)));
+    }
+    let explained = |error| explain(error, &arguments);
+    let matches = command.try_get_matches_from_mut(&arguments).map_err(explained)?;
+    let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    if let Command::Run(run) = &mut cli.command {
+        run.after = after;
+    }
+    Ok(cli)
+}
+
+/// The subcommand that these arguments are for, as far as that can be told without parsing them.
+pub(crate) fn subcommand(arguments: &[OsString]) -> Option<String> {
+    let mut arguments = arguments.iter().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.to_str() {
+            Some("--bucket" | "--socket" | "--color") => drop(arguments.next()),
+            Some(option) if option.starts_with('-') => {}
+            word => return word.map(str::to_owned),
+        }
+    }
+    None
+}
+
+/// A name that looks like an option is the one mistake that clap cannot know.
+fn explain(error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    let unknown =
+        arguments.iter().skip(1).filter_map(|argument| argument.to_str()).find(|argument| {
+            error.get(clap::error::ContextKind::InvalidArg).is_some_and(|invalid| {
+                let invalid = invalid.to_string();
+                argument.starts_with('-')
+                    && (argument.starts_with(&invalid) || invalid == *argument)
+            })
+        });
+    match unknown {
+        Some(unknown) => Cli::command().error(
+            ErrorKind::UnknownArgument,
+            format!(
+                "there is no option '{unknown}'; if it is to be a name: names that start with '-' \
+                 are reserved, choose one that does not"
+            ),
+        ),
+        None => error,
+    }
+}
+
+/// As for any variable, to be empty is to be unset.
+fn idle_seconds(text: &str) -> Result<Duration, String> {
+    values::seconds(if text.is_empty() { IDLE_SECS } else { text })
+        .map_err(|wrong| format!("{wrong}, or unset NAVLOCK_IDLE_SECS"))
+}
+
+/// What is wrong with a value of `NAVLOCK_IDLE_SECS`, if anything is.
+pub(crate) fn idle_seconds_error(text: &str) -> Option<String> {
+    idle_seconds(text).err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subcommand_of(line: &str) -> Option<String> {
+        subcommand(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_subcommand_is_found_among_common_options() {
+        for line in ["navlock run", "navlock -q --socket x run db", "navlock --color=never run -q"]
+        {
+            assert_eq!(subcommand_of(line).as_deref(), Some("run"), "{line}");
+        }
+        assert_eq!(subcommand_of("navlock --bucket run query").as_deref(), Some("query"));
+        assert_eq!(subcommand_of("navlock -q"), None);
+    }
+
+    #[test]
+    fn common_options_may_stand_anywhere_before_the_command() {
+        for line in [
+            "navlock -v --bucket b query db",
+            "navlock query -v --bucket b db",
+            "navlock query db --bucket=b -v",
+        ] {
+            let cli = parse_from(line.split(' ').map(OsString::from).collect()).unwrap();
+            assert!(cli.common.verbose && cli.common.bucket == "b", "{line}");
+        }
+    }
+}

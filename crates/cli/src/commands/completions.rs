@@ -1,0 +1,19 @@
+//! `navlock completions`: for shells.
+
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+
+use crate::{
+    args::{Cli, CompletionsArgs},
+    exit::Failure,
+    terminal::write_out,
+};
+
+pub(super) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
+    // Not into the stream, which may fail, and that panics there.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "navlock", &mut script);
+    write_out(&script).map_err(|error| Failure::of_writing(&error))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,80 @@
+//! The broker: whether it runs, of which release it is, how fast it answers.
+
+use std::time::{Duration, Instant};
+
+use navlock::{BrokerReach, Error, Reason, UserAgent, blocking::block_on_timeout};
+
+use super::{
+    super::{Context, daemon},
+    Check,
+};
+use crate::time::taken;
+
+const RELEASE: &str = env!("CARGO_PKG_VERSION");
+
+/// How often it is asked; an odd number has a middle.
+const ROUNDS: usize = 21;
+
+/// An answer that takes longer than this is slow.
+const SLOW: Duration = Duration::from_millis(10);
+
+/// How long one answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) fn checks(context: &Context) -> Vec<Check> {
+    match context.connect_to_running() {
+        Ok(reach) => vec![release(&reach), speed(&reach)],
+        Err(error) if *error.reason() == Reason::NotRunning => {
+            vec![Check::ok("broker", "not running; whoever needs it starts it")]
+        }
+        Err(error) => vec![Check::fail("broker", error)],
+    }
+}
+
+fn release(reach: &BrokerReach) -> Check {
+    let remedy = "when it suits, 'navlock daemon stop': the next one is of this release";
+    match daemon::asked(reach) {
+        Ok(status) if status.release == RELEASE => {
+            let detail = format_args!("process {}, release {RELEASE} as this navlock", status.pid);
+            Check::ok("broker", detail)
+        }
+        Ok(status) => {
+            let detail = format_args!(
+                "process {} is of release {}, this navlock of {RELEASE}",
+                status.pid, status.release
+            );
+            Check::warn("broker", detail).remedy(remedy)
+        }
+        Err(Error::Refused(_)) => {
+            let detail = format_args!("of another release than this navlock, {RELEASE}");
+            Check::warn("broker", detail).remedy(remedy)
+        }
+        Err(error) => Check::fail("broker", error),
+    }
+}
+
+/// The time from a question to its answer.
+fn speed(reach: &BrokerReach) -> Check {
+    // A bucket that nobody uses, so that the answer is short.
+    let locks = UserAgent::with_reach(reach.clone()).lock_manager("navlock doctor");
+    let mut times = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let asked = Instant::now();
+        match block_on_timeout(locks.query(), PATIENCE) {
+            Some(Ok(_)) => times.push(asked.elapsed()),
+            Some(Err(error)) => return Check::fail("answers", error),
+            None => {
+                let detail = format_args!("none within {} s", PATIENCE.as_secs());
+                return Check::fail("answers", detail).remedy("end the broker if it is stuck");
+            }
+        }
+    }
+    times.sort();
+    let median = times[ROUNDS / 2];
+    let detail = format!("after {} (median of {ROUNDS})", taken(median));
+    if median > SLOW {
+        Check::warn("answers", detail).remedy("is the machine overloaded?")
+    } else {
+        Check::ok("answers", detail)
+    }
+}

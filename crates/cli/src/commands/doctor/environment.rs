@@ -1,0 +1,157 @@
+//! What surrounds us: variables, programs, limits.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use rustix::process::{Resource, getrlimit};
+
+use super::Check;
+use crate::args;
+
+/// With fewer descriptors than this a broker has room for few clients.
+const FEW: u64 = 1024;
+
+pub(super) fn checks() -> Vec<Check> {
+    let mut variables: Vec<_> = env::vars_os()
+        .filter(|(name, _)| name.as_encoded_bytes().starts_with(b"NAVLOCK_"))
+        .collect();
+    variables.sort();
+    let mut checks: Vec<_> =
+        variables.iter().map(|(name, value)| variable(&name.to_string_lossy(), value)).collect();
+    checks.push(program(env::var_os("PATH").as_deref(), env::current_exe().ok().as_deref()));
+    checks.push(descriptors(getrlimit(Resource::Nofile).maximum));
+    checks
+}
+
+fn variable(name: &str, value: &OsStr) -> Check {
+    let shown = value.to_string_lossy().into_owned();
+    let what = name.to_owned();
+    let ok = |detail: &str| Check::ok(what.clone(), format_args!("{shown:?}: {detail}"));
+    let warn = |detail: &str| Check::warn(what.clone(), format_args!("{shown:?}: {detail}"));
+    match name {
+        "NAVLOCK_NAME" | "NAVLOCK_MODE" | "NAVLOCK_FENCE" => ok("this runs under a lock"),
+        "NAVLOCK_BUCKET" | "NAVLOCK_SOCKET" | "NAVLOCK_BIN" | "NAVLOCK_IDLE_SECS"
+            if value.is_empty() =>
+        {
+            ok("empty is unset")
+        }
+        "NAVLOCK_BUCKET" => ok("the bucket, if no other is given"),
+        "NAVLOCK_SOCKET" if Path::new(value).is_relative() => {
+            warn("a path from the current directory, so that every directory has another broker")
+                .remedy("make it absolute")
+        }
+        "NAVLOCK_SOCKET" => ok("the broker's socket"),
+        "NAVLOCK_IDLE_SECS" => match args::idle_seconds_error(&shown) {
+            None => ok("seconds for which a broker without clients stays"),
+            Some(error) => Check::fail(what, format_args!("{shown:?}")).remedy(error),
+        },
+        "NAVLOCK_BIN" if found(value, env::var_os("PATH").as_deref()).is_some() => {
+            ok("the program that is the broker")
+        }
+        "NAVLOCK_BIN" => Check::fail(what, format_args!("{shown:?} is no program"))
+            .remedy("set it to the path of navlock, or unset it"),
+        _ => warn("navlock does not know this variable").remedy("unset it, or mend its name"),
+    }
+}
+
+/// Whether programs that use the library find this same navlock, which they start as the broker.
+fn program(path: Option<&OsStr>, ours: Option<&Path>) -> Check {
+    let found = found(OsStr::new("navlock"), path);
+    let us = ours.map_or_else(|| OsString::from("?"), |ours| ours.as_os_str().to_owned());
+    let us = us.to_string_lossy();
+    match found {
+        Some(found) if ours.is_some_and(|ours| same(&found, ours)) => {
+            Check::ok("program", format_args!("{} is in PATH", found.display()))
+        }
+        Some(found) => {
+            let detail = format_args!("this is {us}, and PATH has {}", found.display());
+            Check::warn("program", detail)
+                .remedy("remove one of them, or set NAVLOCK_BIN to the one that is meant")
+        }
+        None => Check::warn("program", format_args!("{us} is not in PATH")).remedy(
+            "programs that use the library cannot start the broker; \
+             add its directory to PATH, or set NAVLOCK_BIN",
+        ),
+    }
+}
+
+/// The program that is run by this name.
+fn found(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
+    let name = Path::new(name);
+    if name.components().count() > 1 || name.has_root() {
+        return executable(name).then(|| name.to_owned());
+    }
+    env::split_paths(path?).map(|directory| directory.join(name)).find(|found| executable(found))
+}
+
+fn executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    let identity = |path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    matches!((identity(a), identity(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+/// Each client takes a descriptor of the broker, which raises its limit as far as it may.
+fn descriptors(most: Option<u64>) -> Check {
+    match most {
+        Some(most) if most < FEW => {
+            let detail = format_args!("{most} at most, and each client of the broker takes one");
+            Check::warn("descriptors", detail).remedy("raise the hard limit (ulimit -Hn)")
+        }
+        Some(most) => Check::ok("descriptors", format_args!("{most} at most")),
+        None => Check::ok("descriptors", "without a limit"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Level, *};
+
+    #[test]
+    fn a_variable_is_good_bad_or_unknown() {
+        for (name, value, level) in [
+            ("NAVLOCK_NAME", "db", Level::Ok),
+            ("NAVLOCK_BUCKET", "b", Level::Ok),
+            ("NAVLOCK_SOCKET", "", Level::Ok),
+            ("NAVLOCK_SOCKET", "/tmp/x/sock", Level::Ok),
+            ("NAVLOCK_SOCKET", "sock", Level::Warn),
+            ("NAVLOCK_IDLE_SECS", "2.5", Level::Ok),
+            ("NAVLOCK_IDLE_SECS", "soon", Level::Fail),
+            ("NAVLOCK_BIN", "/no/such/navlock", Level::Fail),
+            ("NAVLOCK_BIN", "/bin/sh", Level::Ok),
+            ("NAVLOCK_BIN", "sh", Level::Ok),
+            ("NAVLOCK_BUCKTE", "b", Level::Warn),
+        ] {
+            assert_eq!(variable(name, OsStr::new(value)).level, level, "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn another_navlock_in_the_path_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let ours = directory.path().join("navlock");
+        let path = Some(directory.path().as_os_str());
+        assert_eq!(program(path, Some(&ours)).level, Level::Warn);
+        fs::write(&ours, "").unwrap();
+        fs::set_permissions(&ours, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(program(path, Some(&ours)).level, Level::Ok);
+        let other = directory.path().join("other");
+        fs::write(&other, "").unwrap();
+        assert!(program(path, Some(&other)).detail.contains("and PATH has"));
+        assert!(program(None, Some(&ours)).detail.contains("not in PATH"));
+    }
+
+    #[test]
+    fn few_descriptors_are_few_clients() {
+        assert_eq!(descriptors(Some(256)).level, Level::Warn);
+        assert_eq!(descriptors(Some(4096)).level, Level::Ok);
+        assert_eq!(descriptors(None).level, Level::Ok);
+    }
+}

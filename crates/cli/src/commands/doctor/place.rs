@@ -1,0 +1,136 @@
+//! Where the broker is: whether the place is ours, and fit for sockets and file locks.
+
+use std::{
+    fs::{self, File},
+    io::{self, ErrorKind},
+    os::unix::{fs::MetadataExt, net::UnixListener},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use navlock::{Place, PlaceError};
+use rustix::fs::{FlockOperation, flock};
+
+use super::{super::daemon, Check};
+
+/// A clock that is behind what was written by more than this was turned back.
+const TURNED_BACK: Duration = Duration::from_secs(2);
+
+pub(super) fn checks(place: &Place) -> Vec<Check> {
+    let mut checks = vec![usable(place)];
+    if place.directory().is_dir() {
+        checks.push(file_system(place.directory()));
+        checks.extend(left_behind(place));
+    }
+    checks.push(clock(&daemon::lock_file(place)));
+    checks
+}
+
+/// The directory, the socket and the length of its path.
+fn usable(place: &Place) -> Check {
+    let socket = place.socket();
+    let length = socket.as_os_str().len();
+    match place.check() {
+        Ok(()) => {
+            let mode = fs::metadata(place.directory()).map_or(0, |found| found.mode() & 0o7777);
+            let detail =
+                format_args!("{} ({length} bytes; directory {mode:04o})", socket.display());
+            Check::ok("place", detail)
+        }
+        // The broker's own directory comes with the first client.
+        Err(PlaceError::Io(path, ErrorKind::NotFound))
+            if path == place.directory() && *place == Place::of_user() =>
+        {
+            Check::ok("place", format_args!("{} will be made when needed", socket.display()))
+        }
+        Err(error) => Check::fail("place", error),
+    }
+}
+
+/// Whether the directory's file system can do what the broker needs: some network file systems and
+/// some shared folders of virtual machines cannot.
+fn file_system(directory: &Path) -> Check {
+    let probe = directory.join(format!("doctor.{}", std::process::id()));
+    let tried = try_file_system(&probe);
+    let _ = fs::remove_file(&probe);
+    match tried {
+        Ok(()) => Check::ok("file system", "takes file locks and sockets"),
+        Err((what, error)) => {
+            let detail = format_args!("no {what} in {}: {error}", directory.display());
+            Check::fail("file system", detail)
+                .remedy("set NAVLOCK_SOCKET to a path on a local file system")
+        }
+    }
+}
+
+fn try_file_system(probe: &Path) -> Result<(), (&'static str, io::Error)> {
+    let of = |what: &'static str| move |error: io::Error| (what, error);
+    let file = File::create_new(probe).map_err(of("new files"))?;
+    let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
+    locked.map_err(|error| ("file locks", error.into()))?;
+    fs::remove_file(probe).map_err(of("removal of files"))?;
+    UnixListener::bind(probe).map(drop).map_err(of("sockets"))
+}
+
+/// What brokers that were killed have left.
+fn left_behind(place: &Place) -> Option<Check> {
+    let socket = place.socket();
+    if !socket.exists() || daemon::pid(place).is_some() {
+        return None;
+    }
+    let detail = format_args!("{} is of a broker that has ended", socket.display());
+    Some(Check::warn("stale socket", detail).remedy("nothing to do: the next broker replaces it"))
+}
+
+fn clock(written: &PathBuf) -> Check {
+    let now = SystemTime::now();
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let years = 1970.0 + since.as_secs_f64() / (365.2425 * 86_400.0);
+    // Fencing tokens have the time in them.
+    let remedy = "set it, or fencing tokens may be smaller than earlier ones";
+    if !(2024.0..2554.0).contains(&years) {
+        return Check::warn("clock", format_args!("it is the year {years:.0}")).remedy(remedy);
+    }
+    let ahead = fs::metadata(written).and_then(|found| found.modified());
+    match ahead.ok().and_then(|written| written.duration_since(now).ok()) {
+        Some(ahead) if ahead > TURNED_BACK => {
+            let seconds = ahead.as_secs();
+            let detail = format_args!("it was turned back: a broker began {seconds} s from now");
+            Check::warn("clock", detail).remedy(remedy)
+        }
+        _ => Check::ok("clock", "plausible"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Level, *};
+
+    #[test]
+    fn a_directory_that_takes_locks_and_sockets_is_left_as_it_was() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(file_system(directory.path()).level, Level::Ok);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        assert_eq!(file_system(&directory.path().join("gone")).level, Level::Fail);
+    }
+
+    #[test]
+    fn a_clock_that_was_turned_back_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("broker.lock");
+        assert_eq!(clock(&path).level, Level::Ok);
+        let file = File::create(&path).unwrap();
+        assert_eq!(clock(&path).level, Level::Ok);
+        file.set_modified(SystemTime::now() + Duration::from_secs(3600)).unwrap();
+        assert_eq!(clock(&path).level, Level::Warn);
+    }
+
+    #[test]
+    fn a_place_of_ones_own_choice_has_to_be_there() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(usable(&Place::at(directory.path().join("sock"))).level, Level::Ok);
+        assert_eq!(usable(&Place::at(directory.path().join("no/sock"))).level, Level::Fail);
+        let long = directory.path().join("x".repeat(100));
+        assert!(usable(&Place::at(long)).detail.contains("too long for a socket"));
+    }
+}

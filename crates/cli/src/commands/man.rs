@@ -1,0 +1,78 @@
+//! `navlock man`: the manual.
+
+use std::{fs, process::ExitCode};
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+
+use crate::{
+    args::{Cli, ManArgs},
+    exit::{Failure, USAGE},
+    terminal::write_out,
+};
+
+/// Where in the manual the pages stand: among the commands.
+const SECTION: &str = "1";
+
+pub(super) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
+    let mut navlock = Cli::command().disable_help_subcommand(true);
+    navlock.build();
+    if let Some(directory) = &args.output {
+        for page in pages(&navlock) {
+            let path = directory.join(format!("{}.{SECTION}", title(page)));
+            fs::write(&path, rendered(page)).map_err(|error| {
+                Failure::new(1, format_args!("cannot write {}: {error}", path.display()))
+            })?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut page = &navlock;
+    for word in &args.subcommand {
+        page = page.find_subcommand(word).ok_or_else(|| {
+            let message = format_args!("there is no subcommand {word:?}; see 'navlock --help'");
+            Failure::new(USAGE, message)
+        })?;
+    }
+    write_out(&rendered(page)).map_err(|error| Failure::of_writing(&error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// This command's page, and those of all that are below it.
+fn pages(command: &Command) -> Vec<&Command> {
+    let below = command.get_subcommands().filter(|below| below.get_name() != "help");
+    std::iter::once(command).chain(below.flat_map(pages)).collect()
+}
+
+/// `navlock-daemon-run`
+fn title(command: &Command) -> String {
+    command.get_display_name().unwrap_or(command.get_name()).to_owned()
+}
+
+fn rendered(command: &Command) -> Vec<u8> {
+    let name = title(command);
+    let page =
+        Man::new(command.clone()).title(name.to_uppercase()).section(SECTION).manual("navlock");
+    let mut text = Vec::new();
+    // Memory takes all that is written to it.
+    let _ = page.render(&mut text);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_subcommand_has_a_page() {
+        let mut navlock = Cli::command().disable_help_subcommand(true);
+        navlock.build();
+        let titles: Vec<_> = pages(&navlock).into_iter().map(title).collect();
+        for title in ["navlock", "navlock-run", "navlock-daemon-stop", "navlock-man"] {
+            assert!(titles.iter().any(|known| known == title), "{titles:?}");
+        }
+        for page in pages(&navlock) {
+            let text = String::from_utf8(rendered(page)).unwrap();
+            assert!(text.contains(".SH NAME") && text.contains(".SH SYNOPSIS"), "{text}");
+        }
+    }
+}

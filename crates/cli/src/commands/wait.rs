@@ -1,0 +1,21 @@
+//! `navlock wait`: until a lock is free.
+
+use std::process::ExitCode;
+
+use navlock::this_process;
+
+use super::{Context, acquire::acquire};
+use crate::{args::WaitArgs, exit::Failure};
+
+pub(super) fn wait(context: &Context, args: &WaitArgs) -> Result<ExitCode, Failure> {
+    let reach = context.connect()?;
+    let locks = context.lock_manager(&reach);
+    let mut info = this_process();
+    info.why.clone_from(&args.request.why);
+    locks.describe(&info);
+    let mut names = args.names.clone();
+    names.sort();
+    names.dedup();
+    drop(acquire(context, &locks, &names, &args.request, false)?);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,57 @@
+//! What is on the other side of a stream: a terminal, how wide, and whether to paint on it.
+
+use std::{
+    env,
+    io::{self, IsTerminal, Write},
+    os::fd::AsFd,
+};
+
+use anstyle::Style;
+use clap::ColorChoice;
+use rustix::{
+    process::getpgrp,
+    termios::{tcgetpgrp, tcgetwinsize},
+};
+
+/// The size of the terminal that this stream is, in columns and rows; `None` if it is none, or one
+/// that can only be written forward.
+pub(crate) fn size(stream: impl AsFd) -> Option<(usize, usize)> {
+    if env::var_os("TERM").is_some_and(|term| term == "dumb") {
+        return None;
+    }
+    let size = tcgetwinsize(stream).ok()?;
+    // A terminal that does not know has the usual size.
+    let or = |number: u16, usual| if number == 0 { usual } else { usize::from(number) };
+    Some((or(size.ws_col, 80), or(size.ws_row, 24)))
+}
+
+/// Whether we are in front of the terminal that this stream is, so that what we draw is not drawn
+/// over what somebody types.
+pub(crate) fn is_in_front(stream: impl AsFd) -> bool {
+    tcgetpgrp(stream).is_ok_and(|group| group == getpgrp())
+}
+
+/// Whether to use colours on the output stream.
+pub(crate) fn colours(choice: ColorChoice) -> bool {
+    match choice {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => {
+            let forbidden = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+            io::stdout().is_terminal() && size(io::stdout()).is_some() && !forbidden
+        }
+    }
+}
+
+/// The text in a style, if there are to be colours.
+pub(crate) fn painted(text: &str, style: Style, colours: bool) -> String {
+    if colours && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
+}
+
+/// Writes all of it to the output stream. Whoever has read enough of it may have gone: then there
+/// is an error of the kind `BrokenPipe`.
+pub(crate) fn write_out(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
+}

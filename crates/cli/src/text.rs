@@ -1,0 +1,131 @@
+//! Texts of others, made fit to be shown: commands, reasons and names can hold anything.
+
+use navlock::{AgentInfo, ResourceName};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// How wide a name is shown. Whole names are for programs: one of a mebibyte would be as wide a
+/// column for all the others.
+pub(crate) const WIDEST_NAME: usize = 48;
+
+/// The text without anything that could move the cursor, turn the line around or end it.
+pub(crate) fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for char in text.chars() {
+        if is_harmless(char) {
+            shown.push(char);
+        } else {
+            shown.extend(char.escape_debug());
+        }
+    }
+    shown
+}
+
+/// A name as it stands in a table: as it is, or in quotes where that could mislead.
+pub(crate) fn plain_name(name: &ResourceName) -> String {
+    // Within a name a quote or a backslash is harmless; at its beginning a quote says that the
+    // rest is escaped.
+    match name.as_str() {
+        Some(text)
+            if !text.is_empty() && !text.starts_with('"') && text.chars().all(is_harmless) =>
+        {
+            text.to_owned()
+        }
+        _ => format!("{name:?}"),
+    }
+}
+
+/// A name as it stands in a sentence.
+pub(crate) fn quoted_name(name: &ResourceName) -> String {
+    clipped(&format!("{name:?}"), WIDEST_NAME)
+}
+
+fn is_harmless(char: char) -> bool {
+    matches!(char, '"' | '\'' | '\\') || char.escape_debug().len() == 1
+}
+
+/// How many columns of a terminal the text takes.
+pub(crate) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// The text, or its beginning and "…", in no more than so many columns.
+pub(crate) fn clipped(text: &str, widest: usize) -> String {
+    if width(text) <= widest {
+        return text.to_owned();
+    }
+    let Some(room) = widest.checked_sub(1) else { return String::new() };
+    let mut taken = 0;
+    let mut shown: String = text
+        .chars()
+        .take_while(|char| {
+            taken += char.width().unwrap_or(0);
+            taken <= room
+        })
+        .collect();
+    shown.push('…');
+    shown
+}
+
+/// The program of a command line, as people call it.
+pub(crate) fn program(command: &str) -> String {
+    let path = command.split_whitespace().next().unwrap_or_default();
+    let name = path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(path);
+    clipped(&printable(name), 32)
+}
+
+/// `user@host`, as far as it is known.
+pub(crate) fn user_at_host(agent: &AgentInfo) -> String {
+    let (user, host) = (printable(&agent.user), printable(&agent.host));
+    if host.is_empty() { user } else { format!("{user}@{host}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_shown_as_it_is_or_quoted_where_that_could_mislead() {
+        for (name, shown) in [
+            ("db", "db"),
+            ("it's a \"name\", \u{e9}", "it's a \"name\", \u{e9}"),
+            ("", "\"\""),
+            ("a\nb", r#""a\nb""#),
+            ("\u{1b}[2J", r#""\u{1b}[2J""#),
+            ("a\u{202e}b", r#""a\u{202e}b""#),
+            ("a\u{2028}b", r#""a\u{2028}b""#),
+            ("\"db\"", r#""\"db\"""#),
+        ] {
+            assert_eq!(plain_name(&ResourceName::try_from(name).unwrap()), shown);
+        }
+    }
+
+    #[test]
+    fn a_text_of_others_does_nothing_to_the_terminal() {
+        assert_eq!(
+            printable("a\u{1b}[2J\r\n\u{9b}1m\u{202e}\"é\\"),
+            concat!(r"a\u{1b}[2J\r\n\u{9b}1m\u{202e}", "\"é\\")
+        );
+    }
+
+    #[test]
+    fn what_is_too_wide_is_clipped_by_columns() {
+        assert_eq!(clipped(&"é".repeat(48), 48), "é".repeat(48));
+        assert_eq!(clipped(&"é".repeat(49), 48), format!("{}…", "é".repeat(47)));
+        assert_eq!(clipped("日本語日本語", 6), "日本…");
+        assert_eq!(clipped("ab", 1), "…");
+        assert_eq!(clipped("ab", 0), "");
+    }
+
+    #[test]
+    fn a_program_is_called_by_its_last_name() {
+        for (command, name) in [
+            ("make -j4", "make"),
+            ("/usr/bin/make", "make"),
+            ("./x/ y", "./x/"),
+            ("", ""),
+            ("\u{1b}x", r"\u{1b}x"),
+        ] {
+            assert_eq!(program(command), name);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! How much is said on the error stream.
+
+use std::fmt::Display;
+
+use crate::{args::Common, exit::say};
+
+/// What `-q` and `-v` chose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Voice {
+    /// Only what is wrong.
+    Quiet,
+    Usual,
+    /// Also what is done.
+    Verbose,
+}
+
+impl Voice {
+    pub(crate) fn of(common: &Common) -> Self {
+        match common {
+            Common { quiet: true, .. } => Self::Quiet,
+            Common { verbose: true, .. } => Self::Verbose,
+            _ => Self::Usual,
+        }
+    }
+
+    /// Says what people may want to know.
+    pub(crate) fn tell(self, message: impl Display) {
+        if self != Self::Quiet {
+            say(message);
+        }
+    }
+
+    /// Says what is done, to who has asked for that.
+    pub(crate) fn detail(self, message: impl Display) {
+        if self == Self::Verbose {
+            say(message);
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! What people see of a wait: for what, for how long, who holds it, and how many are ahead.
+
+use std::{
+    fmt::Write as _,
+    future::Future,
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use navlock::{ClientId, Error, Inspected, Inspection, LockManager, Mode, ResourceName};
+
+use crate::{
+    exit, terminal,
+    text::{clipped, printable, program, quoted_name, user_at_host},
+    time::elapsed,
+    voice::Voice,
+};
+
+/// For how long nothing is said.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often a line on a terminal is written anew.
+const REDRAWN: Duration = Duration::from_secs(1);
+
+/// When a line is said that stays, in seconds from the beginning; then at each [`EVERY`].
+const SAID: [u64; 3] = [1, 10, 60];
+
+/// In seconds.
+const EVERY: u64 = 600;
+
+/// How long the broker has for its answer, before the line is written with what is known.
+const ANSWER: Duration = Duration::from_millis(300);
+
+/// The longest reason that is shown.
+const WIDEST_WHY: usize = 60;
+
+type Question<'a> = Pin<Box<dyn Future<Output = Result<Inspection, Error>> + 'a>>;
+
+/// Tells people of one wait. What was drawn is wiped out when this is dropped.
+///
+/// It decides nothing and holds nothing up: who waits polls the request first, then this, which
+/// writes only where there is room.
+pub(crate) struct Waiting<'a> {
+    locks: &'a LockManager,
+    name: &'a ResourceName,
+    mode: Mode,
+    since: Instant,
+    /// When the line is to be written next; `None` if never.
+    due: Option<Instant>,
+    /// What was asked and is not answered, and until when the line waits for that.
+    question: Option<Question<'a>>,
+    answer_by: Option<Instant>,
+    known: Option<Inspection>,
+    /// How many lines that stay were said.
+    said: usize,
+    is_drawn: bool,
+}
+
+impl<'a> Waiting<'a> {
+    pub(crate) fn new(
+        locks: &'a LockManager,
+        name: &'a ResourceName,
+        mode: Mode,
+        voice: Voice,
+    ) -> Self {
+        let since = Instant::now();
+        Self {
+            locks,
+            name,
+            mode,
+            since,
+            due: (voice != Voice::Quiet).then(|| since + PATIENCE),
+            question: None,
+            answer_by: None,
+            known: None,
+            said: 0,
+            is_drawn: false,
+        }
+    }
+
+    /// When [`tick`](Self::tick) wants to be called.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.answer_by.or(self.due)
+    }
+
+    /// Does what is to be done by now.
+    pub(crate) fn tick(&mut self) {
+        let now = Instant::now();
+        if self.answer_by.is_some_and(|by| by <= now) {
+            self.show();
+        } else if self.due.is_some_and(|due| due <= now) && self.answer_by.is_none() {
+            // A terminal may come to be drawn on at any time: we are brought in front of it.
+            let is_terminal = terminal::size(io::stderr()).is_some();
+            let said = self.since.checked_add(Duration::from_secs(self.next_said()));
+            self.due = if is_terminal { Some(now + REDRAWN) } else { said };
+            if self.wants_to_show() {
+                let ask =
+                    || -> Question<'a> { Box::pin(self.locks.inspect(Some(self.name.clone()))) };
+                self.question.get_or_insert_with(ask);
+                self.answer_by = Some(now + ANSWER);
+            }
+        }
+    }
+
+    /// Takes the broker's answer, when it comes. Ready if it has.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(question) = &mut self.question else { return Poll::Pending };
+        let Poll::Ready(answer) = question.as_mut().poll(context) else { return Poll::Pending };
+        self.question = None;
+        // What is wrong with the broker will be said of the request.
+        self.known = answer.ok().or(self.known.take());
+        if self.answer_by.is_some() {
+            self.show();
+        }
+        Poll::Ready(())
+    }
+
+    fn wants_to_show(&self) -> bool {
+        is_drawable() || self.since.elapsed().as_secs() >= self.next_said()
+    }
+
+    /// When the next line that stays is to be said, in seconds from the beginning.
+    fn next_said(&self) -> u64 {
+        SAID.get(self.said).copied().unwrap_or_else(|| {
+            let times = self.said - SAID.len() + 1;
+            EVERY.saturating_mul(times as u64)
+        })
+    }
+
+    fn show(&mut self) {
+        self.answer_by = None;
+        let time = self.since.elapsed();
+        let known = self.known.as_ref();
+        let said = sentence(self.name, self.mode, time, known, self.locks.client_id());
+        let columns = if is_drawable() { terminal::size(io::stderr()) } else { None };
+        let line = match columns {
+            // Not in the last column, in which a terminal may go to the next line.
+            Some((columns, _)) => {
+                self.is_drawn = true;
+                format!("\r{}\x1b[K", clipped(&said, columns.saturating_sub(1)))
+            }
+            None if time.as_secs() >= self.next_said() => {
+                self.wipe();
+                while self.next_said() <= time.as_secs() {
+                    self.said += 1;
+                }
+                format!("{said}\n")
+            }
+            None => return,
+        };
+        exit::mention(line.as_bytes());
+    }
+
+    fn wipe(&mut self) {
+        if std::mem::take(&mut self.is_drawn) {
+            exit::mention(b"\r\x1b[K");
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.wipe();
+    }
+}
+
+/// Whether a line can be drawn in place, over the one before.
+fn is_drawable() -> bool {
+    terminal::is_in_front(io::stderr()) && terminal::size(io::stderr()).is_some()
+}
+
+/// `navlock: waiting for "db" (exclusive) 12s; held by make[4711] user@host for 3m (why); 2 ahead`,
+/// as far as it is known.
+fn sentence(
+    name: &ResourceName,
+    mode: Mode,
+    time: Duration,
+    known: Option<&Inspection>,
+    ours: ClientId,
+) -> String {
+    let name_shown = quoted_name(name);
+    let mut said = format!("navlock: waiting for {name_shown} ({mode}) {}", elapsed(time));
+    // A string takes everything that is written to it.
+    let Some(known) = known else { return said };
+    let mut holders = known.held.iter().filter(|held| held.lock.name == *name);
+    if let Some(first) = holders.next() {
+        said.push_str("; held by ");
+        said.push_str(&holder(first));
+        match holders.count() {
+            0 => {}
+            1 => said.push_str(" and 1 other"),
+            others => {
+                let _ = write!(said, " and {others} others");
+            }
+        }
+    }
+    let mut pending = known.pending.iter().filter(|pending| pending.lock.name == *name);
+    let ahead = pending.position(|pending| pending.lock.client_id == ours);
+    if let Some(ahead @ 1..) = ahead {
+        let _ = write!(said, "; {ahead} ahead");
+    }
+    said
+}
+
+/// Who holds it, for how long, and why.
+fn holder(held: &Inspected) -> String {
+    let agent = held.agent.as_deref();
+    let mut said = match agent {
+        Some(agent) if !agent.command.is_empty() => {
+            format!("{}[{}]", program(&agent.command), agent.pid)
+        }
+        Some(agent) if agent.pid != 0 => format!("process {}", agent.pid),
+        _ => format!("client {}", held.lock.client_id),
+    };
+    if let Some(agent) = agent {
+        let who = user_at_host(agent);
+        if !who.is_empty() {
+            said.push(' ');
+            said.push_str(&clipped(&who, WIDEST_WHY));
+        }
+    }
+    if let Some(age) = held.age {
+        said.push_str(" for ");
+        said.push_str(&elapsed(age));
+    }
+    if let Some(agent) = agent.filter(|agent| !agent.why.is_empty()) {
+        let _ = write!(said, " ({})", clipped(&printable(&agent.why), WIDEST_WHY));
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use navlock::{AgentInfo, LockInfo, UserAgent};
+
+    use super::*;
+
+    fn client() -> ClientId {
+        UserAgent::new().lock_manager("").client_id()
+    }
+
+    fn name() -> ResourceName {
+        "db".try_into().unwrap()
+    }
+
+    fn inspected(client: ClientId, command: &str, why: &str) -> Inspected {
+        let mut agent = AgentInfo::default();
+        agent.pid = 4711;
+        agent.command = command.to_owned();
+        agent.user = "user".to_owned();
+        agent.host = "host".to_owned();
+        agent.why = why.to_owned();
+        let mut inspected = Inspected::new(LockInfo::new(name(), Mode::Exclusive, client));
+        inspected.agent = Some(Arc::new(agent));
+        inspected.age = Some(Duration::from_secs(180));
+        inspected
+    }
+
+    fn said(known: Option<&Inspection>, ours: ClientId) -> String {
+        sentence(&name(), Mode::Exclusive, Duration::from_secs(12), known, ours)
+    }
+
+    #[test]
+    fn a_wait_is_told_with_all_that_is_known() {
+        let ours = client();
+        let holder = inspected(client(), "/usr/bin/make -j4", "why");
+        let ahead = || inspected(client(), "x", "");
+        let pending = vec![ahead(), ahead(), inspected(ours, "me", ""), ahead()];
+        let known = Inspection::new(vec![holder], pending);
+        assert_eq!(
+            said(Some(&known), ours),
+            "navlock: waiting for \"db\" (exclusive) 12s; \
+             held by make[4711] user@host for 3m (why); 2 ahead"
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_told() {
+        let ours = client();
+        let bare = "navlock: waiting for \"db\" (exclusive) 12s";
+        assert_eq!(said(None, ours), bare);
+        assert_eq!(said(Some(&Inspection::default()), ours), bare);
+        let theirs = client();
+        let held = || Inspected::new(LockInfo::new(name(), Mode::Shared, theirs));
+        let known = Inspection::new(vec![held()], vec![]);
+        assert_eq!(said(Some(&known), ours), format!("{bare}; held by client {theirs}"));
+        let known = Inspection::new(vec![held(), held(), held(), held()], vec![]);
+        let others = format!("{bare}; held by client {theirs} and 3 others");
+        assert_eq!(said(Some(&known), ours), others);
+    }
+
+    #[test]
+    fn what_others_say_of_themselves_is_shown_and_not_obeyed() {
+        let holder = inspected(client(), "\u{1b}[2J", &format!("\r{}", "x".repeat(100)));
+        let known = Inspection::new(vec![holder], vec![]);
+        let told = said(Some(&known), client());
+        assert!(told.contains(r"held by \u{1b}[2J[4711] user@host for 3m (\rxx"), "{told}");
+        assert!(told.ends_with("xx…)"), "{told}");
+    }
+}

@@ -1,0 +1,111 @@
+//! Ten thousand who wait, and those who are away for too long.
+
+use std::{
+    future::IntoFuture,
+    pin::Pin,
+    task::{Context, Waker},
+};
+
+use navlock::{
+    LockFuture, LockGuard, LockManager, Place,
+    blocking::{block_on, block_on_timeout},
+};
+use rustix::process::{Signal, kill_process};
+
+use crate::{
+    sandbox::{Sandbox, eventually},
+    worker::{self, PATIENCE, Worker},
+};
+
+const CROWD: usize = 10_000;
+
+/// Kills the broker, and waits until its clients have found the next one.
+pub(crate) fn kill_broker(sandbox: &Sandbox) {
+    let broker = sandbox.broker().unwrap();
+    kill_process(broker, Signal::KILL).unwrap();
+    eventually("there is another broker", || sandbox.broker().is_some_and(|next| next != broker));
+}
+
+/// So many requests of one client, each in its queue.
+fn crowd(locks: &LockManager) -> Vec<Pin<Box<LockFuture<'_, LockGuard>>>> {
+    let mut crowd: Vec<_> = (0..CROWD).map(|_| Box::pin(locks.lock("db").into_future())).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(crowd.iter_mut().all(|request| request.as_mut().poll(&mut context).is_pending()));
+    assert_eq!(pending(locks), CROWD);
+    crowd
+}
+
+fn pending(locks: &LockManager) -> usize {
+    block_on_timeout(locks.query(), PATIENCE).unwrap().unwrap().pending.len()
+}
+
+#[test]
+fn ten_thousand_requests_of_one_client_are_granted_in_their_order_also_by_the_next_broker() {
+    let sandbox = Sandbox::new();
+    let place = Place::at(sandbox.socket());
+    let locks = worker::connect(&place).lock_manager("default");
+    let other = worker::connect(&place).lock_manager("default");
+    for killed in [false, true] {
+        let holder = other.lock("db").blocking_timeout(PATIENCE).unwrap();
+        let crowd = crowd(&locks);
+        if killed {
+            kill_broker(&sandbox);
+            assert_eq!(pending(&other), CROWD);
+        }
+        assert!(!holder.is_lost());
+        let mut last = holder.fencing_token();
+        drop(holder);
+        for request in crowd {
+            let guard = block_on_timeout(request, PATIENCE).unwrap().unwrap();
+            assert!(guard.fencing_token() > last);
+            last = guard.fencing_token();
+        }
+        assert_eq!(pending(&locks), 0);
+    }
+}
+
+#[test]
+fn ten_thousand_requests_that_are_dropped_are_in_nobodys_way() {
+    let sandbox = Sandbox::new();
+    let place = Place::at(sandbox.socket());
+    let locks = worker::connect(&place).lock_manager("default");
+    let other = worker::connect(&place).lock_manager("default");
+    let holder = other.lock("db").blocking_timeout(PATIENCE).unwrap();
+    let crowd = crowd(&locks);
+    let behind = sandbox.start(&["run", "db", "true"]);
+    eventually("it waits", || pending(&other) == CROWD + 1);
+    drop(crowd);
+    drop(holder);
+    assert!(crate::sandbox::finish(behind).status.success());
+}
+
+/// The role of a client that is away while others go on.
+pub(crate) fn late(_: &[&str]) {
+    let locks = worker::locks();
+    let guard = locks.lock("db").blocking_timeout(PATIENCE).unwrap();
+    worker::say("held");
+    worker::say(&format!("{:?}", block_on(guard.lost())));
+    assert!(guard.is_lost());
+    drop(guard);
+    // What was lost is not lost to all eternity.
+    drop(locks.lock("db").blocking_timeout(PATIENCE).unwrap());
+    worker::say("again");
+}
+
+#[test]
+fn a_client_that_does_not_come_back_in_ten_seconds_has_lost_and_is_told() {
+    let sandbox = Sandbox::new();
+    let mut late = Worker::start(&sandbox, "crowd::late", "");
+    assert_eq!(late.hear(), "held");
+    late.stop();
+    let broker = sandbox.broker().unwrap();
+    kill_process(broker, Signal::KILL).unwrap();
+    // Who asks now waits for it, as long as it may come back.
+    let next = sandbox.hold(&["db"]);
+    late.signal(Signal::CONT);
+    assert_eq!(late.hear(), "Disconnected");
+    assert_eq!(sandbox.query()[0], "held db exclusive");
+    next.release();
+    assert_eq!(late.hear(), "again");
+    assert!(late.ended().success());
+}

@@ -1,0 +1,77 @@
+//! `navlock doctor`.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use rustix::process::{Signal, kill_process};
+
+use crate::sandbox::{NAVLOCK, Sandbox, eventually};
+
+/// The level of each thing that was looked at.
+fn levels(sandbox: &Sandbox, variables: &[(&str, &str)]) -> (Vec<(String, String)>, i32) {
+    let mut command = sandbox.navlock(&["doctor", "--json"]);
+    let output = command.envs(variables.iter().copied()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().map(|line| {
+        let check: serde_json::Value = serde_json::from_str(line).unwrap();
+        let of = |key: &str| check[key].as_str().unwrap().to_owned();
+        (of("what"), of("level"))
+    });
+    (lines.collect(), output.status.code().unwrap())
+}
+
+fn level(of: &str, (levels, _): &(Vec<(String, String)>, i32)) -> Option<String> {
+    levels.iter().find(|(what, _)| what == of).map(|(_, level)| level.clone())
+}
+
+#[test]
+fn a_good_set_up_is_good_with_and_without_a_broker() {
+    let sandbox = Sandbox::new();
+    let bin = NAVLOCK.rsplit_once('/').unwrap().0;
+    let path = [("PATH", bin)];
+    let before = levels(&sandbox, &path);
+    assert!(sandbox.broker().is_none(), "it has started one");
+    assert!(before.0.iter().all(|(_, level)| level == "ok"), "{before:?}");
+    let holder = sandbox.hold(&["db"]);
+    let with = levels(&sandbox, &path);
+    assert_eq!((with.1, level("answers", &with).as_deref()), (0, Some("ok")), "{with:?}");
+    assert_ne!(level("broker", &with).as_deref(), Some("fail"));
+    holder.release();
+    let people = sandbox.written(&["doctor"]);
+    assert!(people.lines().all(|line| ["ok  ", "warn"].contains(&&line[..4])), "{people}");
+    // Nothing is left behind.
+    let files = fs::read_dir(sandbox.path("")).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    assert!(names.into_iter().all(|name| !name.contains("doctor")));
+}
+
+#[test]
+fn what_is_wrong_is_named_with_a_remedy() {
+    let sandbox = Sandbox::new();
+    let wrong = levels(&sandbox, &[("NAVLOCK_BIN", "/no/such/navlock"), ("NAVLOCK_BUKKET", "x")]);
+    assert_eq!(wrong.1, 1);
+    assert_eq!(level("NAVLOCK_BIN", &wrong).as_deref(), Some("fail"));
+    assert_eq!(level("NAVLOCK_BUKKET", &wrong).as_deref(), Some("warn"));
+    assert_eq!(level("program", &levels(&sandbox, &[("PATH", "")])).as_deref(), Some("warn"));
+
+    let open = sandbox.path("open");
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+    let socket = open.join("sock");
+    let output = sandbox.output(&["doctor", "--socket", socket.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("has mode 0777, which lets others in; set NAVLOCK_SOCKET"), "{said}");
+}
+
+#[test]
+fn what_a_killed_broker_left_is_explained() {
+    let sandbox = Sandbox::new();
+    sandbox.written(&["daemon", "start"]);
+    kill_process(sandbox.broker().unwrap(), Signal::KILL).unwrap();
+    eventually("the broker ends", || sandbox.broker().is_none());
+    let found = levels(&sandbox, &[]);
+    assert_eq!(level("stale socket", &found).as_deref(), Some("warn"), "{found:?}");
+    assert_eq!(found.1, 0);
+    assert_eq!(sandbox.code(&["run", "db", "true"]), 0);
+    assert_eq!(level("stale socket", &levels(&sandbox, &[])), None);
+}

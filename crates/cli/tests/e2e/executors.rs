@@ -1,0 +1,194 @@
+//! The library in programs of all kinds: with executors and without, and many threads on one
+//! connection. Whoever hears for the others forgets nobody.
+
+use std::{
+    future::Future,
+    process::Stdio,
+    sync::{Barrier, mpsc},
+    thread,
+    time::Duration,
+};
+
+use navlock::{LockManager, Lost, Place, UserAgent, blocking};
+
+use crate::{
+    sandbox::{NAVLOCK, Sandbox, wait},
+    worker::{self, PATIENCE},
+};
+
+/// How often each user asks for a lock.
+const ROUNDS: usize = 1000;
+
+/// What runs a future.
+#[derive(Clone, Copy, Debug)]
+enum Executor {
+    Blocking,
+    Pollster,
+    Smol,
+    Tokio,
+}
+
+const EXECUTORS: [Executor; 4] =
+    [Executor::Blocking, Executor::Pollster, Executor::Smol, Executor::Tokio];
+
+impl Executor {
+    fn run<F: Future>(self, future: F) -> F::Output {
+        match self {
+            Self::Blocking => blocking::block_on(future),
+            Self::Pollster => pollster::block_on(future),
+            Self::Smol => smol::block_on(future),
+            Self::Tokio => {
+                let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                runtime.block_on(future)
+            }
+        }
+    }
+}
+
+/// Does this on threads of its own, and fails if they are not done in good time.
+fn soon(work: impl IntoIterator<Item = Box<dyn FnOnce() + Send>>) {
+    let (done, is_done) = mpsc::channel();
+    let threads: Vec<_> = work
+        .into_iter()
+        .map(|work| {
+            let done = done.clone();
+            thread::spawn(move || {
+                work();
+                done.send(()).unwrap();
+            })
+        })
+        .collect();
+    drop(done);
+    for _ in &threads {
+        // Also the end of one that has failed is the end of this.
+        is_done.recv_timeout(2 * PATIENCE).expect("nobody waits for what is there");
+    }
+}
+
+/// Takes one of a few locks after the other, by one executor.
+async fn use_locks(locks: LockManager, user: usize) {
+    for round in 0..ROUNDS {
+        let name = ["a", "b", "c"][(user + round * (user + 1)) % 3];
+        let request = locks.lock(name);
+        let request = if (user + round) % 5 == 0 { request.shared() } else { request };
+        drop(request.await.unwrap());
+    }
+}
+
+/// The role of a program that uses one connection in all ways at once.
+pub(crate) fn mix(_: &[&str]) {
+    let connect = |executor: Executor| -> UserAgent { executor.run(navlock::local()).unwrap() };
+    // One of each executor, with connections that are of one of them.
+    let users = [Executor::Tokio, Executor::Smol].into_iter().flat_map(|executor| {
+        let locks = connect(executor).lock_manager("default");
+        EXECUTORS.into_iter().enumerate().map(move |(user, executor)| {
+            let locks = locks.clone();
+            Box::new(move || executor.run(use_locks(locks, user))) as Box<dyn FnOnce() + Send>
+        })
+    });
+    // And many tasks on threads that are not theirs.
+    let locks = connect(Executor::Pollster).lock_manager("default");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let tasks = Box::new(move || {
+        runtime.block_on(async {
+            let tasks: Vec<_> =
+                (0..4).map(|user| tokio::spawn(use_locks(locks.clone(), user))).collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+    });
+    soon(users.chain([tasks as Box<dyn FnOnce() + Send>]));
+}
+
+#[test]
+fn any_executor_and_none_use_one_connection_together() {
+    let sandbox = Sandbox::new();
+    let mut program = worker::program(&sandbox, "executors::mix", "");
+    program.env("NAVLOCK_BIN", NAVLOCK).stdout(Stdio::null());
+    let mut programs = [program.spawn().unwrap(), program.spawn().unwrap()];
+    assert!(programs.each_mut().map(wait).iter().all(std::process::ExitStatus::success));
+    assert!(sandbox.query().is_empty());
+}
+
+#[test]
+fn threads_that_block_on_one_connection_hear_for_each_other() {
+    let sandbox = Sandbox::new();
+    let place = Place::at(sandbox.socket());
+    // Each thread passes a lock of its own to and fro with one of another connection.
+    let users = (0..2).flat_map(|_| {
+        let locks = worker::connect(&place).lock_manager("default");
+        ["a", "b", "c"].map(|name| {
+            let locks = locks.clone();
+            Box::new(move || {
+                for _ in 0..2 * ROUNDS {
+                    drop(locks.lock(name).blocking().unwrap());
+                }
+            }) as Box<dyn FnOnce() + Send>
+        })
+    });
+    soon(users);
+}
+
+#[test]
+fn a_loss_is_told_at_once_also_while_another_thread_blocks_for_a_lock() {
+    let sandbox = Sandbox::new();
+    let place = Place::at(sandbox.socket());
+    let (ours, theirs) = (worker::connect(&place), worker::connect(&place));
+    let work = move || {
+        let (ours, theirs) = (ours.lock_manager("default"), theirs.lock_manager("default"));
+        let (begin, end) = (Barrier::new(2), Barrier::new(2));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    begin.wait();
+                    drop(ours.lock("busy").blocking().unwrap());
+                    end.wait();
+                }
+            });
+            for round in 0..ROUNDS {
+                let busy = theirs.lock("busy").blocking().unwrap();
+                begin.wait();
+                let victim = ours.lock("db").blocking().unwrap();
+                // Asked for before it is there, or after.
+                let lost = victim.lost();
+                let steal = || theirs.lock("db").steal().blocking().unwrap();
+                let executor = EXECUTORS[round / 2 % EXECUTORS.len()];
+                let (lost, thief) = if round % 2 == 0 {
+                    let thief = scope.spawn(steal);
+                    (executor.run(lost), thief.join().unwrap())
+                } else {
+                    let thief = steal();
+                    (executor.run(lost), thief)
+                };
+                assert_eq!(lost, Lost::Stolen);
+                drop((thief, victim, busy));
+                // Or its request of this round came after ours of the next one.
+                end.wait();
+            }
+        });
+    };
+    soon([Box::new(work) as Box<dyn FnOnce() + Send>]);
+}
+
+#[test]
+fn a_connection_that_only_a_blocked_thread_hears_finds_the_next_broker() {
+    let sandbox = Sandbox::new();
+    let place = Place::at(sandbox.socket());
+    let (ours, theirs) = (worker::connect(&place), worker::connect(&place));
+    let (ours, theirs) = (ours.lock_manager("default"), theirs.lock_manager("default"));
+    for _ in 0..10 {
+        let held = theirs.lock("db").blocking_timeout(PATIENCE).unwrap();
+        let kept = ours.lock("kept").blocking_timeout(PATIENCE).unwrap();
+        thread::scope(|scope| {
+            let blocked = scope.spawn(|| ours.lock("db").blocking_timeout(PATIENCE).unwrap());
+            crate::sandbox::eventually("it waits", || sandbox.query().len() == 3);
+            // Long enough for the thread that keeps the connection to leave it to the other one.
+            thread::sleep(Duration::from_millis(5));
+            crate::crowd::kill_broker(&sandbox);
+            drop(held);
+            drop(blocked.join().unwrap());
+        });
+        assert!(!kept.is_lost());
+    }
+}

@@ -1,0 +1,183 @@
+//! What is in the broker's way, and who behaves badly.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    os::unix::{
+        fs::chown,
+        net::{UnixListener, UnixStream},
+    },
+};
+
+use bytes::BytesMut;
+use navlock_engine::{Mode, RequestId, RequestKind};
+use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
+use rustix::process::geteuid;
+use tokio_util::codec::{Decoder, Encoder};
+
+use crate::{crowd::kill_broker, sandbox::Sandbox, worker::PATIENCE};
+
+/// A client that speaks by hand.
+struct Raw {
+    stream: UnixStream,
+    heard: BytesMut,
+}
+
+impl Raw {
+    fn connect(sandbox: &Sandbox) -> Self {
+        let stream = UnixStream::connect(sandbox.socket()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { stream, heard: BytesMut::new() }
+    }
+
+    fn say(&mut self, messages: &[ToDaemon]) {
+        self.stream.write_all(&bytes(messages)).unwrap();
+    }
+
+    fn hear(&mut self) -> FromDaemon {
+        loop {
+            if let Some(message) = ClientCodec::default().decode(&mut self.heard).unwrap() {
+                return message;
+            }
+            let mut bytes = [0; 512];
+            let length = self.stream.read(&mut bytes).unwrap();
+            assert_ne!(length, 0, "the broker hung up");
+            self.heard.extend_from_slice(&bytes[..length]);
+        }
+    }
+
+    /// Says who it is and is let in.
+    fn greet(&mut self) {
+        self.say(&greeting());
+        assert_eq!(self.hear(), FromDaemon::Welcome { version: VERSION });
+        assert_eq!(self.hear(), FromDaemon::Settled);
+    }
+
+    /// Waits until the broker has hung up.
+    fn until_left(mut self) {
+        assert_eq!(self.stream.read(&mut [0; 64]).unwrap_or(0), 0);
+    }
+}
+
+fn bytes(messages: &[ToDaemon]) -> BytesMut {
+    let (mut codec, mut bytes) = (ClientCodec::default(), BytesMut::new());
+    for message in messages {
+        codec.encode(message, &mut bytes).unwrap();
+    }
+    bytes
+}
+
+/// The first words of a client.
+fn greeting() -> [ToDaemon; 2] {
+    [
+        ToDaemon::Hello { oldest: VERSION, newest: VERSION },
+        ToDaemon::Introduce { client: [7; 16], returning: false },
+    ]
+}
+
+#[test]
+fn a_socket_that_nobody_listens_at_is_replaced() {
+    let sandbox = Sandbox::new();
+    for file in ["sock", "sock.new"] {
+        drop(UnixListener::bind(sandbox.path(file)).unwrap());
+    }
+    assert!(sandbox.socket().exists());
+    assert_eq!(sandbox.code(&["run", "db", "true"]), 0);
+    assert!(sandbox.broker().is_some());
+}
+
+#[test]
+fn a_socket_of_somebody_else_is_refused_and_left_alone() {
+    if !geteuid().is_root() {
+        println!("skipped: only root can give a socket away");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let theirs = UnixListener::bind(sandbox.socket()).unwrap();
+    chown(sandbox.socket(), Some(65534), None).unwrap();
+    let output = sandbox.output(&["run", "db", "true"]);
+    assert_eq!(output.status.code(), Some(69));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("sock is owned by uid 65534; set NAVLOCK_SOCKET"), "{said}");
+    theirs.set_nonblocking(true).unwrap();
+    assert!(theirs.accept().is_err(), "it was connected to all the same");
+    assert!(fs::symlink_metadata(sandbox.socket()).is_ok());
+}
+
+#[test]
+fn who_falls_silent_delays_nobody_and_has_ten_seconds_to_say_hello() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let hello = bytes(&greeting()[..1]);
+    let silent = [&[][..], &hello[..3], &hello].map(|begun| {
+        let mut silent = Raw::connect(&sandbox);
+        silent.stream.write_all(begun).unwrap();
+        silent
+    });
+    let crowd: Vec<_> = (0..200).map(|_| Raw::connect(&sandbox)).collect();
+    assert_eq!(sandbox.code(&["run", "-n", "other", "true"]), 0);
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+    let [nothing, half, mut hello] = silent;
+    nothing.until_left();
+    half.until_left();
+    assert_eq!(hello.hear(), FromDaemon::Welcome { version: VERSION });
+    hello.until_left();
+    crowd.into_iter().for_each(Raw::until_left);
+    holder.release();
+}
+
+#[test]
+fn half_a_message_is_waited_for_and_delays_nobody() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let mut slow = Raw::connect(&sandbox);
+    slow.greet();
+    let status = bytes(&[ToDaemon::Status { query: 7 }]);
+    for piece in [&status[..2], &status[2..status.len() - 1]] {
+        slow.stream.write_all(piece).unwrap();
+        assert_eq!(sandbox.code(&["run", "-n", "other", "true"]), 0);
+    }
+    slow.stream.write_all(&status[status.len() - 1..]).unwrap();
+    assert!(matches!(slow.hear(), FromDaemon::Status { query: 7, .. }));
+    holder.release();
+}
+
+#[test]
+fn a_message_too_long_ends_the_connection_before_it_is_there() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    for length in [u32::MAX, 1 << 30, 16 << 20] {
+        let mut raw = Raw::connect(&sandbox);
+        raw.greet();
+        raw.stream.write_all(&length.to_be_bytes()).unwrap();
+        raw.until_left();
+    }
+    assert_eq!(sandbox.query(), ["held db exclusive"]);
+    holder.release();
+}
+
+#[test]
+fn a_client_of_the_first_version_is_not_waited_for_after_a_restart_and_its_lock_is_free() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["kept"]);
+    let mut old = Raw::connect(&sandbox);
+    old.say(&[
+        ToDaemon::Hello { oldest: 1, newest: 1 },
+        ToDaemon::OpenAgent { agent: 0, client_id: [1; 16], bucket: "default".to_owned() },
+        ToDaemon::Request {
+            agent: 0,
+            request: RequestId::from_parts(0, 0),
+            name: "db".try_into().unwrap(),
+            kind: RequestKind::Wait(Mode::Exclusive),
+        },
+    ]);
+    assert_eq!(old.hear(), FromDaemon::Welcome { version: 1 });
+    assert!(matches!(old.hear(), FromDaemon::Granted { .. }));
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+    kill_broker(&sandbox);
+    // Who is waited for is so for ten seconds.
+    assert_eq!(sandbox.code(&["run", "-w", "5", "db", "true"]), 0);
+    assert_eq!(sandbox.query(), ["held kept exclusive"]);
+    old.until_left();
+    holder.release();
+}

@@ -1,0 +1,96 @@
+//! What becomes of a command whose lock is lost.
+
+use std::{
+    io::Write,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    time::{Duration, Instant},
+};
+
+use crate::sandbox::{Sandbox, eventually, finish, wait};
+
+const STUBBORN: &str = "trap 'echo told' TERM; echo $$; while read line; do :; done; exit 3";
+
+fn steal(sandbox: &Sandbox) {
+    assert_eq!(sandbox.code(&["run", "--steal", "db", "true"]), 0);
+}
+
+#[test]
+fn it_is_told_to_end_and_the_code_says_why() {
+    let sandbox = Sandbox::new();
+    // Even if it ends in good order.
+    let mut victim = sandbox
+        .hold_by(&["db"], "trap 'echo told; exit 0' TERM; echo $$; exec 3<&0; cat <&3 & wait");
+    steal(&sandbox);
+    assert_eq!(victim.line(), "told");
+    assert_eq!(victim.ended().code(), Some(75));
+}
+
+#[test]
+fn who_does_not_end_is_killed_five_seconds_later() {
+    let sandbox = Sandbox::new();
+    // The shell does not end by SIGTERM, nor does what it waits for.
+    let mut victim =
+        sandbox.hold_by(&["--on-lost", "term", "db"], "trap '' TERM; echo $$; exec cat");
+    let robbed = std::time::Instant::now();
+    steal(&sandbox);
+    assert_eq!(victim.ended().code(), Some(75));
+    assert!(robbed.elapsed().as_secs() >= 4);
+}
+
+#[test]
+fn it_is_killed_at_once_if_that_was_asked() {
+    let sandbox = Sandbox::new();
+    let mut victim = sandbox.hold_by(&["--on-lost=kill", "db"], STUBBORN);
+    steal(&sandbox);
+    assert_eq!(victim.ended().code(), Some(75));
+    assert_eq!(victim.line(), "", "it was told before");
+}
+
+#[test]
+fn it_goes_on_if_that_was_asked_and_its_own_code_counts() {
+    let sandbox = Sandbox::new();
+    let mut victim = sandbox.hold_by(&["--on-lost", "ignore", "db"], STUBBORN);
+    steal(&sandbox);
+    // It has lost the lock and nothing else.
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 0);
+    victim.let_go();
+    assert_eq!(victim.ended().code(), Some(3));
+}
+
+#[test]
+fn it_is_said_when_it_happens() {
+    let sandbox = Sandbox::new();
+    sandbox.pipe("fifo");
+    for (how, becomes) in [
+        ("term", "the command is told to end"),
+        ("kill", "the command is killed"),
+        ("ignore", "the command goes on"),
+    ] {
+        let victim = sandbox.start(&["run", "--on-lost", how, "db", "sh", "-c", "read x <fifo"]);
+        eventually("it holds", || sandbox.query() == ["held db exclusive"]);
+        steal(&sandbox);
+        if how == "ignore" {
+            crate::sandbox::write(&sandbox.path("fifo"), "go on\n");
+        }
+        let said = String::from_utf8(finish(victim).stderr).unwrap();
+        let expected = format!("\"db\": the lock was stolen by another request; {becomes}\n");
+        assert!(said.contains(&expected), "{how}: {said}");
+    }
+}
+
+#[test]
+fn who_says_what_nobody_reads_is_not_held_up_by_it() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let (_unread, full) = UnixStream::pair().unwrap();
+    full.set_nonblocking(true).unwrap();
+    while (&full).write(&[b'.'; 4096]).is_ok() {}
+    full.set_nonblocking(false).unwrap();
+    let mut waiter = sandbox.navlock(&["run", "db", "true"]);
+    let mut waiter = waiter.stderr(OwnedFd::from(full)).spawn().unwrap();
+    // Until it has had something to say.
+    let since = Instant::now();
+    eventually("it has waited", || since.elapsed() > Duration::from_millis(1600));
+    holder.release();
+    assert!(wait(&mut waiter).success());
+}

@@ -1,0 +1,129 @@
+//! Several names, and how they and the command are told apart.
+
+use std::fs;
+
+use crate::sandbox::{Sandbox, eventually, finish, wait};
+
+#[test]
+fn what_is_before_two_hyphens_are_names_and_the_command_is_told_all_of_them() {
+    let sandbox = Sandbox::new();
+    let script = "echo \"$NAVLOCK_NAME\"; echo \"$NAVLOCK_FENCE\"; echo $NAVLOCK_MODE; echo $*";
+    let said = sandbox.written(&["run", "b", "a", "b", "--", "sh", "-c", script, "x", "--", "y"]);
+    let lines: Vec<_> = said.lines().collect();
+    let [b, a, fence_b, fence_a, mode, rest] = *lines else { panic!("{said}") };
+    assert_eq!([b, a, mode, rest], ["b", "a", "exclusive", "-- y"]);
+    // Taken in the order of the names, not in that in which they were given.
+    let (fence_a, fence_b): (u64, u64) = (fence_a.parse().unwrap(), fence_b.parse().unwrap());
+    assert_ne!(fence_a, fence_b);
+    let holder = sandbox.hold(&["b", "a", "--"]);
+    assert_eq!(sandbox.query(), ["held a exclusive", "held b exclusive"]);
+    holder.release();
+}
+
+#[test]
+fn who_takes_the_same_names_in_another_order_waits_and_never_for_ever() {
+    let sandbox = Sandbox::new();
+    let start = |names: &str| {
+        let script = format!(
+            "for i in 1 2 3 4 5 6 7 8 9 10; do \"$NAVLOCK\" run {names} -- \
+             sh -c 'read n <counter; echo $((n + 1)) >counter' || exit; done"
+        );
+        sandbox.program("sh").args(["-c", &script]).spawn().unwrap()
+    };
+    fs::write(sandbox.path("counter"), "0\n").unwrap();
+    let orders = ["a b c", "c b a", "b c a", "c a"];
+    for mut worker in orders.map(start) {
+        assert!(wait(&mut worker).success());
+    }
+    assert_eq!(fs::read_to_string(sandbox.path("counter")).unwrap(), "40\n");
+}
+
+#[test]
+fn without_waiting_all_are_had_or_none() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["b"]);
+    for (code, options) in [(1, &["-n"][..]), (9, &["-n", "-E", "9"]), (1, &["-w", "0"])] {
+        let arguments = [&["run"], options, &["a", "b", "--", "touch", "ran"]].concat();
+        assert_eq!(sandbox.code(&arguments), code, "{options:?}");
+    }
+    assert!(!sandbox.path("ran").exists());
+    assert_eq!(sandbox.query(), ["held b exclusive"]);
+    holder.release();
+    assert_eq!(sandbox.code(&["run", "-n", "a", "b", "--", "touch", "ran"]), 0);
+    assert!(sandbox.path("ran").exists());
+}
+
+#[test]
+fn the_time_given_is_for_all_of_them() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["b"]);
+    let output = sandbox.output(&["run", "-w", "0.2", "-E", "7", "a", "b", "--", "true"]);
+    assert_eq!(output.status.code(), Some(7));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("\"b\" could not be had within 0.2 s"), "{said}");
+    assert_eq!(sandbox.query(), ["held b exclusive"]);
+    holder.release();
+}
+
+#[test]
+fn all_of_them_can_be_stolen() {
+    let sandbox = Sandbox::new();
+    let mut victims = [sandbox.hold(&["a"]), sandbox.hold(&["b"])];
+    assert_eq!(sandbox.code(&["run", "--steal", "a", "b", "--", "true"]), 0);
+    for victim in &mut victims {
+        assert_eq!(victim.ended().code(), Some(75));
+    }
+}
+
+#[test]
+fn who_loses_one_while_waiting_for_another_lets_go_of_all() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["b"]);
+    let waiter = sandbox.start(&["run", "a", "b", "--", "touch", "ran"]);
+    eventually("it waits", || sandbox.query().len() == 3);
+    assert_eq!(sandbox.code(&["run", "--steal", "a", "true"]), 0);
+    let output = finish(waiter);
+    assert_eq!(output.status.code(), Some(75));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("\"a\": the lock was stolen"), "{said}");
+    assert!(!sandbox.path("ran").exists());
+    assert_eq!(sandbox.query(), ["held b exclusive"]);
+    holder.release();
+}
+
+#[test]
+fn a_line_for_the_shell_runs_under_all_names() {
+    let sandbox = Sandbox::new();
+    for arguments in [
+        &["run", "a", "-c", "echo $NAVLOCK_NAME-$0 | cat"][..],
+        &["run", "-c", "echo $NAVLOCK_NAME-$0 | cat", "a"],
+        &["run", "-c", "echo $NAVLOCK_NAME-$0 | cat", "--", "a"],
+    ] {
+        let run = |shell: &str| {
+            let mut command = sandbox.navlock(arguments);
+            String::from_utf8(command.env("SHELL", shell).output().unwrap().stdout).unwrap()
+        };
+        assert_eq!(run("/bin/sh"), "a-/bin/sh\n", "{arguments:?}");
+        assert_eq!(run(""), "a-/bin/sh\n", "{arguments:?}");
+    }
+    // Whose shell it is, and that it is asked with -c.
+    let shell = sandbox.path("shell");
+    crate::sandbox::write(&shell, "#!/bin/sh\necho \"mine: $*\"\n");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&shell, executable).unwrap();
+    let mut command = sandbox.navlock(&["run", "-c", "exit 3", "a", "b"]);
+    let output = command.env("SHELL", &shell).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "mine: -c exit 3\n");
+    assert_eq!(sandbox.code(&["run", "-c", "exit 3", "a"]), 3);
+}
+
+#[test]
+fn a_command_that_was_cut_by_its_own_hyphens_is_told_so() {
+    let sandbox = Sandbox::new();
+    let output = sandbox.output(&["run", "db", "git", "checkout", "--", "no-such-file"]);
+    assert_eq!(output.status.code(), Some(127));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("all before \"--\" is taken for names, the last of which is \"checkout\"")
+    );
+}

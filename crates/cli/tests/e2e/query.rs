@@ -1,0 +1,94 @@
+//! `navlock query`.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
+
+use serde_json::Value::Null;
+
+use crate::sandbox::{Holder, Sandbox, eventually, wait};
+
+#[test]
+fn json_tells_all_that_is_known_of_who_holds_and_who_waits() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["--why", "nightly \u{1b}[2J", "db"]);
+    let waiters: Vec<_> = (2..4)
+        .map(|pending| {
+            let waiter = sandbox.wait_for(&["db"]);
+            eventually("it waits", || sandbox.query().len() == pending);
+            waiter
+        })
+        .collect();
+    let json = sandbox.written(&["query", "--json"]);
+    let rows: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |key: &str| rows.iter().map(|row| row[key].clone()).collect::<Vec<_>>();
+    assert_eq!(of("state"), ["held", "pending", "pending"]);
+    assert_eq!(of("position"), [Null, 1.into(), 2.into()]);
+    assert_eq!(of("why"), ["nightly \u{1b}[2J".into(), Null, Null]);
+    // The command where there is one, else who will run it.
+    assert_eq!(rows[0]["pid"], holder.command().as_raw_nonzero().get());
+    assert_eq!(rows[0]["command"], "sh -c echo $$; exec cat");
+    let waits = rows[1]["command"].as_str().unwrap();
+    assert!(waits.contains("navlock run db sh"), "{waits}");
+    assert!(rows.iter().all(|row| row["ageMs"].is_u64() && row["user"].is_string()));
+    // Too large for the numbers of JavaScript.
+    let fence: u64 = rows[0]["fencingToken"].as_str().unwrap().parse().unwrap();
+    assert!(fence > 1 << 53);
+    assert_eq!(of("fencingToken")[1..], [Null, Null]);
+    // Whatever is in it, nobody's text is more than a text.
+    assert!(!sandbox.written(&["query"]).contains('\u{1b}'));
+    holder.release();
+    for mut waiter in waiters {
+        waiter.begun();
+        waiter.release();
+    }
+}
+
+#[test]
+fn colours_are_used_when_asked_for() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let colourful = |arguments: &[&str]| sandbox.written(arguments).contains("\u{1b}[");
+    assert!(colourful(&["query", "--color", "always"]));
+    assert!(!colourful(&["query", "--color", "never"]));
+    assert!(!colourful(&["query"]));
+    assert!(!colourful(&["query", "--color", "always", "--json"]));
+    holder.release();
+}
+
+#[test]
+fn a_watch_writes_what_there_is_whenever_that_has_changed() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let mut watch = sandbox
+        .navlock(&["query", "--json", "--watch", "db"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut set = || lines.by_ref().take_while(|line| !line.is_empty()).count();
+    assert_eq!(set(), 1);
+    let mut waiter = sandbox.wait_for(&["db"]);
+    // The age alone is no change: this is the next that it writes.
+    assert_eq!(set(), 2);
+    holder.release();
+    waiter.begun();
+    assert_eq!(set(), 1);
+    waiter.release();
+    assert_eq!(set(), 0);
+    // It ends when nobody reads it.
+    drop(lines);
+    assert!(wait(&mut watch).success());
+}
+
+#[test]
+fn a_bucket_that_is_empty_is_the_default_one() {
+    let sandbox = Sandbox::new();
+    let holder: Holder = sandbox.hold(&["--bucket", "", "db"]);
+    assert_eq!(sandbox.query(), ["held db exclusive"]);
+    let output = sandbox.navlock(&["query"]).env("NAVLOCK_BUCKET", "").output().unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("db"));
+    holder.release();
+}

@@ -1,0 +1,295 @@
+//! The broker is killed: who held, holds; who waited, waits.
+
+use std::{
+    fs,
+    sync::{Barrier, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock::{
+    BrokerReach, ConnectOptions, LockManager, Lost, Place, UserAgent, blocking::block_on,
+};
+use rustix::process::{Signal, kill_process};
+
+use crate::sandbox::{Holder, NAVLOCK, Sandbox, eventually};
+
+impl Sandbox {
+    fn kill_broker(&self) {
+        kill_process(self.broker().unwrap(), Signal::KILL).unwrap();
+    }
+
+    /// A client in this process, which starts a broker with this program.
+    fn client(&self, program: &str) -> LockManager {
+        let options = ConnectOptions::default().place(Place::at(self.socket())).program(program);
+        let reach = block_on(BrokerReach::connect(options)).unwrap();
+        UserAgent::with_reach(reach).lock_manager("default")
+    }
+
+    /// The fencing token of a holder that comes now.
+    fn fence(&self) -> u64 {
+        let output = self.output(&["run", "fence", "sh", "-c", "echo $NAVLOCK_FENCE"]);
+        String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+    }
+}
+
+#[test]
+fn what_was_held_is_held_and_who_waited_is_served_in_order() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let mut waiters: Vec<Holder> = Vec::new();
+    for waiting in 2..6 {
+        waiters.push(sandbox.wait_for(&["db"]));
+        eventually("it waits", || sandbox.query().len() == waiting);
+    }
+    for _ in 0..3 {
+        sandbox.kill_broker();
+        // Whoever comes now starts the next one, or finds it.
+        assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+        assert_eq!(sandbox.query()[0], "held db exclusive");
+        assert_eq!(sandbox.query().len(), 5);
+    }
+    holder.release();
+    for mut waiter in waiters {
+        waiter.begun();
+        waiter.release();
+    }
+}
+
+#[test]
+fn readers_hold_together_again_and_the_writer_behind_them_waits() {
+    let sandbox = Sandbox::new();
+    let readers: Vec<_> = (0..3).map(|_| sandbox.hold(&["-s", "db"])).collect();
+    let mut writer = sandbox.wait_for(&["db"]);
+    eventually("it waits", || sandbox.query().len() == 4);
+    sandbox.kill_broker();
+    assert_eq!(sandbox.code(&["run", "-n", "-s", "db", "true"]), 1);
+    readers.into_iter().for_each(Holder::release);
+    writer.begun();
+    writer.release();
+}
+
+#[test]
+fn a_command_whose_wrapper_was_killed_before_the_broker_holds_on() {
+    let sandbox = Sandbox::new();
+    let mut holder = sandbox.hold(&["db"]);
+    let mut waiter = sandbox.wait_for(&["db"]);
+    eventually("it waits", || sandbox.query().len() == 2);
+    holder.kill_wrapper();
+    for _ in 0..2 {
+        sandbox.kill_broker();
+        assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+        assert_eq!(sandbox.query(), ["held db exclusive", "pending db exclusive"]);
+    }
+    holder.let_go();
+    waiter.begun();
+    waiter.release();
+}
+
+#[test]
+fn a_command_whose_wrapper_was_killed_after_the_broker_holds_on() {
+    let sandbox = Sandbox::new();
+    let mut holder = sandbox.hold(&["db"]);
+    sandbox.kill_broker();
+    assert_eq!(sandbox.query(), ["held db exclusive"]);
+    holder.kill_wrapper();
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+    sandbox.kill_broker();
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+    holder.kill_command();
+    assert_eq!(sandbox.code(&["run", "-w", "20", "db", "true"]), 0);
+}
+
+#[test]
+fn who_died_with_the_broker_is_not_waited_for() {
+    let sandbox = Sandbox::new();
+    let mut holder = sandbox.hold(&["db"]);
+    let mut waiter = sandbox.wait_for(&["db"]);
+    eventually("it waits", || sandbox.query().len() == 2);
+    sandbox.kill_broker();
+    holder.kill_wrapper();
+    holder.kill_command();
+    waiter.begun();
+    waiter.release();
+    eventually("the dead leave nothing", || {
+        fs::read_dir(sandbox.path("sock.clients")).unwrap().count() == 0
+    });
+}
+
+#[test]
+fn a_command_whose_wrapper_is_stopped_for_too_long_holds_on() {
+    let sandbox = Sandbox::new();
+    let mut holder = sandbox.hold(&["--on-lost", "term", "db"]);
+    let mut waiter = sandbox.wait_for(&["db"]);
+    eventually("it waits", || sandbox.query().len() == 2);
+    holder.stop();
+    sandbox.kill_broker();
+    // The command may still be at work: it has the lock for as long as its wrapper may come back,
+    // and since it inherited it, for as long as it runs itself.
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+    assert_eq!(sandbox.query(), ["held db exclusive", "pending db exclusive"]);
+    holder.signal(Signal::CONT);
+    holder.let_go();
+    assert!(holder.ended().success());
+    waiter.begun();
+    waiter.release();
+}
+
+#[test]
+fn a_thief_s_lock_is_its_own_after_a_restart_too() {
+    let sandbox = Sandbox::new();
+    let mut victim = sandbox.hold(&["db"]);
+    victim.stop();
+    let thief = sandbox.hold(&["--steal", "db"]);
+    // The victim has not heard of it, and will claim what it had.
+    sandbox.kill_broker();
+    victim.signal(Signal::CONT);
+    assert_eq!(victim.ended().code(), Some(75));
+    assert_eq!(sandbox.query(), ["held db exclusive"]);
+    thief.release();
+}
+
+#[test]
+fn fencing_tokens_grow_over_restarts() {
+    let sandbox = Sandbox::new();
+    let keep = sandbox.hold(&["other"]);
+    let mut last = 0;
+    for _ in 0..5 {
+        let fence = sandbox.fence();
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+        sandbox.kill_broker();
+    }
+    keep.release();
+}
+
+#[test]
+fn many_who_find_the_broker_dead_start_one() {
+    let sandbox = Sandbox::new();
+    let holders: Vec<_> = (0..40).map(|_| sandbox.hold(&["-s", "db"])).collect();
+    sandbox.kill_broker();
+    eventually("all are back", || {
+        sandbox.broker().is_some() && sandbox.query().len() == holders.len()
+    });
+    holders.into_iter().for_each(Holder::release);
+}
+
+#[test]
+fn a_command_that_was_stolen_from_does_not_get_its_lock_back_by_a_restart() {
+    let sandbox = Sandbox::new();
+    let mut holder = sandbox.hold(&["db"]);
+    let mut both = sandbox.hold(&["a", "b", "--"]);
+    holder.kill_wrapper();
+    both.kill_wrapper();
+    for stolen in ["db", "a"] {
+        assert_eq!(sandbox.code(&["run", "--steal", stolen, "true"]), 0);
+    }
+    assert_eq!(sandbox.query(), ["held b exclusive"]);
+    sandbox.kill_broker();
+    for free in ["db", "a"] {
+        assert_eq!(sandbox.code(&["run", "-n", free, "true"]), 0);
+    }
+    assert_eq!(sandbox.query(), ["held b exclusive"]);
+    both.kill_command();
+    assert_eq!(sandbox.code(&["run", "-w", "20", "b", "true"]), 0);
+}
+
+#[test]
+fn who_is_busy_under_its_lock_comes_back_all_the_same() {
+    let sandbox = Sandbox::new();
+    let (mine, theirs) = (sandbox.client(NAVLOCK), sandbox.client(NAVLOCK));
+    let held = block_on(theirs.lock("db")).unwrap();
+    let (begun, has_begun) = mpsc::channel();
+    let (end, is_to_end) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            // Has the thread hear for itself.
+            for _ in 0..100 {
+                drop(block_on(mine.lock("warm")).unwrap());
+            }
+            block_on(mine.request("db", async |_| {
+                begun.send(()).unwrap();
+                // Blocks the thread within the callback, as programs without an executor do.
+                is_to_end.recv().unwrap();
+            }))
+            .unwrap();
+        });
+        eventually("it waits", || sandbox.query().len() == 2);
+        // Long enough for it to be left alone with its wait.
+        eventually("it is alone", {
+            let since = Instant::now();
+            move || since.elapsed() > Duration::from_millis(100)
+        });
+        drop(held);
+        has_begun.recv().unwrap();
+        sandbox.kill_broker();
+        assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+        assert_eq!(sandbox.query(), ["held db exclusive"]);
+        end.send(()).unwrap();
+    });
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 0);
+}
+
+#[test]
+fn who_has_given_up_is_told_and_delays_nobody_later() {
+    let sandbox = Sandbox::new();
+    drop(sandbox.client(NAVLOCK));
+    // It cannot start a broker itself.
+    let locks = sandbox.client("/nonexistent");
+    let held = block_on(locks.lock("db")).unwrap();
+    sandbox.kill_broker();
+    assert_eq!(block_on(held.lost()), Lost::Disconnected);
+    // Nobody is waited for.
+    assert_eq!(sandbox.code(&["run", "-w", "5", "db", "true"]), 0);
+    // And it can go on.
+    drop(block_on(locks.lock("db")).unwrap());
+}
+
+#[test]
+fn two_threads_and_a_task_of_one_connection_hear_each_their_own() {
+    let sandbox = Sandbox::new();
+    let locks = sandbox.client(NAVLOCK);
+    let start = Barrier::new(3);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                start.wait();
+                for _ in 0..1000 {
+                    drop(block_on(locks.lock("db")).unwrap());
+                }
+            });
+        }
+        start.wait();
+        for _ in 0..1000 {
+            drop(futures_lite::future::block_on(locks.lock("db").into_future()).unwrap());
+        }
+    });
+}
+
+#[test]
+fn an_orphan_is_known_by_its_command_after_a_restart_too() {
+    let sandbox = Sandbox::new();
+    let mut holder = sandbox.hold(&["db"]);
+    let pid = format!("\"pid\":{}", holder.command().as_raw_nonzero());
+    holder.kill_wrapper();
+    for _ in 0..2 {
+        let shown = sandbox.output(&["query", "--json"]).stdout;
+        let shown = String::from_utf8(shown).unwrap();
+        assert!(shown.contains(&pid), "{shown} has no {pid}");
+        sandbox.kill_broker();
+    }
+    holder.kill_command();
+}
+
+#[test]
+fn who_has_lost_one_of_its_locks_leaves_the_others_to_its_command() {
+    let sandbox = Sandbox::new();
+    let mut holder = sandbox.hold(&["--on-lost", "ignore", "a", "b", "--"]);
+    assert_eq!(sandbox.code(&["run", "--steal", "a", "true"]), 0);
+    assert_eq!(sandbox.query(), ["held b exclusive"]);
+    holder.kill_wrapper();
+    assert_eq!(sandbox.code(&["run", "-n", "a", "true"]), 0);
+    assert_eq!(sandbox.code(&["run", "-n", "b", "true"]), 1);
+    holder.kill_command();
+    assert_eq!(sandbox.code(&["run", "-w", "20", "b", "true"]), 0);
+}

@@ -1,0 +1,170 @@
+//! What is different on a terminal.
+
+use std::{
+    fs::File,
+    io::{ErrorKind, Read, Write},
+    os::unix::process::ExitStatusExt,
+    process::{Child, Command},
+};
+
+use rustix::{
+    fs::{CWD, Mode, OFlags, fcntl_setfl, openat},
+    process::{Pid, Signal, kill_process},
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Winsize, tcsetwinsize},
+};
+
+use crate::sandbox::{NAVLOCK, Sandbox, eventually, wait};
+
+/// A terminal, and the process that leads its session.
+struct Terminal {
+    /// Our end. The terminal hangs up when it is closed.
+    keys: Option<File>,
+    leader: Child,
+    seen: Vec<u8>,
+}
+
+impl Terminal {
+    /// Runs `navlock` in front of a terminal with so many columns.
+    fn run(sandbox: &Sandbox, columns: u16, arguments: &[&str]) -> Self {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let path = ptsname(&ours, Vec::new()).unwrap();
+        let how = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let theirs = File::from(openat(CWD, path, how, Mode::empty()).unwrap());
+        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&ours, size).unwrap();
+        fcntl_setfl(&ours, OFlags::NONBLOCK).unwrap();
+        let mut command: Command = sandbox.program("setsid");
+        command
+            .args(["--ctty", NAVLOCK])
+            .args(arguments)
+            .env("TERM", "xterm")
+            .stdin(theirs.try_clone().unwrap())
+            .stdout(theirs.try_clone().unwrap())
+            .stderr(theirs);
+        let leader = command.spawn().unwrap();
+        Self { keys: Some(ours.into()), leader, seen: Vec::new() }
+    }
+
+    fn sees(&mut self, what: &str) {
+        eventually(&format!("{what:?} is seen"), || self.look().contains(what));
+    }
+
+    /// All that was seen so far.
+    fn look(&mut self) -> String {
+        let mut bytes = [0; 4096];
+        let keys = self.keys.as_mut().unwrap();
+        loop {
+            match keys.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(length) => self.seen.extend_from_slice(&bytes[..length]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // It has nothing to show, or everybody has left it.
+                Err(_) => break,
+            }
+        }
+        String::from_utf8_lossy(&self.seen).into_owned()
+    }
+
+    fn press(&mut self, key: &str) {
+        self.keys.as_mut().unwrap().write_all(key.as_bytes()).unwrap();
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.leader.kill();
+        let _ = self.leader.wait();
+    }
+}
+
+#[test]
+fn a_wait_is_drawn_in_place_and_wiped_out() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let mut terminal = Terminal::run(&sandbox, 60, &["run", "db", "echo", "ran"]);
+    let line = "\rnavlock: waiting for \"db\" (exclusive) ";
+    eventually("it is drawn anew", || terminal.look().matches(line).count() >= 2);
+    terminal.sees("s; held by ");
+    holder.release();
+    terminal.sees("\r\u{1b}[Kran");
+    let seen = terminal.look();
+    // Nothing has gone to a second line.
+    assert_eq!(seen.matches('\n').count(), 1, "{seen:?}");
+    let longest = seen.split(['\r', '\n']).map(|line| line.chars().count()).max().unwrap();
+    assert!(longest < 60 + "\u{1b}[K".len(), "{seen:?}");
+    assert!(wait(&mut terminal.leader).success());
+}
+
+#[test]
+fn a_table_is_no_wider_than_the_terminal_and_has_colours() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&[&"n".repeat(100)]);
+    let mut terminal = Terminal::run(&sandbox, 70, &["query"]);
+    assert!(wait(&mut terminal.leader).success());
+    let seen = terminal.look();
+    assert!(seen.contains("\u{1b}[32mheld\u{1b}[0m"), "{seen:?}");
+    assert_eq!(seen.lines().count(), 2, "{seen:?}");
+    for line in seen.lines() {
+        let plain =
+            line.replace("\u{1b}[32m", "").replace("\u{1b}[1m", "").replace("\u{1b}[0m", "");
+        assert!(plain.trim_end().chars().count() <= 70, "{plain:?}");
+    }
+    holder.release();
+}
+
+#[test]
+fn a_watch_is_drawn_over_itself_until_it_is_interrupted() {
+    let sandbox = Sandbox::new();
+    let mut terminal = Terminal::run(&sandbox, 100, &["query", "--watch"]);
+    terminal.sees("nothing is held and nobody waits");
+    let holder = sandbox.hold(&["db"]);
+    terminal.sees("\u{1b}[1F");
+    terminal.sees("db");
+    terminal.press("\u{3}");
+    assert_eq!(wait(&mut terminal.leader).signal(), Some(2));
+    holder.release();
+}
+
+/// Counts what it gets; says it when it is told to end.
+const COUNTS: &str = "trap 'n=x$n; echo got' INT; trap 'echo counted $n.; exit 7' TERM; \
+                      echo ready; while :; do read line <fifo; done";
+
+#[test]
+fn an_interrupt_from_the_keyboard_reaches_the_command_once() {
+    let sandbox = Sandbox::new();
+    sandbox.pipe("fifo");
+    let mut terminal = Terminal::run(&sandbox, 80, &["run", "db", "sh", "-c", COUNTS]);
+    terminal.sees("ready");
+    terminal.press("\u{3}");
+    terminal.sees("got");
+    // Passed on after whatever else would be.
+    kill_process(Pid::from_child(&terminal.leader), Signal::TERM).unwrap();
+    terminal.sees("counted x.");
+    assert_eq!(wait(&mut terminal.leader).code(), Some(7));
+}
+
+#[test]
+fn an_interrupt_from_the_keyboard_reaches_a_command_that_has_left_our_group() {
+    let sandbox = Sandbox::new();
+    let script = "trap 'exit 7' INT; echo ready; while :; do read line <fifo; done";
+    sandbox.pipe("fifo");
+    let mut terminal = Terminal::run(&sandbox, 80, &["run", "db", "setsid", "sh", "-c", script]);
+    terminal.sees("ready");
+    terminal.press("\u{3}");
+    assert_eq!(wait(&mut terminal.leader).code(), Some(7));
+}
+
+#[test]
+fn a_terminal_that_hangs_up_ends_the_command() {
+    let sandbox = Sandbox::new();
+    let script = "trap 'exit 7' HUP; echo ready; while :; do read line <fifo; done";
+    sandbox.pipe("fifo");
+    let mut terminal = Terminal::run(&sandbox, 80, &["run", "db", "sh", "-c", script]);
+    terminal.sees("ready");
+    drop(terminal.keys.take());
+    assert_eq!(wait(&mut terminal.leader).code(), Some(7));
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 0);
+}

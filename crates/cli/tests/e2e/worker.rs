@@ -1,0 +1,164 @@
+//! Processes that use the library, for tests that need many of them: this very program, started
+//! again with a role to play.
+
+use std::{
+    env,
+    fs::{self, OpenOptions},
+    io::{self, Read, Write},
+    path::Path,
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use navlock::{
+    BrokerReach, ConnectOptions, LockManager, Place, UserAgent, blocking::block_on_timeout,
+};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, Signal, kill_process},
+};
+
+use crate::{
+    crowd, exclusion, executors, kills,
+    sandbox::{NAVLOCK, Sandbox, eventually, wait},
+};
+
+/// How long anything may take that must happen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The variable that says which role is played, and the one that says how.
+const ROLE: &str = "NAVLOCK_TEST_ROLE";
+const WORDS: &str = "NAVLOCK_TEST_WORDS";
+
+/// What a test has other processes do.
+pub(crate) type Role = fn(words: &[&str]);
+
+#[test]
+#[ignore = "is what processes run that other tests start"]
+fn play() {
+    let Ok(role) = env::var(ROLE) else {
+        return;
+    };
+    let words = env::var(WORDS).unwrap();
+    let words: Vec<_> = words.split_whitespace().collect();
+    let (_, play) = ROLES.iter().find(|(name, _)| *name == role).unwrap();
+    play(&words);
+}
+
+/// All roles, by name.
+const ROLES: [(&str, Role); 7] = [
+    ("crowd::late", crowd::late),
+    ("exclusion::count", exclusion::count),
+    ("exclusion::reader", exclusion::reader),
+    ("exclusion::writer", exclusion::writer),
+    ("executors::mix", executors::mix),
+    ("kills::client", kills::client),
+    ("kills::command", kills::command),
+];
+
+/// The arguments of this program with which it plays a role.
+pub(crate) const PLAY: [&str; 4] = ["--exact", "worker::play", "--ignored", "--nocapture"];
+
+/// This program, to be started in that role.
+pub(crate) fn program(sandbox: &Sandbox, role: &str, words: &str) -> Command {
+    let mut command = sandbox.program(env::current_exe().unwrap());
+    cast(command.args(PLAY), role, words);
+    command
+}
+
+/// Gives the role to this program, if it is what this command comes to start.
+pub(crate) fn cast<'a>(command: &'a mut Command, role: &str, words: &str) -> &'a mut Command {
+    command.env(ROLE, role).env(WORDS, words)
+}
+
+/// In a worker: says this to whoever started it.
+pub(crate) fn say(what: &str) {
+    // What the test harness prints has no end of line of its own.
+    let line = format!("\n@{what}\n");
+    io::stdout().write_all(line.as_bytes()).unwrap();
+}
+
+/// In a worker: the locks of its sandbox, by a connection of its own.
+pub(crate) fn locks() -> LockManager {
+    connect(&Place::from_env()).lock_manager("default")
+}
+
+/// A connection of its own to this broker, which is started if it is not there.
+pub(crate) fn connect(place: &Place) -> UserAgent {
+    let options = ConnectOptions::default().place(place.clone()).program(NAVLOCK);
+    let connected = block_on_timeout(BrokerReach::connect(options), PATIENCE);
+    UserAgent::with_reach(connected.expect("it connects in good time").unwrap())
+}
+
+/// Adds a line to a file to which others add theirs.
+pub(crate) fn note(path: impl AsRef<Path>, line: &str) {
+    let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
+    // In one piece, so that it is whole whoever is killed.
+    file.write_all(format!("{line}\n").as_bytes()).unwrap();
+}
+
+/// A process that plays a role.
+pub(crate) struct Worker {
+    child: Child,
+    says: ChildStdout,
+    heard: Vec<u8>,
+}
+
+impl Worker {
+    pub(crate) fn start(sandbox: &Sandbox, role: &str, words: &str) -> Self {
+        let mut command = program(sandbox, role, words);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let says = child.stdout.take().unwrap();
+        Self { child, says, heard: Vec::new() }
+    }
+
+    /// The next thing that it says.
+    pub(crate) fn hear(&mut self) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            while let Some(end) = self.heard.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<_> = self.heard.drain(..=end).collect();
+                let line = String::from_utf8(line).unwrap();
+                if let Some(said) = line.trim_end().strip_prefix('@') {
+                    return said.to_owned();
+                }
+            }
+            let mut polled = [PollFd::new(&self.says, PollFlags::IN)];
+            let left = deadline.saturating_duration_since(Instant::now());
+            let ready = poll(&mut polled, Some(&Timespec::try_from(left).unwrap())).unwrap();
+            assert_ne!(ready, 0, "it says nothing for {PATIENCE:?}");
+            let mut bytes = [0; 512];
+            let length = self.says.read(&mut bytes).unwrap();
+            assert_ne!(length, 0, "it has ended and said nothing more");
+            self.heard.extend_from_slice(&bytes[..length]);
+        }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Stops it, and waits until all of it has stopped.
+    pub(crate) fn stop(&self) {
+        self.signal(Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.child.id());
+        eventually("it has stopped", || {
+            fs::read_dir(&tasks).unwrap().all(|task| {
+                let status = fs::read_to_string(task.unwrap().path().join("status"));
+                status.is_ok_and(|status| status.contains("State:\tT"))
+            })
+        });
+    }
+
+    /// Waits for its end.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        wait(&mut self.child)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,26 @@
+//! What the codec does without allocating.
+
+use bytes::BytesMut;
+use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
+use navlock_wire::{ClientCodec, DaemonCodec, FromDaemon, ToDaemon};
+use tokio_util::codec::{Decoder, Encoder};
+
+#[test]
+fn a_request_and_its_grant_are_said_and_heard_without_allocating() {
+    let request = RequestId::from_parts(3, 70_000);
+    let name = ResourceName::try_from("my-resource").unwrap();
+    let ask = ToDaemon::Request { agent: 1, request, name, kind: RequestKind::Wait(Mode::Shared) };
+    let granted = FromDaemon::Granted { request, token: FencingToken::new(u64::MAX) };
+    let (mut client, mut daemon) = (ClientCodec::default(), DaemonCodec::default());
+    let mut bytes = BytesMut::with_capacity(8 << 10);
+
+    let mut heard = (None, None);
+    let allocated = allocation_counter::measure(|| {
+        client.encode(&ask, &mut bytes).unwrap();
+        heard.0 = daemon.decode(&mut bytes).unwrap();
+        daemon.encode(&granted, &mut bytes).unwrap();
+        heard.1 = client.decode(&mut bytes).unwrap();
+    });
+    assert_eq!(heard, (Some(ask), Some(granted)));
+    assert_eq!(allocated.count_total, 0);
+}

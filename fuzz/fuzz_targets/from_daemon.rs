@@ -1,0 +1,8 @@
+//! What the daemon says, heard by its clients.
+
+#![no_main]
+
+#[path = "../../crates/wire/tests/fuzz/property.rs"]
+mod property;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| property::holds::<navlock_wire::FromDaemon>(input));
