@@ -1,13 +1,16 @@
 //! The command line.
 
 use crate::{
+    broker,
     harness::{Row, Scale},
     rows,
 };
 
 const USAGE: &str = "\
-usage: navlock-benches in-process [--rounds N] [--only ROW] [--quick] [--markdown FILE] [--splice FILE]
-  --rounds N       how often each contender is measured (7)
+usage: navlock-benches in-process|broker [--rounds N] [--only ROW] [--quick] [--markdown FILE] [--splice FILE]
+  in-process       locks between the threads and tasks of one process
+  broker           locks between the processes of one machine
+  --rounds N       how often each contender is measured (7; 21 of broker)
   --only ROW       one row, or `memory`
   --quick          tiny counts: shows that everything runs, the figures mean nothing
   --markdown FILE  write the report as a section of Markdown
@@ -15,6 +18,7 @@ usage: navlock-benches in-process [--rounds N] [--only ROW] [--quick] [--markdow
 
 /// What is asked for.
 pub(crate) struct Args {
+    pub(crate) family: Family,
     pub(crate) rounds: usize,
     pub(crate) scale: Scale,
     only: Option<String>,
@@ -22,16 +26,60 @@ pub(crate) struct Args {
     pub(crate) splice: Option<String>,
 }
 
+/// How far the locks are seen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {
+    InProcess,
+    Broker,
+}
+
+impl Family {
+    fn parse(word: Option<&str>) -> Option<Self> {
+        match word? {
+            "in-process" => Some(Self::InProcess),
+            "broker" => Some(Self::Broker),
+            _ => None,
+        }
+    }
+
+    /// Between which markers its section stands.
+    pub(crate) const fn marker(self) -> &'static str {
+        match self {
+            Self::InProcess => "bench:in-process",
+            Self::Broker => "bench:broker",
+        }
+    }
+
+    /// How many rounds give a median that another run gives again.
+    const fn rounds(self) -> usize {
+        match self {
+            Self::InProcess => 7,
+            Self::Broker => 21,
+        }
+    }
+
+    fn row_ids(self) -> Vec<&'static str> {
+        match self {
+            Self::InProcess => rows::all().iter().map(|row| row.id).chain(["memory"]).collect(),
+            Self::Broker => broker::ROWS.to_vec(),
+        }
+    }
+}
+
 impl Args {
     /// # Errors
     ///
     /// What is wrong, and how it would be right.
     pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut parsed =
-            Self { rounds: 0, scale: Scale::Full, only: None, markdown: None, splice: None };
-        if args.next().as_deref() != Some("in-process") {
-            return Err(USAGE.to_owned());
-        }
+        let family = Family::parse(args.next().as_deref()).ok_or_else(|| USAGE.to_owned())?;
+        let mut parsed = Self {
+            family,
+            rounds: 0,
+            scale: Scale::Full,
+            only: None,
+            markdown: None,
+            splice: None,
+        };
         while let Some(option) = args.next() {
             let mut value =
                 || args.next().ok_or_else(|| format!("{option} needs a value\n{USAGE}"));
@@ -50,11 +98,11 @@ impl Args {
             }
         }
         if parsed.rounds == 0 {
-            parsed.rounds = if parsed.scale == Scale::Quick { 1 } else { 7 };
+            parsed.rounds = if parsed.scale == Scale::Quick { 1 } else { family.rounds() };
         }
-        if parsed.rows().is_empty() && !parsed.memory() {
-            let known: Vec<_> = rows::all().iter().map(|row| row.id).collect();
-            return Err(format!("no such row; there are {}, memory", known.join(", ")));
+        let known = family.row_ids();
+        if !known.iter().any(|row| parsed.wants(row)) {
+            return Err(format!("no such row; there are {}", known.join(", ")));
         }
         if parsed.splice.is_some() && (parsed.only.is_some() || parsed.scale == Scale::Quick) {
             return Err(
@@ -64,6 +112,7 @@ impl Args {
         Ok(parsed)
     }
 
+    /// The rows of [`Family::InProcess`].
     pub(crate) fn rows(&self) -> Vec<Row> {
         rows::all().into_iter().filter(|row| self.wants(row.id)).collect()
     }
@@ -72,7 +121,7 @@ impl Args {
         self.wants("memory")
     }
 
-    fn wants(&self, row: &str) -> bool {
+    pub(crate) fn wants(&self, row: &str) -> bool {
         self.only.as_deref().is_none_or(|only| only == row)
     }
 }

@@ -34,44 +34,30 @@ impl Environment {
         self.load_after = load();
     }
 
-    /// One paragraph.
-    pub(crate) fn describe(&self) -> String {
+    /// One paragraph, with the versions of those who take part.
+    pub(crate) fn describe(&self, versions: &[String]) -> String {
         let Self { date, cpu, cpus, kernel, load_before, load_after } = self;
         let rustc = env!("RUSTC_VERSION");
         format!(
             "{date}, {cpu}, {cpus} CPUs, {os} {kernel}, load average {load_before} before and \
-             {load_after} after; {rustc}, {peers}.",
+             {load_after} after; {rustc}, {versions}.",
             os = std::env::consts::OS,
-            peers = versions().join(", ")
+            versions = versions.join(", ")
         )
     }
 }
 
-/// The versions that the lockfile has of those who take part.
-fn versions() -> Vec<String> {
-    const PARTS: &[&str] = &[
-        "navlock-core",
-        "dashmap",
-        "tokio",
-        "async-lock",
-        "key-mutex",
-        "key-rwlock",
-        "keyed-lock",
-        "lockable",
-    ];
-    let version = |part: &str| {
-        let after_name = LOCKFILE.split_once(&format!("\nname = \"{part}\"\nversion = \""))?.1;
-        Some(after_name.split_once('"')?.0)
+/// The versions that the lockfile has of these crates.
+pub(crate) fn versions(crates: &[&str]) -> Vec<String> {
+    let version = |name: &str| {
+        // Where there are several, ours is the newest (key-mutex brings a dashmap of its own), and
+        // the newest stands last.
+        let (_, rest) = LOCKFILE.rsplit_once(&format!("\nname = \"{name}\"\nversion = \""))?;
+        Some(rest.split_once('"')?.0)
     };
-    // key-mutex brings a dashmap of its own, older than ours; the newest stands last.
-    let dashmap = LOCKFILE.rsplit_once("\nname = \"dashmap\"\nversion = \"");
-    let dashmap = dashmap.and_then(|(_, rest)| Some(rest.split_once('"')?.0));
-    PARTS
+    crates
         .iter()
-        .map(|&part| {
-            let version = if part == "dashmap" { dashmap } else { version(part) };
-            format!("{part} {}", version.unwrap_or("of unknown version"))
-        })
+        .map(|name| format!("{name} {}", version(name).unwrap_or("of unknown version")))
         .collect()
 }
 

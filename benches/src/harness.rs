@@ -146,7 +146,7 @@ impl Results {
 }
 
 impl Summary {
-    fn of(mut samples: Vec<f64>) -> Self {
+    pub(crate) fn of(mut samples: Vec<f64>) -> Self {
         samples.sort_by(f64::total_cmp);
         let (low, high) = (samples[(samples.len() - 1) / 2], samples[samples.len() / 2]);
         Self { median: f64::midpoint(low, high), min: samples[0], max: samples[samples.len() - 1] }

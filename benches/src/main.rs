@@ -1,10 +1,14 @@
 //! What navlock costs beside its peers, and beside what it cannot do without.
 //!
-//! `cargo xtask bench in-process` runs it all; `--quick` only shows that it runs. The figures are
-//! wall-clock times, so what counts are ratios of figures of one run: see [`harness`] for how a run
-//! is made comparable, [`contender`] for who takes part, [`rows`] for what is measured.
+//! `cargo xtask bench in-process` measures locks between threads and tasks, `cargo xtask bench
+//! broker` between processes; `--quick` only shows that they run. The figures are wall-clock times,
+//! so what counts are ratios of figures of one run: see [`harness`] for how a run is made
+//! comparable, [`contender`] for who takes part, [`rows`] for what is measured, and [`broker`] for
+//! all of that between processes.
 
 mod args;
+#[cfg_attr(not(target_os = "linux"), path = "broker_elsewhere.rs")]
+mod broker;
 mod contender;
 mod environment;
 mod harness;
@@ -15,11 +19,17 @@ mod splice;
 
 use std::{fs, process::ExitCode};
 
-use args::Args;
+use args::{Args, Family};
 use environment::Environment;
 
 fn main() -> ExitCode {
-    match Args::parse(std::env::args().skip(1)).and_then(|args| run(&args)) {
+    let mut args = std::env::args().skip(1).peekable();
+    let done = if args.next_if(|word| word == broker::PARTY).is_some() {
+        broker::take_part(args)
+    } else {
+        Args::parse(args).and_then(|args| run(&args))
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("navlock-benches: {message}");
@@ -29,19 +39,28 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), String> {
+    let (text, markdown) = match args.family {
+        Family::InProcess => in_process(args),
+        Family::Broker => broker::run(args)?,
+    };
+    print!("{text}");
+    if let Some(file) = &args.markdown {
+        fs::write(file, &markdown).map_err(|error| format!("cannot write {file}: {error}"))?;
+    }
+    if let Some(file) = &args.splice {
+        splice::file(file, args.family.marker(), &markdown)?;
+    }
+    Ok(())
+}
+
+/// The report, for people and for the README.
+fn in_process(args: &Args) -> (String, String) {
     let mut environment = Environment::look();
     let results: Vec<_> =
         args.rows().into_iter().map(|row| harness::run(row, args.rounds, args.scale)).collect();
     let memory = args.memory().then(|| memory::measure(args.scale));
     environment.look_again();
-
-    print!("{}", report::text(&results, memory.as_ref(), &environment));
+    let text = report::text(&results, memory.as_ref(), &environment);
     let markdown = report::markdown(&results, memory.as_ref(), &environment, args.rounds);
-    if let Some(file) = &args.markdown {
-        fs::write(file, &markdown).map_err(|error| format!("cannot write {file}: {error}"))?;
-    }
-    if let Some(file) = &args.splice {
-        splice::file(file, "bench:in-process", &markdown)?;
-    }
-    Ok(())
+    (text, markdown)
 }

@@ -4,13 +4,25 @@ use std::fmt::{self, Write as _};
 
 use crate::{
     contender::Class,
-    environment::Environment,
+    environment::{Environment, versions},
     harness::{Entry, Goal, Measure, Results},
     memory::Memory,
 };
 
 /// The command that makes the section.
 const COMMAND: &str = "cargo xtask bench in-process";
+
+/// Whose versions the figures depend on.
+const CRATES: &[&str] = &[
+    "navlock-core",
+    "dashmap",
+    "tokio",
+    "async-lock",
+    "key-mutex",
+    "key-rwlock",
+    "keyed-lock",
+    "lockable",
+];
 
 /// Everything, for a terminal.
 pub(crate) fn text(
@@ -29,7 +41,7 @@ pub(crate) fn text(
             }
             writeln!(out)?;
         }
-        writeln!(out, "{}", environment.describe())
+        writeln!(out, "{}", environment.describe(&versions(CRATES)))
     })
 }
 
@@ -119,11 +131,11 @@ pub(crate) fn markdown(
             }
         }
         writeln!(out, "</details>\n")?;
-        writeln!(out, "Measured with `{COMMAND}`: {}", environment.describe())
+        writeln!(out, "Measured with `{COMMAND}`: {}", environment.describe(&versions(CRATES)))
     })
 }
 
-fn collect(write: impl FnOnce(&mut String) -> fmt::Result) -> String {
+pub(crate) fn collect(write: impl FnOnce(&mut String) -> fmt::Result) -> String {
     let mut out = String::new();
     write(&mut out).expect("writing to a string succeeds");
     out
@@ -207,7 +219,7 @@ fn number(nanoseconds: f64) -> String {
     if nanoseconds < 10.0 { format!("{nanoseconds:.1}") } else { format!("{nanoseconds:.0}") }
 }
 
-fn thousands(number: usize) -> String {
+pub(crate) fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {

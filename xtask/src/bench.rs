@@ -4,11 +4,12 @@ use crate::run::{Result, cargo, run};
 
 /// Runs one family of benchmarks and writes its table into the README.
 pub(crate) fn bench(arguments: &[&str]) -> Result {
-    let ["in-process", rest @ ..] = arguments else {
-        return Err("usage: cargo xtask bench in-process [--only ROW] [--rounds N]".to_owned());
+    let [family @ ("in-process" | "broker"), rest @ ..] = arguments else {
+        let usage = "usage: cargo xtask bench in-process|broker [--only ROW] [--rounds N]";
+        return Err(usage.to_owned());
     };
     let mut command = cargo(&["run", "--release", "--quiet", "--package", "navlock-benches", "--"]);
-    command.arg("in-process").args(rest);
+    command.arg(family).args(rest);
     // Part of a table is for looking at; the README has the whole.
     if !rest.contains(&"--only") && !rest.contains(&"--quick") {
         command.args(["--splice", "README.md"]);

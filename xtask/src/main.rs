@@ -1,13 +1,15 @@
 //! The project's own commands.
 //!
 //! - `cargo xtask test`: everything that must hold before a change lands.
-//! - `cargo xtask bench in-process`: the benchmark table of the README.
+//! - `cargo xtask bench in-process` and `bench broker`: the benchmark tables of the README.
 //! - `cargo xtask break-rules`: breaks each rule on purpose and sees its tests fail.
+//! - `cargo xtask fuzz`: searches for bytes that break the codec of the broker's protocol.
 
 #![forbid(unsafe_code)]
 
 mod bench;
 mod break_rules;
+mod fuzz;
 mod run;
 mod test;
 
@@ -18,7 +20,9 @@ usage: cargo xtask <command>
 
   test                      format, clippy, tests, doctests, model checks, rustdoc, examples
   bench in-process [ARG…]   time locks within one process; writes the table into README.md
+  bench broker [ARG…]       the same between processes
   break-rules [ID…]         break each rule in a copy of the sources and see its tests fail
+  fuzz [SECONDS]            search for bytes that break the broker's codec; a minute each way
 ";
 
 fn main() -> ExitCode {
@@ -27,6 +31,7 @@ fn main() -> ExitCode {
     let result = match arguments.as_slice() {
         ["test"] => test::test(),
         ["bench", rest @ ..] => bench::bench(rest),
+        ["fuzz", rest @ ..] => fuzz::fuzz(rest),
         ["break-rules", ids @ ..] => break_rules::break_rules(ids),
         _ => Err(USAGE.to_owned()),
     };

@@ -12,7 +12,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 9] = [
     ("navlock-cli", &["navlock", "navlock-broker"]),
     // Not published, and above everything: nothing that is published may depend on these.
     ("navlock-testkit", &["navlock-engine", "navlock-core"]),
-    ("navlock-benches", &["navlock", "navlock-core", "navlock-engine"]),
+    ("navlock-benches", &["navlock", "navlock-broker", "navlock-core", "navlock-engine"]),
     ("xtask", &[]),
 ];
 

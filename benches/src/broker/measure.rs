@@ -1,0 +1,189 @@
+//! The rows: what those who take part do, and how the one who started them has them do it.
+
+use std::{ffi::OsStr, io, path::Path, time::Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{
+    Row,
+    layout::Seat,
+    party::{Party, say, wait_for_word},
+    peer::{Client, Peer, Turn},
+    servers::Servers,
+};
+
+/// The name of the lock that everybody takes; as long as names usually are.
+pub(super) const NAME: &str = "documents/42/body";
+
+/// How often two processes are given the chance to meet.
+const ATTEMPTS: usize = 5;
+
+/// One round of one peer: nanoseconds.
+pub(super) fn round(
+    row: Row,
+    peer: Peer,
+    servers: &Servers,
+    count: usize,
+) -> Result<Vec<f64>, String> {
+    let failed = |error: io::Error| format!("{}: {}: {error}", row.id(), peer.name(row));
+    match row {
+        Row::Acquire | Row::Kill => alone(row, peer, servers, count).map_err(failed),
+        Row::Handover => {
+            // Where the machine had other things to do, one may be done before the other began.
+            let attempts = (0..ATTEMPTS).map(|_| in_turn(row, peer, servers, count).transpose());
+            let round = attempts.flatten().next();
+            let never = || Err(io::Error::other("it never changed hands"));
+            round.unwrap_or_else(never).map_err(failed)
+        }
+    }
+}
+
+fn alone(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Result<Vec<f64>> {
+    let (place, count) = (servers.place(peer), count.to_string());
+    let words = [row.id().as_ref(), peer.id().as_ref(), place.as_os_str(), count.as_ref()];
+    Party::ours(servers.layout().cpu(Seat::First)?, &words)?.hear_numbers()
+}
+
+/// One round of a handover, unless it never changed hands.
+fn in_turn(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Result<Option<Vec<f64>>> {
+    let (place, count) = (servers.place(peer), count.to_string());
+    let start = |seat, turn: &str| {
+        let words: [&OsStr; 5] = [
+            row.id().as_ref(),
+            peer.id().as_ref(),
+            place.as_os_str(),
+            count.as_ref(),
+            turn.as_ref(),
+        ];
+        let mut party = Party::ours(servers.layout().cpu(seat)?, &words)?;
+        party.hear_of("ready")?;
+        Ok::<_, io::Error>(party)
+    };
+    let (mut first, mut second) = (start(Seat::First, "0")?, start(Seat::Second, "1")?);
+    first.say("go")?;
+    second.say("go")?;
+    let (one, other) = (first.hear_numbers()?, second.hear_numbers()?);
+    Ok(handover_time(&one, &other).map(|each| vec![each]))
+}
+
+/// The time from one change of hands to the next, from the times at which each of two was granted
+/// the lock, in order.
+///
+/// Whoever releases the lock and asks again comes after the other, who waits: so they alternate,
+/// mostly. On two CPUs one may have it twice before the other has asked again, which is no
+/// handover, but takes its time.
+fn handover_time(one: &[f64], other: &[f64]) -> Option<f64> {
+    // Both are there, and warm.
+    let begin = one[one.len() / 10].max(other[other.len() / 10]);
+    let until = one.last()?.min(*other.last()?);
+    let one = one.iter().map(|&time| (time, false));
+    let mut grants: Vec<_> = one.chain(other.iter().map(|&time| (time, true))).collect();
+    grants.retain(|&(time, _)| (begin..=until).contains(&time));
+    grants.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let changes = grants.windows(2).filter(|two| two[0].1 != two[1].1).count();
+    let (first, last) = (grants.first()?.0, grants.last()?.0);
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    (changes > 0).then(|| (last - first) / changes as f64)
+}
+
+/// The role of a process that takes and releases a lock again and again.
+pub(super) fn acquire(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
+    let mut client = peer.connect(Row::Acquire, place, Turn::First)?;
+    take_and_release(&mut *client, count / 10)?;
+    let start = Instant::now();
+    take_and_release(&mut *client, count)?;
+    say(&nanoseconds_each(start, count).to_string());
+    Ok(())
+}
+
+/// The role of a process that takes the lock in turn with another, and says when it had it.
+pub(super) fn handover(peer: Peer, place: &Path, count: usize, turn: usize) -> io::Result<()> {
+    let turn = if turn == 0 { Turn::First } else { Turn::Second };
+    let mut client = peer.connect(Row::Handover, place, turn)?;
+    let mut grants = Vec::with_capacity(count);
+    say("ready");
+    wait_for_word()?;
+    for _ in 0..count {
+        client.acquire()?;
+        // The same clock in all processes, which that of the standard library does not promise.
+        grants.push(clock_gettime(ClockId::Monotonic));
+        client.release()?;
+    }
+    // The other may need it once more: with us it would be free only when we are gone.
+    drop(client);
+    let grants: Vec<_> =
+        grants.iter().map(|time| format!("{}{:09}", time.tv_sec, time.tv_nsec)).collect();
+    say(&grants.join(" "));
+    Ok(())
+}
+
+/// The role of a process that starts holders, waits for the lock, kills them and gets it: how long
+/// each kill took to become a grant.
+pub(super) fn kill(
+    peer: Peer,
+    place: &Path,
+    count: usize,
+    start_holder: impl Fn() -> io::Result<Party>,
+) -> io::Result<()> {
+    let mut client = peer.connect(Row::Kill, place, Turn::First)?;
+    let mut samples = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mut holder = start_holder()?;
+        holder.hear_of("held")?;
+        let mut killed = Instant::now();
+        client.acquire_after(&mut || {
+            killed = Instant::now();
+            holder.kill()
+        })?;
+        samples.push((killed.elapsed().as_secs_f64() * 1e9).to_string());
+        client.release()?;
+    }
+    say(&samples.join(" "));
+    Ok(())
+}
+
+/// The role of a process that holds the lock until it is killed.
+pub(super) fn hold(peer: Peer, place: &Path) -> io::Result<()> {
+    let mut client = peer.connect(Row::Kill, place, Turn::Second)?;
+    client.acquire()?;
+    say("held");
+    wait_for_word()
+}
+
+fn take_and_release(client: &mut dyn Client, count: usize) -> io::Result<()> {
+    for _ in 0..count {
+        client.acquire()?;
+        client.release()?;
+    }
+    Ok(())
+}
+
+fn nanoseconds_each(start: Instant, count: usize) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    let count = count as f64;
+    start.elapsed().as_secs_f64() * 1e9 / count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::handover_time;
+
+    fn each(one: &[f64], other: &[f64]) -> Option<String> {
+        handover_time(one, other).map(|time| time.to_string())
+    }
+
+    #[test]
+    fn only_changes_of_hands_are_handovers() {
+        assert_eq!(each(&[1.0, 3.0, 5.0], &[2.0, 4.0, 6.0]).as_deref(), Some("1"));
+        // The first has it twice.
+        assert_eq!(
+            each(&[1.0, 3.0, 4.0, 6.0], &[2.0, 5.0, 7.0]).as_deref(),
+            Some("1.3333333333333333")
+        );
+    }
+
+    #[test]
+    fn what_one_does_while_the_other_is_not_there_does_not_count() {
+        assert_eq!(each(&[1.0, 2.0, 3.0], &[10.0, 11.0]), None);
+    }
+}

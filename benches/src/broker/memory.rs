@@ -1,0 +1,99 @@
+//! What the daemon keeps for the locks that are held.
+
+use std::{ffi::OsStr, fs, io, path::Path};
+
+use super::{
+    layout::{Layout, Seat},
+    party::{Party, say, wait_for_word},
+    peer::{Peer, navlock_manager},
+    servers,
+};
+use crate::harness::Scale;
+
+/// How many clients hold them.
+const CLIENTS: usize = 4;
+
+/// In bytes, of memory that is resident.
+pub(super) struct Memory {
+    pub(super) held: usize,
+    pub(super) empty: f64,
+    pub(super) per_lock: f64,
+    /// In the clients.
+    pub(super) per_guard: f64,
+    /// What is left, of all, when the clients are gone.
+    pub(super) left: f64,
+}
+
+/// Has a few clients hold many locks of a daemon.
+pub(super) fn measure(scale: Scale) -> Result<Memory, String> {
+    let each = scale.count(100_000).div_ceil(CLIENTS);
+    eprintln!("memory: {} held", CLIENTS * each);
+    measure_held(each).map_err(|error| format!("memory: {error}"))
+}
+
+fn measure_held(each: usize) -> io::Result<Memory> {
+    let directory = tempfile::tempdir()?;
+    let place = directory.path().join("sock");
+    let cpu = Layout::OneCpu.cpu(Seat::Server)?;
+    let daemon = servers::ours(cpu, Peer::Navlock, &place)?;
+    let mut clients = Vec::with_capacity(CLIENTS);
+    for client in 0..CLIENTS {
+        let (from, count) = ((client * each).to_string(), each.to_string());
+        let words: [&OsStr; 4] =
+            ["keep".as_ref(), place.as_os_str(), from.as_ref(), count.as_ref()];
+        let mut party = Party::ours(cpu, &words)?;
+        party.hear_of("ready")?;
+        clients.push(party);
+    }
+    let empty = resident(daemon.pid())?;
+    let mut in_clients = 0.0;
+    for client in &mut clients {
+        client.say("go")?;
+        in_clients += client.hear_numbers()?[0];
+    }
+    let full = resident(daemon.pid())?;
+    drop(clients);
+    // Each client's locks are freed at once, so when we get one of each, all are.
+    let locks = navlock_manager(&place)?;
+    for client in 0..CLIENTS {
+        drop(locks.lock(name(client * each)).blocking().map_err(io::Error::other)?);
+    }
+    let left = resident(daemon.pid())?;
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let held = (CLIENTS * each) as f64;
+    Ok(Memory {
+        held: CLIENTS * each,
+        empty,
+        per_lock: (full - empty) / held,
+        per_guard: in_clients / held,
+        left: left - empty,
+    })
+}
+
+/// The role of a client: it says by how much it has grown.
+pub(super) fn keep(place: &Path, from: usize, count: usize) -> io::Result<()> {
+    let locks = navlock_manager(place)?;
+    let mut guards = Vec::with_capacity(count);
+    say("ready");
+    wait_for_word()?;
+    let empty = resident(std::process::id())?;
+    for number in from..from + count {
+        guards.push(locks.lock(name(number)).blocking().map_err(io::Error::other)?);
+    }
+    say(&(resident(std::process::id())? - empty).to_string());
+    wait_for_word()
+}
+
+fn name(number: usize) -> String {
+    format!("documents/{number:06}/body")
+}
+
+/// The memory of a process that is resident, in bytes.
+fn resident(pid: u32) -> io::Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let kibibytes = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let kibibytes: f64 = kibibytes.ok_or_else(|| io::Error::other("/proc has no VmRSS"))?;
+    Ok(kibibytes * 1024.0)
+}

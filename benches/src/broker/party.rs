@@ -1,0 +1,238 @@
+//! The processes that take part: this program, started again with other arguments, or a server
+//! that is installed here.
+//!
+//! Whoever takes part is killed when the [`Party`] that stands for it is dropped, and by the kernel
+//! when whoever started it is gone. It is waited for with a deadline whenever it is to say
+//! something.
+
+use std::{
+    env,
+    ffi::OsStr,
+    io::{self, BufRead, BufReader, Write},
+    os::{
+        fd::OwnedFd,
+        unix::{
+            net::UnixStream,
+            process::{CommandExt, ExitStatusExt},
+        },
+    },
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+
+use super::{
+    layout::pin,
+    measure, memory,
+    peer::{Peer, User},
+};
+
+/// The word that makes this program take part.
+pub(crate) const PARTY: &str = "party";
+
+/// How long a process may take to say something.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a server may take to end when it is asked to.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// A process that takes part, seen from the one that started it. It ends when this is dropped.
+pub(super) struct Party {
+    what: String,
+    child: Child,
+    lines: BufReader<UnixStream>,
+    /// Whether it has something to put in order before it ends.
+    asked_first: bool,
+}
+
+impl Party {
+    /// This program in the role that the words say, on this CPU.
+    pub(super) fn ours(cpu: usize, words: &[&OsStr]) -> io::Result<Self> {
+        let mut command = ourselves(cpu)?;
+        command.args(words);
+        Self::start(command, words.join(OsStr::new(" ")).to_string_lossy().into_owned(), false)
+    }
+
+    /// A server that is installed here, on this CPU. What it says is heard as well as what it
+    /// complains of. If we are root and it will not be, it is this user.
+    pub(super) fn server(
+        cpu: usize,
+        program: &Path,
+        arguments: &[&OsStr],
+        user: Option<User>,
+    ) -> io::Result<Self> {
+        let mut command = ourselves(cpu)?;
+        command.arg("exec").arg(program).args(arguments);
+        // Also for those who end by themselves, such as the program that makes a new database: they
+        // would take this directory for theirs.
+        command.current_dir("/");
+        if let Some(User { uid, gid }) = user {
+            command.uid(uid).gid(gid);
+        }
+        Self::start(command, program.to_string_lossy().into_owned(), true)
+    }
+
+    fn start(mut command: Command, what: String, heard_complaining: bool) -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_read_timeout(Some(PATIENCE))?;
+        let end = || -> io::Result<Stdio> { Ok(OwnedFd::from(theirs.try_clone()?).into()) };
+        command.stdin(end()?).stdout(end()?);
+        if heard_complaining {
+            command.stderr(end()?);
+        }
+        let child = command.spawn()?;
+        Ok(Self { what, child, lines: BufReader::new(ours), asked_first: heard_complaining })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The next line it says.
+    pub(super) fn hear(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        match self.lines.read_line(&mut line) {
+            Ok(0) => Err(io::Error::other(format!("{} ended too early", self.what))),
+            Ok(_) => Ok(line.trim_end().to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let what = &self.what;
+                Err(io::Error::other(format!("{what} said nothing for {PATIENCE:?}")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Hears lines until one has this in it.
+    pub(super) fn hear_of(&mut self, what: &str) -> io::Result<()> {
+        let mut before = String::new();
+        loop {
+            match self.hear() {
+                Ok(line) if line.to_ascii_lowercase().contains(what) => return Ok(()),
+                Ok(line) => before = line,
+                Err(error) if before.is_empty() => return Err(error),
+                Err(error) => return Err(io::Error::other(format!("{error}; it said: {before}"))),
+            }
+        }
+    }
+
+    /// A line of numbers.
+    pub(super) fn hear_numbers(&mut self) -> io::Result<Vec<f64>> {
+        let line = self.hear()?;
+        let numbers: Result<Vec<f64>, _> = line.split_whitespace().map(str::parse).collect();
+        numbers.map_err(|error| io::Error::other(format!("{} said {line:?}: {error}", self.what)))
+    }
+
+    pub(super) fn say(&mut self, word: &str) -> io::Result<()> {
+        self.lines.get_mut().write_all(format!("{word}\n").as_bytes())
+    }
+
+    /// Kills it, and does not wait for that to be done.
+    pub(super) fn kill(&mut self) -> io::Result<()> {
+        self.child.kill()
+    }
+
+    /// Waits until it has ended, and well.
+    pub(super) fn end(mut self) -> io::Result<()> {
+        let mut said = String::new();
+        while let Ok(line) = self.hear() {
+            said = line;
+        }
+        match self.wait(FAREWELL) {
+            Some(0) => Ok(()),
+            _ => Err(io::Error::other(format!("{} failed; it said: {said}", self.what))),
+        }
+    }
+
+    /// Its exit code, or of a signal that ended it 128 and more, if it ends in time.
+    fn wait(&mut self, patience: Duration) -> Option<i32> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return status.code().or_else(|| Some(128 + status.signal()?));
+            }
+            if Instant::now() >= deadline {
+                return None;
+            }
+            // There is no event for the end of a child with a deadline without a handler for the
+            // whole process, and nothing is measured by now.
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Party {
+    fn drop(&mut self) {
+        if self.asked_first {
+            let asked = i32::try_from(self.pid())
+                .ok()
+                .and_then(Pid::from_raw)
+                .is_some_and(|pid| kill_process(pid, Signal::INT).is_ok());
+            if asked && self.wait(FAREWELL).is_some() {
+                return;
+            }
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// This program, to be started as one that takes part.
+fn ourselves(cpu: usize) -> io::Result<Command> {
+    let mut command = Command::new(env::current_exe()?);
+    command.arg(PARTY).arg(cpu.to_string());
+    Ok(command)
+}
+
+/// What a process that takes part does: it runs on one CPU, and ends with who started it.
+pub(super) fn take_part(args: &[String]) -> io::Result<()> {
+    let wrong = || io::Error::other("these words make no sense");
+    let [cpu, role, args @ ..] = args else {
+        return Err(wrong());
+    };
+    pin(cpu.parse().map_err(|_| wrong())?)?;
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let peer = |id: &str| Peer::parse(id).ok_or_else(wrong);
+    match (role.as_str(), args) {
+        ("exec", [program, arguments @ ..]) => {
+            // It puts its files and its children in order first.
+            set_parent_process_death_signal(Some(Signal::INT))?;
+            Err(Command::new(program).args(arguments).exec())
+        }
+        ("serve", [id, place]) => peer(id)?.serve(Path::new(place), || say("ready")),
+        ("acquire", [id, place, count]) => {
+            measure::acquire(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?)
+        }
+        ("handover", [id, place, count, turn]) => measure::handover(
+            peer(id)?,
+            Path::new(place),
+            count.parse().map_err(|_| wrong())?,
+            turn.parse().map_err(|_| wrong())?,
+        ),
+        ("kill", [id, place, count]) => {
+            let holder = [OsStr::new("hold"), OsStr::new(id), OsStr::new(place)];
+            let start = || Party::ours(cpu.parse().map_err(|_| wrong())?, &holder);
+            measure::kill(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?, start)
+        }
+        ("hold", [id, place]) => measure::hold(peer(id)?, Path::new(place)),
+        ("keep", [place, from, count]) => memory::keep(
+            Path::new(place),
+            from.parse().map_err(|_| wrong())?,
+            count.parse().map_err(|_| wrong())?,
+        ),
+        _ => Err(wrong()),
+    }
+}
+
+/// Tells whoever started us. If nobody is there any more, we end soon.
+pub(super) fn say(line: &str) {
+    let mut out = io::stdout();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// Waits until whoever started us says something; that it is gone is as good.
+pub(super) fn wait_for_word() -> io::Result<()> {
+    io::stdin().read_line(&mut String::new()).map(drop)
+}

@@ -1,0 +1,71 @@
+//! Lock files: what the kernel does by itself.
+
+use std::{fs::File, io, path::Path};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::Turn;
+
+/// One file, kept open.
+pub(super) struct Client(File);
+
+impl Client {
+    pub(super) fn open(directory: &Path) -> io::Result<Self> {
+        Ok(Self(open(directory, 0)?))
+    }
+}
+
+impl super::Client for Client {
+    fn acquire(&mut self) -> io::Result<()> {
+        lock(&self.0)
+    }
+
+    fn release(&mut self) -> io::Result<()> {
+        unlock(&self.0)
+    }
+}
+
+/// A relay: takes the next of three files in turn, then lets go of the one before.
+///
+/// With one file there is no handover to be measured: whoever releases it and asks again has it
+/// again before the one that was woken gets to run. With three, two processes cannot overtake each
+/// other: the file that one wants next is the one that the other has not let go of yet. So each
+/// round of each is one handover.
+pub(super) struct Relay {
+    files: [File; 3],
+    has: usize,
+}
+
+impl Relay {
+    pub(super) fn open(directory: &Path, turn: Turn) -> io::Result<Self> {
+        let files = [open(directory, 0)?, open(directory, 1)?, open(directory, 2)?];
+        let has = if turn == Turn::First { 0 } else { 2 };
+        lock(&files[has])?;
+        Ok(Self { files, has })
+    }
+}
+
+impl super::Client for Relay {
+    fn acquire(&mut self) -> io::Result<()> {
+        lock(&self.files[(self.has + 1) % 3])
+    }
+
+    fn release(&mut self) -> io::Result<()> {
+        let had = self.has;
+        self.has = (had + 1) % 3;
+        unlock(&self.files[had])
+    }
+}
+
+fn open(directory: &Path, number: usize) -> io::Result<File> {
+    let path = directory.join(format!("lock.{number}"));
+    File::options().create(true).truncate(false).write(true).open(path)
+}
+
+fn lock(file: &File) -> io::Result<()> {
+    Ok(flock(file, FlockOperation::LockExclusive)?)
+}
+
+fn unlock(file: &File) -> io::Result<()> {
+    Ok(flock(file, FlockOperation::Unlock)?)
+}

@@ -1,0 +1,204 @@
+//! Who takes part: navlock, what other programs lock with, and the floors.
+
+mod bare;
+mod flock;
+mod navlock;
+mod ping_pong;
+mod postgres;
+mod redis;
+
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+pub(super) use self::navlock::lock_manager as navlock_manager;
+use super::{Row, party::Party, servers};
+
+/// A way to lock between processes, or what one cannot do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peer {
+    Navlock,
+    /// Not a lock: what it costs to ask another process and be answered.
+    PingPong,
+    /// The least that grants locks in order.
+    Bare,
+    Flock,
+    Redis,
+    Postgres,
+}
+
+/// One process's end of a lock of one name.
+pub(super) trait Client: Send {
+    /// Returns when the lock is held.
+    fn acquire(&mut self) -> io::Result<()>;
+
+    /// Waits for no answer where the peer lets one go on without.
+    fn release(&mut self) -> io::Result<()>;
+
+    /// Requests the lock, which another holds; when the request is in the queue, has the event
+    /// happen, and waits for the lock.
+    fn acquire_after(&mut self, event: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        event()?;
+        self.acquire()
+    }
+}
+
+/// Which of the two that take turns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    First,
+    Second,
+}
+
+/// Who a server is to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct User {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
+
+impl Peer {
+    const ALL: [Self; 6] =
+        [Self::Navlock, Self::PingPong, Self::Bare, Self::Flock, Self::Redis, Self::Postgres];
+
+    /// All that can take part on this machine. Says who is not there.
+    pub(super) fn all_here() -> Vec<Self> {
+        let mut peers = Self::ALL.to_vec();
+        peers.retain(|peer| {
+            let here = !peer.is_installed_apart() || peer.program().is_some();
+            if !here {
+                eprintln!("{}: skipped, it is not installed", peer.id());
+            }
+            here
+        });
+        peers
+    }
+
+    pub(super) fn parse(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|peer| peer.id() == id)
+    }
+
+    pub(super) const fn id(self) -> &'static str {
+        match self {
+            Self::Navlock => "navlock",
+            Self::PingPong => "ping-pong",
+            Self::Bare => "bare",
+            Self::Flock => "flock",
+            Self::Redis => "redis",
+            Self::Postgres => "postgres",
+        }
+    }
+
+    /// What it does in this row.
+    pub(super) const fn name(self, row: Row) -> &'static str {
+        match (self, row) {
+            (Self::Navlock, _) => "navlock",
+            (Self::PingPong, _) => "Unix socket ping-pong, 64 bytes",
+            (Self::Bare, _) => "bare broker on tokio",
+            (Self::Flock, Row::Acquire) => "flock(2), file kept open",
+            (Self::Flock, Row::Handover) => "flock(2), three files in turn",
+            (Self::Flock, Row::Kill) => "flock(2)",
+            (Self::Redis, Row::Handover) => "Redis, RPUSH and BLPOP",
+            (Self::Redis, _) => "Redis, SET NX PX and script",
+            (Self::Postgres, _) => "PostgreSQL advisory lock",
+        }
+    }
+
+    pub(super) fn takes_part_in(self, row: Row) -> bool {
+        match row {
+            Row::Acquire => true,
+            Row::Handover => self != Self::PingPong,
+            // A lock in Redis has a time to live instead. Of PostgreSQL there is no knowing on the
+            // waiter's connection whether it waits already.
+            Row::Kill => matches!(self, Self::Navlock | Self::Bare | Self::Flock),
+        }
+    }
+
+    pub(super) fn is_installed_apart(self) -> bool {
+        matches!(self, Self::Redis | Self::Postgres)
+    }
+
+    /// The server, if it is installed apart from us.
+    fn program(self) -> Option<PathBuf> {
+        match self {
+            Self::Redis => find("redis-server", &[]),
+            Self::Postgres => postgres::program("postgres"),
+            _ => None,
+        }
+    }
+
+    /// Name and version, if it is installed apart from us.
+    pub(super) fn version(self) -> Option<String> {
+        let output = Command::new(self.program()?).arg("--version").output().ok()?;
+        let said = String::from_utf8(output.stdout).ok()?;
+        let version = said.split([' ', '=']).find(|word| word.starts_with(char::is_numeric))?;
+        let name = if self == Self::Redis { "Redis" } else { "PostgreSQL" };
+        Some(format!("{name} {}", version.trim()))
+    }
+
+    /// Starts what serves it, with its files in this directory: where its clients find it.
+    pub(super) fn start(
+        self,
+        cpu: usize,
+        directory: &Path,
+    ) -> io::Result<(PathBuf, Option<Party>)> {
+        let place = directory.join("sock");
+        match self {
+            Self::Flock => Ok((directory.to_owned(), None)),
+            Self::Redis => Ok((place.clone(), Some(redis::start(cpu, directory, &place)?))),
+            Self::Postgres => postgres::start(cpu, directory).map(|(at, party)| (at, Some(party))),
+            Self::Navlock | Self::PingPong | Self::Bare => {
+                Ok((place.clone(), Some(servers::ours(cpu, self, &place)?)))
+            }
+        }
+    }
+
+    /// The role of its server, if that is of this program.
+    pub(super) fn serve(self, place: &Path, ready: impl FnOnce()) -> io::Result<()> {
+        match self {
+            Self::Navlock => navlock::serve(place, ready),
+            Self::PingPong => ping_pong::serve(place, ready),
+            Self::Bare => bare::serve(place, ready),
+            Self::Flock | Self::Redis | Self::Postgres => {
+                Err(io::Error::other("it has a server of its own"))
+            }
+        }
+    }
+
+    /// A client that does what this row needs.
+    pub(super) fn connect(self, row: Row, place: &Path, turn: Turn) -> io::Result<Box<dyn Client>> {
+        Ok(match (self, row) {
+            (Self::Navlock, _) => Box::new(navlock::Client::connect(place)?),
+            (Self::PingPong, _) => Box::new(ping_pong::Client::connect(place)?),
+            (Self::Bare, _) => Box::new(bare::Client::connect(place)?),
+            (Self::Flock, Row::Handover) => Box::new(flock::Relay::open(place, turn)?),
+            (Self::Flock, _) => Box::new(flock::Client::open(place)?),
+            (Self::Redis, Row::Handover) => Box::new(redis::Baton::connect(place, turn)?),
+            (Self::Redis, _) => Box::new(redis::Client::connect(place)?),
+            (Self::Postgres, _) => Box::new(postgres::Client::connect(place)?),
+        })
+    }
+}
+
+/// A program, on `PATH` or in one of these directories.
+fn find(program: &str, elsewhere: &[PathBuf]) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let directories = env::split_paths(&path).chain(elsewhere.iter().cloned());
+    directories.map(|directory| directory.join(program)).find(|file| file.is_file())
+}
+
+/// The user of this name.
+fn user(name: &str) -> Option<User> {
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let ours = fields.next()? == name;
+        let (uid, gid) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
+        ours.then_some(User { uid, gid })
+    })
+}
+
+#[cfg(test)]
+mod tests;

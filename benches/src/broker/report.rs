@@ -1,0 +1,242 @@
+//! The report, for people and for the README.
+
+use std::fmt::{self, Write as _};
+
+use super::{Case, Row, layout::Layout, memory::Memory, peer::Peer};
+use crate::report::{collect, thousands};
+
+/// The command that makes the section.
+const COMMAND: &str = "cargo xtask bench broker";
+
+/// What is said of the whole run.
+pub(super) struct About {
+    pub(super) environment: String,
+    pub(super) rounds: usize,
+}
+
+/// What navlock's median is to stay within.
+struct Goal {
+    row: Row,
+    layout: Layout,
+    at_most: f64,
+    of: Peer,
+}
+
+const GOALS: [Goal; 5] = [
+    Goal { row: Row::Acquire, layout: Layout::OneCpu, at_most: 1.3, of: Peer::Bare },
+    Goal { row: Row::Acquire, layout: Layout::OneCpu, at_most: 0.75, of: Peer::Redis },
+    Goal { row: Row::Acquire, layout: Layout::TwoCpus, at_most: 1.1, of: Peer::PingPong },
+    Goal { row: Row::Handover, layout: Layout::OneCpu, at_most: 1.3, of: Peer::Bare },
+    Goal { row: Row::Handover, layout: Layout::OneCpu, at_most: 1.0, of: Peer::Redis },
+];
+
+/// The columns of the table, in its order.
+const COLUMNS: [(Peer, &str); 6] = [
+    (Peer::Navlock, "navlock"),
+    (Peer::PingPong, "ping-pong"),
+    (Peer::Bare, "bare broker on tokio"),
+    (Peer::Flock, "flock(2)"),
+    (Peer::Redis, "Redis"),
+    (Peer::Postgres, "PostgreSQL"),
+];
+
+impl Goal {
+    fn describe(&self) -> String {
+        let column = COLUMNS.iter().find(|(peer, _)| *peer == self.of);
+        let of = match (self.of, self.row) {
+            (Peer::Redis, Row::Handover) => "Redis' BLPOP",
+            _ => column.map_or("", |(_, name)| name),
+        };
+        if (self.at_most - 1.0).abs() < f64::EPSILON {
+            format!("≤ {of}")
+        } else {
+            format!("≤ {} × {of}", self.at_most)
+        }
+    }
+
+    fn outcome(&self, case: &Case) -> String {
+        let (Some(own), Some(other)) = (case.median(Peer::Navlock), case.median(self.of)) else {
+            return "not measured".to_owned();
+        };
+        let ratio = own / other;
+        if ratio <= self.at_most {
+            format!("yes ({ratio:.2} ×)")
+        } else {
+            let excess = ((ratio / self.at_most - 1.0) * 100.0).ceil();
+            format!("no ({ratio:.2} ×; missed by {excess} %)")
+        }
+    }
+}
+
+impl Case {
+    fn title(&self) -> String {
+        let what = match self.row {
+            Row::Acquire => "acquire and release",
+            Row::Handover => "handover",
+            Row::Kill => "holder killed, next granted",
+        };
+        format!("{what}, {}", self.layout.as_str())
+    }
+
+    fn goals(&self) -> impl Iterator<Item = &'static Goal> {
+        GOALS.iter().filter(|goal| goal.row == self.row && goal.layout == self.layout)
+    }
+}
+
+/// Everything, for a terminal.
+pub(super) fn text(cases: &[Case], memory: Option<&Memory>, about: &About) -> String {
+    collect(|out| {
+        for case in cases {
+            writeln!(out, "{} (µs)", case.title())?;
+            let own = case.median(Peer::Navlock).unwrap_or(f64::NAN);
+            for entry in &case.entries {
+                let summary = entry.summary();
+                write!(
+                    out,
+                    "  {:<34} {:>8} {:>15} {:>7.2} x navlock",
+                    entry.peer.name(case.row),
+                    micros(summary.median),
+                    format!("{}–{}", micros(summary.min), micros(summary.max)),
+                    summary.median / own,
+                )?;
+                if case.row == Row::Kill {
+                    let (half, most) = (entry.quantile(0.5), entry.quantile(0.99));
+                    write!(out, "   p50 {} p99 {}", micros(half), micros(most))?;
+                }
+                writeln!(out)?;
+            }
+            for goal in case.goals() {
+                writeln!(out, "  goal {}: {}", goal.describe(), goal.outcome(case))?;
+            }
+            writeln!(out)?;
+        }
+        if let Some(memory) = memory {
+            writeln!(out, "memory")?;
+            for (what, value) in describe(memory) {
+                writeln!(out, "  {what:<56} {value}")?;
+            }
+            writeln!(out)?;
+        }
+        writeln!(out, "{}", about.environment)
+    })
+}
+
+/// The section of the README.
+pub(super) fn markdown(cases: &[Case], memory: Option<&Memory>, about: &About) -> String {
+    collect(|out| {
+        writeln!(
+            out,
+            "Locks between processes, in microseconds: medians of {} interleaved rounds. On one \
+             CPU all processes are pinned to it; on two, the server has one and the client the \
+             other, and of two clients each has its own. Acquire and release: one process, a free \
+             lock; navlock and the bare broker do not wait for the release, Redis and PostgreSQL \
+             answer it. Handover: two processes take the same lock in turn. The ping-pong is 64 \
+             bytes there and back over a Unix socket; the bare broker is the least program that \
+             grants exclusive locks in order.\n",
+            about.rounds
+        )?;
+        write_table(out, cases)?;
+        write_kills(out, cases, about.rounds)?;
+        if let Some(memory) = memory {
+            writeln!(out, "\n| memory of the daemon | |\n|---|---|")?;
+            for (what, value) in describe(memory) {
+                writeln!(out, "| {what} | {value} |")?;
+            }
+        }
+        writeln!(out, "\n<details><summary>Everybody: median (min–max)</summary>\n")?;
+        for case in cases {
+            writeln!(out, "| {} | µs |\n|---|---|", case.title())?;
+            for entry in &case.entries {
+                let summary = entry.summary();
+                writeln!(
+                    out,
+                    "| {} | {} ({}–{}) |",
+                    entry.peer.name(case.row),
+                    micros(summary.median),
+                    micros(summary.min),
+                    micros(summary.max),
+                )?;
+            }
+            writeln!(out)?;
+        }
+        writeln!(out, "</details>\n")?;
+        writeln!(out, "Measured with `{COMMAND}`: {}", about.environment)
+    })
+}
+
+fn write_table(out: &mut String, cases: &[Case]) -> fmt::Result {
+    let names: Vec<_> = COLUMNS.iter().map(|(_, name)| *name).collect();
+    writeln!(out, "| case | {} | goal | reached |", names.join(" | "))?;
+    writeln!(out, "|---|{}---|---|", "---|".repeat(names.len()))?;
+    for case in cases.iter().filter(|case| case.row != Row::Kill) {
+        let medians: Vec<_> = COLUMNS
+            .iter()
+            .map(|(peer, _)| match (case.median(*peer), peer) {
+                (Some(median), Peer::Navlock) => format!("**{}**", micros(median)),
+                (Some(median), _) => micros(median),
+                (None, _) => "–".to_owned(),
+            })
+            .collect();
+        let goals: Vec<_> = case.goals().map(Goal::describe).collect();
+        let outcomes: Vec<_> = case.goals().map(|goal| goal.outcome(case)).collect();
+        writeln!(
+            out,
+            "| {} | {} | {} | {} |",
+            case.title(),
+            medians.join(" | "),
+            goals.join("<br>"),
+            outcomes.join("<br>")
+        )?;
+    }
+    Ok(())
+}
+
+fn write_kills(out: &mut String, cases: &[Case], rounds: usize) -> fmt::Result {
+    let mut cases = cases.iter().filter(|case| case.row == Row::Kill).peekable();
+    let Some(first) = cases.peek() else {
+        return Ok(());
+    };
+    let kills = first.entries.first().map_or(0, |entry| entry.rounds.concat().len());
+    writeln!(
+        out,
+        "\nFrom `kill -9` of the holder, which has to die first, to the grant in another process, \
+         in µs; {kills} kills in {rounds} rounds.\n"
+    )?;
+    writeln!(out, "| case | navlock p50 | p99 | bare broker p50 | p99 | flock(2) p50 | p99 |")?;
+    writeln!(out, "|---|---|---|---|---|---|---|")?;
+    for case in cases {
+        write!(out, "| {} |", case.title())?;
+        for peer in [Peer::Navlock, Peer::Bare, Peer::Flock] {
+            let quantile = |share| case.entry(peer).map_or(f64::NAN, |entry| entry.quantile(share));
+            write!(out, " {} | {} |", micros(quantile(0.5)), micros(quantile(0.99)))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn describe(memory: &Memory) -> Vec<(String, String)> {
+    let mebibytes = |bytes: f64| format!("{:.1} MiB", bytes / f64::from(1 << 20));
+    let held = thousands(memory.held);
+    vec![
+        ("with four clients and no locks".to_owned(), mebibytes(memory.empty)),
+        (
+            format!("each of {held} held locks, in the daemon"),
+            format!("{:.0} bytes", memory.per_lock),
+        ),
+        ("the same, in its client".to_owned(), format!("{:.0} bytes", memory.per_guard)),
+        ("left when the clients are gone".to_owned(), mebibytes(memory.left)),
+    ]
+}
+
+/// As many digits as mean something.
+fn micros(nanoseconds: f64) -> String {
+    let micros = nanoseconds / 1000.0;
+    if micros < 1.0 {
+        format!("{micros:.2}")
+    } else if micros < 100.0 {
+        format!("{micros:.1}")
+    } else {
+        format!("{micros:.0}")
+    }
+}

@@ -1,0 +1,80 @@
+//! The servers of all peers, while they are measured on the same CPUs.
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+
+use super::{
+    layout::{Layout, Seat},
+    party::Party,
+    peer::Peer,
+};
+
+/// Those that run, each with a directory of its own. They end when this is dropped.
+pub(super) struct Servers {
+    layout: Layout,
+    running: Vec<Running>,
+}
+
+struct Running {
+    peer: Peer,
+    place: PathBuf,
+    // Ended before its files are removed: the order of these two counts.
+    _party: Option<Party>,
+    _directory: TempDir,
+}
+
+impl Servers {
+    /// Starts the servers of these peers, on the CPU that is theirs. A program that is installed
+    /// and does not start is left out from then on, and it is said why.
+    pub(super) fn start(layout: Layout, peers: &mut Vec<Peer>) -> Result<Self, String> {
+        let mut running = Vec::new();
+        let mut able = Vec::new();
+        for &peer in &*peers {
+            match start(layout, peer) {
+                Ok(server) => {
+                    running.push(server);
+                    able.push(peer);
+                }
+                Err(error) if peer.is_installed_apart() => {
+                    eprintln!("{}: skipped, it does not start: {error}", peer.id());
+                }
+                Err(error) => return Err(format!("{}: cannot start: {error}", peer.id())),
+            }
+        }
+        *peers = able;
+        Ok(Self { layout, running })
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    pub(super) fn peers(&self) -> impl Iterator<Item = Peer> {
+        self.running.iter().map(|server| server.peer)
+    }
+
+    /// Where the clients of this peer find its server.
+    pub(super) fn place(&self, peer: Peer) -> &Path {
+        let server = self.running.iter().find(|server| server.peer == peer);
+        server.map_or(Path::new(""), |server| &server.place)
+    }
+}
+
+fn start(layout: Layout, peer: Peer) -> std::io::Result<Running> {
+    let directory = tempfile::tempdir()?;
+    let cpu = layout.cpu(Seat::Server)?;
+    let (place, party) = peer.start(cpu, directory.path())?;
+    Ok(Running { peer, place, _party: party, _directory: directory })
+}
+
+/// This program as a server of this peer.
+pub(super) fn ours(cpu: usize, peer: Peer, place: &Path) -> std::io::Result<Party> {
+    let words = [OsStr::new("serve"), peer.id().as_ref(), place.as_os_str()];
+    let mut party = Party::ours(cpu, &words)?;
+    party.hear_of("ready")?;
+    Ok(party)
+}
