@@ -1,0 +1,13 @@
+// A program that is looked at from outside: nothing but its own requests keeps it alive.
+
+import { writeSync } from 'node:fs';
+import process from 'node:process';
+
+import { createContext } from '../kit/context.mjs';
+import { unreferencedTimer } from './timer.mjs';
+
+const { realm, source } = JSON.parse(process.argv[2]);
+const { openRealm } = await import(`../realms/${realm}.mjs`);
+const print = (line) => writeSync(1, `${line}\n`);
+const main = (0, eval)(`(${source})`);
+await main(createContext(await openRealm(), { print, unreferencedTimer }));

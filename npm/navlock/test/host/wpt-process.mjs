@@ -1,0 +1,14 @@
+// Runs one file of the web-platform-tests, in this thread (as a window) or in a worker.
+
+import process from 'node:process';
+
+import { runFile } from './wpt-file.mjs';
+import { startWorker } from './wpt-worker-outside.mjs';
+
+const job = JSON.parse(process.argv[2]);
+
+// What waits for a lock for ever is to be seen as that, not as the end of the process.
+setInterval(() => {}, 60_000);
+
+if (job.scope === 'worker') startWorker(job, { file: job.file });
+else await runFile(job);

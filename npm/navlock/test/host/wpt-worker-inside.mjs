@@ -1,0 +1,33 @@
+// The inside of a worker of the web-platform-tests.
+
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import vm from 'node:vm';
+import { parentPort, workerData } from 'node:worker_threads';
+
+import { runFile } from './wpt-file.mjs';
+
+const inUrl = new URL(import.meta.url).searchParams.get('job');
+const job = JSON.parse(inUrl ?? workerData);
+
+if (job.script) await runScript();
+else await runFile({ ...job, scope: 'worker' });
+
+/** A script that talks to its owner as a worker of the web does. */
+async function runScript() {
+  const { openRealm } = await import(`../realms/${job.realm}.mjs`);
+  await openRealm();
+  const self = inUrl ? globalThis : ownGlobals();
+  const file = path.join(job.checkout, job.script);
+  vm.runInThisContext(readFileSync(file, 'utf8'), { filename: file });
+  self.postMessage('@ready');
+}
+
+function ownGlobals() {
+  globalThis.self = globalThis;
+  globalThis.postMessage = (data) => parentPort.postMessage(data);
+  globalThis.addEventListener = (type, listener) => {
+    if (type === 'message') parentPort.on('message', (data) => listener.call(globalThis, { data }));
+  };
+  return globalThis;
+}

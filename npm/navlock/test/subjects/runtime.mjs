@@ -1,0 +1,76 @@
+// Runs tests in processes of a runtime, one each: some implementations end their process, or hang it.
+
+import { execFileSync, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+
+const HOSTS = new URL('../host/', import.meta.url);
+const MARK = '\n@outcome ';
+
+/** How much longer a process may take than its test, to start and to tell of a missed deadline. */
+const GRACE = 3_000;
+
+/** @returns {Promise<import('./index.mjs').Session>} */
+export async function openRuntime({ realm, command, reach }) {
+  const version = execFileSync(command[0], ['--version'], { encoding: 'utf8' }).match(/\d+\.\d+\.\d+/)[0];
+  // A broker of this session's own: what else runs on the machine does not matter.
+  const folder = mkdtempSync(path.join(tmpdir(), 'navlock-test-'));
+  const environment = () => ({
+    ...process.env,
+    ...(reach && { NAVLOCK_REACH: reach, NAVLOCK_BUCKET: randomUUID(), NAVLOCK_SOCKET: path.join(folder, 'sock') }),
+  });
+  /** Runs a module of host/, in a bucket of its own. */
+  const execute = (module, job, ms) => executeModule(command, module, { realm, command, ...job }, environment(), ms);
+  return {
+    version,
+    execute,
+    run: async (test) => outcome(await execute('test-process.mjs', { test: test.name }, test.deadline + GRACE)),
+    close: async () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+/** @returns {Promise<{ code?: number, signal?: string, output: string, errors: string, late: boolean }>} */
+function executeModule([file, ...flags], module, job, env, ms) {
+  // In a group of its own, so that what a test leaves running can be ended with it.
+  const child = spawn(file, [...flags, fileURLToPath(new URL(module, HOSTS)), JSON.stringify(job)], {
+    env,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let [output, errors, late] = ['', '', false];
+  child.stdout.setEncoding('utf8').on('data', (text) => (output += text));
+  child.stderr.setEncoding('utf8').on('data', (text) => (errors += text));
+  const timer = setTimeout(() => {
+    late = true;
+    endGroup(child.pid);
+  }, ms);
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('exit', () => {
+      clearTimeout(timer);
+      endGroup(child.pid);
+    });
+    // All who had the pipes have ended by now, and all that they wrote has arrived.
+    child.on('close', (code, signal) => resolve({ code, signal, output, errors, late }));
+  });
+}
+
+function endGroup(pid) {
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // Nobody is left, as it should be.
+  }
+}
+
+function outcome({ code, signal, output, errors, late }) {
+  const start = output.lastIndexOf(MARK);
+  if (start >= 0) return JSON.parse(output.slice(start + MARK.length));
+  if (late) return { passed: false, reason: 'the process hangs: it did not even see its own deadline' };
+  const complaint = errors.split('\n').find((line) => /error|fatal|panic|exception/i.test(line)) ?? '';
+  return { passed: false, reason: `the process ended early (${signal ?? `exit code ${code}`}) ${complaint.trim()}`.trim() };
+}
