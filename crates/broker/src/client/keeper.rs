@@ -63,6 +63,13 @@ impl Keeper {
         Self { shared, nudged, place, options }
     }
 
+    /// Makes the connection once somebody needs it, and keeps it.
+    pub(super) fn run_when_needed(self) {
+        if self.revive() {
+            self.run();
+        }
+    }
+
     /// Keeps the connection until its owners are gone.
     pub(super) fn run(mut self) {
         let mut deadline = None;

@@ -107,26 +107,45 @@ impl BrokerReach {
         let failed = |reason| ConnectError { socket, reason };
         // Tokio's channel, not its runtime.
         let (connected, connection) = oneshot::channel();
-        let thread =
-            std::thread::Builder::new().name("navlock-broker".to_owned()).spawn(move || {
-                match open(place, options) {
-                    Ok((connection, keeper)) => {
-                        // Who asked may be gone: then nobody has the connection, and it ends.
-                        let _ = connected.send(Ok(connection));
-                        keeper.run();
-                    }
-                    Err(reason) => {
-                        let _ = connected.send(Err(reason));
-                    }
-                }
-            });
+        let thread = keeper_thread(move || match open(place, options) {
+            Ok((connection, keeper)) => {
+                // Who asked may be gone: then nobody has the connection, and it ends.
+                let _ = connected.send(Ok(connection));
+                keeper.run();
+            }
+            Err(reason) => {
+                let _ = connected.send(Err(reason));
+            }
+        });
         match thread {
-            Ok(_detached) => match connection.await {
+            Ok(()) => match connection.await {
                 Ok(Ok(connection)) => Ok(Self(Arc::new(connection))),
                 Ok(Err(reason)) => Err(failed(reason)),
                 Err(_panicked) => Err(failed(Reason::Vanished)),
             },
-            Err(error) => Err(failed(Reason::Io("starting a thread", error.kind()))),
+            Err(reason) => Err(failed(reason)),
+        }
+    }
+
+    /// A connection that is made once somebody asks for something, and then as
+    /// [`connect`](Self::connect) makes it. Nobody waits for it: what is asked for before it is
+    /// there is asked for, in the same order, as soon as it is; and if it cannot be had, that fails
+    /// with [`Error::Unreachable`] and the next request tries again.
+    ///
+    /// # Errors
+    ///
+    /// If this process may have no more threads or descriptors.
+    pub fn connect_when_needed(options: ConnectOptions) -> Result<Self, ConnectError> {
+        let place = options.place.clone().unwrap_or_else(Place::from_env);
+        let socket = place.socket().to_owned();
+        let failed = |reason| ConnectError { socket, reason };
+        let (connection, keeper) = match prepare(place, options) {
+            Ok(prepared) => prepared,
+            Err(reason) => return Err(failed(reason)),
+        };
+        match keeper_thread(move || keeper.run_when_needed()) {
+            Ok(()) => Ok(Self(Arc::new(connection))),
+            Err(reason) => Err(failed(reason)),
         }
     }
 
@@ -155,17 +174,29 @@ impl BrokerReach {
 /// What is done when it fails.
 const REGISTERING: &str = "writing to its directory";
 
+/// Starts the thread that keeps a connection. It ends with the connection.
+fn keeper_thread(keep: impl FnOnce() + Send + 'static) -> Result<(), Reason> {
+    let thread = std::thread::Builder::new().name("navlock-broker".to_owned()).spawn(keep);
+    thread.map(drop).map_err(|error| Reason::Io("starting a thread", error.kind()))
+}
+
 /// Connects, and has it known that we live. Blocks.
 fn open(place: Place, options: ConnectOptions) -> Result<(Connection, Keeper), Reason> {
-    let failed = |doing| move |error: std_io::Error| Reason::Io(doing, error.kind());
     let ear = handshake::connect(&place, &options, Patience::endless())?;
+    let (connection, keeper) = prepare(place, options)?;
+    let registered = connection.shared().connected(ear);
+    registered.map_err(|error| Reason::Io(REGISTERING, error.kind()))?;
+    Ok((connection, keeper))
+}
+
+/// A connection before it is made.
+fn prepare(place: Place, options: ConnectOptions) -> Result<(Connection, Keeper), Reason> {
+    let wires = || Wires::new().map_err(|error| Reason::Io("connecting", error.kind()));
     let files = ClientFiles::of(&place);
     let key = ClientId::random().to_bytes();
-    let (nudge, nudged) = Wires::new().map_err(failed("connecting"))?.split();
-    let interrupt = Wires::new().map_err(failed("connecting"))?;
+    let (nudge, nudged) = wires()?.split();
     let path = place.socket().to_owned();
-    let shared = Arc::new(Shared::new(path, files, key, nudge, interrupt));
-    shared.connected(ear).map_err(failed(REGISTERING))?;
+    let shared = Arc::new(Shared::new(path, files, key, nudge, wires()?));
     let keeper = Keeper::new(Arc::clone(&shared), nudged, place, options);
     Ok((Connection::new(shared), keeper))
 }

@@ -120,7 +120,7 @@ impl Table {
             waiting: 0,
             questions: HashMap::new(),
             next_query: 0,
-            link: Link::Coming,
+            link: Link::Down,
             returning: false,
             has_heard: false,
             codec: ClientCodec::default(),
@@ -298,10 +298,9 @@ impl Table {
         self.has_heard = false;
         let returning = mem::replace(&mut self.returning, true);
         self.say(&ToDaemon::Introduce { client: self.key, returning });
-        if returning {
-            for message in self.claims(|_| true) {
-                self.say(&message);
-            }
+        let all = if returning { self.claims(|_| true) } else { self.requests() };
+        for message in all {
+            self.say(&message);
         }
         let asked: Vec<_> = self
             .questions
@@ -316,6 +315,21 @@ impl Table {
         for asked in asked {
             self.say(&asked);
         }
+    }
+
+    /// The messages by which what was asked for before there was a connection is asked for: agents,
+    /// then their requests in the order in which they were made.
+    fn requests(&self) -> Vec<ToDaemon> {
+        let agents = self.agents.iter().flat_map(|(index, _)| self.introduction(index));
+        let mut requests: Vec<_> =
+            self.requests.iter().filter(|(_, request)| request.state.is_alive()).collect();
+        requests.sort_unstable_by_key(|(_, request)| request.serial);
+        let requests = requests.into_iter().filter_map(|(index, request)| {
+            let &Request { serial, agent, ref name, kind, .. } = request;
+            let (agent, request, name) = (number(agent?), id(index, serial), name.clone());
+            Some(ToDaemon::Request { agent, request, name, kind })
+        });
+        agents.chain(requests).collect()
     }
 
     /// The messages by which what there is can be claimed: agents, then what they have in a state

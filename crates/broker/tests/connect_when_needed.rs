@@ -1,0 +1,86 @@
+//! A connection that is made when something is asked for, and what is asked for before it is there.
+
+#![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
+
+use std::{
+    future::{Future, IntoFuture},
+    os::unix::net::UnixListener,
+    task::{Context, Waker},
+    thread,
+    time::Duration,
+};
+
+use navlock_broker::{BrokerReach, ConnectOptions, Place, daemon};
+use navlock_core::{Error, FencingToken, UserAgent, blocking::block_on_timeout};
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn soon<F: Future>(future: F) -> F::Output {
+    block_on_timeout(future, LONG).expect("in good time")
+}
+
+fn user_agent(place: &Place) -> UserAgent {
+    let options = ConnectOptions::default().place(place.clone()).program("/nonexistent/navlock");
+    UserAgent::with_reach(BrokerReach::connect_when_needed(options).unwrap())
+}
+
+/// Serves whoever connects, until nobody is connected any more.
+fn serve(listener: UnixListener) -> thread::JoinHandle<()> {
+    listener.set_nonblocking(true).unwrap();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(async {
+            let mut options = daemon::Options::default();
+            options.idle = Some(Duration::from_millis(300));
+            let listener = tokio::net::UnixListener::from_std(listener).unwrap();
+            daemon::serve(&listener, daemon::user_agent(FencingToken::new(1)), options).await;
+        });
+    })
+}
+
+#[test]
+fn what_is_asked_for_before_there_is_a_connection_is_asked_for_in_the_same_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = Place::at(directory.path().join("sock"));
+    // Nobody is welcomed yet.
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let locks = user_agent(&place).lock_manager("app");
+    let mut context = Context::from_waker(Waker::noop());
+    // Its place in the table is another's by and by.
+    let mut left = Box::pin(locks.lock("db").into_future());
+    let mut first = Box::pin(locks.lock("db").into_future());
+    let mut never = Box::pin(locks.lock("db").if_available().into_future());
+    assert!(left.as_mut().poll(&mut context).is_pending());
+    assert!(first.as_mut().poll(&mut context).is_pending());
+    drop(left);
+    assert!(never.as_mut().poll(&mut context).is_pending());
+    let mut second = Box::pin(locks.lock("db").shared().into_future());
+    assert!(second.as_mut().poll(&mut context).is_pending());
+
+    let daemon = serve(listener);
+    let held = soon(first).unwrap();
+    assert!(soon(never).unwrap().is_none());
+    assert!(second.as_mut().poll(&mut context).is_pending());
+    let snapshot = soon(locks.query()).unwrap();
+    assert_eq!((snapshot.held.len(), snapshot.pending.len()), (1, 1));
+    drop(held);
+    drop(soon(second).unwrap());
+    drop(locks);
+    daemon.join().unwrap();
+}
+
+#[test]
+fn nothing_is_done_before_something_is_asked_for_and_a_failure_is_not_for_ever() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = Place::at(directory.path().join("sock"));
+    let locks = user_agent(&place).lock_manager("app");
+    assert!(std::fs::read_dir(directory.path()).unwrap().next().is_none());
+    let failed = soon(locks.lock("db").into_future());
+    assert!(matches!(failed, Err(Error::Unreachable(why)) if why.contains("/nonexistent/navlock")));
+    assert!(matches!(soon(locks.query()), Err(Error::Unreachable(_))));
+
+    let daemon = serve(UnixListener::bind(place.socket()).unwrap());
+    drop(soon(locks.lock("db").into_future()).unwrap());
+    drop(locks);
+    daemon.join().unwrap();
+}
