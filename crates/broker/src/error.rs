@@ -35,7 +35,8 @@ pub enum Reason {
     Failed(String),
     /// The daemon did not listen within this time.
     NotReady(Duration),
-    /// The daemon was gone as soon as it was there, again and again.
+    /// The daemon was gone before it had answered, or before it listened and without a word: it
+    /// was killed, or had just decided to end. Again and again.
     Vanished,
     /// Nobody answers within this time.
     Silent(Duration),
@@ -93,9 +94,6 @@ impl fmt::Display for Reason {
             ),
             Self::Program(path, kind) => {
                 write!(f, "it is not running, and {} cannot be started: {kind}", path.display())
-            }
-            Self::Failed(said) if said.is_empty() => {
-                f.write_str("it ended while it was starting, without a word; try again")
             }
             Self::Failed(said) => write!(f, "it could not start: {said}"),
             Self::NotReady(time) => write!(

@@ -181,7 +181,11 @@ fn wait_until_ready(said: &mut UnixStream, patience: Duration) -> Result<(), Rea
                 let text = text.trim();
                 // Who shows it says who we are.
                 let text = text.strip_prefix("navlock: ").unwrap_or(text);
-                return Err(Reason::Failed(text.to_owned()));
+                return Err(match text {
+                    // It was killed.
+                    "" => Reason::Vanished,
+                    text => Reason::Failed(text.to_owned()),
+                });
             }
             Ok(length) if text.len() < ENOUGH => text.extend_from_slice(&bytes[..length]),
             Ok(_) => {}
@@ -222,5 +226,13 @@ mod tests {
         };
         assert_eq!(silent, Reason::Silent(patience));
         assert!(!waiting.is_empty());
+    }
+
+    #[test]
+    fn a_daemon_that_ends_without_a_word_has_vanished() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::at(directory.path().join("sock"));
+        let started = connect_or_start(&place, Some(Path::new("true")), Patience::endless());
+        assert_eq!(started.unwrap_err(), Reason::Vanished);
     }
 }

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// How often a daemon may be gone before it has answered: it ends when it is idle, and may have
-/// just decided to.
+/// just decided to, or it was killed.
 const TRIES: usize = 5;
 
 /// Connects and agrees on a version. Blocks.

@@ -8,6 +8,7 @@ use std::{
 };
 
 use bytes::BytesMut;
+use navlock::{BrokerReach, ConnectOptions, Place, blocking::block_on_timeout};
 use navlock_engine::{RequestId, RequestKind};
 use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
 use rustix::{
@@ -18,7 +19,8 @@ use tokio_util::codec::{Decoder, Encoder};
 
 use crate::{
     crowd::kill_broker,
-    sandbox::{Sandbox, eventually, finish, wait},
+    sandbox::{NAVLOCK, Sandbox, eventually, finish, wait},
+    worker::PATIENCE,
 };
 
 /// The processes that are brokers of this sandbox, whatever its lock file says.
@@ -93,6 +95,21 @@ fn a_broker_that_always_ends_is_in_nobodys_way() {
     for mut worker in (0..4).map(|_| start()).collect::<Vec<_>>() {
         assert!(wait(&mut worker).success());
     }
+}
+
+#[test]
+fn a_broker_that_is_killed_while_it_starts_is_started_again() {
+    let sandbox = Sandbox::new();
+    let program = sandbox.path("program");
+    // Written by another process: none that is being started here may have it open for writing.
+    let script = r#"printf '%s\n' '#!/bin/sh' 'echo >> "$0.starts"' \
+        'test $(wc -l < "$0.starts") = 3 || kill -KILL $$' 'exec "$NAVLOCK" "$@"' > program
+        chmod +x program"#;
+    let script = script.replace("\"$NAVLOCK\" ", &format!("\"{NAVLOCK}\" "));
+    assert!(wait(&mut sandbox.program("sh").args(["-c", &script]).spawn().unwrap()).success());
+    let options = ConnectOptions::default().place(Place::at(sandbox.socket())).program(program);
+    block_on_timeout(BrokerReach::connect(options), PATIENCE).unwrap().unwrap();
+    assert_eq!(fs::read_to_string(sandbox.path("program.starts")).unwrap().len(), 3);
 }
 
 #[test]
