@@ -77,7 +77,10 @@ fn shake_hands(
     let answer = patience.at_most(ANSWER).max(Duration::from_millis(1));
     let ended = |error: io::Error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Reason::Silent(answer),
-        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Reason::Vanished,
+        // Invalid, for some systems, is to set a timeout once the other end is closed.
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::InvalidInput => {
+            Reason::Vanished
+        }
         kind => Reason::Io("saying hello", kind),
     };
     socket.set_read_timeout(Some(answer)).map_err(ended)?;
