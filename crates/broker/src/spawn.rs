@@ -63,9 +63,13 @@ pub(crate) fn connect_or_start(
     if let Some(stream) = connect(place, patience.at_most(ANSWER))? {
         return Ok(stream);
     }
-    start(place, program, patience.at_most(READY))?;
-    // Those who wait for their turn find it listening.
-    connect(place, patience.at_most(ANSWER))?.ok_or(Reason::Vanished)
+    let started = start(place, program, patience.at_most(READY));
+    // Those who wait for their turn find it listening. Or it has found another one in its place,
+    // whose starter was killed while it was starting.
+    match connect(place, patience.at_most(ANSWER))? {
+        Some(stream) => Ok(stream),
+        None => Err(started.err().unwrap_or(Reason::Vanished)),
+    }
 }
 
 /// A connection to the daemon at `place`, if there is one.
@@ -79,7 +83,7 @@ pub(crate) fn connect_to_running(place: &Place, patience: Patience) -> Result<Un
 }
 
 /// A connection, unless nobody listens.
-fn connect(place: &Place, patience: Duration) -> Result<Option<UnixStream>, Reason> {
+pub(crate) fn connect(place: &Place, patience: Duration) -> Result<Option<UnixStream>, Reason> {
     let deadline = Instant::now() + patience;
     loop {
         match try_connect(place.socket()) {

@@ -32,6 +32,8 @@ pub(super) fn connect(
     loop {
         match try_connect(place, options, patience) {
             Err(Reason::Vanished) if tries < TRIES => tries += 1,
+            // Whoever was in its way may have been killed by now.
+            Err(Reason::Failed(_)) if tries == 1 => tries += 1,
             connected => return connected,
         }
     }

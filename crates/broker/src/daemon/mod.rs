@@ -21,7 +21,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use navlock_core::{FencingToken, UserAgent, backend::MemoryReach};
@@ -33,7 +33,9 @@ use self::{house::House, listener::serve_in, tokens::Tokens};
 use crate::{
     Place, PlaceError, RECLAIM,
     client_files::ClientFiles,
+    error::Reason,
     lock_file::{self, Identity},
+    spawn::connect,
 };
 
 /// What the program that is the daemon writes as a line once it listens. Clients wait for it; what
@@ -45,6 +47,9 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// How long a daemon waits for the one before it to be gone.
 const PREDECESSOR: Duration = Duration::from_secs(5);
+
+/// How often it looks meanwhile whether that one is there to stay.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What a daemon can be told.
 #[derive(Clone, Debug)]
@@ -129,7 +134,7 @@ pub fn run(
     ready: impl FnOnce(),
 ) -> Result<(), DaemonError> {
     place.prepare()?;
-    let _sole = take_place(&place.broker_lock())?;
+    let _sole = take_place(place)?;
     let _kept = keep_from_cleaners(place.socket());
     let failed = |error| DaemonError::Io(place.socket().to_owned(), error);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -178,17 +183,30 @@ async fn keep_ahead(tokens: &mut Tokens) {
 }
 
 /// Takes the lock that a daemon holds for life, and notes in its file who we are.
-fn take_place(path: &Path) -> Result<fs::File, DaemonError> {
-    // A rare wait: for a daemon that has just decided to end.
-    match lock_file::lock(path, PREDECESSOR) {
-        Ok(Some(mut file)) => {
-            // For people; the lock is what counts, also where the disk is full.
-            let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-            Ok(file)
+fn take_place(place: &Place) -> Result<fs::File, DaemonError> {
+    let path = place.broker_lock();
+    let deadline = Instant::now() + PREDECESSOR;
+    loop {
+        match lock_file::lock(&path, PAUSE) {
+            Ok(Some(mut file)) => {
+                // For people; the lock is what counts, also where the disk is full.
+                let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+                return Ok(file);
+            }
+            // A rare wait: for a daemon that has just decided to end. It does not listen any more.
+            // One that does will stay: it was starting when whoever started us looked for it.
+            Ok(None) if is_served(place) || Instant::now() >= deadline => {
+                return Err(DaemonError::Taken(path));
+            }
+            Ok(None) => {}
+            Err(error) => return Err(DaemonError::Io(path, error)),
         }
-        Ok(None) => Err(DaemonError::Taken(path.to_owned())),
-        Err(error) => Err(DaemonError::Io(path.to_owned(), error)),
     }
+}
+
+/// Whether somebody listens at the place, be there room for one more or not.
+fn is_served(place: &Place) -> bool {
+    matches!(connect(place, Duration::ZERO), Ok(Some(_)) | Err(Reason::Silent(_)))
 }
 
 /// Has cleaners of old files leave our directory alone, if they are as careful as systemd-tmpfiles:

@@ -9,7 +9,8 @@ use std::{
 
 use bytes::BytesMut;
 use navlock::{BrokerReach, ConnectOptions, Place, blocking::block_on_timeout};
-use navlock_engine::{RequestId, RequestKind};
+use navlock_broker::daemon;
+use navlock_engine::{FencingToken, RequestId, RequestKind};
 use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
 use rustix::{
     fs::{FlockOperation, flock},
@@ -110,6 +111,26 @@ fn a_broker_that_is_killed_while_it_starts_is_started_again() {
     let options = ConnectOptions::default().place(Place::at(sandbox.socket())).program(program);
     block_on_timeout(BrokerReach::connect(options), PATIENCE).unwrap().unwrap();
     assert_eq!(fs::read_to_string(sandbox.path("program.starts")).unwrap().len(), 3);
+}
+
+#[test]
+fn who_starts_a_broker_while_another_is_still_starting_finds_that_one() {
+    let sandbox = Sandbox::new();
+    // We are a broker that is starting; whoever started us was killed.
+    let sole = fs::File::create(sandbox.path("sock.broker.lock")).unwrap();
+    flock(&sole, FlockOperation::LockExclusive).unwrap();
+    let child = sandbox.start(&["run", "db", "true"]);
+    eventually("it starts another", || !brokers(&sandbox).is_empty());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let socket = sandbox.socket();
+    runtime.spawn(async move {
+        let listener = tokio::net::UnixListener::bind(socket).unwrap();
+        let user_agent = daemon::user_agent(FencingToken::new(1));
+        daemon::serve(&listener, user_agent, daemon::Options::default()).await;
+    });
+    let output = finish(child);
+    assert!(output.status.success(), "{output:?}");
+    assert!(brokers(&sandbox).is_empty());
 }
 
 #[test]
