@@ -11,7 +11,7 @@ use std::{
     io::Write,
     os::unix::fs::FileExt,
     path::PathBuf,
-    process::{self, Child, Stdio},
+    process::{self, Child, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -219,6 +219,8 @@ struct Mortal {
     /// Whether it is a `navlock run`.
     wraps: bool,
     state: PathBuf,
+    /// What it has to say, such as why it has failed.
+    stderr: PathBuf,
     born: Instant,
     /// Its command was killed.
     bereft: bool,
@@ -227,6 +229,16 @@ struct Mortal {
 impl Mortal {
     fn state(&self) -> String {
         fs::read_to_string(&self.state).unwrap_or_default()
+    }
+
+    /// Fails with what it had to say, unless it has ended by itself and well.
+    fn check_end(&self, status: ExitStatus) {
+        assert!(
+            status.success() || self.bereft && status.code() == Some(128 + 9),
+            "{status}, after {:?}: {}",
+            self.born.elapsed(),
+            fs::read_to_string(&self.stderr).unwrap()
+        );
     }
 
     /// Whether it is a `navlock run` whose command is at work.
@@ -305,6 +317,7 @@ impl<'a> Population<'a> {
 
     fn give_birth(&mut self, wraps: bool) -> Mortal {
         let file = format!("state.{}", self.born);
+        let stderr = self.sandbox.path(&format!("stderr.{}", self.born));
         self.born += 1;
         let state = self.sandbox.path(&file);
         let mut command = if wraps {
@@ -319,22 +332,16 @@ impl<'a> Population<'a> {
             let seed = self.dice.next();
             worker::program(self.sandbox, "kills::client", &format!("{file} {seed}"))
         };
-        // What waits for more than a second says so; why somebody fails is worth to be seen.
-        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&stderr).unwrap());
         let child = command.spawn().unwrap();
-        Mortal { child, wraps, state, born: Instant::now(), bereft: false }
+        Mortal { child, wraps, state, stderr, born: Instant::now(), bereft: false }
     }
 
     /// Replaces those who have ended, which must have been by themselves.
     fn renew(&mut self) {
         for index in 0..self.living.len() {
             if let Some(status) = self.living[index].child.try_wait().unwrap() {
-                let ended = &self.living[index];
-                assert!(
-                    status.success() || ended.bereft && status.code() == Some(128 + 9),
-                    "{status}, after {:?}",
-                    ended.born.elapsed()
-                );
+                self.living[index].check_end(status);
                 self.replace(index);
             }
             let mortal = &self.living[index];
@@ -434,7 +441,7 @@ impl<'a> Population<'a> {
         File::create(self.sandbox.path(STOP)).unwrap();
         for mortal in &mut self.living {
             let status = wait(&mut mortal.child);
-            assert!(status.success() || mortal.bereft, "{status}");
+            mortal.check_end(status);
         }
     }
 }
