@@ -93,6 +93,7 @@ fn it_works_on_tokio_on_smol_and_on_a_bare_block_on() {
     let tokio = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
     let nap = Duration::from_micros(100);
 
+    // Nothing is waited for: these are the work under the lock, in the time of either executor.
     let on_tokio = count_to_forty(locks.clone(), async move || tokio::time::sleep(nap).await);
     assert_eq!(tokio.block_on(on_tokio), 40);
     let on_smol = count_to_forty(locks.clone(), async move || {

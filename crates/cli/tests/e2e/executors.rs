@@ -183,7 +183,8 @@ fn a_connection_that_only_a_blocked_thread_hears_finds_the_next_broker() {
         thread::scope(|scope| {
             let blocked = scope.spawn(|| ours.lock("db").blocking_timeout(PATIENCE).unwrap());
             crate::sandbox::eventually("it waits", || sandbox.query().len() == 3);
-            // Long enough for the thread that keeps the connection to leave it to the other one.
+            // Time itself is the subject: after some of it, the thread that keeps the connection
+            // leaves it to the other one, which nobody outside of the client can see.
             thread::sleep(Duration::from_millis(5));
             crate::crowd::kill_broker(&sandbox);
             drop(held);

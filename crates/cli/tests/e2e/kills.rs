@@ -67,6 +67,7 @@ impl Dice {
 
     /// Time that passes, at most so many milliseconds.
     fn pass(&mut self, most: usize) {
+        // Nothing is waited for: at which moments somebody is killed is what is tried.
         thread::sleep(Duration::from_micros(self.next() % (most as u64 * 1000)));
     }
 }
@@ -209,6 +210,7 @@ pub(crate) fn command(words: &[&str]) {
     let state = File::create(state).unwrap();
     say_state(&state, 0, &format!("h{:010}", process::id()));
     let work = Duration::from_millis(milliseconds.parse().unwrap());
+    // Nothing is waited for: this is the work, during which somebody is killed.
     witness.see(mode, &token, || thread::sleep(work));
     say_state(&state, 0, "e");
 }
