@@ -76,6 +76,10 @@ impl ResourceName {
     ///
     /// [`ReservedName`] if the first code unit is `-`.
     pub fn from_utf16(units: &[u16]) -> Result<Self, ReservedName> {
+        // FAST: nearly all names are short and of ASCII, which WTF-8 spells as it is.
+        if let Some(short) = short_ascii(units) {
+            return Self::from_valid(&short[..units.len()]);
+        }
         let mut wtf8 = Vec::with_capacity(units.len());
         for unit in char::decode_utf16(units.iter().copied()) {
             match unit {
@@ -151,6 +155,15 @@ impl ResourceName {
             _ => Repr::Shared(wtf8.into()),
         }))
     }
+}
+
+/// These code units as bytes, if they are few and of ASCII.
+fn short_ascii(units: &[u16]) -> Option<[u8; INLINE]> {
+    let mut bytes = [0; INLINE];
+    for (byte, &unit) in bytes.get_mut(..units.len())?.iter_mut().zip(units) {
+        *byte = u8::try_from(unit).ok().filter(u8::is_ascii)?;
+    }
+    Some(bytes)
 }
 
 impl TryFrom<&str> for ResourceName {

@@ -1,0 +1,39 @@
+// Builds the addon and the `navlock` program beside this package, from the sources of the repository.
+//
+//     npm run build            optimised
+//     npm run build -- --debug
+
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, existsSync, mkdirSync, renameSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const folder = dirname(dirname(fileURLToPath(import.meta.url)));
+const isDebug = process.argv.includes('--debug');
+
+const libraries = { darwin: 'libnavlock_node.dylib', linux: 'libnavlock_node.so' };
+const library = libraries[process.platform];
+if (library === undefined || !existsSync(join(folder, 'Cargo.toml'))) {
+  console.error(
+    library === undefined
+      ? `navlock: cannot be built on ${process.platform} yet; it runs on Linux and macOS`
+      : `navlock: ${folder} has no sources; build in a checkout of the repository`,
+  );
+  process.exit(1);
+}
+
+const packages = ['--package', 'navlock-node', '--package', 'navlock-cli'];
+const cargo = (...words) => execFileSync('cargo', words, { cwd: folder, encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['inherit', 'pipe', 'inherit'] });
+cargo('build', ...(isDebug ? [] : ['--release']), ...packages);
+const { target_directory: target } = JSON.parse(cargo('metadata', '--format-version', '1', '--no-deps'));
+const built = join(target, isDebug ? 'debug' : 'release');
+
+// By renaming: who has the old one in use keeps it whole.
+function put(from, ...to) {
+  const path = join(folder, ...to);
+  mkdirSync(dirname(path), { recursive: true });
+  copyFileSync(join(built, from), `${path}.new`);
+  renameSync(`${path}.new`, path);
+}
+put(library, 'navlock.node');
+put('navlock', 'bin', 'navlock');

@@ -1,0 +1,204 @@
+//! The functions that a realm gets.
+
+use std::{collections::HashMap, ffi::c_void};
+
+use napi_sys::{napi_callback_info, napi_env, napi_value};
+use navlock::{LockInfo, LockManagerSnapshot, Mode, ResourceName};
+
+use crate::{
+    js::{Env, Failure, ok},
+    realm::Realm,
+};
+
+/// Gives a new realm its functions, and has it ended with its environment.
+///
+/// # Safety
+///
+/// `env` and `exports` are those of the call that loads the addon.
+pub(crate) unsafe fn export(env: napi_env, exports: napi_value) -> Result<(), Failure> {
+    // SAFETY: promised by the caller, for the time of this call.
+    let js = unsafe { Env::new(env) };
+    let realm: *mut Realm = Box::into_raw(Box::new(Realm::new()));
+    js.define(exports, c"listen", Some(listen), realm)?;
+    js.define(exports, c"keepAlive", Some(keep_alive), realm)?;
+    js.define(exports, c"openUserAgent", Some(open_user_agent), realm)?;
+    js.define(exports, c"openManager", Some(open_manager), realm)?;
+    js.define(exports, c"clientId", Some(client_id), realm)?;
+    js.define(exports, c"request", Some(request), realm)?;
+    js.define(exports, c"query", Some(query), realm)?;
+    js.define(exports, c"next", Some(next), realm)?;
+    js.define(exports, c"release", Some(release), realm)?;
+    js.define(exports, c"token", Some(token), realm)?;
+    js.define(exports, c"failure", Some(failure), realm)?;
+    js.define(exports, c"snapshot", Some(snapshot), realm)
+}
+
+/// Defines a function of Node-API by its arguments and its work: what the work gives is returned,
+/// what it fails with is thrown.
+macro_rules! function {
+    ($(#[$meta:meta])* $name:ident[$($argument:ident),*] |$js:ident, $realm:ident| $work:expr) => {
+        $(#[$meta])*
+        unsafe extern "C" fn $name(env: napi_env, info: napi_callback_info) -> napi_value {
+            // SAFETY: the runtime calls us with a live environment, on its thread.
+            let $js = unsafe { Env::new(env) };
+            let work = || {
+                let ([$($argument),*], realm) = $js.arguments::<_, Realm>(info)?;
+                // SAFETY: `export` made all functions with a realm, which is never given back.
+                let $realm: &Realm = unsafe { &*realm };
+                $work
+            };
+            work().unwrap_or_else(|error: Failure| {
+                error.throw(env);
+                std::ptr::null_mut()
+            })
+        }
+    };
+}
+
+function! {
+    /// `(wake: () => void): void`
+    listen[wake] |js, realm| {
+        realm.inbox.listen(js, wake)?;
+        // After the function that may be called from other threads, so that it is undone before:
+        // from then on nobody calls that any more.
+        //
+        // SAFETY: the hook gets a realm that is never given back.
+        let status = unsafe {
+            let realm = std::ptr::from_ref(realm).cast_mut().cast();
+            napi_sys::napi_add_env_cleanup_hook(js.raw(), Some(end), realm)
+        };
+        ok("napi_add_env_cleanup_hook", status)?;
+        js.undefined()
+    }
+}
+
+/// Ends a realm, on its thread, when nothing of it runs any more.
+unsafe extern "C" fn end(realm: *mut c_void) {
+    // SAFETY: it was given to the hook as this.
+    unsafe { &*realm.cast::<Realm>() }.end();
+}
+
+function! {
+    /// `(on: boolean): void`
+    keep_alive[on] |js, realm| {
+        realm.inbox.keep_alive(js, js.to_bool(on)?)?;
+        js.undefined()
+    }
+}
+
+function! {
+    /// `(reach: number, isPrivate: boolean, socket: string | null, program: string | null): number`
+    open_user_agent[reach, is_private, socket, program] |js, realm| {
+        const PROCESS: u32 = 0;
+        let user_agent = if js.to_u32(reach)? == PROCESS {
+            realm.open_process(js.to_bool(is_private)?)?
+        } else {
+            realm.open_machine(js.to_string(socket)?, js.to_string(program)?)?
+        };
+        js.u32(user_agent)
+    }
+}
+
+function! {
+    /// `(userAgent: number, bucket: string): number`
+    open_manager[user_agent, bucket] |js, realm| {
+        let bucket = js.to_string(bucket)?.unwrap_or_default();
+        js.u32(realm.open_manager(js.to_u32(user_agent)?, &bucket)?)
+    }
+}
+
+function! {
+    /// `(manager: number): string`
+    client_id[manager] |js, realm| js.string(&realm.client_id(js.to_u32(manager)?)?)
+}
+
+function! {
+    /// `(manager: number, name: string, flags: number): number`
+    request[manager, name, flags] |js, realm| {
+        let name = js.with_units(name, ResourceName::from_utf16)?;
+        let name = name.map_err(|error| Failure::Own(error.to_string()))?;
+        js.u32(realm.request(js.to_u32(manager)?, name, js.to_u32(flags)?)?)
+    }
+}
+
+function! {
+    /// `(manager: number): number`
+    query[manager] |js, realm| js.u32(realm.query(js.to_u32(manager)?)?)
+}
+
+function! {
+    /// `(): number`
+    next[] |js, realm| js.u32(realm.next()?)
+}
+
+function! {
+    /// `(id: number): boolean`
+    release[id] |js, realm| js.bool(realm.release(js.to_u32(id)?)?)
+}
+
+function! {
+    /// `(id: number): bigint`
+    token[id] |js, realm| {
+        let id = js.to_u32(id)?;
+        realm.look(|slots| Some(js.bigint(slots.token(id)?)))
+    }
+}
+
+function! {
+    /// `(id: number): [domExceptionName: string, message: string]`
+    failure[id] |js, realm| {
+        let id = js.to_u32(id)?;
+        realm.look(|slots| {
+            let error = slots.failure(id)?;
+            let words = [error.dom_exception_name().to_owned(), error.to_string()];
+            Some(js.array(words.iter().map(|word| js.string(word))))
+        })
+    }
+}
+
+function! {
+    /// `(id: number): [names: string[], facts: Uint32Array, clientIds: string[], held: number]`
+    ///
+    /// What is held, then what is pending. Of each its name and two facts: 1 if it is shared, and
+    /// whose it is as an index into the client ids.
+    snapshot[id] |js, realm| {
+        let id = js.to_u32(id)?;
+        realm.look(|slots| Some(flat(js, slots.snapshot(id)?)))
+    }
+}
+
+/// A snapshot as few values of JavaScript, of which the face makes objects.
+///
+/// FAST: an object with three members costs more across Node-API than all else of its entry.
+fn flat(js: Env, snapshot: &LockManagerSnapshot) -> Result<napi_value, Failure> {
+    let entries = || snapshot.held.iter().chain(&snapshot.pending);
+    let count = snapshot.held.len() + snapshot.pending.len();
+    let mut clients = HashMap::new();
+    let mut client_ids = Vec::new();
+    let mut facts = Vec::with_capacity(2 * count);
+    for LockInfo { mode, client_id, .. } in entries() {
+        let client = *clients.entry(*client_id).or_insert_with(|| {
+            client_ids.push(client_id.to_string());
+            client_ids.len() - 1
+        });
+        facts.push(u32::from(*mode == Mode::Shared));
+        facts.push(u32::try_from(client).expect("there are fewer clients than bytes of memory"));
+    }
+    let names: Vec<_> = entries().map(|info| string_of_name(js, &info.name)).collect();
+    let held = u32::try_from(snapshot.held.len()).expect("memory ends before 2^32 locks");
+    let parts = [
+        js.array(names.into_iter()),
+        js.u32_array(&facts),
+        js.array(client_ids.iter().map(|client_id| js.string(client_id))),
+        js.u32(held),
+    ];
+    js.array(parts.into_iter())
+}
+
+/// Lone surrogates and all.
+fn string_of_name(js: Env, name: &ResourceName) -> Result<napi_value, Failure> {
+    match name.as_str() {
+        Some(name) => js.string(name),
+        None => js.string_of_units(&name.utf16().collect::<Vec<_>>()),
+    }
+}

@@ -1,0 +1,177 @@
+//! What other threads, and other locks, have for a realm.
+
+use std::{
+    collections::VecDeque,
+    ptr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Wake, Waker},
+};
+
+use napi_sys::{ThreadsafeFunctionCallMode, napi_env, napi_threadsafe_function, napi_value};
+
+use crate::js::{Env, Failure, ok};
+
+/// The slots of a realm that may have news, and the way to wake the realm for them.
+pub(crate) struct Inbox(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// Slots that were woken, each to be looked at once.
+    ready: VecDeque<u32>,
+    /// The realm will take all that is ready before it rests, so nobody need wake it.
+    awake: bool,
+    /// `None` before the realm listens, and for ever after it has ended.
+    bell: Option<Bell>,
+}
+
+/// A function of Node-API that may be called from any thread, as long as the realm lives.
+struct Bell(napi_threadsafe_function);
+
+// SAFETY: to be called from any thread is what it is for; that it is not called after the realm's
+// end is seen to by `Inbox::close`, under the lock under which it is called.
+unsafe impl Send for Bell {}
+
+impl Inbox {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::default()))
+    }
+
+    /// A waker that has this slot looked at.
+    pub(crate) fn waker(self: &Arc<Self>, slot: u32) -> Waker {
+        Waker::from(Arc::new(SlotWaker { inbox: Arc::clone(self), slot }))
+    }
+
+    /// From now on `wake`, a function of the realm, is called when there is something.
+    pub(crate) fn listen(&self, env: Env, wake: napi_value) -> Result<(), Failure> {
+        let name = env.string("navlock")?;
+        let mut bell = ptr::null_mut();
+        // SAFETY: called on the realm's thread with its function; no queue limit, one thread, no
+        // data that would have to be freed.
+        let status = unsafe {
+            napi_sys::napi_create_threadsafe_function(
+                env.raw(),
+                wake,
+                ptr::null_mut(),
+                name,
+                0,
+                1,
+                ptr::null_mut(),
+                None,
+                ptr::null_mut(),
+                Some(ring),
+                &raw mut bell,
+            )
+        };
+        ok("napi_create_threadsafe_function", status)?;
+        self.state().bell = Some(Bell(bell));
+        self.keep_alive(env, false)
+    }
+
+    /// Whether the realm's event loop goes on only because of us.
+    pub(crate) fn keep_alive(&self, env: Env, on: bool) -> Result<(), Failure> {
+        let Some(Bell(bell)) = self.state().bell else {
+            return Ok(());
+        };
+        // SAFETY: the realm lives, and this is its thread.
+        let status = unsafe {
+            if on {
+                napi_sys::napi_ref_threadsafe_function(env.raw(), bell)
+            } else {
+                napi_sys::napi_unref_threadsafe_function(env.raw(), bell)
+            }
+        };
+        ok("napi_ref_threadsafe_function", status)
+    }
+
+    /// The realm has ended: nobody wakes it any more.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        state.bell = None;
+        state.ready = VecDeque::new();
+    }
+
+    /// The next slot that may have news. Once there is none, the realm is woken for the next one.
+    pub(crate) fn next(&self) -> Option<u32> {
+        let mut state = self.state();
+        let next = state.ready.pop_front();
+        state.awake = next.is_some();
+        next
+    }
+
+    /// Does something that may have news for the realm that does it. Whether it has; the realm then
+    /// takes them by itself.
+    ///
+    /// FAST: to wake itself costs a realm about as much as ten requests.
+    pub(crate) fn attend(&self, act: impl FnOnce()) -> bool {
+        let was_awake = std::mem::replace(&mut self.state().awake, true);
+        act();
+        let mut state = self.state();
+        let has_news = !state.ready.is_empty();
+        if !has_news {
+            state.awake = was_awake;
+        }
+        has_news
+    }
+
+    fn push(&self, slot: u32) {
+        let mut state = self.state();
+        let Some(Bell(bell)) = state.bell else {
+            return;
+        };
+        state.ready.push_back(slot);
+        if !state.awake {
+            state.awake = true;
+            // SAFETY: the realm has not ended, and cannot while the state is locked. This neither
+            // blocks nor runs anything of the realm.
+            unsafe {
+                napi_sys::napi_call_threadsafe_function(
+                    bell,
+                    ptr::null_mut(),
+                    ThreadsafeFunctionCallMode::nonblocking,
+                );
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Whole between any two statements.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has one slot looked at. A slot keeps its waker whoever is in it: to be looked at once too often
+/// is harmless.
+struct SlotWaker {
+    inbox: Arc<Inbox>,
+    slot: u32,
+}
+
+impl Wake for SlotWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.inbox.push(self.slot);
+    }
+}
+
+/// In a task of the realm: calls its function.
+unsafe extern "C" fn ring(
+    env: napi_env,
+    wake: napi_value,
+    _context: *mut std::ffi::c_void,
+    _data: *mut std::ffi::c_void,
+) {
+    // At the realm's end there is nothing to be called.
+    if env.is_null() || wake.is_null() {
+        return;
+    }
+    let mut this = ptr::null_mut();
+    // SAFETY: the runtime gives us the environment and the function, on its thread. What the
+    // function throws is for the runtime to report.
+    unsafe {
+        napi_sys::napi_get_undefined(env, &raw mut this);
+        napi_sys::napi_call_function(env, this, wake, 0, ptr::null(), ptr::null_mut());
+    }
+}

@@ -1,0 +1,230 @@
+//! The few things of Node-API that are needed, with Rust's errors.
+
+use std::{ffi::CStr, fmt, mem::MaybeUninit, ptr};
+
+use napi_sys::{Status, napi_callback, napi_callback_info, napi_env, napi_status, napi_value};
+
+/// What a call of Node-API came to.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Node-API refused, in this call.
+    Refused(&'static str, napi_status),
+    /// We cannot.
+    Own(String),
+}
+
+impl Failure {
+    /// Throws it, unless something was thrown already.
+    pub(crate) fn throw(&self, env: napi_env) {
+        let mut is_pending = false;
+        // SAFETY: `env` is that of the call that is about to return.
+        unsafe { napi_sys::napi_is_exception_pending(env, &raw mut is_pending) };
+        if is_pending {
+            return;
+        }
+        let message = self.to_string().replace('\0', "\u{fffd}") + "\0";
+        // SAFETY: as above; the message ends with its only NUL.
+        unsafe { napi_sys::napi_throw_error(env, ptr::null(), message.as_ptr().cast()) };
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(call, status) => {
+                write!(f, "navlock: {call} failed with status {status} of Node-API")
+            }
+            Self::Own(why) => write!(f, "navlock: {why}"),
+        }
+    }
+}
+
+/// The environment of a realm, for the time of one call into it.
+#[derive(Clone, Copy)]
+pub(crate) struct Env(napi_env);
+
+/// Calls this function of Node-API with the environment, the arguments, and a place for its result.
+macro_rules! call {
+    ($env:expr, $function:ident($($argument:expr),*)) => {{
+        let mut result = MaybeUninit::uninit();
+        // SAFETY: `Env::new` was promised a live environment and its thread; the arguments are of
+        // the types that the function takes, and `result` is written to if it succeeds.
+        match unsafe { napi_sys::$function($env.0, $($argument,)* result.as_mut_ptr()) } {
+            // SAFETY: it has succeeded.
+            Status::napi_ok => Ok(unsafe { result.assume_init() }),
+            status => Err(Failure::Refused(stringify!($function), status)),
+        }
+    }};
+}
+
+impl Env {
+    /// # Safety
+    ///
+    /// The environment lives and this is its thread, as long as the result is used.
+    pub(crate) unsafe fn new(env: napi_env) -> Self {
+        Self(env)
+    }
+
+    pub(crate) fn raw(self) -> napi_env {
+        self.0
+    }
+
+    /// The arguments of this call (`undefined` for those that were not given), and the data of the
+    /// function.
+    pub(crate) fn arguments<const N: usize, T>(
+        self,
+        info: napi_callback_info,
+    ) -> Result<([napi_value; N], *mut T), Failure> {
+        let mut length = N;
+        let mut arguments = [ptr::null_mut(); N];
+        let mut data = ptr::null_mut();
+        // SAFETY: there is room for as many arguments as is said; the callee is not asked for.
+        let status = unsafe {
+            napi_sys::napi_get_cb_info(
+                self.0,
+                info,
+                &raw mut length,
+                arguments.as_mut_ptr(),
+                ptr::null_mut(),
+                &raw mut data,
+            )
+        };
+        ok("napi_get_cb_info", status)?;
+        Ok((arguments, data.cast()))
+    }
+
+    /// # Errors
+    ///
+    /// If it is no number.
+    pub(crate) fn to_u32(self, value: napi_value) -> Result<u32, Failure> {
+        call!(self, napi_get_value_uint32(value))
+    }
+
+    /// # Errors
+    ///
+    /// If it is no boolean.
+    pub(crate) fn to_bool(self, value: napi_value) -> Result<bool, Failure> {
+        call!(self, napi_get_value_bool(value))
+    }
+
+    /// # Errors
+    ///
+    /// If it is neither a string nor null.
+    pub(crate) fn to_string(self, value: napi_value) -> Result<Option<String>, Failure> {
+        if call!(self, napi_typeof(value))? == napi_sys::ValueType::napi_null {
+            return Ok(None);
+        }
+        let length: usize = call!(self, napi_get_value_string_utf8(value, ptr::null_mut(), 0))?;
+        let mut bytes = vec![0_u8; length + 1];
+        let written: usize =
+            call!(self, napi_get_value_string_utf8(value, bytes.as_mut_ptr().cast(), bytes.len()))?;
+        bytes.truncate(written);
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// Passes the code units of a string on.
+    ///
+    /// # Errors
+    ///
+    /// If it is no string.
+    pub(crate) fn with_units<T>(
+        self,
+        value: napi_value,
+        then: impl FnOnce(&[u16]) -> T,
+    ) -> Result<T, Failure> {
+        // FAST: nearly all names are short, and asking for the length costs as much again.
+        let mut short = [0_u16; 64];
+        let length: usize =
+            call!(self, napi_get_value_string_utf16(value, short.as_mut_ptr(), short.len()))?;
+        // One unit of the room is for the end, and was not needed.
+        if length + 1 < short.len() {
+            return Ok(then(&short[..length]));
+        }
+        let length: usize = call!(self, napi_get_value_string_utf16(value, ptr::null_mut(), 0))?;
+        let mut units = vec![0_u16; length + 1];
+        let length: usize =
+            call!(self, napi_get_value_string_utf16(value, units.as_mut_ptr(), units.len()))?;
+        Ok(then(&units[..length]))
+    }
+
+    pub(crate) fn undefined(self) -> Result<napi_value, Failure> {
+        call!(self, napi_get_undefined())
+    }
+
+    pub(crate) fn u32(self, number: u32) -> Result<napi_value, Failure> {
+        call!(self, napi_create_uint32(number))
+    }
+
+    pub(crate) fn bool(self, is: bool) -> Result<napi_value, Failure> {
+        call!(self, napi_get_boolean(is))
+    }
+
+    pub(crate) fn bigint(self, number: u64) -> Result<napi_value, Failure> {
+        call!(self, napi_create_bigint_uint64(number))
+    }
+
+    pub(crate) fn string(self, text: &str) -> Result<napi_value, Failure> {
+        let (bytes, length) = (text.as_ptr().cast(), signed(text.len()));
+        call!(self, napi_create_string_utf8(bytes, length))
+    }
+
+    pub(crate) fn string_of_units(self, units: &[u16]) -> Result<napi_value, Failure> {
+        let length = signed(units.len());
+        call!(self, napi_create_string_utf16(units.as_ptr(), length))
+    }
+
+    pub(crate) fn array(
+        self,
+        elements: impl ExactSizeIterator<Item = Result<napi_value, Failure>>,
+    ) -> Result<napi_value, Failure> {
+        let array = call!(self, napi_create_array_with_length(elements.len()))?;
+        for (index, element) in (0..).zip(elements) {
+            // SAFETY: as in `call`; this one has no result.
+            let status = unsafe { napi_sys::napi_set_element(self.0, array, index, element?) };
+            ok("napi_set_element", status)?;
+        }
+        Ok(array)
+    }
+
+    /// A `Uint32Array` with these numbers.
+    pub(crate) fn u32_array(self, numbers: &[u32]) -> Result<napi_value, Failure> {
+        let mut place = ptr::null_mut();
+        let bytes = size_of_val(numbers);
+        let buffer = call!(self, napi_create_arraybuffer(bytes, &raw mut place))?;
+        if bytes > 0 {
+            // SAFETY: the buffer is new and has as many bytes; what is written is numbers to it.
+            unsafe { ptr::copy_nonoverlapping(numbers.as_ptr().cast(), place.cast::<u8>(), bytes) };
+        }
+        let kind = napi_sys::TypedarrayType::uint32_array;
+        call!(self, napi_create_typedarray(kind, numbers.len(), buffer, 0))
+    }
+
+    /// Adds a function with this data to an object.
+    pub(crate) fn define<T>(
+        self,
+        object: napi_value,
+        name: &CStr,
+        function: napi_callback,
+        data: *mut T,
+    ) -> Result<(), Failure> {
+        let length = signed(name.count_bytes());
+        let function =
+            call!(self, napi_create_function(name.as_ptr(), length, function, data.cast()))?;
+        // SAFETY: as in `call`; this one has no result.
+        let status =
+            unsafe { napi_sys::napi_set_named_property(self.0, object, name.as_ptr(), function) };
+        ok("napi_set_named_property", status)
+    }
+}
+
+/// A length as Node-API takes it.
+fn signed(length: usize) -> isize {
+    isize::try_from(length).expect("nothing in memory is longer")
+}
+
+/// # Errors
+///
+/// If this was not a success of this function.
+pub(crate) fn ok(call: &'static str, status: napi_status) -> Result<(), Failure> {
+    if status == Status::napi_ok { Ok(()) } else { Err(Failure::Refused(call, status)) }
+}

@@ -1,0 +1,56 @@
+//! The addon of the npm package: navlock's locks as plain functions for a JavaScript realm.
+//!
+//! What a script sees is made in JavaScript (`../js`): conversions, promises, callbacks, interface
+//! objects. Here are numbers, strings and nothing that waits, because what crosses Node-API costs
+//! more than what it carries. Hence `napi-sys` without the layer above it.
+//!
+//! A *realm* (main thread, worker) is one instance of the addon. It asks by [`functions`] and gets
+//! an id and a status at once; what comes later goes into its [`inbox`], for which it is woken once
+//! a batch. All realms of a process share the user agents of [`reach`].
+//!
+//! # Safety
+//!
+//! All unsafe code is in [`js`], [`functions`] and [`inbox`], and rests on three facts:
+//!
+//! - Node-API calls the functions of a realm on the thread of the realm, one at a time.
+//! - What a realm shares with other threads is its inbox, which stops using Node-API when the
+//!   realm's environment is cleaned up.
+//! - A realm's memory is emptied then, and never given back: a function that is called even later,
+//!   as some runtimes do, finds that it has ended.
+
+mod functions;
+mod inbox;
+mod js;
+mod reach;
+mod realm;
+mod slots;
+
+use std::ptr;
+
+use napi_sys::{napi_env, napi_value};
+
+/// Which version of Node-API this is made for: that of Node 14, for `BigInt`.
+const NODE_API_VERSION: i32 = 6;
+
+/// Called by the runtime, once for each realm that loads the addon.
+///
+/// # Safety
+///
+/// To be called by a Node-API runtime, on the realm's thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn napi_register_module_v1(env: napi_env, exports: napi_value) -> napi_value {
+    // SAFETY: `env` and `exports` are the runtime's, which calls us for nothing else.
+    match unsafe { functions::export(env, exports) } {
+        Ok(()) => exports,
+        Err(error) => {
+            error.throw(env);
+            ptr::null_mut()
+        }
+    }
+}
+
+/// Called by the runtime before the addon is used.
+#[unsafe(no_mangle)]
+pub extern "C" fn node_api_module_get_api_version_v1() -> i32 {
+    NODE_API_VERSION
+}

@@ -1,0 +1,49 @@
+//! The user agents of a process, which its realms share.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use navlock::{BrokerReach, ConnectError, ConnectOptions, Place, UserAgent};
+
+/// Those whose locks are seen by all of the machine, by the broker's socket. A connection lives as
+/// long as a realm that uses it.
+static OF_THE_MACHINE: Mutex<Option<HashMap<PathBuf, Weak<UserAgent>>>> = Mutex::new(None);
+
+/// The user agent whose locks are seen by all of this process.
+pub(crate) fn process() -> Arc<UserAgent> {
+    Arc::new(navlock::in_process())
+}
+
+/// One whose locks are seen by whoever has it.
+pub(crate) fn private() -> Arc<UserAgent> {
+    Arc::new(UserAgent::new())
+}
+
+/// The user agent whose locks are seen by all who use the broker at this socket. Connects when
+/// something is asked for, and then starts the broker, with `program`, if it is not there.
+///
+/// # Errors
+///
+/// If this process may have no more threads or descriptors.
+pub(crate) fn machine(
+    socket: Option<String>,
+    program: Option<String>,
+) -> Result<Arc<UserAgent>, ConnectError> {
+    let place = socket.map_or_else(Place::from_env, Place::at);
+    let mut known = OF_THE_MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    if let Some(user_agent) = known.get(place.socket()).and_then(Weak::upgrade) {
+        return Ok(user_agent);
+    }
+    let socket = place.socket().to_owned();
+    let options = ConnectOptions::default().place(place);
+    let options = program.into_iter().fold(options, ConnectOptions::program);
+    let reach = BrokerReach::connect_when_needed(options)?;
+    let user_agent = Arc::new(UserAgent::with_reach(reach));
+    known.retain(|_, user_agent| user_agent.strong_count() > 0);
+    known.insert(socket, Arc::downgrade(&user_agent));
+    Ok(user_agent)
+}

@@ -1,0 +1,168 @@
+//! A realm: what one thread of JavaScript has.
+
+use std::{cell::RefCell, sync::Arc};
+
+use navlock::{LockManager, LockOptions, Mode, ResourceName, UserAgent};
+
+use crate::{
+    inbox::Inbox,
+    js::Failure,
+    reach,
+    slots::{Slots, Status},
+};
+
+/// An id in the upper bits and a status in the lower two: what crosses to JavaScript as one number.
+pub(crate) type News = u32;
+
+/// One instance of the addon. Used by the realm's thread alone, except for its inbox.
+pub(crate) struct Realm {
+    pub(crate) inbox: Arc<Inbox>,
+    /// `None` once the realm has ended.
+    state: RefCell<Option<State>>,
+}
+
+struct State {
+    user_agents: Vec<Arc<UserAgent>>,
+    /// One for each bucket of each user agent that is used: together they are the realm's agent.
+    managers: Vec<LockManager>,
+    slots: Slots,
+}
+
+/// What a request may ask for, as bits of a number.
+mod flag {
+    pub(super) const SHARED: u32 = 1;
+    pub(super) const IF_AVAILABLE: u32 = 2;
+    pub(super) const STEAL: u32 = 4;
+}
+
+/// What [`Realm::next`] gives when there is nothing.
+pub(crate) const NOTHING: News = u32::MAX;
+
+impl Realm {
+    pub(crate) fn new() -> Self {
+        let inbox = Inbox::new();
+        let slots = Slots::new(Arc::clone(&inbox));
+        let state = State { user_agents: Vec::new(), managers: Vec::new(), slots };
+        Self { inbox, state: RefCell::new(Some(state)) }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
+        match &mut *self.state.borrow_mut() {
+            Some(state) => act(state),
+            None => Err(Failure::Own("this realm has ended".to_owned())),
+        }
+    }
+
+    /// A user agent of this process, or one that nobody else has. Its number.
+    pub(crate) fn open_process(&self, is_private: bool) -> Result<u32, Failure> {
+        let user_agent = if is_private { reach::private() } else { reach::process() };
+        self.with(|state| Ok(push(&mut state.user_agents, user_agent)))
+    }
+
+    /// The user agent of this machine's processes, by the broker at this socket. Its number.
+    pub(crate) fn open_machine(
+        &self,
+        socket: Option<String>,
+        program: Option<String>,
+    ) -> Result<u32, Failure> {
+        let user_agent = reach::machine(socket, program);
+        let user_agent = user_agent.map_err(|error| Failure::Own(error.to_string()))?;
+        self.with(|state| Ok(push(&mut state.user_agents, user_agent)))
+    }
+
+    /// A lock manager of a bucket, with an agent of its own. Its number.
+    pub(crate) fn open_manager(&self, user_agent: u32, bucket: &str) -> Result<u32, Failure> {
+        self.with(|state| {
+            let user_agent = get(&state.user_agents, user_agent)?;
+            let manager = user_agent.lock_manager(bucket);
+            Ok(push(&mut state.managers, manager))
+        })
+    }
+
+    pub(crate) fn client_id(&self, manager: u32) -> Result<String, Failure> {
+        self.with(|state| Ok(get(&state.managers, manager)?.client_id().to_string()))
+    }
+
+    pub(crate) fn request(
+        &self,
+        manager: u32,
+        name: ResourceName,
+        flags: u32,
+    ) -> Result<News, Failure> {
+        let mut options = LockOptions::default();
+        if flags & flag::SHARED != 0 {
+            options.mode = Mode::Shared;
+        }
+        options.if_available = flags & flag::IF_AVAILABLE != 0;
+        options.steal = flags & flag::STEAL != 0;
+        self.with(|state| {
+            let locks = get(&state.managers, manager)?;
+            Ok(news(state.slots.request(locks, name, options)))
+        })
+    }
+
+    pub(crate) fn query(&self, manager: u32) -> Result<News, Failure> {
+        self.with(|state| {
+            let locks = get(&state.managers, manager)?;
+            Ok(news(state.slots.query(locks)))
+        })
+    }
+
+    /// The next thing of which there is news.
+    pub(crate) fn next(&self) -> Result<News, Failure> {
+        self.with(|state| {
+            while let Some(id) = self.inbox.next() {
+                // It may have been woken for whoever was in the slot before.
+                if let Some(status) = state.slots.news(id) {
+                    return Ok(news((id, status)));
+                }
+            }
+            Ok(NOTHING)
+        })
+    }
+
+    /// Forgets something. Whether there is news now.
+    pub(crate) fn release(&self, id: u32) -> Result<bool, Failure> {
+        let released = self.with(|state| Ok(state.slots.release(id)))?;
+        Ok(self.inbox.attend(|| drop(released)))
+    }
+
+    /// Looks at a slot.
+    pub(crate) fn look<T>(
+        &self,
+        look: impl FnOnce(&Slots) -> Option<Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        self.with(|state| {
+            look(&state.slots)
+                .unwrap_or_else(|| Err(Failure::Own("there is no such thing".to_owned())))
+        })
+    }
+
+    /// The realm has ended, and nothing of it runs any more: its requests leave their queues, its
+    /// locks are released.
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
+    pub(crate) fn end(&self) {
+        self.inbox.close();
+        let Some(state) = self.state.take() else {
+            return;
+        };
+        // All at one moment for each bucket, not one by one as they are dropped.
+        for manager in &state.managers {
+            manager.terminate();
+        }
+    }
+}
+
+fn news((id, status): (u32, Status)) -> News {
+    id << 2 | status as u32
+}
+
+fn push<T>(all: &mut Vec<T>, one: T) -> u32 {
+    all.push(one);
+    u32::try_from(all.len() - 1).expect("memory ends before 2^32 handles")
+}
+
+fn get<T>(all: &[T], number: u32) -> Result<&T, Failure> {
+    all.get(number as usize).ok_or_else(|| Failure::Own("there is no such handle".to_owned()))
+}

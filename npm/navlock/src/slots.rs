@@ -1,0 +1,196 @@
+//! What a realm has asked for: each thing in a slot, whose number is its id.
+
+use std::{
+    future::{Future, IntoFuture},
+    mem,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use navlock::{
+    Error, LockFuture, LockGuard, LockManager, LockManagerSnapshot, LockOptions, PolledGuard,
+    ResourceName,
+};
+use slab::Slab;
+
+use crate::inbox::Inbox;
+
+/// Where something stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Status {
+    /// There will be news of it.
+    Pending = 0,
+    /// A lock is held; a question is answered.
+    Granted = 1,
+    /// The lock could not be had at once.
+    Unavailable = 2,
+    /// The request has failed, or the lock that it had become is lost.
+    Failed = 3,
+}
+
+/// What is in a slot.
+enum Slot {
+    Requested(LockFuture<'static, Option<LockGuard>>),
+    Held(PolledGuard),
+    Asked(Pin<Box<dyn Future<Output = Result<LockManagerSnapshot, Error>> + Send>>),
+    Answered(LockManagerSnapshot),
+    Unavailable,
+    Failed(Error),
+    /// A lock that was lost. Its guard stays until the holder is done with it.
+    Lost(PolledGuard, Error),
+}
+
+/// For how many slots a realm that uses none keeps memory.
+const KEEP: usize = 1024;
+
+/// The slots of a realm.
+pub(crate) struct Slots {
+    entries: Slab<Slot>,
+    /// Of each slot that was ever used.
+    ///
+    /// FAST: a waker is an allocation, and whoever comes into a slot next can have the same.
+    wakers: Vec<Waker>,
+    inbox: Arc<Inbox>,
+}
+
+impl Slots {
+    pub(crate) fn new(inbox: Arc<Inbox>) -> Self {
+        Self { entries: Slab::new(), wakers: Vec::new(), inbox }
+    }
+
+    /// Requests a lock. Its id, and what became of it at once.
+    pub(crate) fn request(
+        &mut self,
+        locks: &LockManager,
+        name: ResourceName,
+        options: LockOptions,
+    ) -> (u32, Status) {
+        let id = self.vacant();
+        let mut context = Context::from_waker(&self.wakers[id as usize]);
+        let mut request = locks.lock_with(name, options).into_future();
+        let slot = match Pin::new(&mut request).poll(&mut context) {
+            Poll::Ready(answer) => Slot::answered(answer, &context),
+            // Not polled to its end and polled once: it is pending.
+            Poll::Pending => request.detach().map_or(Slot::Unavailable, Slot::Requested),
+        };
+        let status = slot.status();
+        self.entries.insert(slot);
+        (id, status)
+    }
+
+    /// Asks what is held and what is pending in the bucket. Its id, and whether that is known at
+    /// once.
+    pub(crate) fn query(&mut self, locks: &LockManager) -> (u32, Status) {
+        let id = self.vacant();
+        let locks = locks.clone();
+        self.entries.insert(Slot::Asked(Box::pin(async move { locks.query().await })));
+        (id, self.news(id).unwrap_or(Status::Pending))
+    }
+
+    /// Where something stands, if that has changed since it was last told. Its waker is called
+    /// when it changes again.
+    pub(crate) fn news(&mut self, id: u32) -> Option<Status> {
+        let index = id as usize;
+        let slot = self.entries.get_mut(index)?;
+        let mut context = Context::from_waker(&self.wakers[index]);
+        let changed = match slot {
+            Slot::Requested(request) => {
+                Pin::new(request).poll(&mut context).map(|answer| Slot::answered(answer, &context))
+            }
+            Slot::Asked(question) => question
+                .as_mut()
+                .poll(&mut context)
+                .map(|answer| answer.map_or_else(Slot::Failed, Slot::Answered)),
+            Slot::Held(guard) => guard.poll_lost(&context).map(|lost| {
+                let Slot::Held(guard) = mem::replace(slot, Slot::Unavailable) else {
+                    unreachable!("matched a line above")
+                };
+                Slot::Lost(guard, lost.into())
+            }),
+            _ => Poll::Pending,
+        };
+        let Poll::Ready(changed) = changed else {
+            return None;
+        };
+        *slot = changed;
+        Some(slot.status())
+    }
+
+    /// Forgets what is in a slot: aborts a request, releases a lock.
+    ///
+    /// That is done when the result is dropped: it may have news for this very realm.
+    pub(crate) fn release(&mut self, id: u32) -> impl Sized + use<> {
+        let released = self.entries.try_remove(id as usize);
+        // A peak of requests leaves nothing behind.
+        if self.entries.is_empty() && self.wakers.len() > KEEP {
+            self.entries = Slab::new();
+            self.wakers = Vec::new();
+        }
+        released
+    }
+
+    /// The fencing token of a held lock.
+    pub(crate) fn token(&self, id: u32) -> Option<u64> {
+        match self.entries.get(id as usize)? {
+            Slot::Held(guard) | Slot::Lost(guard, _) => Some(guard.fencing_token().get()),
+            _ => None,
+        }
+    }
+
+    /// Why a request failed, or how a lock was lost.
+    pub(crate) fn failure(&self, id: u32) -> Option<&Error> {
+        match self.entries.get(id as usize)? {
+            Slot::Failed(error) | Slot::Lost(_, error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The answer to a question.
+    pub(crate) fn snapshot(&self, id: u32) -> Option<&LockManagerSnapshot> {
+        match self.entries.get(id as usize)? {
+            Slot::Answered(snapshot) => Some(snapshot),
+            _ => None,
+        }
+    }
+
+    /// The id of the next thing, which has a waker.
+    fn vacant(&mut self) -> u32 {
+        let index = self.entries.vacant_key();
+        let id = u32::try_from(index).unwrap_or(u32::MAX);
+        assert!(id < 1 << 30, "memory ends before there are as many requests");
+        while self.wakers.len() <= index {
+            // Slots come one after the other.
+            let slot = u32::try_from(self.wakers.len()).unwrap_or(id);
+            self.wakers.push(self.inbox.waker(slot));
+        }
+        id
+    }
+}
+
+impl Slot {
+    /// What a request has become. A lock is watched from now on.
+    fn answered(answer: Result<Option<LockGuard>, Error>, context: &Context<'_>) -> Self {
+        match answer {
+            Ok(Some(guard)) => {
+                let guard = guard.into_polled();
+                match guard.poll_lost(context) {
+                    Poll::Ready(lost) => Self::Lost(guard, lost.into()),
+                    Poll::Pending => Self::Held(guard),
+                }
+            }
+            Ok(None) => Self::Unavailable,
+            Err(error) => Self::Failed(error),
+        }
+    }
+
+    fn status(&self) -> Status {
+        match self {
+            Self::Requested(_) | Self::Asked(_) => Status::Pending,
+            Self::Held(_) | Self::Answered(_) => Status::Granted,
+            Self::Unavailable => Status::Unavailable,
+            Self::Failed(_) | Self::Lost(..) => Status::Failed,
+        }
+    }
+}
