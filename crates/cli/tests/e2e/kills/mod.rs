@@ -1,0 +1,132 @@
+//! Processes are killed at random, of all kinds and in all phases. What the others have stays
+//! theirs, and nobody waits for the dead.
+//!
+//! What is seen here is seen by locks of files that the kernel keeps, and of which navlock knows
+//! nothing: whoever has a lock takes that of the name's witness, and must get it at once.
+
+mod dice;
+mod population;
+mod roles;
+mod witness;
+
+use std::{
+    env,
+    fs::{self, File},
+    time::{Duration, Instant},
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+use self::population::{Population, VICTIMS};
+pub(crate) use self::roles::{client, command};
+use crate::{
+    broker::brokers,
+    sandbox::{NAVLOCK, Sandbox, eventually},
+};
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// Where workers write what must not be.
+const VIOLATIONS: &str = "violations";
+
+/// Where it is written who was killed.
+const KILLED: &str = "killed";
+
+/// When this is there, nobody begins anything new.
+const STOP: &str = "stop";
+
+/// Fails with what has happened so far, if somebody has seen what must not be.
+fn check_violations(sandbox: &Sandbox) {
+    let read = |file: &str| fs::read_to_string(sandbox.path(file)).unwrap_or_default();
+    let violations = read(VIOLATIONS);
+    if !violations.is_empty() {
+        let logs = NAMES.map(|name| format!("{name}:\n{}", read(&format!("{name}.log"))));
+        panic!("{violations}\nkilled:\n{}\nheld {}", read(KILLED), logs.join("\n"));
+    }
+}
+
+/// Checks that every holder's token is larger than those of all before it from which the lock
+/// came. How many holders there were.
+fn check_tokens(log: &str) -> usize {
+    let (mut exclusive, mut any) = (0, 0);
+    let begins = || log.lines().filter_map(|line| line.strip_prefix("begins "));
+    for line in begins() {
+        let mut words = line.split(' ');
+        let mode = words.next().unwrap();
+        let token: u64 = words.next().unwrap().parse().unwrap();
+        let before = if mode == "exclusive" { any } else { exclusive };
+        assert!(token > before, "{line} after {before} in\n{log}");
+        any = any.max(token);
+        if mode == "exclusive" {
+            exclusive = token;
+        }
+    }
+    begins().count()
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    env::var(variable).map_or(default, |number| number.parse().unwrap())
+}
+
+#[test]
+fn whoever_is_killed_the_others_keep_what_they_have_and_nobody_waits_for_the_dead() {
+    let seed = number("NAVLOCK_TEST_SEED", 20_250_924);
+    let kills = usize::try_from(number("NAVLOCK_TEST_KILLS", 240)).unwrap();
+    println!("NAVLOCK_TEST_SEED={seed} NAVLOCK_TEST_KILLS={kills} {NAVLOCK}");
+    let sandbox = Sandbox::new();
+    let began = Instant::now();
+    let mut population = Population::new(&sandbox, seed);
+    while population.killed.values().sum::<usize>() < kills {
+        population.renew();
+        check_violations(&sandbox);
+        // Not all are killed as often as they can be, or nobody would ever get anything done.
+        let victim = VICTIMS[population.dice.below(VICTIMS.len())];
+        if population.kill(victim).is_some() {
+            let until = Instant::now() + Duration::from_millis(population.dice.next() % 200);
+            while Instant::now() < until {
+                population.renew();
+                population.dice.pass(10);
+            }
+        }
+    }
+    println!("{:?} in {:?}", population.killed, began.elapsed());
+
+    // Everybody who was left alive gets what it waits for, and ends.
+    population.end();
+    for name in NAMES {
+        let witness = File::open(sandbox.path(&format!("{name}.witness"))).unwrap();
+        eventually("the orphans end", || {
+            flock(&witness, FlockOperation::NonBlockingLockExclusive).is_ok()
+        });
+    }
+    eventually("all names are free", || sandbox.query().is_empty());
+    for name in NAMES {
+        assert_eq!(sandbox.code(&["run", "-n", name, "true"]), 0);
+    }
+    eventually("the dead leave nothing", || {
+        fs::read_dir(sandbox.path("sock.clients")).unwrap().count() == 0
+    });
+    let broker = sandbox.broker().unwrap().as_raw_nonzero().to_string();
+    assert_eq!(brokers(&sandbox), [broker]);
+    check_violations(&sandbox);
+    let logs = NAMES.map(|name| fs::read_to_string(sandbox.path(&format!("{name}.log"))).unwrap());
+    let holders = logs.iter().map(|log| check_tokens(log)).sum::<usize>();
+    println!("{holders} holders, {} processes", population.born);
+    assert!(holders > kills, "{holders} holders only");
+    for victim in VICTIMS {
+        assert!(population.killed.contains_key(&victim), "{victim:?} was never killed");
+    }
+}
+
+#[test]
+fn who_died_between_two_brokers_leaves_nothing_though_neither_has_missed_it() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let clients = sandbox.path("sock.clients");
+    let of_the_holder = fs::read_dir(&clients).unwrap().count();
+    for extension in ["", ".locks", ".new"] {
+        File::create(clients.join("7".repeat(32) + extension)).unwrap();
+    }
+    eventually("they are removed", || fs::read_dir(&clients).unwrap().count() == of_the_holder);
+    holder.release();
+}
