@@ -49,6 +49,7 @@ test('conversions come before checks', { rules: [17, 21], spec: SPEC }, async ({
 test('a request with a signal that has aborted is never made', { rules: [17], spec: SPEC }, async ({ locks, settle }) => {
   let called = false;
   const promise = locks.request('db', { signal: AbortSignal.abort('reason') }, () => (called = true));
+  promise.catch(() => {}); // it is looked at in a later task
   const { held, pending } = await locks.query();
   same(held.length + pending.length, 0, 'the number of locks and requests');
   same(await rejection(promise, 'the request'), 'reason', 'the reason');

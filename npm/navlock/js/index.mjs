@@ -1,0 +1,4 @@
+import navlock from './index.cjs';
+
+export const { Lock, LockManager, createUserAgent, inspect, locks, requestMultiple } = navlock;
+export default navlock;

@@ -1,0 +1,107 @@
+'use strict';
+// The interface LockManager: <https://w3c.github.io/web-locks/#api-lock-manager>.
+
+const { DOMException, TypeError, signalAborted, signalReason } = require('./primordials.cjs');
+const { defineInterface } = require('./interface.cjs');
+const { queryLocks, requestLock } = require('./requests.cjs');
+const { IF_AVAILABLE, SHARED, STEAL, rejectedWith, takeSignal, toCallback, toDOMString, toLockOptions } = require('./webidl.cjs');
+
+/** Whoever has it may construct. */
+const key = {};
+
+let obtain;
+
+class LockManager {
+  /** The addon's number of the lock manager, once it is open. */
+  #manager = -1;
+
+  /** Opens it: nothing is opened before it is needed. */
+  #open;
+
+  constructor() {
+    if (arguments[0] !== key) throw new TypeError('Illegal constructor');
+    this.#open = arguments[1];
+  }
+
+  /** <https://w3c.github.io/web-locks/#dom-lockmanager-request>, both overloads. */
+  request(name, callback) {
+    // https://webidl.spec.whatwg.org/#js-operations: whatever is wrong is a rejection.
+    try {
+      if (!(#manager in this)) throw new TypeError('Illegal invocation: this is not a LockManager');
+      const count = arguments.length;
+      if (count < 2) throw new TypeError(`LockManager.request: 2 arguments are needed, ${count} given`);
+
+      // 1. Conversions, from left to right.
+      const resource = toDOMString(name);
+      const flags = count === 2 ? toLockOptions(undefined) : toLockOptions(callback);
+      const signal = takeSignal();
+      const granted = toCallback(count === 2 ? callback : arguments[2], 'LockManager.request: the callback');
+
+      // 2–4. There are no documents here: what remains is whether there is a lock manager.
+      const manager = this.#manager === -1 ? obtain(this) : this.#manager;
+      // 5–9.
+      check(resource, flags, signal);
+      // 10–12.
+      return requestLock(manager, resource, flags, granted, signal).promise;
+    } catch (error) {
+      return rejectedWith(error);
+    }
+  }
+
+  /** <https://w3c.github.io/web-locks/#dom-lockmanager-query> */
+  query() {
+    try {
+      if (!(#manager in this)) throw new TypeError('Illegal invocation: this is not a LockManager');
+      // 1–3.
+      const manager = this.#manager === -1 ? obtain(this) : this.#manager;
+      // 4–6.
+      return queryLocks(manager);
+    } catch (error) {
+      return rejectedWith(error);
+    }
+  }
+
+  static {
+    obtain = (locks) => {
+      if (!(#manager in locks)) throw new TypeError('this is not a LockManager');
+      if (locks.#manager === -1) locks.#manager = locks.#open();
+      return locks.#manager;
+    };
+  }
+}
+defineInterface(LockManager, ['request', 'query']);
+
+/** Steps 5 to 9 of `request()`, in their order: they throw what the promise is rejected with. */
+function check(name, flags, signal) {
+  // 5. An index, because methods of strings can be replaced.
+  if (name[0] === '-') throw notSupported('names that begin with "-" are reserved');
+  if (flags !== 0 || signal !== null) {
+    // 6.
+    if ((flags & (STEAL | IF_AVAILABLE)) === (STEAL | IF_AVAILABLE)) {
+      throw notSupported('steal and ifAvailable exclude each other');
+    }
+    // 7.
+    if ((flags & (STEAL | SHARED)) === (STEAL | SHARED)) throw notSupported('only exclusive locks can be stolen');
+    if (signal !== null) {
+      // 8.
+      if ((flags & (STEAL | IF_AVAILABLE)) !== 0) {
+        throw notSupported('a signal has no use with steal or ifAvailable, which do not wait');
+      }
+      // 9.
+      if (signalAborted(signal)) throw signalReason(signal);
+    }
+  }
+}
+
+function notSupported(why) {
+  return new DOMException(`LockManager.request: ${why}`, 'NotSupportedError');
+}
+
+module.exports = {
+  LockManager,
+  check,
+  /** @param {() => number} open  gives the addon's number of it, or throws why there is none */
+  createLockManager: (open) => new LockManager(key, open),
+  /** The addon's number of a lock manager; throws if there is none, or for anything else. */
+  obtainLockManager: obtain,
+};

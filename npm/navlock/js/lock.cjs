@@ -1,0 +1,43 @@
+'use strict';
+// The interface Lock: <https://w3c.github.io/web-locks/#api-lock>.
+
+const { TypeError } = require('./primordials.cjs');
+const { defineInterface } = require('./interface.cjs');
+
+/** Whoever has it may construct. */
+const key = {};
+
+let requestOf;
+
+class Lock {
+  /** The request that became the lock, which knows its name and mode. */
+  #request;
+
+  constructor() {
+    if (arguments[0] !== key) throw new TypeError('Illegal constructor');
+    this.#request = arguments[1];
+  }
+
+  get name() {
+    return requestOf(this).name;
+  }
+
+  get mode() {
+    return requestOf(this).mode;
+  }
+
+  static {
+    requestOf = (lock) => {
+      if (!(#request in lock)) throw new TypeError('Illegal invocation: this is not a Lock');
+      return lock.#request;
+    };
+  }
+}
+defineInterface(Lock, ['name', 'mode']);
+
+module.exports = {
+  Lock,
+  createLock: (request) => new Lock(key, request),
+  /** The request of a lock; a TypeError for anything else. */
+  requestOf,
+};

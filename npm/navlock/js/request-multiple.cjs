@@ -1,0 +1,107 @@
+'use strict';
+// Several locks at once: <https://w3c.github.io/web-locks/#deadlocks>.
+
+const { DOMException, Promise, Set, TypeError, arraySort, setImmediate } = require('./primordials.cjs');
+const { check, obtainLockManager } = require('./lock-manager.cjs');
+const { cancelRequest, requestLock } = require('./requests.cjs');
+const { STEAL, takeSignal, toCallback, toDOMString, toLockOptions } = require('./webidl.cjs');
+
+/** A promise with its functions, whose rejection may go unnoticed. */
+function deferred() {
+  let resolve;
+  let reject;
+  const promise = new Promise((fulfil, fail) => {
+    resolve = fulfil;
+    reject = fail;
+  });
+  promise.catch(() => {});
+  return { promise, resolve, reject };
+}
+
+/** The locks of one call, taken one after the other. */
+class Holdings {
+  #requests = [];
+  #locks = new Map();
+  #kept = deferred();
+  #failed = deferred();
+
+  /** Rejected as soon as a lock is lost, or cannot be had. */
+  get failed() {
+    return this.#failed.promise;
+  }
+
+  /** @returns {Promise<boolean>} whether the lock was there to be taken */
+  async take(manager, name, flags, signal) {
+    const granted = deferred();
+    const callback = (lock) => {
+      granted.resolve(lock);
+      return lock === null ? null : this.#kept.promise;
+    };
+    const request = requestLock(manager, name, flags, callback, signal);
+    this.#requests.push(request);
+    request.promise.catch(this.#failed.reject);
+    const lock = await Promise.race([granted.promise, this.failed]);
+    this.#locks.set(name, lock);
+    return lock !== null;
+  }
+
+  get(name) {
+    return this.#locks.get(name);
+  }
+
+  /** Ends when none is held or waited for. */
+  async release() {
+    this.#kept.resolve();
+    for (const request of this.#requests) cancelRequest(request);
+    await Promise.allSettled(this.#requests.map(({ promise }) => promise));
+  }
+}
+
+/**
+ * Takes all names in one order, that of their code units: those who take several locks so never
+ * wait for each other in a circle.
+ */
+async function requestMultiple(locks, names, options, callback) {
+  const [given, granted] = arguments.length > 3 ? [options, callback] : [undefined, options];
+  // As `request()`: conversions from left to right, then its checks, for each name.
+  const manager = obtainLockManager(locks);
+  if (typeof names === 'string') throw new TypeError('requestMultiple: the names are a string, not a list of strings');
+  const wanted = [];
+  for (const name of names) wanted.push(toDOMString(name));
+  const flags = toLockOptions(given);
+  const signal = takeSignal();
+  toCallback(granted, 'requestMultiple: the callback');
+  if ((flags & STEAL) !== 0) throw new DOMException('requestMultiple: locks are stolen one by one', 'NotSupportedError');
+  for (const name of wanted) check(name, flags, signal);
+
+  const holdings = new Holdings();
+  let areAvailable = true;
+  try {
+    for (const name of arraySort([...new Set(wanted)])) {
+      areAvailable = await holdings.take(manager, name, flags, signal);
+      if (!areAvailable) break;
+    }
+  } catch (reason) {
+    await holdings.release();
+    throw reason;
+  }
+  if (wanted.length === 0) await new Promise((resolve) => setImmediate(resolve)); // as callbacks of request()
+  if (!areAvailable) {
+    await holdings.release();
+    return granted(null);
+  }
+
+  const work = call(granted, wanted.map((name) => holdings.get(name)));
+  const over = work.catch(() => {}).then(() => holdings.release());
+  // Who loses one is told at once, but keeps the others while the callback runs: it may not have
+  // noticed yet.
+  await Promise.race([over, holdings.failed]);
+  return work;
+}
+
+/** What the callback comes to, also if it throws. */
+async function call(callback, locks) {
+  return callback(locks);
+}
+
+module.exports = { requestMultiple };

@@ -1,0 +1,340 @@
+'use strict';
+// Requests and queries of this realm, from the numbers of the addon to promises.
+//
+// The addon answers at once where it can. What it cannot answer yet comes out of `addon.next()`
+// later: when it wakes this realm, or when one of our own calls has decided it. Nothing here runs
+// code of others, except for the listeners of a lost lock; callbacks run in tasks of their own.
+
+const { AbortController, DOMException, Promise, controllerAbort, controllerSignal, setImmediate } = require('./primordials.cjs');
+const { AbortAlgorithm, addAbortAlgorithm, removeAbortAlgorithm } = require('./abort.cjs');
+const { loadAddon } = require('./addon.cjs');
+const { createLock } = require('./lock.cjs');
+const { SHARED, STEAL } = require('./webidl.cjs');
+
+/** How it stands with a request or query, in the addon's words. */
+const PENDING = 0;
+const GRANTED = 1;
+const UNAVAILABLE = 2;
+const FAILED = 3;
+/** What `next()` says when there is nothing more. */
+const NOTHING = 0xffff_ffff;
+
+/** Where a request is in its life here. */
+const WAITING = 0;
+/** The callback is to run: a task is on its way. */
+const DUE = 1;
+const RUNNING = 2;
+/** The promise has been settled, or is about to be. */
+const DONE = 3;
+
+let addon;
+
+/** The addon, ready for use in this realm. */
+function getAddon() {
+  if (addon === undefined) {
+    const loaded = loadAddon();
+    loaded.listen(takeNews);
+    addon = loaded;
+  }
+  return addon;
+}
+
+/**
+ * Who is told of what comes out of the addon, by id. The addon uses ids again, so that this does
+ * not grow, and is told of the end of each exactly once, by {@link forget}.
+ *
+ * @type {(LockRequest | Query | undefined)[]}
+ */
+const table = [];
+
+/** What has been decided, by others or by a call of ours. */
+function takeNews() {
+  for (let news = addon.next(); news !== NOTHING; news = addon.next()) {
+    table[news >>> 2]?.tell(news & 3);
+  }
+}
+
+/** Releases a lock, aborts a request, or throws an answer away. */
+function forget(id) {
+  table[id] = undefined;
+  if (addon.release(id)) takeNews();
+}
+
+/** How many requests and queries wait for the addon: they keep the event loop alive. */
+let pending = 0;
+
+function startWaiting() {
+  if (pending++ === 0) addon.keepAlive(true);
+}
+
+function stopWaiting() {
+  if (--pending === 0) addon.keepAlive(false);
+}
+
+function failureOf(id) {
+  const [name, message] = addon.failure(id);
+  return new DOMException(message, name);
+}
+
+/** The functions that settle the promise that was made last. */
+let resolveLast;
+let rejectLast;
+
+/** An executor for all promises, instead of a closure for each. */
+function keepFunctions(resolve, reject) {
+  resolveLast = resolve;
+  rejectLast = reject;
+}
+
+/**
+ * A lock request, later its lock: <https://w3c.github.io/web-locks/#lock-request>.
+ *
+ * Its abort algorithm is "signal to abort the request".
+ */
+class LockRequest extends AbortAlgorithm {
+  constructor(manager, name, flags, callback) {
+    super();
+    this.manager = manager;
+    this.name = name;
+    this.isShared = (flags & SHARED) !== 0;
+    this.callback = callback;
+    /** The lock's released promise. */
+    this.promise = new Promise(keepFunctions);
+    this.resolve = resolveLast;
+    this.reject = rejectLast;
+    this.state = WAITING;
+    this.isHeld = false;
+    this.id = -1;
+    /** Opens {@link hold} for the callback; `null` if the request never had to wait. */
+    this.open = null;
+    /** What `inspect()` has given. */
+    this.inspection = null;
+  }
+
+  get mode() {
+    return this.isShared ? 'shared' : 'exclusive';
+  }
+
+  /** The addon has decided something. */
+  tell(status) {
+    if (this.state === WAITING) stopWaiting();
+    if (status === FAILED) this.fail();
+    else this.schedule(status);
+  }
+
+  /**
+   * Process the lock request queue, step 2.14, and request a lock, step 3.5.1: a task for the
+   * callback, of its own, so that microtasks run between two callbacks.
+   */
+  schedule(status) {
+    this.state = DUE;
+    if (status === GRANTED) this.isHeld = true;
+    else this.letGo();
+    setImmediate(begin, this);
+  }
+
+  /** Gives back to the addon what it keeps for this request. */
+  letGo() {
+    const { id } = this;
+    this.id = -1;
+    this.isHeld = false;
+    forget(id);
+  }
+
+  /** It can never be granted, or its lock was lost. */
+  fail() {
+    const reason = failureOf(this.id);
+    const { inspection } = this;
+    this.end();
+    this.reject(reason);
+    // Last: its listeners are code of others.
+    if (inspection !== null) controllerAbort(inspection.controller, reason);
+  }
+
+  /** Signal to abort the request: <https://w3c.github.io/web-locks/#signal-to-abort-the-request> */
+  signalToAbort(reason) {
+    // Only before the callback begins: the algorithm is removed there.
+    if (this.state === WAITING) stopWaiting();
+    // 1. Out of the queue; or, if it has been granted and its callback not begun, released.
+    this.end();
+    // 2.
+    this.reject(reason);
+  }
+
+  /** The end of everything but the promise. */
+  end() {
+    this.state = DONE;
+    this.callback = null;
+    removeAbortAlgorithm(this);
+    if (this.id >= 0) this.letGo();
+  }
+}
+
+/** The task of a grant or unavailability. */
+function begin(request) {
+  // Aborted or stolen meanwhile. Step 2.14.1.1 of processing the queue is done by the signal's
+  // abort algorithm, which has run by now: it gave the lock back and rejected the promise.
+  if (request.state !== DUE) return;
+  if (request.open === null) hold(request);
+  else request.open();
+}
+
+/**
+ * Request a lock: <https://w3c.github.io/web-locks/#request-a-lock>
+ *
+ * @param {number} manager  the addon's number of it
+ * @param {string} name
+ * @param {number} flags    of webidl.cjs
+ * @param {(lock: object | null) => unknown} callback
+ * @param {AbortSignal | null} signal  not aborted
+ * @returns {LockRequest}
+ */
+function requestLock(manager, name, flags, callback, signal) {
+  // 1.
+  const request = new LockRequest(manager, name, flags, callback);
+  // 3. The lock task queue is the addon's. Its answer is never acted upon in this turn.
+  let answer;
+  try {
+    answer = addon.request(manager, name, flags);
+  } catch (error) {
+    request.reject(new DOMException(error.message, 'OperationError'));
+    return request;
+  }
+  const id = (request.id = answer >>> 2);
+  const status = answer & 3;
+  table[id] = request;
+  // 2. After step 3, as nothing can abort in between, and who failed needs no algorithm.
+  if (signal !== null && status !== FAILED) addAbortAlgorithm(signal, request);
+  if (status === PENDING) {
+    startWaiting();
+    wait(request);
+  } else if (status === FAILED) {
+    request.fail();
+  } else {
+    request.schedule(status);
+  }
+  // The victims may be our own.
+  if ((flags & STEAL) !== 0) takeNews();
+  return request;
+}
+
+/** Gives a request up whose callback has not begun. */
+function cancelRequest(request) {
+  if (request.state < RUNNING) request.signalToAbort(new DOMException('the request was given up', 'AbortError'));
+}
+
+/** Has the callback run in the asynchronous context of the request, not of who made way for it. */
+async function wait(request) {
+  const opened = new Promise(keepFunctions);
+  request.open = resolveLast;
+  await opened;
+  if (request.state === DUE) hold(request);
+}
+
+/** Runs the callback, and holds the lock until what it returned is settled. */
+async function hold(request) {
+  const { callback } = request;
+  request.state = RUNNING;
+  request.callback = null; // and what it has captured
+  removeAbortAlgorithm(request);
+  const lock = request.isHeld ? createLock(request) : null;
+  let value;
+  let failed = false;
+  try {
+    // `this` is undefined. `await` adopts what is returned, as the conversion to a promise does,
+    // with the functions that the language had from the start.
+    value = await callback(lock);
+  } catch (error) {
+    value = error;
+    failed = true;
+  }
+  // It was lost, and the promise rejected, while the callback ran.
+  if (request.state !== RUNNING) return;
+  // https://w3c.github.io/web-locks/#concept-lock, when the waiting promise settles:
+  // 1. Release first: who hears of the promise finds the lock free.
+  request.end();
+  // 2.
+  if (failed) request.reject(value);
+  else request.resolve(value);
+}
+
+/** A question: <https://w3c.github.io/web-locks/#snapshot-the-lock-state>. */
+class Query {
+  constructor() {
+    this.promise = new Promise(keepFunctions);
+    this.resolve = resolveLast;
+    this.reject = rejectLast;
+    this.id = -1;
+  }
+
+  tell(status) {
+    stopWaiting();
+    this.end(status);
+  }
+
+  end(status) {
+    if (status === FAILED) {
+      this.reject(failureOf(this.id));
+      forget(this.id);
+    } else {
+      // In a task, like callbacks: those of grants that were made before come before.
+      setImmediate(answer, this);
+    }
+  }
+}
+
+function answer({ id, resolve }) {
+  const [names, facts, clientIds, heldCount] = addon.snapshot(id);
+  forget(id);
+  // https://webidl.spec.whatwg.org/#dictionary-to-js-value: members in the order of the alphabet.
+  const entries = (start, end) => {
+    const list = [];
+    for (let index = start; index < end; index++) {
+      const mode = (facts[2 * index] & SHARED) !== 0 ? 'shared' : 'exclusive';
+      list[index - start] = { clientId: clientIds[facts[2 * index + 1]], mode, name: names[index] };
+    }
+    return list;
+  };
+  resolve({ held: entries(0, heldCount), pending: entries(heldCount, names.length) });
+}
+
+/** @returns {Promise<{ held: object[], pending: object[] }>} */
+function queryLocks(manager) {
+  const query = new Query();
+  let answer;
+  try {
+    answer = addon.query(manager);
+  } catch (error) {
+    query.reject(new DOMException(error.message, 'OperationError'));
+    return query.promise;
+  }
+  query.id = answer >>> 2;
+  table[query.id] = query;
+  if ((answer & 3) === PENDING) startWaiting();
+  else query.end(answer & 3);
+  return query.promise;
+}
+
+/**
+ * What is known of a lock beyond the standard.
+ *
+ * @param {LockRequest} request  one that became a lock
+ */
+function inspectRequest(request) {
+  if (request.inspection === null) {
+    if (!request.isHeld) {
+      throw new DOMException(`the lock "${request.name}" is not held any more, and was not inspected while it was`, 'InvalidStateError');
+    }
+    const controller = new AbortController();
+    request.inspection = {
+      controller,
+      lost: controllerSignal(controller),
+      fencingToken: addon.token(request.id),
+      clientId: addon.clientId(request.manager),
+    };
+  }
+  const { clientId, fencingToken, lost } = request.inspection;
+  return { clientId, fencingToken, lost };
+}
+
+module.exports = { cancelRequest, getAddon, inspectRequest, queryLocks, requestLock };

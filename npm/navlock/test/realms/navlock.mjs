@@ -1,0 +1,19 @@
+// navlock's, as `navlock/register` installs it.
+
+import process from 'node:process';
+
+import { Lock, LockManager, createUserAgent, locks } from '../../js/index.mjs';
+
+export async function openRealm() {
+  await import('../../js/register.mjs');
+  const reach = process.env.NAVLOCK_REACH;
+  return {
+    locks,
+    LockManager,
+    Lock,
+    openBucket: (name) => createUserAgent().bucket(name).locks,
+    openUserAgent: () => createUserAgent(reach === 'process'
+      ? { reach, private: true }
+      : { reach, socket: `${process.env.NAVLOCK_SOCKET}-other` }).locks,
+  };
+}
