@@ -2,11 +2,12 @@
 
 import { serve } from '../kit/agent.mjs';
 
-const realm = new URL(import.meta.url).searchParams.get('realm');
+// Bun takes the query away.
+const realm = new URL(import.meta.url).searchParams.get('realm') ?? process.argv[2];
 const { openRealm } = await import(`../realms/${realm}.mjs`);
 
 const ways = {
-  close: () => self.close(),
+  close: () => (self.close ? self.close() : process.exit(0)), // Bun has no close()
   throw: () => setTimeout(() => {
     throw new Error('as planned');
   }),

@@ -6,7 +6,7 @@ import { RemoteAgent } from '../kit/remote.mjs';
 export function webWorkerSpawner(realm) {
   return () => {
     const url = new URL(`web-worker-inside.mjs?realm=${realm}`, import.meta.url);
-    const worker = new Worker(url, { type: 'module' });
+    const worker = new Worker(url, { type: 'module', argv: [realm] });
     const agent = new RemoteAgent({
       post: (message) => worker.postMessage(message),
       end: () => worker.terminate(),

@@ -2,13 +2,15 @@
 
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import process from 'node:process';
 import vm from 'node:vm';
 import { parentPort, workerData } from 'node:worker_threads';
 
 import { runFile } from './wpt-file.mjs';
 
-const inUrl = new URL(import.meta.url).searchParams.get('job');
-const job = JSON.parse(inUrl ?? workerData);
+// In a worker of the web it is in the URL; Bun takes the query away, and has arguments.
+const given = new URL(import.meta.url).searchParams.get('job') ?? (globalThis.Bun ? process.argv[2] : undefined);
+const job = JSON.parse(given ?? workerData);
 
 if (job.script) await runScript();
 else await runFile({ ...job, scope: 'worker' });
@@ -17,7 +19,7 @@ else await runFile({ ...job, scope: 'worker' });
 async function runScript() {
   const { openRealm } = await import(`../realms/${job.realm}.mjs`);
   await openRealm();
-  const self = inUrl ? globalThis : ownGlobals();
+  const self = given ? globalThis : ownGlobals();
   const file = path.join(job.checkout, job.script);
   vm.runInThisContext(readFileSync(file, 'utf8'), { filename: file });
   self.postMessage('@ready');

@@ -22,7 +22,7 @@ export function startWorker(job, what, onMessage = () => {}) {
   let worker;
   if (WebWorker) {
     url.searchParams.set('job', options);
-    worker = new WebWorker(url, { type: 'module' });
+    worker = new WebWorker(url, { type: 'module', argv: [options] });
     worker.addEventListener('message', ({ data }) => receive(data));
   } else {
     worker = new NodeWorker(url, { workerData: options });
