@@ -1,0 +1,106 @@
+//! How a connection begins, and what follows when it ends.
+
+use std::{
+    future::Future,
+    os::unix::net,
+    pin::pin,
+    task::{Context, Poll, Waker},
+    thread,
+    time::Duration,
+};
+
+use navlock_broker::{BrokerReach, ConnectOptions, Place, daemon};
+use navlock_core::{Error, FencingToken, Lost, UserAgent, blocking::block_on};
+use tokio::net::UnixListener;
+
+use crate::daemon::{Daemon, queue, soon};
+
+#[test]
+fn who_comes_back_to_a_daemon_that_did_not_wait_has_lost_its_locks_and_waits_anew() {
+    let mut daemon = Daemon::start();
+    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let held = soon(a.lock("db").into_future()).unwrap();
+    let mut waiting = pin!(b.lock("db").into_future());
+    queue(&b, "db", waiting.as_mut());
+    daemon.restart();
+    assert_eq!(soon(held.lost()), Lost::Disconnected);
+    let next = soon(waiting).unwrap();
+    assert!(!next.is_lost());
+    // And what was lost is not lost to all eternity.
+    drop(next);
+    drop(soon(a.lock("db").into_future()).unwrap());
+}
+
+#[test]
+fn when_the_daemon_dies_everybody_is_told() {
+    let mut daemon = Daemon::start();
+    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let held = soon(a.lock("db").into_future()).unwrap();
+    let mut waiting = pin!(b.lock("db").into_future());
+    queue(&b, "db", waiting.as_mut());
+    daemon.stop();
+    assert_eq!(soon(held.lost()), Lost::Disconnected);
+    for error in [
+        soon(waiting).unwrap_err(),
+        soon(a.lock("other").into_future()).unwrap_err(),
+        soon(a.query()).unwrap_err(),
+    ] {
+        assert!(matches!(&error, Error::Unreachable(why) if why.contains("sock")), "{error}");
+    }
+}
+
+#[test]
+fn a_daemon_that_ends_just_then_is_asked_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = Place::at(directory.path().join("sock"));
+    let listener = net::UnixListener::bind(place.socket()).unwrap();
+    let daemon = thread::spawn(move || {
+        // Hangs up, three times, on who has been connected and not been welcomed.
+        for _ in 0..3 {
+            drop(listener.accept().unwrap());
+        }
+        listener.set_nonblocking(true).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(async {
+            let mut options = daemon::Options::default();
+            options.idle = Some(Duration::from_millis(300));
+            let listener = UnixListener::from_std(listener).unwrap();
+            daemon::serve(&listener, daemon::user_agent(FencingToken::new(1)), options).await;
+        });
+    });
+    let options = ConnectOptions::default().place(place).program("/nonexistent");
+    let reach = soon(BrokerReach::connect(options)).unwrap();
+    let locks = UserAgent::with_reach(reach).lock_manager("app");
+    drop(soon(locks.lock("db").into_future()).unwrap());
+    drop(locks);
+    daemon.join().unwrap();
+}
+
+#[test]
+fn connecting_works_when_polled_by_hand() {
+    let daemon = Daemon::start();
+    let place = daemon.place();
+    let mut connecting = pin!(BrokerReach::connect(ConnectOptions::default().place(place)));
+    let first = connecting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    if let Poll::Ready(connected) = first {
+        connected.unwrap();
+    } else {
+        block_on(connecting).unwrap();
+    }
+}
+
+#[test]
+fn without_a_daemon_and_a_program_to_start_it_the_error_says_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = Place::at(directory.path().join("sock"));
+    let options = ConnectOptions::default().place(place.clone()).program("/nonexistent/navlock");
+    let error = soon(BrokerReach::connect(options)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot reach the broker at {}: it is not running, and there is no program \
+             /nonexistent/navlock to start it with; install navlock or set NAVLOCK_BIN to its path",
+            place.socket().display()
+        )
+    );
+}

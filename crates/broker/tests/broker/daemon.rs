@@ -1,0 +1,117 @@
+//! A daemon for each test.
+
+use std::{
+    future::Future,
+    path::PathBuf,
+    sync::mpsc,
+    task::{Context, Waker},
+    thread,
+    time::Duration,
+};
+
+use navlock_broker::{
+    BrokerReach, ConnectOptions, Place,
+    daemon::{self, Limits, Options},
+};
+use navlock_core::{FencingToken, LockManager, UserAgent, blocking::block_on_timeout};
+use tokio::{net::UnixListener, sync::oneshot};
+
+/// What ends a daemon, and what ends with it.
+type Running = (Option<oneshot::Sender<()>>, Option<thread::JoinHandle<()>>);
+
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+/// A daemon that ends when this is dropped.
+pub(crate) struct Daemon {
+    directory: tempfile::TempDir,
+    limits: Limits,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Daemon {
+    pub(crate) fn start() -> Self {
+        Self::with_limits(Limits::default())
+    }
+
+    pub(crate) fn with_limits(limits: Limits) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let (stop, thread) = Self::serve(directory.path().join("sock"), limits);
+        Self { directory, limits, stop, thread }
+    }
+
+    fn serve(socket: PathBuf, limits: Limits) -> Running {
+        let (stop, stopped) = oneshot::channel();
+        let (ready, is_ready) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let listener = UnixListener::bind(socket).unwrap();
+                ready.send(()).unwrap();
+                let mut options = Options::default();
+                options.idle = None;
+                options.limits = limits;
+                let user_agent = daemon::user_agent(FencingToken::new(1));
+                tokio::select! {
+                    () = daemon::serve(&listener, user_agent, options) => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        is_ready.recv_timeout(LONG).unwrap();
+        (Some(stop), Some(thread))
+    }
+
+    /// Another daemon comes after this one, at the same place. It waits for nobody.
+    pub(crate) fn restart(&mut self) {
+        self.stop();
+        let socket = self.directory.path().join("sock");
+        std::fs::remove_file(&socket).unwrap();
+        (self.stop, self.thread) = Self::serve(socket, self.limits);
+    }
+
+    pub(crate) fn stop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place::at(self.directory.path().join("sock"))
+    }
+
+    /// What another program would have.
+    pub(crate) fn client(&self) -> UserAgent {
+        UserAgent::with_reach(self.reach())
+    }
+
+    fn reach(&self) -> BrokerReach {
+        let place = self.place();
+        // Nothing is to be started here.
+        let options = ConnectOptions::default().place(place).program("/nonexistent");
+        soon(BrokerReach::connect(options)).unwrap()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+pub(crate) fn soon<F: Future>(future: F) -> F::Output {
+    block_on_timeout(future, LONG).expect("in good time")
+}
+
+/// Makes a request and waits until the daemon has it in its queue.
+pub(crate) fn queue<T>(
+    locks: &LockManager,
+    name: &str,
+    mut request: std::pin::Pin<&mut impl Future<Output = T>>,
+) {
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(request.as_mut().poll(&mut context).is_pending());
+    let state = soon(locks.query()).unwrap();
+    assert!(state.pending.iter().any(|info| info.name.as_str() == Some(name)), "{state:?}");
+}

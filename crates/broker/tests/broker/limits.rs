@@ -1,0 +1,66 @@
+//! Who asks for too much.
+
+use std::{
+    future::Future,
+    task::{Context, Waker},
+};
+
+use navlock_broker::daemon::Limits;
+use navlock_core::Error;
+
+use crate::daemon::{Daemon, soon};
+
+#[test]
+fn a_client_that_asks_for_too_much_is_refused_and_the_rest_goes_on() {
+    let mut limits = Limits::default();
+    limits.requests = 2;
+    let daemon = Daemon::with_limits(limits);
+    let locks = daemon.client().lock_manager("app");
+    let _a = soon(locks.lock("a").into_future()).unwrap();
+    let b = soon(locks.lock("b").into_future()).unwrap();
+    let refused = soon(locks.lock("c").into_future()).unwrap_err();
+    assert!(matches!(&refused, Error::Refused(why) if why.contains("at most 2")), "{refused}");
+    drop(b);
+    drop(soon(locks.lock("c").into_future()).unwrap());
+}
+
+#[test]
+fn who_asked_for_too_much_while_there_was_no_daemon_is_refused_that_and_no_more() {
+    let mut limits = Limits::default();
+    limits.requests = 2;
+    let mut daemon = Daemon::with_limits(limits);
+    let locks = daemon.client().lock_manager("app");
+    let _held = soon(locks.lock("a").into_future()).unwrap();
+    daemon.stop();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut asked: Vec<_> =
+        ["b", "c", "d"].map(|name| Box::pin(locks.lock(name).into_future())).into();
+    for request in &mut asked {
+        assert!(request.as_mut().poll(&mut context).is_pending());
+    }
+    daemon.restart();
+    let answers: Vec<_> = asked.into_iter().map(soon).collect();
+    let refused = |answer: &&Result<_, Error>| matches!(answer, Err(Error::Refused(_)));
+    assert_eq!(answers.iter().filter(refused).count(), 2, "{answers:?}");
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1, "{answers:?}");
+}
+
+#[test]
+fn an_agent_too_many_is_refused_and_the_others_go_on() {
+    let mut limits = Limits::default();
+    limits.agents = 1;
+    let daemon = Daemon::with_limits(limits);
+    let client = daemon.client();
+    let first = client.lock_manager("app");
+    let held = soon(first.lock("a").into_future()).unwrap();
+    let second = client.lock_manager("app");
+    for _ in 0..2 {
+        let refused = soon(second.lock("b").into_future()).unwrap_err();
+        assert!(matches!(&refused, Error::Refused(why) if why.contains("at most 1")), "{refused}");
+    }
+    second.terminate();
+    drop(second);
+    assert!(!held.is_lost());
+    drop((held, first));
+    drop(soon(client.lock_manager("app").lock("b").into_future()).unwrap());
+}

@@ -1,0 +1,181 @@
+//! What programs see of each other.
+
+use std::{
+    future::Future,
+    pin::pin,
+    task::{Context, Waker},
+    thread,
+};
+
+use navlock_core::{Error, Lost, ResourceName};
+
+use crate::daemon::{Daemon, queue, soon};
+
+#[test]
+fn a_lock_is_exclusive_between_programs_and_goes_on_when_released() {
+    let daemon = Daemon::start();
+    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let held = soon(a.lock("db").into_future()).unwrap();
+    assert!(soon(b.lock("db").if_available().into_future()).unwrap().is_none());
+    let mut waiting = pin!(b.lock("db").into_future());
+    queue(&b, "db", waiting.as_mut());
+    let token = held.fencing_token();
+    drop(held);
+    assert!(soon(waiting).unwrap().fencing_token() > token);
+}
+
+#[test]
+fn readers_share_and_a_writer_waits_for_all_of_them() {
+    let daemon = Daemon::start();
+    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let readers = [&a, &b].map(|locks| soon(locks.lock("db").shared().into_future()).unwrap());
+    let mut writer = pin!(b.lock("db").into_future());
+    queue(&b, "db", writer.as_mut());
+    // Nobody overtakes.
+    assert!(soon(a.lock("db").shared().if_available().into_future()).unwrap().is_none());
+    drop(readers);
+    drop(soon(writer).unwrap());
+}
+
+#[test]
+fn who_is_stolen_from_is_told() {
+    let daemon = Daemon::start();
+    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let held = soon(a.lock("db").into_future()).unwrap();
+    let stolen = soon(b.lock("db").steal().into_future()).unwrap();
+    assert_eq!(soon(held.lost()), Lost::Stolen);
+    assert!(held.is_lost());
+    // The victim's end is not the thief's.
+    drop(held);
+    assert!(soon(a.lock("db").if_available().into_future()).unwrap().is_none());
+    drop(stolen);
+    assert!(soon(b.lock("db").if_available().into_future()).unwrap().is_some());
+}
+
+#[test]
+fn a_request_after_a_release_finds_the_lock_free() {
+    let daemon = Daemon::start();
+    let locks = daemon.client().lock_manager("app");
+    for _ in 0..200 {
+        let guard = soon(locks.lock("db").if_available().into_future()).unwrap();
+        assert!(guard.is_some());
+    }
+}
+
+#[test]
+fn a_request_that_is_dropped_leaves_its_queue() {
+    let daemon = Daemon::start();
+    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let _reader = soon(a.lock("db").shared().into_future()).unwrap();
+    {
+        let mut writer = pin!(b.lock("db").into_future());
+        queue(&b, "db", writer.as_mut());
+    }
+    assert!(soon(b.query()).unwrap().pending.is_empty());
+    drop(soon(b.lock("db").shared().into_future()).unwrap());
+}
+
+#[test]
+fn buckets_do_not_see_each_other() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    let (a, b) = (client.lock_manager("a"), client.lock_manager("b"));
+    let _held = soon(a.lock("db").into_future()).unwrap();
+    let _also = soon(b.lock("db").into_future()).unwrap();
+    for locks in [&a, &b] {
+        let state = soon(locks.query()).unwrap();
+        let clients: Vec<_> = state.held.iter().map(|info| info.client_id).collect();
+        assert_eq!(clients, [locks.client_id()]);
+    }
+    assert_ne!(a.client_id(), b.client_id());
+}
+
+#[test]
+fn long_names_and_lone_surrogates_come_back_as_they_were() {
+    let daemon = Daemon::start();
+    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let long = ResourceName::try_from("n".repeat(1 << 20)).unwrap();
+    let surrogate = ResourceName::from_utf16(&[0x64, 0xD800]).unwrap();
+    let other = ResourceName::from_utf16(&[0x64, 0xD801]).unwrap();
+    let _guards = [&long, &surrogate, &other].map(|name| soon(a.lock(name).into_future()).unwrap());
+    let mut names: Vec<_> =
+        soon(b.query()).unwrap().held.into_iter().map(|info| info.name).collect();
+    names.sort();
+    assert!(names == [surrogate, other, long]);
+
+    let longer = "n".repeat((1 << 20) + 1);
+    let refused = soon(a.lock(longer).into_future());
+    assert!(matches!(refused, Err(Error::Refused(why)) if why.contains("1048576")));
+}
+
+#[test]
+fn a_snapshot_longer_than_any_frame_arrives_whole() {
+    let daemon = Daemon::start();
+    let locks = daemon.client().lock_manager("app");
+    let name = |i: usize| format!("{i:05}{}", "x".repeat(10_000));
+    let guards: Vec<_> =
+        (0..500).map(|i| soon(locks.lock(name(i)).into_future()).unwrap()).collect();
+    let mut waiting: Vec<_> =
+        (0..500).map(|_| Box::pin(locks.lock(name(7)).shared().into_future())).collect();
+    for request in &mut waiting {
+        assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    let state = soon(locks.query()).unwrap();
+    let mut held: Vec<_> = state.held.iter().map(|info| info.name.to_string()).collect();
+    held.sort();
+    assert!(held == (0..500).map(name).collect::<Vec<_>>());
+    assert_eq!(state.pending.len(), 500);
+    drop((guards, waiting));
+}
+
+#[test]
+fn terminating_an_agent_frees_what_it_has_and_nothing_else() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    let (a, b) = (client.lock_manager("app"), client.lock_manager("app"));
+    let held = soon(a.lock("mine").into_future()).unwrap();
+    let theirs = soon(b.lock("theirs").into_future()).unwrap();
+    let mut waiting = pin!(a.lock("theirs").into_future());
+    queue(&a, "theirs", waiting.as_mut());
+
+    a.terminate();
+    assert!(held.is_lost());
+    assert_eq!(soon(held.lost()), Lost::Terminated);
+    assert_eq!(soon(waiting).unwrap_err(), Error::Terminated);
+    assert_eq!(soon(a.lock("mine").into_future()).unwrap_err(), Error::Terminated);
+    drop(soon(b.lock("mine").into_future()).unwrap());
+    assert!(!theirs.is_lost());
+}
+
+#[test]
+fn a_handle_that_is_dropped_takes_its_agent_along() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    for _ in 0..100 {
+        let locks = client.lock_manager("app");
+        let _held = soon(locks.lock("db").if_available().into_future()).unwrap().unwrap();
+    }
+}
+
+#[test]
+fn a_lock_from_many_threads_is_granted_one_at_a_time() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    let counter = std::sync::atomic::AtomicU32::new(0);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            let (locks, counter) = (client.lock_manager("app"), &counter);
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    let request = locks.request("db", async |_| {
+                        let seen = counter.load(std::sync::atomic::Ordering::Relaxed);
+                        thread::yield_now();
+                        counter.store(seen + 1, std::sync::atomic::Ordering::Relaxed);
+                    });
+                    soon(request).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(counter.into_inner(), 400);
+}

@@ -1,0 +1,10 @@
+//! What programs see of each other through one daemon. The daemon runs in this process; its
+//! clients reach it by its socket, as they would reach any.
+
+#![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
+
+mod connecting;
+mod daemon;
+mod limits;
+mod locks;
+mod protocol;

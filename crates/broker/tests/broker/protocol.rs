@@ -1,0 +1,123 @@
+//! What is said on a connection, and what may not be.
+
+use std::{
+    io::{Read, Write},
+    os::unix::net::{UnixListener, UnixStream},
+    pin::pin,
+    thread,
+};
+
+use bytes::BytesMut;
+use navlock_broker::{BrokerReach, ConnectOptions, Place};
+use navlock_core::{Mode, RequestKind};
+use navlock_engine::RequestId;
+use navlock_wire::{ClientCodec, DaemonCodec, FromDaemon, ToDaemon, VERSION};
+use tokio_util::codec::{Decoder, Encoder};
+
+use crate::daemon::{Daemon, LONG, queue, soon};
+
+/// A client that speaks the protocol by hand.
+struct Raw {
+    stream: UnixStream,
+    codec: ClientCodec,
+    heard: BytesMut,
+}
+
+impl Raw {
+    fn connect(daemon: &Daemon, messages: &[ToDaemon]) -> Self {
+        let stream = UnixStream::connect(daemon.place().socket());
+        let stream = stream.unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        let mut raw = Self { stream, codec: ClientCodec::default(), heard: BytesMut::new() };
+        raw.say(messages);
+        raw
+    }
+
+    fn say(&mut self, messages: &[ToDaemon]) {
+        let mut bytes = BytesMut::new();
+        for message in messages {
+            self.codec.encode(message, &mut bytes).unwrap();
+        }
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    fn hear(&mut self) -> FromDaemon {
+        loop {
+            if let Some(message) = self.codec.decode(&mut self.heard).unwrap() {
+                return message;
+            }
+            let mut bytes = [0; 512];
+            let length = self.stream.read(&mut bytes).unwrap();
+            assert_ne!(length, 0, "the daemon hung up");
+            self.heard.extend_from_slice(&bytes[..length]);
+        }
+    }
+}
+
+/// What a client of the first version says to have a lock.
+fn ask_as_version_1(newest: u16) -> [ToDaemon; 3] {
+    [
+        ToDaemon::Hello { oldest: 1, newest },
+        ToDaemon::OpenAgent { agent: 0, client_id: [1; 16], bucket: "app".to_owned() },
+        ToDaemon::Request {
+            agent: 0,
+            request: RequestId::from_parts(0, 0),
+            name: "db".try_into().unwrap(),
+            kind: RequestKind::Wait(Mode::Exclusive),
+        },
+    ]
+}
+
+#[test]
+fn an_old_client_is_served_and_when_it_is_gone_it_holds_nothing() {
+    let daemon = Daemon::start();
+    let locks = daemon.client().lock_manager("app");
+    let mut old = Raw::connect(&daemon, &ask_as_version_1(1));
+    assert_eq!(old.hear(), FromDaemon::Welcome { version: 1 });
+    assert!(matches!(old.hear(), FromDaemon::Granted { .. }));
+    let mut waiting = pin!(locks.lock("db").into_future());
+    queue(&locks, "db", waiting.as_mut());
+    drop(old);
+    drop(soon(waiting).unwrap());
+}
+
+#[test]
+fn a_client_of_the_future_is_spoken_to_in_words_that_both_know() {
+    let daemon = Daemon::start();
+    let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION + 7 };
+    assert_eq!(Raw::connect(&daemon, &[hello]).hear(), FromDaemon::Welcome { version: VERSION });
+    let hello = ToDaemon::Hello { oldest: VERSION + 1, newest: VERSION + 7 };
+    let refused = Raw::connect(&daemon, &[hello]).hear();
+    let FromDaemon::Refused { reason } = refused else { panic!("{refused:?}") };
+    assert!(reason.contains("versions 1 to 2"), "{reason}");
+}
+
+#[test]
+fn a_client_that_does_not_introduce_itself_is_hung_up_on() {
+    let daemon = Daemon::start();
+    let mut raw = Raw::connect(&daemon, &ask_as_version_1(VERSION));
+    assert_eq!(raw.hear(), FromDaemon::Welcome { version: VERSION });
+    assert_eq!(raw.stream.read(&mut [0; 64]).unwrap_or(0), 0);
+}
+
+#[test]
+fn a_connection_that_makes_no_sense_is_closed_for_the_other_end_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = Place::at(directory.path().join("sock"));
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let daemon = thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        let mut bytes = BytesMut::new();
+        let welcome = FromDaemon::Welcome { version: VERSION };
+        DaemonCodec::default().encode(&welcome, &mut bytes).unwrap();
+        bytes.extend_from_slice(&[0, 0, 0, 1, 99]);
+        stream.write_all(&bytes).unwrap();
+        // To the end, which comes while the client still has the connection.
+        stream.read_to_end(&mut Vec::new()).map(drop)
+    });
+    let options = ConnectOptions::default().place(place).program("/nonexistent");
+    let reach = soon(BrokerReach::connect(options)).unwrap();
+    daemon.join().unwrap().unwrap();
+    drop(reach);
+}
