@@ -18,6 +18,7 @@ mod io;
 mod keeper;
 mod lifeline;
 mod query;
+mod questions;
 mod table;
 
 use std::{io as std_io, path::PathBuf, sync::Arc};

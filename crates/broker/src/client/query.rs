@@ -10,7 +10,7 @@ use std::{
 use navlock_core::Error;
 use navlock_wire::{Query, ToDaemon};
 
-use super::{connection::Connection, table::QuestionAnswer};
+use super::{connection::Connection, questions::QuestionAnswer};
 
 /// A question that has been asked. Dropping it is not to want the answer any more.
 pub(super) struct Answer<'a> {
@@ -35,7 +35,7 @@ impl Future for Answer<'_> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut table = self.connection.table();
         // It stays until this is dropped.
-        let Some(question) = table.questions.get_mut(&self.query) else {
+        let Some(question) = table.questions.get_mut(self.query) else {
             return Poll::Pending;
         };
         let Some(outcome) = &question.outcome else {
@@ -51,7 +51,7 @@ impl Future for Answer<'_> {
 
 impl Drop for Answer<'_> {
     fn drop(&mut self) {
-        let question = self.connection.table().questions.remove(&self.query);
+        let question = self.connection.table().questions.remove(self.query);
         // Its waker is foreign: dropped out here.
         drop(question);
     }

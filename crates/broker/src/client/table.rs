@@ -1,31 +1,18 @@
 //! What the client knows: its agents, its requests and its questions. It is all that outlives a
 //! connection, and enough to begin another one with.
 
-use std::{
-    collections::{HashMap, HashSet},
-    mem,
-    sync::Arc,
-    task::Waker,
-};
+use std::{collections::HashSet, mem, sync::Arc, task::Waker};
 
 use bytes::BytesMut;
 use foldhash::fast::RandomState;
-use navlock_core::{
-    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Lost,
-    RequestKind, ResourceName, backend::Answer,
-};
+use navlock_core::{AgentInfo, ClientId, Error, Lost, RequestKind, ResourceName, backend::Answer};
 use navlock_engine::{AgentId, FencingToken, RequestId};
-use navlock_wire::{
-    ClientCodec, ClientKey, Failure, FromDaemon, InspectionEntry, Query, SnapshotEntry, Status,
-    ToDaemon,
-};
+use navlock_wire::{ClientCodec, ClientKey, Failure, FromDaemon, Query, ToDaemon};
 use slab::Slab;
 use tokio_util::codec::Encoder;
 
-use crate::{
-    clock,
-    forms::{from_wire, to_wire},
-};
+use super::questions::Questions;
+use crate::{clock, forms::to_wire};
 
 /// The state of a client.
 pub(super) struct Table {
@@ -35,8 +22,7 @@ pub(super) struct Table {
     next_serial: u64,
     /// How many requests are pending.
     waiting: usize,
-    pub(super) questions: HashMap<Query, Question>,
-    next_query: Query,
+    pub(super) questions: Questions,
     link: Link,
     /// Whether there was a connection before this one.
     returning: bool,
@@ -92,24 +78,6 @@ pub(super) enum State {
     Lost(Lost),
 }
 
-/// A question that was asked.
-pub(super) struct Question {
-    /// As it is asked, should it have to be asked again.
-    asked: ToDaemon,
-    pub(super) answer: QuestionAnswer,
-    agents: HashMap<navlock_wire::ClientId, Arc<AgentInfo>>,
-    pub(super) outcome: Option<Result<(), Error>>,
-    pub(super) waker: Option<Waker>,
-}
-
-/// What came in answer to a question, by and by.
-#[derive(Default)]
-pub(super) struct QuestionAnswer {
-    pub(super) snapshot: LockManagerSnapshot,
-    pub(super) inspection: Inspection,
-    pub(super) status: Option<Status>,
-}
-
 impl Table {
     pub(super) fn new(key: ClientKey) -> Self {
         Self {
@@ -118,8 +86,7 @@ impl Table {
             requests: Slab::new(),
             next_serial: 0,
             waiting: 0,
-            questions: HashMap::new(),
-            next_query: 0,
+            questions: Questions::default(),
             link: Link::Down,
             returning: false,
             has_heard: false,
@@ -267,16 +234,14 @@ impl Table {
 
     /// Asks something.
     pub(super) fn ask(&mut self, question: impl FnOnce(Query) -> ToDaemon) -> Query {
-        let query = self.next_query;
-        self.next_query += 1;
+        let query = self.questions.number();
         let asked = question(query);
         self.need_link();
         self.say(&asked);
-        let mut question = Question::new(asked);
+        let question = self.questions.insert(query, asked);
         if self.link == Link::Gone {
             question.outcome = Some(Err(gone()));
         }
-        self.questions.insert(query, question);
         query
     }
 
@@ -302,17 +267,7 @@ impl Table {
         for message in all {
             self.say(&message);
         }
-        let asked: Vec<_> = self
-            .questions
-            .values_mut()
-            .filter(|question| question.outcome.is_none())
-            .map(|question| {
-                // What came of it came from another moment.
-                question.answer = QuestionAnswer::default();
-                question.asked.clone()
-            })
-            .collect();
-        for asked in asked {
+        for asked in self.questions.again() {
             self.say(&asked);
         }
     }
@@ -384,9 +339,7 @@ impl Table {
         for (_, request) in &mut self.requests {
             self.waiting -= request.state.end(error.clone(), Lost::Disconnected, &mut wakers);
         }
-        for question in self.questions.values_mut() {
-            question.end(Err(error.clone()), &mut wakers);
-        }
+        self.questions.give_up(error, &mut wakers);
         self.link = Link::Down;
         wakers
     }
@@ -415,41 +368,10 @@ impl Table {
                     self.waiting -= state.end(lost.into(), lost, wakers);
                 }
             }
-            FromDaemon::Snapshot { query, held, pending, last } => {
-                if let Some(question) = self.questions.get_mut(&query) {
-                    let snapshot = &mut question.answer.snapshot;
-                    snapshot.held.extend(held.into_iter().map(info));
-                    snapshot.pending.extend(pending.into_iter().map(info));
-                    if last {
-                        question.end(Ok(()), wakers);
-                    }
-                }
-            }
-            FromDaemon::Inspection { query, agents, held, pending, last } => {
-                if let Some(question) = self.questions.get_mut(&query) {
-                    let agents =
-                        agents.into_iter().map(|(id, form)| (id, Arc::new(from_wire(form))));
-                    question.agents.extend(agents);
-                    let inspected = |entry| inspected(entry, &question.agents);
-                    let inspection = &mut question.answer.inspection;
-                    inspection.held.extend(held.into_iter().map(inspected));
-                    inspection.pending.extend(pending.into_iter().map(inspected));
-                    if last {
-                        question.end(Ok(()), wakers);
-                    }
-                }
-            }
-            FromDaemon::Status { query, status } => {
-                if let Some(question) = self.questions.get_mut(&query) {
-                    question.answer.status = Some(status);
-                    question.end(Ok(()), wakers);
-                }
-            }
-            FromDaemon::QueryFailed { query, failure } => {
-                if let Some(question) = self.questions.get_mut(&query) {
-                    question.end(Err(failed(failure)), wakers);
-                }
-            }
+            FromDaemon::Snapshot { .. }
+            | FromDaemon::Inspection { .. }
+            | FromDaemon::Status { .. }
+            | FromDaemon::QueryFailed { .. } => self.questions.take_in(message, wakers),
             // Said before there was a session; twice changes nothing.
             _ => {}
         }
@@ -509,20 +431,6 @@ impl State {
     }
 }
 
-impl Question {
-    fn new(asked: ToDaemon) -> Self {
-        let answer = QuestionAnswer::default();
-        Self { asked, answer, agents: HashMap::new(), outcome: None, waker: None }
-    }
-
-    fn end(&mut self, outcome: Result<(), Error>, wakers: &mut Vec<Waker>) {
-        if self.outcome.is_none() {
-            self.outcome = Some(outcome);
-            wakers.extend(self.waker.take());
-        }
-    }
-}
-
 /// What a request is called, here and on the wire.
 fn id(index: usize, serial: u64) -> RequestId {
     RequestId::from_parts(index_of_32_bits(index), serial)
@@ -541,7 +449,7 @@ fn gone() -> Error {
     Error::Unreachable("the thread that kept the connection to the broker has ended".to_owned())
 }
 
-fn failed(failure: Failure) -> Error {
+pub(super) fn failed(failure: Failure) -> Error {
     match failure {
         Failure::Terminated => Error::Terminated,
         Failure::Closed => Error::Unreachable("the broker is ending; try again".to_owned()),
@@ -549,20 +457,4 @@ fn failed(failure: Failure) -> Error {
         Failure::Other(why) => Error::Unreachable(why),
         _ => Error::Unreachable("the broker refused, in words of a later version".to_owned()),
     }
-}
-
-fn info(entry: SnapshotEntry) -> LockInfo {
-    LockInfo::new(entry.name, entry.mode, ClientId::from_bytes(entry.client_id))
-}
-
-fn inspected(
-    entry: InspectionEntry,
-    agents: &HashMap<navlock_wire::ClientId, Arc<AgentInfo>>,
-) -> Inspected {
-    let agent = agents.get(&entry.entry.client_id).cloned();
-    let mut inspected = Inspected::new(info(entry.entry));
-    inspected.agent = agent;
-    inspected.age = entry.age.map(std::time::Duration::from_millis);
-    inspected.fencing_token = entry.token.map(FencingToken::new);
-    inspected
 }

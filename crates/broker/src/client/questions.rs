@@ -1,0 +1,156 @@
+//! What the client has asked, and what came in answer.
+
+use std::{collections::HashMap, sync::Arc, task::Waker, time::Duration};
+
+use navlock_core::{
+    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot,
+};
+use navlock_engine::FencingToken;
+use navlock_wire::{FromDaemon, InspectionEntry, Query, SnapshotEntry, Status, ToDaemon};
+
+use super::table::failed;
+use crate::forms::from_wire;
+
+/// All questions that somebody wants an answer to.
+#[derive(Default)]
+pub(super) struct Questions {
+    asked: HashMap<Query, Question>,
+    next: Query,
+}
+
+/// A question that was asked.
+pub(super) struct Question {
+    /// As it is asked, should it have to be asked again.
+    asked: ToDaemon,
+    pub(super) answer: QuestionAnswer,
+    agents: HashMap<navlock_wire::ClientId, Arc<AgentInfo>>,
+    pub(super) outcome: Option<Result<(), Error>>,
+    pub(super) waker: Option<Waker>,
+}
+
+/// What came in answer to a question, by and by.
+#[derive(Default)]
+pub(super) struct QuestionAnswer {
+    pub(super) snapshot: LockManagerSnapshot,
+    pub(super) inspection: Inspection,
+    pub(super) status: Option<Status>,
+}
+
+impl Questions {
+    /// A number that no question has.
+    pub(super) fn number(&mut self) -> Query {
+        let query = self.next;
+        self.next += 1;
+        query
+    }
+
+    /// Adds one that is asked like this.
+    pub(super) fn insert(&mut self, query: Query, asked: ToDaemon) -> &mut Question {
+        self.asked.entry(query).insert_entry(Question::new(asked)).into_mut()
+    }
+
+    /// One that is still wanted.
+    pub(super) fn get_mut(&mut self, query: Query) -> Option<&mut Question> {
+        self.asked.get_mut(&query)
+    }
+
+    /// Nobody wants the answer any more. The question, for the caller to drop elsewhere.
+    pub(super) fn remove(&mut self, query: Query) -> Option<Question> {
+        self.asked.remove(&query)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.asked.is_empty()
+    }
+
+    /// All that are not answered, to be asked again.
+    pub(super) fn again(&mut self) -> Vec<ToDaemon> {
+        let open = self.asked.values_mut().filter(|question| question.outcome.is_none());
+        let again = open.map(|question| {
+            // What came of it came from another moment.
+            question.answer = QuestionAnswer::default();
+            question.asked.clone()
+        });
+        again.collect()
+    }
+
+    /// None will be answered.
+    pub(super) fn give_up(&mut self, error: &Error, wakers: &mut Vec<Waker>) {
+        for question in self.asked.values_mut() {
+            question.end(Err(error.clone()), wakers);
+        }
+    }
+
+    /// Takes in what the daemon says in answer. What nobody wants crossed with its end.
+    pub(super) fn take_in(&mut self, message: FromDaemon, wakers: &mut Vec<Waker>) {
+        match message {
+            FromDaemon::Snapshot { query, held, pending, last } => {
+                if let Some(question) = self.asked.get_mut(&query) {
+                    let snapshot = &mut question.answer.snapshot;
+                    snapshot.held.extend(held.into_iter().map(info));
+                    snapshot.pending.extend(pending.into_iter().map(info));
+                    if last {
+                        question.end(Ok(()), wakers);
+                    }
+                }
+            }
+            FromDaemon::Inspection { query, agents, held, pending, last } => {
+                if let Some(question) = self.asked.get_mut(&query) {
+                    let agents =
+                        agents.into_iter().map(|(id, form)| (id, Arc::new(from_wire(form))));
+                    question.agents.extend(agents);
+                    let inspected = |entry| inspected(entry, &question.agents);
+                    let inspection = &mut question.answer.inspection;
+                    inspection.held.extend(held.into_iter().map(inspected));
+                    inspection.pending.extend(pending.into_iter().map(inspected));
+                    if last {
+                        question.end(Ok(()), wakers);
+                    }
+                }
+            }
+            FromDaemon::Status { query, status } => {
+                if let Some(question) = self.asked.get_mut(&query) {
+                    question.answer.status = Some(status);
+                    question.end(Ok(()), wakers);
+                }
+            }
+            FromDaemon::QueryFailed { query, failure } => {
+                if let Some(question) = self.asked.get_mut(&query) {
+                    question.end(Err(failed(failure)), wakers);
+                }
+            }
+            // No answer to a question.
+            _ => {}
+        }
+    }
+}
+
+impl Question {
+    fn new(asked: ToDaemon) -> Self {
+        let answer = QuestionAnswer::default();
+        Self { asked, answer, agents: HashMap::new(), outcome: None, waker: None }
+    }
+
+    fn end(&mut self, outcome: Result<(), Error>, wakers: &mut Vec<Waker>) {
+        if self.outcome.is_none() {
+            self.outcome = Some(outcome);
+            wakers.extend(self.waker.take());
+        }
+    }
+}
+
+fn info(entry: SnapshotEntry) -> LockInfo {
+    LockInfo::new(entry.name, entry.mode, ClientId::from_bytes(entry.client_id))
+}
+
+fn inspected(
+    entry: InspectionEntry,
+    agents: &HashMap<navlock_wire::ClientId, Arc<AgentInfo>>,
+) -> Inspected {
+    let agent = agents.get(&entry.entry.client_id).cloned();
+    let mut inspected = Inspected::new(info(entry.entry));
+    inspected.agent = agent;
+    inspected.age = entry.age.map(Duration::from_millis);
+    inspected.fencing_token = entry.token.map(FencingToken::new);
+    inspected
+}
