@@ -1,22 +1,14 @@
 //! The broker: that there is one, when it ends, and whom it does not serve.
 
-use std::{
-    fs,
-    io::{ErrorKind, Read, Write},
-    os::unix::{fs::symlink, net::UnixStream},
-    time::Duration,
-};
+use std::{fs, os::unix::fs::symlink};
 
-use bytes::BytesMut;
 use navlock::{BrokerReach, ConnectOptions, Place, blocking::block_on_timeout};
 use navlock_broker::daemon;
-use navlock_engine::{FencingToken, RequestId, RequestKind};
-use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
+use navlock_engine::FencingToken;
 use rustix::{
     fs::{FlockOperation, flock},
     process::geteuid,
 };
-use tokio_util::codec::{Decoder, Encoder};
 
 use crate::{
     crowd::kill_broker,
@@ -232,107 +224,4 @@ fn a_file_in_the_place_of_the_socket_is_refused_and_left_alone() {
             .contains("sock is not a socket; set NAVLOCK_SOCKET")
     );
     assert_eq!(fs::read_to_string(sandbox.socket()).unwrap(), "precious");
-}
-
-#[test]
-fn who_talks_nonsense_is_hung_up_on_and_disturbs_nobody() {
-    let sandbox = Sandbox::new();
-    let holder = sandbox.hold(&["db"]);
-    let session = |messages: &[ToDaemon]| {
-        let mut bytes = BytesMut::new();
-        for message in messages {
-            ClientCodec::default().encode(message, &mut bytes).unwrap();
-        }
-        bytes.to_vec()
-    };
-    let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
-    let introduce = |returning| ToDaemon::Introduce { client: [7; 16], returning };
-    // For an agent that it had not opened.
-    let claim = ToDaemon::ClaimRequest {
-        agent: 7,
-        request: RequestId::from_parts(0, 0),
-        name: "db".try_into().unwrap(),
-        kind: RequestKind::Steal,
-        since: 0,
-    };
-    for nonsense in [
-        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
-        vec![0xFF; 100_000],
-        vec![0, 0, 0, 1, 99],
-        session(&[ToDaemon::Finish { request: RequestId::from_parts(0, 0) }]),
-        session(&[hello.clone(), hello.clone()]),
-        session(&[hello.clone(), ToDaemon::Terminate { agent: 7 }]),
-        session(&[hello.clone(), introduce(false), introduce(false)]),
-        session(&[hello.clone(), introduce(false), ToDaemon::Terminate { agent: 7 }]),
-        session(&[hello.clone(), introduce(true), ToDaemon::Status { query: 0 }]),
-        session(&[hello.clone(), introduce(true), claim, ToDaemon::Claimed]),
-        session(&[ToDaemon::Hello { oldest: 1000, newest: 2000 }]),
-    ] {
-        let mut stream = UnixStream::connect(sandbox.socket()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        // The broker may hang up before it has heard all of it.
-        let _ = stream.write_all(&nonsense);
-        match stream.read_to_end(&mut Vec::new()) {
-            Ok(_) => {}
-            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
-        }
-    }
-    assert_eq!(sandbox.query(), ["held db exclusive"]);
-    assert_eq!(sandbox.code(&["run", "-n", "other", "true"]), 0);
-    holder.release();
-}
-
-#[test]
-fn who_does_not_listen_delays_nobody_and_is_noticed_when_it_dies() {
-    let sandbox = Sandbox::new();
-    let holder = sandbox.hold(&["db"]);
-    let mut stream = UnixStream::connect(sandbox.socket()).unwrap();
-    let mut bytes = BytesMut::new();
-    let mut codec = ClientCodec::default();
-    for message in [
-        ToDaemon::Hello { oldest: VERSION, newest: VERSION },
-        ToDaemon::Introduce { client: [7; 16], returning: false },
-        ToDaemon::OpenAgent { agent: 0, client_id: [7; 16], bucket: "default".to_owned() },
-        ToDaemon::Request {
-            agent: 0,
-            request: RequestId::from_parts(0, 0),
-            name: "deaf".try_into().unwrap(),
-            kind: RequestKind::Steal,
-        },
-    ] {
-        codec.encode(&message, &mut bytes).unwrap();
-    }
-    stream.write_all(&bytes).unwrap();
-    // Asks and asks, and never hears an answer, until the broker does not listen any more either.
-    stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
-    bytes.clear();
-    let ask = ToDaemon::Query { query: 1, bucket: "default".to_owned() };
-    for _ in 0..1000 {
-        codec.encode(&ask, &mut bytes).unwrap();
-    }
-    let stuck = (0..10_000).find_map(|_| stream.write_all(&bytes).err()).unwrap();
-    assert_eq!(stuck.kind(), ErrorKind::WouldBlock);
-
-    assert_eq!(sandbox.code(&["run", "-n", "other", "true"]), 0);
-    assert_eq!(sandbox.code(&["run", "-n", "deaf", "true"]), 1);
-    drop(stream);
-    assert_eq!(sandbox.code(&["run", "-w", "20", "deaf", "true"]), 0);
-    holder.release();
-}
-
-#[test]
-fn another_version_is_refused_with_words() {
-    let sandbox = Sandbox::new();
-    let holder = sandbox.hold(&["db"]);
-    let mut stream = UnixStream::connect(sandbox.socket()).unwrap();
-    let mut bytes = BytesMut::new();
-    let hello = ToDaemon::Hello { oldest: 1000, newest: 2000 };
-    ClientCodec::default().encode(&hello, &mut bytes).unwrap();
-    stream.write_all(&bytes).unwrap();
-    let mut heard = Vec::new();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    stream.read_to_end(&mut heard).unwrap();
-    let answer = ClientCodec::default().decode(&mut BytesMut::from(&heard[..])).unwrap();
-    assert!(matches!(&answer, Some(FromDaemon::Refused { reason }) if reason.contains("1000")));
-    holder.release();
 }

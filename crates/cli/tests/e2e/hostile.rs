@@ -2,11 +2,12 @@
 
 use std::{
     fs,
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     os::unix::{
         fs::chown,
         net::{UnixListener, UnixStream},
     },
+    time::Duration,
 };
 
 use bytes::BytesMut;
@@ -179,5 +180,87 @@ fn a_client_of_the_first_version_is_not_waited_for_after_a_restart_and_its_lock_
     assert_eq!(sandbox.code(&["run", "-w", "5", "db", "true"]), 0);
     assert_eq!(sandbox.query(), ["held kept exclusive"]);
     old.until_left();
+    holder.release();
+}
+
+#[test]
+fn who_talks_nonsense_is_hung_up_on_and_disturbs_nobody() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let session = |messages: &[ToDaemon]| bytes(messages).to_vec();
+    let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
+    let introduce = |returning| ToDaemon::Introduce { client: [7; 16], returning };
+    // For an agent that it had not opened.
+    let claim = ToDaemon::ClaimRequest {
+        agent: 7,
+        request: RequestId::from_parts(0, 0),
+        name: "db".try_into().unwrap(),
+        kind: RequestKind::Steal,
+        since: 0,
+    };
+    for nonsense in [
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        vec![0xFF; 100_000],
+        vec![0, 0, 0, 1, 99],
+        session(&[ToDaemon::Finish { request: RequestId::from_parts(0, 0) }]),
+        session(&[hello.clone(), hello.clone()]),
+        session(&[hello.clone(), ToDaemon::Terminate { agent: 7 }]),
+        session(&[hello.clone(), introduce(false), introduce(false)]),
+        session(&[hello.clone(), introduce(false), ToDaemon::Terminate { agent: 7 }]),
+        session(&[hello.clone(), introduce(true), ToDaemon::Status { query: 0 }]),
+        session(&[hello.clone(), introduce(true), claim, ToDaemon::Claimed]),
+        session(&[ToDaemon::Hello { oldest: 1000, newest: 2000 }]),
+    ] {
+        let mut raw = Raw::connect(&sandbox);
+        // The broker may hang up before it has heard all of it.
+        let _ = raw.stream.write_all(&nonsense);
+        match raw.stream.read_to_end(&mut Vec::new()) {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+        }
+    }
+    assert_eq!(sandbox.query(), ["held db exclusive"]);
+    assert_eq!(sandbox.code(&["run", "-n", "other", "true"]), 0);
+    holder.release();
+}
+
+#[test]
+fn who_does_not_listen_delays_nobody_and_is_noticed_when_it_dies() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let mut raw = Raw::connect(&sandbox);
+    raw.say(&greeting());
+    raw.say(&[
+        ToDaemon::OpenAgent { agent: 0, client_id: [7; 16], bucket: "default".to_owned() },
+        ToDaemon::Request {
+            agent: 0,
+            request: RequestId::from_parts(0, 0),
+            name: "deaf".try_into().unwrap(),
+            kind: RequestKind::Steal,
+        },
+    ]);
+    // Asks and asks, and never hears an answer, until the broker does not listen any more either.
+    raw.stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    let ask = ToDaemon::Query { query: 1, bucket: "default".to_owned() };
+    let asked = bytes(&vec![ask; 1000]);
+    let stuck = (0..10_000).find_map(|_| raw.stream.write_all(&asked).err()).unwrap();
+    assert_eq!(stuck.kind(), ErrorKind::WouldBlock);
+
+    assert_eq!(sandbox.code(&["run", "-n", "other", "true"]), 0);
+    assert_eq!(sandbox.code(&["run", "-n", "deaf", "true"]), 1);
+    drop(raw);
+    assert_eq!(sandbox.code(&["run", "-w", "20", "deaf", "true"]), 0);
+    holder.release();
+}
+
+#[test]
+fn another_version_is_refused_with_words() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let mut raw = Raw::connect(&sandbox);
+    raw.say(&[ToDaemon::Hello { oldest: 1000, newest: 2000 }]);
+    let answer = raw.hear();
+    assert!(matches!(&answer, FromDaemon::Refused { reason } if reason.contains("1000")));
+    raw.until_left();
     holder.release();
 }
