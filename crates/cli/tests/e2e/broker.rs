@@ -11,7 +11,6 @@ use rustix::{
 };
 
 use crate::{
-    crowd::kill_broker,
     sandbox::{NAVLOCK, Sandbox, eventually, finish, wait},
     worker::PATIENCE,
 };
@@ -43,7 +42,7 @@ fn a_hundred_who_start_at_once_or_find_it_dead_at_once_start_one_broker() {
     // All of them hold one lock: they have one broker. And when it is killed, one other.
     for killed in [false, true] {
         if killed {
-            kill_broker(&sandbox);
+            sandbox.replace_broker();
         }
         assert_eq!(sandbox.query().len(), 100);
         let broker = sandbox.broker().unwrap().as_raw_nonzero().to_string();

@@ -10,7 +10,7 @@ use navlock::{
     LockFuture, LockGuard, LockManager, Place,
     blocking::{block_on, block_on_timeout},
 };
-use rustix::process::{Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::{
     sandbox::{Sandbox, eventually},
@@ -18,13 +18,6 @@ use crate::{
 };
 
 const CROWD: usize = 10_000;
-
-/// Kills the broker, and waits until its clients have found the next one.
-pub(crate) fn kill_broker(sandbox: &Sandbox) {
-    let broker = sandbox.broker().unwrap();
-    kill_process(broker, Signal::KILL).unwrap();
-    eventually("there is another broker", || sandbox.broker().is_some_and(|next| next != broker));
-}
 
 /// So many requests of one client, each in its queue.
 fn crowd(locks: &LockManager) -> Vec<Pin<Box<LockFuture<'_, LockGuard>>>> {
@@ -49,7 +42,7 @@ fn ten_thousand_requests_of_one_client_are_granted_in_their_order_also_by_the_ne
         let holder = other.lock("db").blocking_timeout(PATIENCE).unwrap();
         let crowd = crowd(&locks);
         if killed {
-            kill_broker(&sandbox);
+            sandbox.replace_broker();
             assert_eq!(pending(&other), CROWD);
         }
         assert!(!holder.is_lost());
@@ -98,8 +91,7 @@ fn a_client_that_does_not_come_back_in_ten_seconds_has_lost_and_is_told() {
     let mut late = Worker::start(&sandbox, "crowd::late", "");
     assert_eq!(late.hear(), "held");
     late.stop();
-    let broker = sandbox.broker().unwrap();
-    kill_process(broker, Signal::KILL).unwrap();
+    sandbox.kill_broker();
     // Who asks now waits for it, as long as it may come back.
     let next = sandbox.hold(&["db"]);
     late.signal(Signal::CONT);

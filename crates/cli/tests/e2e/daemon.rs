@@ -2,8 +2,6 @@
 
 use std::process::Stdio;
 
-use rustix::process::{Signal, kill_process};
-
 use crate::sandbox::{Sandbox, eventually, finish};
 
 #[test]
@@ -41,8 +39,7 @@ fn a_broker_that_is_stopped_leaves_the_locks_to_the_next() {
     let holder = sandbox.hold(&["-s", "db"]);
     let mut orphan = sandbox.hold(&["-s", "db"]);
     orphan.kill_wrapper();
-    let mut waiter = sandbox.wait_for(&["db"]);
-    eventually("it waits", || sandbox.query().len() == 3);
+    let mut waiter = sandbox.queue(&["db"]);
     let status = || -> serde_json::Value {
         serde_json::from_str(&sandbox.written(&["daemon", "status", "--json"])).unwrap()
     };
@@ -68,8 +65,7 @@ fn a_broker_that_is_stopped_leaves_the_locks_to_the_next() {
 fn what_a_dead_broker_has_noted_is_not_believed() {
     let sandbox = Sandbox::new();
     sandbox.written(&["daemon", "start"]);
-    let broker = sandbox.broker().unwrap();
-    kill_process(broker, Signal::KILL).unwrap();
+    sandbox.kill_broker();
     eventually("the broker ends", || sandbox.broker().is_none());
     assert!(sandbox.path("sock.broker.lock").exists());
     assert!(sandbox.written(&["daemon", "stop"]).starts_with("no broker is running"));

@@ -8,8 +8,7 @@ use crate::sandbox::{Sandbox, eventually};
 fn when_a_holder_is_killed_with_its_command_the_next_has_the_lock() {
     let sandbox = Sandbox::new();
     let mut holder = sandbox.hold(&["db"]);
-    let mut waiter = sandbox.wait_for(&["db"]);
-    eventually("it waits", || sandbox.query().len() == 2);
+    let mut waiter = sandbox.queue(&["db"]);
     holder.kill_wrapper();
     holder.kill_command();
     waiter.begun();
@@ -20,8 +19,7 @@ fn when_a_holder_is_killed_with_its_command_the_next_has_the_lock() {
 fn when_only_the_wrapper_is_killed_the_command_keeps_the_lock_until_it_ends() {
     let sandbox = Sandbox::new();
     let mut holder = sandbox.hold(&["db"]);
-    let mut waiter = sandbox.wait_for(&["db"]);
-    eventually("it waits", || sandbox.query().len() == 2);
+    let mut waiter = sandbox.queue(&["db"]);
     holder.kill_wrapper();
     // Two more round trips through the broker: it has had time to notice, were there anything.
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
@@ -49,10 +47,8 @@ fn a_command_s_children_in_the_background_do_not_keep_its_lock() {
 fn a_waiter_that_is_killed_is_gone_from_the_queue() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["-s", "db"]);
-    let mut writer = sandbox.wait_for(&["db"]);
-    eventually("it waits", || sandbox.query().len() == 2);
-    let mut reader = sandbox.wait_for(&["-s", "db"]);
-    eventually("it waits", || sandbox.query().len() == 3);
+    let mut writer = sandbox.queue(&["db"]);
+    let mut reader = sandbox.queue(&["-s", "db"]);
     writer.kill_wrapper();
     // Who only waited behind it does not any more.
     reader.begun();
@@ -65,8 +61,7 @@ fn a_waiter_that_is_killed_is_gone_from_the_queue() {
 fn a_signal_while_waiting_ends_the_wait() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
-    let mut waiter = sandbox.wait_for(&["db"]);
-    eventually("it waits", || sandbox.query().len() == 2);
+    let mut waiter = sandbox.queue(&["db"]);
     waiter.signal(Signal::INT);
     let status = waiter.ended();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(2));
@@ -95,8 +90,7 @@ fn a_command_that_is_not_to_hold_the_lock_by_itself_does_not() {
     let sandbox = Sandbox::new();
     for flag in ["-o", "--close"] {
         let mut holder = sandbox.hold(&[flag, "db"]);
-        let mut waiter = sandbox.wait_for(&["db"]);
-        eventually("it waits", || sandbox.query().len() == 2);
+        let mut waiter = sandbox.queue(&["db"]);
         holder.kill_wrapper();
         // The command is still there.
         waiter.begun();

@@ -2,8 +2,6 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use rustix::process::{Signal, kill_process};
-
 use crate::sandbox::{NAVLOCK, Sandbox, eventually};
 
 /// The level of each thing that was looked at.
@@ -67,7 +65,7 @@ fn what_is_wrong_is_named_with_a_remedy() {
 fn what_a_killed_broker_left_is_explained() {
     let sandbox = Sandbox::new();
     sandbox.written(&["daemon", "start"]);
-    kill_process(sandbox.broker().unwrap(), Signal::KILL).unwrap();
+    sandbox.kill_broker();
     eventually("the broker ends", || sandbox.broker().is_none());
     let found = levels(&sandbox, &[]);
     assert_eq!(level("stale socket", &found).as_deref(), Some("warn"), "{found:?}");

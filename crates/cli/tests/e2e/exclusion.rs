@@ -87,8 +87,7 @@ fn readers_in_a_row_are_let_in_together_and_writers_alone_in_the_order_of_all() 
     let holder = sandbox.hold(&["db"]);
     let mut waiting = Vec::new();
     for mode in ["-s", "-s", "-x", "-s", "-x"] {
-        waiting.push(sandbox.wait_for(&[mode, "db"]));
-        eventually("it waits", || sandbox.query().len() == waiting.len() + 1);
+        waiting.push(sandbox.queue(&[mode, "db"]));
     }
     let [mut first, mut second, mut third, mut fourth, mut fifth] =
         <[Holder; 5]>::try_from(waiting).ok().unwrap();

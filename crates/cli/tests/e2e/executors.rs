@@ -186,7 +186,7 @@ fn a_connection_that_only_a_blocked_thread_hears_finds_the_next_broker() {
             // Time itself is the subject: after some of it, the thread that keeps the connection
             // leaves it to the other one, which nobody outside of the client can see.
             thread::sleep(Duration::from_millis(5));
-            crate::crowd::kill_broker(&sandbox);
+            sandbox.replace_broker();
             drop(held);
             drop(blocked.join().unwrap());
         });

@@ -16,7 +16,7 @@ use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
 use rustix::process::geteuid;
 use tokio_util::codec::{Decoder, Encoder};
 
-use crate::{crowd::kill_broker, sandbox::Sandbox, worker::PATIENCE};
+use crate::{sandbox::Sandbox, worker::PATIENCE};
 
 /// A client that speaks by hand.
 struct Raw {
@@ -175,7 +175,7 @@ fn a_client_of_the_first_version_is_not_waited_for_after_a_restart_and_its_lock_
     assert_eq!(old.hear(), FromDaemon::Welcome { version: 1 });
     assert!(matches!(old.hear(), FromDaemon::Granted { .. }));
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
-    kill_broker(&sandbox);
+    sandbox.replace_broker();
     // Who is waited for is so for ten seconds.
     assert_eq!(sandbox.code(&["run", "-w", "5", "db", "true"]), 0);
     assert_eq!(sandbox.query(), ["held kept exclusive"]);

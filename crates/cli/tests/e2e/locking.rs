@@ -64,8 +64,7 @@ fn who_has_waited_long_enough_leaves_the_queue() {
 fn who_waits_for_a_second_is_told_for_what() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["--why", "to see", "db"]);
-    let first = sandbox.wait_for(&["-q", "db"]);
-    eventually("it waits", || sandbox.query().len() == 2);
+    let first = sandbox.queue(&["-q", "db"]);
     let waiter = sandbox.output(&["run", "-w", "2.5", "db", "true"]);
     let said = String::from_utf8(waiter.stderr).unwrap();
     assert!(said.starts_with("navlock: waiting for \"db\" (exclusive) "), "{said}");

@@ -10,15 +10,11 @@ use std::{
 use navlock::{
     BrokerReach, ConnectOptions, LockManager, Lost, Place, UserAgent, blocking::block_on,
 };
-use rustix::process::{Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::sandbox::{Holder, NAVLOCK, Sandbox, eventually};
 
 impl Sandbox {
-    fn kill_broker(&self) {
-        kill_process(self.broker().unwrap(), Signal::KILL).unwrap();
-    }
-
     /// A client in this process, which starts a broker with this program.
     fn client(&self, program: &str) -> LockManager {
         let options = ConnectOptions::default().place(Place::at(self.socket())).program(program);
@@ -37,11 +33,7 @@ impl Sandbox {
 fn what_was_held_is_held_and_who_waited_is_served_in_order() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
-    let mut waiters: Vec<Holder> = Vec::new();
-    for waiting in 2..6 {
-        waiters.push(sandbox.wait_for(&["db"]));
-        eventually("it waits", || sandbox.query().len() == waiting);
-    }
+    let waiters: Vec<_> = (0..4).map(|_| sandbox.queue(&["db"])).collect();
     for _ in 0..3 {
         sandbox.kill_broker();
         // Whoever comes now starts the next one, or finds it.
@@ -60,8 +52,7 @@ fn what_was_held_is_held_and_who_waited_is_served_in_order() {
 fn readers_hold_together_again_and_the_writer_behind_them_waits() {
     let sandbox = Sandbox::new();
     let readers: Vec<_> = (0..3).map(|_| sandbox.hold(&["-s", "db"])).collect();
-    let mut writer = sandbox.wait_for(&["db"]);
-    eventually("it waits", || sandbox.query().len() == 4);
+    let mut writer = sandbox.queue(&["db"]);
     sandbox.kill_broker();
     assert_eq!(sandbox.code(&["run", "-n", "-s", "db", "true"]), 1);
     readers.into_iter().for_each(Holder::release);
@@ -73,8 +64,7 @@ fn readers_hold_together_again_and_the_writer_behind_them_waits() {
 fn a_command_whose_wrapper_was_killed_before_the_broker_holds_on() {
     let sandbox = Sandbox::new();
     let mut holder = sandbox.hold(&["db"]);
-    let mut waiter = sandbox.wait_for(&["db"]);
-    eventually("it waits", || sandbox.query().len() == 2);
+    let mut waiter = sandbox.queue(&["db"]);
     holder.kill_wrapper();
     for _ in 0..2 {
         sandbox.kill_broker();
@@ -104,8 +94,7 @@ fn a_command_whose_wrapper_was_killed_after_the_broker_holds_on() {
 fn who_died_with_the_broker_is_not_waited_for() {
     let sandbox = Sandbox::new();
     let mut holder = sandbox.hold(&["db"]);
-    let mut waiter = sandbox.wait_for(&["db"]);
-    eventually("it waits", || sandbox.query().len() == 2);
+    let mut waiter = sandbox.queue(&["db"]);
     sandbox.kill_broker();
     holder.kill_wrapper();
     holder.kill_command();
@@ -120,8 +109,7 @@ fn who_died_with_the_broker_is_not_waited_for() {
 fn a_command_whose_wrapper_is_stopped_for_too_long_holds_on() {
     let sandbox = Sandbox::new();
     let mut holder = sandbox.hold(&["--on-lost", "term", "db"]);
-    let mut waiter = sandbox.wait_for(&["db"]);
-    eventually("it waits", || sandbox.query().len() == 2);
+    let mut waiter = sandbox.queue(&["db"]);
     holder.stop();
     sandbox.kill_broker();
     // The command may still be at work: it has the lock for as long as its wrapper may come back,

@@ -102,6 +102,15 @@ impl Sandbox {
         Holder::start(command)
     }
 
+    /// Somebody who waits in a queue when this returns.
+    pub(crate) fn queue(&self, arguments: &[&str]) -> Holder {
+        let pending = || self.query().iter().filter(|line| line.starts_with("pending")).count();
+        let before = pending();
+        let waiter = self.wait_for(arguments);
+        eventually("it waits", || pending() > before);
+        waiter
+    }
+
     /// A holder whose command is this script, at work when this returns. The script begins by
     /// saying who it is: `echo $$`.
     pub(crate) fn hold_by(&self, arguments: &[&str], script: &str) -> Holder {
@@ -136,6 +145,19 @@ impl Sandbox {
 
     fn hidden(&self) -> PathBuf {
         self.directory.path().with_extension("hidden")
+    }
+
+    /// Kills the broker. Its process.
+    pub(crate) fn kill_broker(&self) -> Pid {
+        let broker = self.broker().unwrap();
+        kill_process(broker, Signal::KILL).unwrap();
+        broker
+    }
+
+    /// Kills the broker, and waits until its clients have found the next one.
+    pub(crate) fn replace_broker(&self) {
+        let killed = self.kill_broker();
+        eventually("there is another broker", || self.broker().is_some_and(|next| next != killed));
     }
 
     /// The broker's process, from the file whose lock it holds.

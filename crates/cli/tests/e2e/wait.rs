@@ -14,8 +14,7 @@ fn a_free_lock_is_not_waited_for_and_not_kept() {
 fn it_returns_when_those_before_it_are_done() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
-    let mut second = sandbox.wait_for(&["db"]);
-    eventually("it waits", || sandbox.query().len() == 2);
+    let mut second = sandbox.queue(&["db"]);
     let mut waiter = sandbox.start(&["wait", "db"]);
     eventually("it waits", || sandbox.query().len() == 3);
     holder.release();
