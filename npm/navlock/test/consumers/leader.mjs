@@ -1,0 +1,13 @@
+// Waits to be the leader of a channel, and says so.
+
+import process from 'node:process';
+import { BroadcastChannel, createLeaderElection } from 'broadcast-channel';
+
+const channel = new BroadcastChannel('work', { type: 'node', webWorkerSupport: false });
+const elector = createLeaderElection(channel);
+console.log(`led ${await elector.hasLeader()}`);
+await elector.awaitLeadership();
+console.log(`leader ${process.pid}`);
+console.log((await navigator.locks.query()).held.map(({ name }) => name).join());
+// Until it is killed.
+setInterval(() => {}, 1 << 30);

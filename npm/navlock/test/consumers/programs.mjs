@@ -1,0 +1,56 @@
+// Programs that consumers run in: on the newest Node and the oldest, with our locks, in a bucket and
+// with a broker of their own.
+
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import process from 'node:process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const require = createRequire(import.meta.url);
+const here = path.dirname(fileURLToPath(import.meta.url));
+
+/** The versions of Node, by name of the development dependency. */
+export const nodes = ['node', 'node-20'].map((name) => ({
+  name,
+  file: path.join(path.dirname(require.resolve(`${name}/package.json`)), 'bin', 'node'),
+}));
+
+/** A folder, a bucket and a broker that nobody else has. */
+export function openPlace(context) {
+  const folder = mkdtempSync(path.join(tmpdir(), 'navlock-consumers-'));
+  context.after(() => rmSync(folder, { recursive: true, force: true }));
+  return { folder, env: { NAVLOCK_BUCKET: randomUUID(), NAVLOCK_SOCKET: path.join(folder, 'sock') } };
+}
+
+/** A program of this folder that has `navigator.locks` from us, or whatever its Node has. */
+export function start(context, { file, place, program, words = [], withNavlock = true }) {
+  const register = pathToFileURL(path.join(here, '..', '..', 'js', 'register.mjs')).href;
+  const flags = ['--no-warnings', ...(withNavlock ? ['--import', register] : [])];
+  const child = spawn(file, [...flags, path.join(here, program), ...words], {
+    env: { ...process.env, NAVLOCK_REACH: 'machine', ...place.env },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  context.after(() => child.kill('SIGKILL'));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  return {
+    pid: child.pid,
+    /** The next line that it prints. */
+    hear: async () => {
+      const { value, done } = await lines.next();
+      if (done) throw new Error(`${program} has ended without a word`);
+      return value;
+    },
+    kill: async () => {
+      const exited = once(child, 'exit');
+      child.kill('SIGKILL');
+      await exited;
+    },
+    ended: async () => (child.exitCode ?? (await once(child, 'exit'))[0]),
+  };
+}

@@ -1,0 +1,37 @@
+// A program with a session that has expired: whoever needs the session refreshes it first.
+//
+//     node session.mjs URL FOLDER
+
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import process from 'node:process';
+
+const [url, folder] = process.argv.slice(2);
+
+// What the package takes for a sign of a browser. Only there it looks for navigator.locks.
+globalThis.window = globalThis;
+globalThis.document = { visibilityState: 'visible' };
+globalThis.addEventListener ??= () => {};
+const { GoTrueClient } = (await import('@supabase/auth-js')).default;
+
+/** Storage that programs share, as tabs share theirs. */
+const file = (key) => path.join(folder, encodeURIComponent(key));
+const storage = {
+  getItem: (key) => {
+    try {
+      return readFileSync(file(key), 'utf8');
+    } catch {
+      return null;
+    }
+  },
+  setItem: (key, value) => {
+    writeFileSync(`${file(key)}.${process.pid}`, value);
+    renameSync(`${file(key)}.${process.pid}`, file(key));
+  },
+  removeItem: (key) => rmSync(file(key), { force: true }),
+};
+
+const client = new GoTrueClient({ url, storage, storageKey: 'session', autoRefreshToken: false, detectSessionInUrl: false });
+const { data, error } = await client.getSession();
+console.log(error ? `failed ${error.code ?? error.message}` : `session ${data.session?.refresh_token}`);
+process.exit(0);
