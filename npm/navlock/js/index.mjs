@@ -1,4 +1,3 @@
 import navlock from './index.cjs';
 
 export const { Lock, LockManager, createUserAgent, inspect, locks, requestMultiple } = navlock;
-export default navlock;

@@ -147,6 +147,17 @@ test('a promise is rejected in the turn of the abort', {
   ok(rejected, 'the promise is rejected');
 });
 
+test('no listener of the signal can keep the abort from a request', {
+  rules: [18], spec: 'https://dom.spec.whatwg.org/#run-the-abort-steps',
+}, async ({ hold }) => {
+  await hold('db').granted;
+  const controller = new AbortController();
+  controller.signal.addEventListener('abort', (event) => event.stopImmediatePropagation());
+  const waiter = hold('db', { signal: controller.signal });
+  controller.abort('reason');
+  same(await rejection(waiter.ended, 'the request'), 'reason', 'the reason');
+});
+
 test('an aborted request is gone from the snapshot at once', {
   rules: [19], spec: '#algorithm-abort-request',
 }, async ({ hold, locks }) => {

@@ -1,0 +1,65 @@
+// What programs write, with any library of types that has AbortSignal. Checked, never run.
+
+import {
+  Lock, LockManager, createUserAgent, inspect, locks, requestMultiple,
+  type LockInfo, type LockManagerSnapshot, type LockOptions, type Reach, type UserAgent,
+} from 'navlock';
+import 'navlock/register';
+
+/** An error unless both types are the same. */
+function exactly<A, B>(..._: (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? [] : ['different types']) {}
+
+export async function request(signal: AbortSignal) {
+  const sum = await locks.request('db', async (lock) => {
+    exactly<typeof lock, Lock>();
+    return lock.name.length;
+  });
+  exactly<typeof sum, number>();
+
+  const shared = await locks.request('db', { mode: 'shared', signal }, (lock) => lock.mode);
+  exactly<typeof shared, 'exclusive' | 'shared'>();
+
+  const taken = await locks.request('db', { ifAvailable: true }, (lock) => {
+    exactly<typeof lock, Lock | null>();
+    return lock !== null;
+  });
+  exactly<typeof taken, boolean>();
+
+  const options: LockOptions = {};
+  await locks.request('db', options, (lock) => exactly<typeof lock, Lock | null>());
+
+  // @ts-expect-error
+  await locks.request('db', { mode: 'none' }, () => {});
+  // @ts-expect-error
+  await locks.request('db');
+}
+
+export async function query(): Promise<LockInfo[]> {
+  const snapshot = await locks.query();
+  exactly<typeof snapshot, LockManagerSnapshot>();
+  return [...snapshot.held, ...snapshot.pending];
+}
+
+export function userAgents() {
+  const userAgent: UserAgent = createUserAgent({ reach: 'process', private: true });
+  const manager: LockManager = userAgent.bucket('red').locks;
+  exactly<typeof userAgent.reach, Reach>();
+  // @ts-expect-error
+  createUserAgent({ reach: 'moon' });
+  return manager;
+}
+
+export async function extras(value: unknown) {
+  await locks.request('db', (lock) => {
+    const { clientId, fencingToken, lost } = inspect(lock);
+    exactly<[typeof clientId, typeof fencingToken, typeof lost], [string, bigint, AbortSignal]>();
+  });
+  const count = await requestMultiple(locks, new Set(['from', 'to']), async (all) => all.length);
+  exactly<typeof count, number>();
+  await requestMultiple(locks, ['a'], { ifAvailable: true }, (all) => exactly<typeof all, Lock[] | null>());
+  // @ts-expect-error
+  await requestMultiple(locks, ['a'], { steal: true }, () => {});
+  if (value instanceof Lock) exactly<typeof value, Lock>();
+  // @ts-expect-error
+  new LockManager();
+}

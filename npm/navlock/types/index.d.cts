@@ -1,0 +1,139 @@
+// Needs `AbortSignal` of lib.dom or of @types/node, and nothing else of either.
+
+/** How a lock is held: alone, or with other shared holders. */
+export type LockMode = 'exclusive' | 'shared';
+
+/** A lock that was granted. It is held until what the callback returned is settled. */
+export interface Lock {
+  readonly name: string;
+  readonly mode: LockMode;
+}
+
+/** The interface object, for `instanceof`. It cannot be constructed. */
+export declare const Lock: { readonly prototype: Lock; [Symbol.hasInstance](value: unknown): value is Lock };
+
+export interface LockOptions {
+  /** `'exclusive'` by default. */
+  mode?: LockMode;
+  /** Do not wait: the callback is given `null` if the lock cannot be had at once. */
+  ifAvailable?: boolean;
+  /** Take the lock from whoever holds it: their promises reject with an `AbortError`. */
+  steal?: boolean;
+  /** Gives the request up while it waits. It is ignored once the callback has begun. */
+  signal?: AbortSignal;
+}
+
+export interface LockInfo {
+  clientId: string;
+  mode: LockMode;
+  name: string;
+}
+
+export interface LockManagerSnapshot {
+  held: LockInfo[];
+  /** For each name in the order of the requests. */
+  pending: LockInfo[];
+}
+
+/** <https://w3c.github.io/web-locks/#api-lock-manager>. Every failure is a rejection. */
+export interface LockManager {
+  /**
+   * Requests a lock and runs `callback` while it is held.
+   *
+   * @returns what the callback comes to, once the lock is free again
+   */
+  request<T>(name: string, callback: (lock: Lock) => T): Promise<Awaited<T>>;
+  request<T>(name: string, options: LockOptions & { ifAvailable?: false }, callback: (lock: Lock) => T): Promise<Awaited<T>>;
+  request<T>(name: string, options: LockOptions, callback: (lock: Lock | null) => T): Promise<Awaited<T>>;
+
+  /** What is held and waited for in the whole bucket, at one moment. */
+  query(): Promise<LockManagerSnapshot>;
+}
+
+/** The interface object, for `instanceof`. It cannot be constructed. */
+export declare const LockManager: { readonly prototype: LockManager; [Symbol.hasInstance](value: unknown): value is LockManager };
+
+/**
+ * The lock manager of this program: its package's bucket, seen by all its processes, unless
+ * `NAVLOCK_REACH`, `NAVLOCK_BUCKET` or `NAVLOCK_SOCKET` say otherwise. Opened by the first request.
+ */
+export declare const locks: LockManager;
+
+/** How far locks are seen. */
+export type Reach = 'process' | 'machine';
+
+export interface UserAgentOptions {
+  /** `'machine'` by default, or what `NAVLOCK_REACH` says: all processes of this user. */
+  reach?: Reach;
+  /** The bucket of {@link UserAgent.locks}; by default the program's package, or `NAVLOCK_BUCKET`. */
+  bucket?: string;
+  /** Reach `'machine'` only: another broker's socket. */
+  socket?: string;
+  /** Reach `'process'` only: a user agent that nothing else shares, for tests and the like. */
+  private?: boolean;
+}
+
+/** The owner of buckets. Two user agents never see each other's locks. */
+export interface UserAgent {
+  readonly reach: Reach;
+  readonly locks: LockManager;
+  /** The same name in two buckets is two locks. */
+  bucket(name: string): Bucket;
+}
+
+export interface Bucket {
+  readonly locks: LockManager;
+}
+
+/** Throws a `TypeError` for what makes no sense. Nothing is opened before the first request. */
+export declare function createUserAgent(options?: UserAgentOptions): UserAgent;
+
+export interface Inspection {
+  /** Greater than that of all earlier locks of the name: a resource can refuse who comes late. */
+  readonly fencingToken: bigint;
+  /** Aborts when the lock is lost while it is held: stolen, or the broker gone for good. */
+  readonly lost: AbortSignal;
+  /** As in a snapshot. */
+  readonly clientId: string;
+}
+
+/**
+ * What there is to know of a lock beyond the standard. To be called while it is held; then also
+ * later. Throws an `InvalidStateError` otherwise.
+ */
+export declare function inspect(lock: Lock): Inspection;
+
+/** As {@link LockOptions}; locks are stolen one by one. */
+export interface RequestMultipleOptions {
+  mode?: LockMode;
+  /** Do not wait: the callback is given `null`, and nothing is held, unless all can be had at once. */
+  ifAvailable?: boolean;
+  /** Gives the request up while it waits. It is ignored once the callback has begun. */
+  signal?: AbortSignal;
+}
+
+/**
+ * Requests several locks, one after the other in the order of their names, and runs `callback`
+ * while all are held: those who do so never wait for each other in a circle. The callback is given
+ * the locks in the order of `names`; a name that is there twice is taken once.
+ *
+ * Rejects with an `AbortError` as soon as one of the locks is lost; the others are held until the
+ * callback has ended.
+ */
+export declare function requestMultiple<T>(
+  locks: LockManager,
+  names: Iterable<string>,
+  callback: (locks: Lock[]) => T,
+): Promise<Awaited<T>>;
+export declare function requestMultiple<T>(
+  locks: LockManager,
+  names: Iterable<string>,
+  options: RequestMultipleOptions & { ifAvailable?: false },
+  callback: (locks: Lock[]) => T,
+): Promise<Awaited<T>>;
+export declare function requestMultiple<T>(
+  locks: LockManager,
+  names: Iterable<string>,
+  options: RequestMultipleOptions,
+  callback: (locks: Lock[] | null) => T,
+): Promise<Awaited<T>>;
