@@ -31,9 +31,15 @@ function loadAddon() {
   ].join('\n'));
 }
 
+/**
+ * An instance of the addon that is ours alone. `require` would share one with whatever other copy
+ * of this module is in the same thread, such as those that test runners load for each file.
+ */
 function load(file, tried) {
+  const instance = { exports: {} };
   try {
-    return require(file);
+    process.dlopen(instance, file);
+    return instance.exports;
   } catch (error) {
     tried.push(`${file}: ${error.message}`);
     return null;

@@ -278,12 +278,13 @@ class Query {
       forget(this.id);
     } else {
       // In a task, like callbacks: those of grants that were made before come before.
-      setImmediate(answer, this);
+      setImmediate(answerQuery, this);
     }
   }
 }
 
-function answer({ id, resolve }) {
+/** The task of an answer. */
+function answerQuery({ id, resolve }) {
   const [names, facts, clientIds, heldCount] = addon.snapshot(id);
   forget(id);
   // https://webidl.spec.whatwg.org/#dictionary-to-js-value: members in the order of the alphabet.
