@@ -33,8 +33,8 @@ import { openRuntime } from './runtime.mjs';
 const require = createRequire(import.meta.url);
 const development = (name, file) => path.join(path.dirname(require.resolve(`${name}/package.json`)), file);
 
-/** The runtimes: development dependencies, except for the oldest Node that we support. */
-const runtimes = {
+/** The runtimes, which are development dependencies; `node20` is the oldest Node that we support. */
+export const runtimes = {
   node: {
     title: 'Node',
     command: () => [development('node', 'bin/node'), '--expose-gc', '--no-warnings'],
@@ -42,7 +42,7 @@ const runtimes = {
   },
   node20: {
     title: 'Node 20',
-    command: () => [node20(), '--expose-gc', '--no-warnings'],
+    command: () => [development('node-20', 'bin/node'), '--expose-gc', '--no-warnings'],
     offers: ['death:close', 'death:throw', 'death:return', 'listeners', 'memory'],
   },
   deno: {
@@ -56,12 +56,6 @@ const runtimes = {
     offers: ['death:close', 'death:throw', 'listeners', 'memory'],
   },
 };
-
-function node20() {
-  if (process.env.NODE20) return process.env.NODE20;
-  if (process.versions.node.startsWith('20.')) return process.execPath;
-  throw new Error('no Node 20: set NODE20 to its executable');
-}
 
 const EVERYWHERE = ['workers', 'death:terminate'];
 

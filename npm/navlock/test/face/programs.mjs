@@ -1,0 +1,31 @@
+// Programs of their own, for what depends on how a process was started.
+
+import { execFile } from 'node:child_process';
+import { createRequire } from 'node:module';
+import process from 'node:process';
+import { promisify } from 'node:util';
+
+export const navlock = createRequire(import.meta.url).resolve('navlock');
+
+/** The environment without what would decide for the test. */
+function clean(env) {
+  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('NAVLOCK_') && name !== 'NODE_OPTIONS');
+  return { ...Object.fromEntries(inherited), ...env };
+}
+
+/** Runs a program to its end. @returns {Promise<string>} what it printed */
+export async function run([file, ...words], { env = {}, cwd } = {}) {
+  const { stdout } = await promisify(execFile)(file, words, { env: clean(env), cwd, timeout: 20_000 });
+  return stdout;
+}
+
+/**
+ * Runs a function in a process of its own.
+ *
+ * @param {(navlock: object, ...args: any[]) => unknown} call  sent as its source
+ * @returns {Promise<any>} what it came to, by way of JSON
+ */
+export async function evaluate(env, call, ...args) {
+  const source = `(async () => JSON.stringify(await (${call})(require(${JSON.stringify(navlock)}), ...${JSON.stringify(args)})))().then(console.log)`;
+  return JSON.parse(await run([process.execPath, '-e', source], { env }));
+}
