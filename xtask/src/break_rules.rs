@@ -97,6 +97,10 @@ impl Copy {
             .current_dir(root())
             .output()
             .map_err(|error| format!("cannot ask git for the files: {error}"))?;
+        if !files.status.success() {
+            let why = String::from_utf8_lossy(&files.stderr);
+            return Err(format!("cannot ask git for the files: {}", why.trim()));
+        }
         for file in String::from_utf8_lossy(&files.stdout).split_terminator('\0') {
             copy.take(Path::new(file)).map_err(|error| format!("cannot copy {file}: {error}"))?;
         }
