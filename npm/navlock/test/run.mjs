@@ -1,6 +1,9 @@
 // The conformance suite: node test/run.mjs --subject node,deno,chromium [--rule N] [--test WORDS]
-// [--jobs N] [--json] [--verbose]. Exits with 1 if a test fails.
+// [--jobs N] [--json] [--verbose] [--update]. What other implementations are known to fail stands in
+// native-expectations.json. Exits with 1 if anything else fails, or if something passes that stands
+// there; --update writes the list anew for the subjects of the run.
 
+import { readFileSync, writeFileSync } from 'node:fs';
 import process from 'node:process';
 import { parseArgs } from 'node:util';
 
@@ -15,6 +18,7 @@ const { values } = parseArgs({
     jobs: { type: 'string', default: '2' },
     json: { type: 'boolean', default: false },
     verbose: { type: 'boolean', default: false },
+    update: { type: 'boolean', default: false },
   },
 });
 
@@ -23,6 +27,8 @@ if (!values.subject) {
   process.exit(2);
 }
 
+const EXPECTATIONS = new URL('native-expectations.json', import.meta.url);
+const expectations = JSON.parse(readFileSync(EXPECTATIONS, 'utf8'));
 let failed = false;
 const reports = {};
 for (const name of values.subject.split(',')) {
@@ -31,24 +37,44 @@ for (const name of values.subject.split(',')) {
     words: values.test,
     jobs: Number(values.jobs),
   });
-  failed ||= results.some(({ verdict }) => verdict === 'failed');
+  const known = new Set(expectations[name]);
+  if (values.update) {
+    const failing = results.filter(({ verdict }) => verdict === 'failed');
+    if (failing.length > 0) expectations[name] = failing.map(({ test }) => test.name);
+    else delete expectations[name];
+  }
+  const surprises = results.filter(({ test, verdict }) => (verdict === 'failed') !== known.has(test.name));
+  failed ||= surprises.length > 0;
   if (values.json) {
     reports[name] = { title, version, tests: results.map(({ test, ...rest }) => ({ name: test.name, rules: test.rules, spec: test.spec, ...rest })) };
   } else {
-    print(title, version, results);
+    print(title, version, results, new Set(surprises));
   }
 }
 if (values.json) console.log(JSON.stringify(reports, null, 2));
-process.exitCode = failed ? 1 : 0;
+if (values.update) writeFileSync(EXPECTATIONS, `${JSON.stringify(expectations, null, 2)}\n`);
+process.exitCode = failed && !values.update ? 1 : 0;
 
-function print(title, version, results) {
-  const count = (wanted) => results.filter(({ verdict }) => verdict === wanted).length;
+function print(title, version, results, surprises) {
+  const count = (wanted) => results.filter(wanted).length;
   console.log(`\n${title} ${version}`);
-  for (const { test, verdict, reason } of results) {
-    if (verdict === 'failed') console.log(`  FAILED  ${test.rules.join(', ')}: ${test.name}\n          ${reason}\n          ${section(test.spec)}`);
-    else if (values.verbose) console.log(`  ${verdict}  ${test.rules.join(', ')}: ${test.name}${reason ? ` (${reason})` : ''}`);
+  for (const result of results) {
+    const { test, verdict, reason } = result;
+    if (surprises.has(result)) {
+      const what = verdict === 'failed' ? reason : `${verdict}, though it is expected to fail`;
+      console.log(`  FAILED  ${test.rules.join(', ')}: ${test.name}\n          ${what}\n          ${section(test.spec)}`);
+    } else if (values.verbose) {
+      console.log(`  ${verdict}  ${test.rules.join(', ')}: ${test.name}${reason ? ` (${reason})` : ''}`);
+    }
   }
-  console.log(`  ${count('passed')} passed, ${count('failed')} failed, ${count('not observable')} not observable`);
+  const asExpected = count((result) => result.verdict === 'failed' && !surprises.has(result));
+  const counts = [
+    `${count(({ verdict }) => verdict === 'passed')} passed`,
+    ...(asExpected > 0 ? [`${asExpected} failed as expected`] : []),
+    `${surprises.size} not as expected`,
+    `${count(({ verdict }) => verdict === 'not observable')} not observable`,
+  ];
+  console.log(`  ${counts.join(', ')}`);
 }
 
 function section(spec) {
