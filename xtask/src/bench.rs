@@ -1,18 +1,40 @@
 //! `cargo xtask bench`.
 
-use crate::run::{Result, cargo, run};
+use crate::run::{Result, built, cargo, npm, root, run};
 
-/// Runs one family of benchmarks and writes its table into the README.
+/// Runs one family of benchmarks and writes its table into its README.
 pub(crate) fn bench(arguments: &[&str]) -> Result {
+    if let ["js", rest @ ..] = arguments {
+        return js(rest);
+    }
     let [family @ ("in-process" | "broker"), rest @ ..] = arguments else {
-        let usage = "usage: cargo xtask bench in-process|broker [--only ROW] [--rounds N]";
+        let usage = "usage: cargo xtask bench in-process|broker|js [--only ROW] [--rounds N]";
         return Err(usage.to_owned());
     };
     let mut command = cargo(&["run", "--release", "--quiet", "--package", "navlock-benches", "--"]);
     command.arg(family).args(rest);
-    // Part of a table is for looking at; the README has the whole.
-    if !rest.contains(&"--only") && !rest.contains(&"--quick") {
+    if is_whole(rest) {
         command.args(["--splice", "README.md"]);
     }
     run(&mut command)
+}
+
+/// Those of the npm package, which need what is built of it, and the bare broker of ours.
+fn js(arguments: &[&str]) -> Result {
+    if !root().join("npm/navlock/node_modules").exists() {
+        run(&mut npm(&["ci"]))?;
+    }
+    run(&mut npm(&["run", "build"]))?;
+    run(&mut cargo(&["build", "--release", "--quiet", "--package", "navlock-benches"]))?;
+    let mut command = npm(&["run", "bench", "--"]);
+    command.args(arguments).env("NAVLOCK_BENCHES", built("navlock-benches")?);
+    if is_whole(arguments) {
+        command.args(["--splice", "README.md"]);
+    }
+    run(&mut command)
+}
+
+/// Part of a table is for looking at; a README has the whole.
+fn is_whole(arguments: &[&str]) -> bool {
+    !arguments.contains(&"--only") && !arguments.contains(&"--quick")
 }

@@ -21,6 +21,20 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// `npm` with these arguments, in the folder of the package.
+pub(crate) fn npm(arguments: &[&str]) -> Command {
+    let mut command = Command::new("npm");
+    command.args(arguments).current_dir(root().join("npm/navlock"));
+    command
+}
+
+/// Where an optimised program of the workspace is, once it was built.
+pub(crate) fn built(program: &str) -> Result<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let path = root().join(target).join("release").join(program);
+    if path.exists() { Ok(path) } else { Err(format!("{} was not built", path.display())) }
+}
+
 /// Runs the command, after showing it.
 pub(crate) fn run(command: &mut Command) -> Result {
     let shown = show(command);
@@ -36,5 +50,6 @@ fn show(command: &Command) -> String {
         .filter_map(|(key, value)| Some((key.to_string_lossy(), value?.to_string_lossy())))
         .map(|(key, value)| format!("{key}={value:?} "));
     let arguments = command.get_args().map(|argument| format!(" {}", argument.to_string_lossy()));
-    environment.chain(["cargo".to_owned()]).chain(arguments).collect()
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    environment.chain([program.to_string_lossy().into_owned()]).chain(arguments).collect()
 }

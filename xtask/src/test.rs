@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::run::{Result, cargo, root, run};
+use crate::run::{Result, cargo, npm, root, run};
 
 /// Everything that must hold before a change lands. Cheap checks come first.
 pub(crate) fn test() -> Result {
@@ -35,8 +35,27 @@ pub(crate) fn test() -> Result {
         run(cargo(&benches).args(["broker", "--quick"]))?;
     }
 
+    package()?;
+
     println!("\nall that must hold does");
     Ok(())
+}
+
+/// The npm package, built, installed and tested on all runtimes.
+fn package() -> Result {
+    npm(&["--version"]).output().map_err(|error| {
+        format!(
+            "cannot start npm: {error}; the npm package is tested with Node 20 or newer and its npm"
+        )
+    })?;
+    // Its runtimes are among its development dependencies.
+    run(&mut npm(&["ci"]))?;
+    run(&mut npm(&["run", "build"]))?;
+    run(&mut npm(&["test"]))?;
+    // A check of the suite itself: what is known of other implementations is what it says of them.
+    run(&mut npm(&["run", "conformance", "--", "--subject", "native"]))?;
+    // That the benchmarks run; what they measure here means nothing.
+    run(&mut npm(&["run", "bench", "--", "--quick"]))
 }
 
 /// The programs in `examples/`.

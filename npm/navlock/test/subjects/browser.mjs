@@ -6,6 +6,9 @@ import path from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 
+/** The browser's executable. */
+export const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
+
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const TYPES = { '.html': 'text/html', '.mjs': 'text/javascript', '.js': 'text/javascript' };
 const GRACE = 3_000;
@@ -15,7 +18,7 @@ export async function openBrowser(realm) {
   const { chromium } = await import('playwright-core');
   const server = await serve(ROOT);
   const browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    executablePath: CHROMIUM,
     chromiumSandbox: process.getuid?.() !== 0, // which root cannot have
     args: ['--disable-gpu', '--disable-quic'],
   });

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import process from 'node:process';
 
-import { openBrowser } from './browser.mjs';
+import { CHROMIUM, openBrowser } from './browser.mjs';
 import { openRuntime } from './runtime.mjs';
 
 /**
@@ -22,6 +22,7 @@ import { openRuntime } from './runtime.mjs';
  * @typedef {object} Subject
  * @property {string} title
  * @property {string[]} offers
+ * @property {() => string | false} [missing]  what it needs and does not find
  * @property {() => Promise<Session>} open
  *
  * @typedef {object} Session
@@ -66,6 +67,7 @@ export const subjects = {
   chromium: {
     title: 'Chromium',
     offers: [...EVERYWHERE, 'death:close'],
+    missing: () => !existsSync(CHROMIUM) && `there is no ${CHROMIUM}: install it, or set CHROMIUM to its path`,
     open: () => openBrowser('native'),
   },
 };

@@ -1,0 +1,137 @@
+// The benchmarks of the package: node bench/run.mjs [--rounds N] [--quick] [--only WORDS] [--splice README.md]
+//
+// All subjects take turns in each round, each in a process of its own, so that what else the machine
+// does falls on all of them. What is not installed is left out, and it is said.
+
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { cpus, loadavg, tmpdir } from 'node:os';
+import path from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+import { markdown, text } from './report.mjs';
+import { tables } from './tables.mjs';
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '7' },
+    quick: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    splice: { type: 'string' },
+  },
+});
+const rounds = values.quick ? 1 : Number(values.rounds);
+const scale = values.quick ? 0.02 : 1;
+
+const require = createRequire(import.meta.url);
+const beside = (file) => fileURLToPath(new URL(file, import.meta.url));
+const development = (name, file) => path.join(path.dirname(require.resolve(`${name}/package.json`)), file);
+const runtimes = {
+  node: [development('node', 'bin/node'), '--no-warnings'],
+  deno: [development('deno', 'deno'), 'run', '--allow-all', '--no-prompt', '--quiet'],
+  bun: [development('bun', 'bin/bun.exe'), 'run'],
+};
+
+const folder = mkdtempSync(path.join(tmpdir(), 'navlock-bench-'));
+const servers = [];
+try {
+  const places = { 'proper-lockfile': folder, ioredis: await redis(), bare: await bare() };
+  const hasTaskset = process.platform === 'linux' && spawnSync('taskset', ['--version']).status === 0;
+  if (!hasTaskset) console.error('taskset is not installed: what is pinned to one CPU is left out');
+
+  const before = loadavg()[0];
+  /** By table, row and column the figures of all rounds. */
+  const figures = new Map();
+  for (let round = 0; round < rounds; round++) {
+    for (const table of tables) {
+      for (const column of table.columns) {
+        const cases = table.rows.filter((row) => wanted(table, row, column)).map((row) => row.case);
+        if (cases.length === 0 || (table.cpus && !hasTaskset)) continue;
+        const place = places[column.subject];
+        if (place === null) continue;
+        const measured = measure(column, [...new Set(cases)], table.cpus, place);
+        for (const row of table.rows) {
+          const figure = measured[row.case]?.[row.figure ?? 'each'];
+          if (figure === undefined) continue;
+          const key = `${table.id} ${row.title} ${column.title}`;
+          figures.set(key, [...(figures.get(key) ?? []), figure]);
+        }
+      }
+    }
+    console.error(`round ${round + 1} of ${rounds}`);
+  }
+  const environment = {
+    rounds,
+    date: new Date().toISOString().slice(0, 10),
+    machine: `${cpus()[0].model.trim()}, ${cpus().length} CPUs, load average ${before.toFixed(2)} before and ${loadavg()[0].toFixed(2)} after`,
+    versions: Object.entries(runtimes).map(([name, [file]]) => `${name} ${version(file)}`).join(', '),
+  };
+  console.log(text(tables, figures));
+  if (values.splice) splice(values.splice, markdown(tables, figures, environment));
+} finally {
+  for (const server of servers) server.kill();
+  rmSync(folder, { recursive: true, force: true });
+}
+
+function wanted(table, row, column) {
+  const name = `${table.id} ${row.title} ${column.title}`;
+  return !row.without?.includes(column.title) && (!values.only || name.includes(values.only));
+}
+
+/** Runs one process of a subject on these CPUs, or wherever it likes. */
+function measure({ subject, runtime }, cases, cpuList, place) {
+  const pinned = cpuList ? ['taskset', '--cpu-list', cpuList] : [];
+  const [file, ...words] = [...pinned, ...runtimes[runtime], beside('inside.mjs'), subject, String(scale), ...cases];
+  const output = execFileSync(file, words, {
+    encoding: 'utf8',
+    timeout: 300_000,
+    env: { ...process.env, NAVLOCK_SOCKET: path.join(folder, `${cpuList ?? 'any'}.sock`), ...(place && { BENCH_PLACE: place }) },
+  });
+  return JSON.parse(output.slice(output.lastIndexOf('@figures') + '@figures'.length));
+}
+
+/** A Redis of our own, or null. */
+async function redis() {
+  if (spawnSync('redis-server', ['--version']).status !== 0) return skipped('redis-server is not installed');
+  const socket = path.join(folder, 'redis.sock');
+  servers.push(spawn('redis-server', ['--port', '0', '--unixsocket', socket, '--save', '', '--appendonly', 'no'], { cwd: folder, stdio: 'ignore' }));
+  return appeared(socket);
+}
+
+/** The least broker there can be, a program of the repository, or null. */
+async function bare() {
+  const program = process.env.NAVLOCK_BENCHES;
+  if (!program) return skipped('the bare broker is left out: `cargo xtask bench js` builds it');
+  const socket = path.join(folder, 'bare.sock');
+  const cpu = String(cpus().length - 1);
+  servers.push(spawn(program, ['party', cpu, 'serve', 'bare', socket], { stdio: ['pipe', 'ignore', 'inherit'] }));
+  return appeared(socket);
+}
+
+function skipped(why) {
+  console.error(why);
+  return null;
+}
+
+async function appeared(file) {
+  for (const deadline = Date.now() + 10_000; !existsSync(file); ) {
+    if (Date.now() > deadline) return skipped(`${file} does not appear: left out`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  return file;
+}
+
+function version(file) {
+  return execFileSync(file, ['--version'], { encoding: 'utf8' }).match(/\d+\.\d+\.\d+/)[0];
+}
+
+function splice(file, table) {
+  const [start, end] = ['<!-- bench:js -->', '<!-- /bench:js -->'];
+  const before = readFileSync(file, 'utf8');
+  const [from, to] = [before.indexOf(start), before.indexOf(end)];
+  if (from < 0 || to < from) throw new Error(`${file} has no place for the tables: ${start} and ${end}`);
+  writeFileSync(file, `${before.slice(0, from + start.length)}\n${table}${before.slice(to)}`);
+}

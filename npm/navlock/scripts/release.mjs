@@ -1,0 +1,108 @@
+// Makes the packages that are published, in dist/ or the folder of --out: `navlock`, which is JavaScript, and for each target
+// one with what is built for it, of which npm installs the one that fits.
+//
+//     npm run release                                   for this machine, with cargo
+//     npm run release -- --target TARGET[,TARGET…]      with cargo-zigbuild; `all` for all of them
+//
+// RELEASE.md says what has to be there, and how to publish.
+
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+const folder = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const repository = path.resolve(folder, '..', '..');
+/** By Rust's name of the target. A glibc as old as that of Node's own builds, so that it runs where they do. */
+const targets = {
+  'x86_64-unknown-linux-gnu': { os: 'linux', cpu: 'x64', libc: 'glibc', suffix: '-gnu', zig: '.2.28' },
+  'aarch64-unknown-linux-gnu': { os: 'linux', cpu: 'arm64', libc: 'glibc', suffix: '-gnu', zig: '.2.28' },
+  'x86_64-unknown-linux-musl': { os: 'linux', cpu: 'x64', libc: 'musl', suffix: '-musl', zig: '' },
+  'aarch64-unknown-linux-musl': { os: 'linux', cpu: 'arm64', libc: 'musl', suffix: '-musl', zig: '' },
+  'x86_64-apple-darwin': { os: 'darwin', cpu: 'x64', suffix: '', zig: '' },
+  'aarch64-apple-darwin': { os: 'darwin', cpu: 'arm64', suffix: '', zig: '' },
+};
+
+const { values } = parseArgs({ options: { target: { type: 'string' }, out: { type: 'string' } } });
+const dist = values.out ? path.resolve(values.out) : path.join(folder, 'dist');
+const host = run('rustc', ['-vV']).match(/^host: (.*)$/m)[1];
+const names = values.target === 'all' ? Object.keys(targets) : (values.target ?? host).split(',');
+for (const name of names) {
+  if (!targets[name]) {
+    console.error(`navlock: there is no target ${name}; there are ${Object.keys(targets).join(', ')}`);
+    process.exit(2);
+  }
+}
+
+const manifest = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8'));
+const { version, license, repository: where, homepage } = manifest;
+if (!values.out) rmSync(dist, { recursive: true, force: true });
+for (const name of names) makePlatformPackage(name);
+makePackage();
+
+function makePlatformPackage(name) {
+  const { os, cpu, libc } = targets[name];
+  const built = build(name);
+  const to = path.join(dist, packageOf(name));
+  mkdirSync(path.join(to, 'bin'), { recursive: true });
+  const library = os === 'darwin' ? 'libnavlock_node.dylib' : 'libnavlock_node.so';
+  cpSync(path.join(built, library), path.join(to, 'navlock.node'));
+  cpSync(path.join(built, 'navlock'), path.join(to, 'bin', 'navlock'));
+  writeFileSync(path.join(to, 'README.md'), `# ${packageOf(name)}\n\nWhat the package \`navlock\` needs on ${name}. Install that one.\n`);
+  write(to, {
+    name: packageOf(name),
+    version,
+    description: `navlock for ${name}`,
+    license,
+    repository: where,
+    os: [os],
+    cpu: [cpu],
+    ...(libc && { libc: [libc] }),
+    files: ['navlock.node', 'bin/navlock'],
+    exports: { './navlock.node': './navlock.node', './bin/navlock': './bin/navlock' },
+    // As it is not to be bundled into one file.
+    preferUnplugged: true,
+  });
+}
+
+function makePackage() {
+  const to = path.join(dist, 'navlock');
+  mkdirSync(to, { recursive: true });
+  for (const what of ['js', 'types', 'README.md']) cpSync(path.join(folder, what), path.join(to, what), { recursive: true });
+  const { name, description, type, main, types, exports, engines, keywords, bin } = manifest;
+  // Each target that there is, whether it was built here or not.
+  const optionalDependencies = Object.fromEntries(Object.keys(targets).map((target) => [packageOf(target), version]));
+  write(to, { name, version, description, keywords, license, repository: where, homepage, type, main, types, exports, bin, engines, files: ['js', 'types'], optionalDependencies });
+}
+
+function packageOf(name) {
+  const { os, cpu, suffix } = targets[name];
+  return `@navlock/${os}-${cpu}${suffix}`;
+}
+
+/** Builds the addon and the program. The folder where they are. */
+function build(name) {
+  const packages = ['--release', '--package', 'navlock-node', '--package', 'navlock-cli'];
+  const { zig, libc } = targets[name];
+  // By default Rust links musl into all it builds, and nothing can be loaded into that.
+  const variable = `CARGO_TARGET_${name.toUpperCase().replaceAll('-', '_')}_RUSTFLAGS`;
+  const env = { ...process.env, ...(libc === 'musl' && { [variable]: '-C target-feature=-crt-static' }) };
+  const words = values.target ? ['zigbuild', '--target', name + zig] : ['build'];
+  execFileSync('cargo', [...words, ...packages], { cwd: folder, env, stdio: 'inherit' });
+  const { target_directory: target } = JSON.parse(run('cargo', ['metadata', '--format-version', '1', '--no-deps']));
+  return path.join(target, values.target ? name : '', 'release');
+}
+
+/** A folder with its manifest and licences, packed beside it. */
+function write(to, contents) {
+  writeFileSync(path.join(to, 'package.json'), `${JSON.stringify(contents, null, 2)}\n`);
+  for (const licence of ['LICENSE-APACHE', 'LICENSE-MIT']) cpSync(path.join(repository, licence), path.join(to, licence));
+  const packed = run('npm', ['pack', '--silent', '--pack-destination', dist, to]).trim();
+  console.log(path.relative(process.cwd(), path.join(dist, packed)));
+}
+
+function run(command, words) {
+  return execFileSync(command, words, { cwd: folder, encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'inherit'] });
+}
