@@ -126,7 +126,7 @@ function tick() {
 
 /** Has two parties take a lock in turn. Each says when it is ready, and when it is done. */
 async function between(scale, start) {
-  const count = Math.ceil(1000 * scale);
+  const count = Math.ceil(3000 * scale);
   const parties = [start(count), start(count)];
   const all = (what) =>
     Promise.all(parties.map(({ hear }) => new Promise((resolve) => hear((said) => said === what && resolve()))));

@@ -34,7 +34,7 @@ export const subjects = {
     title: 'async-mutex',
     cases: ['sequential', 'names', 'waiters'],
     open: async () => {
-      const { Mutex } = (await import('async-mutex')).default;
+      const { Mutex } = await import('async-mutex');
       const mutexes = new Map();
       return {
         request(name, _options, callback) {

@@ -63,12 +63,27 @@ function forget(id) {
 /** How many requests and queries wait for the addon: they keep the event loop alive. */
 let pending = 0;
 
+let isKeptAlive = false;
+let isResting = false;
+
 function startWaiting() {
-  if (pending++ === 0) addon.keepAlive(true);
+  pending++;
+  if (!isKeptAlive) addon.keepAlive((isKeptAlive = true));
 }
 
+/**
+ * The event loop may end once the callbacks that are due have run, which may wait for more: to say
+ * so each time is as dear as a request.
+ */
 function stopWaiting() {
-  if (--pending === 0) addon.keepAlive(false);
+  if (--pending > 0 || isResting) return;
+  isResting = true;
+  setImmediate(rest);
+}
+
+function rest() {
+  isResting = false;
+  if (pending === 0 && isKeptAlive) addon.keepAlive((isKeptAlive = false));
 }
 
 function failureOf(id) {
@@ -117,9 +132,10 @@ class LockRequest extends AbortAlgorithm {
 
   /** The addon has decided something. */
   tell(status) {
-    if (this.state === WAITING) stopWaiting();
+    const hasWaited = this.state === WAITING;
     if (status === FAILED) this.fail();
     else this.schedule(status);
+    if (hasWaited) stopWaiting();
   }
 
   /**
@@ -268,8 +284,8 @@ class Query {
   }
 
   tell(status) {
-    stopWaiting();
     this.end(status);
+    stopWaiting();
   }
 
   end(status) {

@@ -58,7 +58,7 @@ macro_rules! function {
 function! {
     /// `(wake: () => void): void`
     listen[wake] |js, realm| {
-        realm.inbox.listen(js, wake)?;
+        realm.listen(js, wake)?;
         // After the function that may be called from other threads, so that it is undone before:
         // from then on nobody calls that any more.
         //
@@ -81,7 +81,7 @@ unsafe extern "C" fn end(realm: *mut c_void) {
 function! {
     /// `(on: boolean): void`
     keep_alive[on] |js, realm| {
-        realm.inbox.keep_alive(js, js.to_bool(on)?)?;
+        realm.keep_alive(js, js.to_bool(on)?)?;
         js.undefined()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    ptr,
+    mem, ptr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Wake, Waker},
 };
@@ -12,7 +12,15 @@ use napi_sys::{ThreadsafeFunctionCallMode, napi_env, napi_threadsafe_function, n
 use crate::js::{Env, Failure, ok};
 
 /// The slots of a realm that may have news, and the way to wake the realm for them.
-pub(crate) struct Inbox(Mutex<State>);
+#[derive(Default)]
+pub(crate) struct Inbox {
+    state: Mutex<State>,
+    /// `None` before the realm listens, and for ever after it has ended.
+    ///
+    /// FAST: a lock of its own, for a realm that is woken runs at once, perhaps instead of whoever
+    /// wakes it, and must not find its state locked.
+    bell: Mutex<Option<Bell>>,
+}
 
 #[derive(Default)]
 struct State {
@@ -20,20 +28,40 @@ struct State {
     ready: VecDeque<u32>,
     /// The realm will take all that is ready before it rests, so nobody need wake it.
     awake: bool,
-    /// `None` before the realm listens, and for ever after it has ended.
-    bell: Option<Bell>,
+    /// The realm has ended.
+    closed: bool,
 }
 
 /// A function of Node-API that may be called from any thread, as long as the realm lives.
-struct Bell(napi_threadsafe_function);
+#[derive(Clone, Copy)]
+pub(crate) struct Bell(napi_threadsafe_function);
 
-// SAFETY: to be called from any thread is what it is for; that it is not called after the realm's
-// end is seen to by `Inbox::close`, under the lock under which it is called.
+// SAFETY: to be called from any thread is what it is for; that it is not called after the realm's end is
+// seen to by `Inbox::close`, under the lock under which it is called.
 unsafe impl Send for Bell {}
+
+impl Bell {
+    /// Whether the realm's event loop goes on only because of this.
+    ///
+    /// # Safety
+    ///
+    /// To be called on the realm's thread, while the realm lives.
+    pub(crate) unsafe fn keep_alive(self, env: Env, on: bool) -> Result<(), Failure> {
+        // SAFETY: promised by the caller.
+        let status = unsafe {
+            if on {
+                napi_sys::napi_ref_threadsafe_function(env.raw(), self.0)
+            } else {
+                napi_sys::napi_unref_threadsafe_function(env.raw(), self.0)
+            }
+        };
+        ok("napi_ref_threadsafe_function", status)
+    }
+}
 
 impl Inbox {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::default()))
+        Arc::default()
     }
 
     /// A waker that has this slot looked at.
@@ -41,8 +69,9 @@ impl Inbox {
         Waker::from(Arc::new(SlotWaker { inbox: Arc::clone(self), slot }))
     }
 
-    /// From now on `wake`, a function of the realm, is called when there is something.
-    pub(crate) fn listen(&self, env: Env, wake: napi_value) -> Result<(), Failure> {
+    /// From now on `wake`, a function of the realm, is called when there is something. What rings
+    /// for that, for the realm itself.
+    pub(crate) fn listen(&self, env: Env, wake: napi_value) -> Result<Bell, Failure> {
         let name = env.string("navlock")?;
         let mut bell = ptr::null_mut();
         // SAFETY: called on the realm's thread with its function; no queue limit, one thread, no
@@ -58,35 +87,21 @@ impl Inbox {
                 ptr::null_mut(),
                 None,
                 ptr::null_mut(),
-                Some(ring),
+                Some(on_ring),
                 &raw mut bell,
             )
         };
         ok("napi_create_threadsafe_function", status)?;
-        self.state().bell = Some(Bell(bell));
-        self.keep_alive(env, false)
-    }
-
-    /// Whether the realm's event loop goes on only because of us.
-    pub(crate) fn keep_alive(&self, env: Env, on: bool) -> Result<(), Failure> {
-        let Some(Bell(bell)) = self.state().bell else {
-            return Ok(());
-        };
-        // SAFETY: the realm lives, and this is its thread.
-        let status = unsafe {
-            if on {
-                napi_sys::napi_ref_threadsafe_function(env.raw(), bell)
-            } else {
-                napi_sys::napi_unref_threadsafe_function(env.raw(), bell)
-            }
-        };
-        ok("napi_ref_threadsafe_function", status)
+        let bell = Bell(bell);
+        *self.bell() = Some(bell);
+        Ok(bell)
     }
 
     /// The realm has ended: nobody wakes it any more.
     pub(crate) fn close(&self) {
+        *self.bell() = None;
         let mut state = self.state();
-        state.bell = None;
+        state.closed = true;
         state.ready = VecDeque::new();
     }
 
@@ -103,7 +118,7 @@ impl Inbox {
     ///
     /// FAST: to wake itself costs a realm about as much as ten requests.
     pub(crate) fn attend(&self, act: impl FnOnce()) -> bool {
-        let was_awake = std::mem::replace(&mut self.state().awake, true);
+        let was_awake = mem::replace(&mut self.state().awake, true);
         act();
         let mut state = self.state();
         let has_news = !state.ready.is_empty();
@@ -115,13 +130,21 @@ impl Inbox {
 
     fn push(&self, slot: u32) {
         let mut state = self.state();
-        let Some(Bell(bell)) = state.bell else {
+        if state.closed {
             return;
-        };
+        }
         state.ready.push_back(slot);
-        if !state.awake {
-            state.awake = true;
-            // SAFETY: the realm has not ended, and cannot while the state is locked. This neither
+        let was_awake = mem::replace(&mut state.awake, true);
+        drop(state);
+        if !was_awake {
+            self.ring();
+        }
+    }
+
+    /// Wakes the realm, if it has not ended.
+    fn ring(&self) {
+        if let Some(Bell(bell)) = *self.bell() {
+            // SAFETY: the realm has not ended, and cannot while the bell is locked. This neither
             // blocks nor runs anything of the realm.
             unsafe {
                 napi_sys::napi_call_threadsafe_function(
@@ -135,7 +158,11 @@ impl Inbox {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Whole between any two statements.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bell(&self) -> MutexGuard<'_, Option<Bell>> {
+        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -157,7 +184,7 @@ impl Wake for SlotWaker {
 }
 
 /// In a task of the realm: calls its function.
-unsafe extern "C" fn ring(
+unsafe extern "C" fn on_ring(
     env: napi_env,
     wake: napi_value,
     _context: *mut std::ffi::c_void,

@@ -10,7 +10,7 @@
 //!
 //! # Safety
 //!
-//! All unsafe code is in [`js`], [`functions`] and [`inbox`], and rests on three facts:
+//! All unsafe code is in [`js`], [`functions`], [`inbox`] and [`realm`], and rests on three facts:
 //!
 //! - Node-API calls the functions of a realm on the thread of the realm, one at a time.
 //! - What a realm shares with other threads is its inbox, which stops using Node-API when the

@@ -1,12 +1,17 @@
 //! A realm: what one thread of JavaScript has.
 
-use std::{cell::RefCell, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+};
 
 use navlock::{LockManager, LockOptions, Mode, ResourceName, UserAgent};
 
+use napi_sys::napi_value;
+
 use crate::{
-    inbox::Inbox,
-    js::Failure,
+    inbox::{Bell, Inbox},
+    js::{Env, Failure},
     reach,
     slots::{Slots, Status},
 };
@@ -16,7 +21,9 @@ pub(crate) type News = u32;
 
 /// One instance of the addon. Used by the realm's thread alone, except for its inbox.
 pub(crate) struct Realm {
-    pub(crate) inbox: Arc<Inbox>,
+    inbox: Arc<Inbox>,
+    /// `None` before the realm listens, and once it has ended.
+    bell: Cell<Option<Bell>>,
     /// `None` once the realm has ended.
     state: RefCell<Option<State>>,
 }
@@ -43,13 +50,28 @@ impl Realm {
         let inbox = Inbox::new();
         let slots = Slots::new(Arc::clone(&inbox));
         let state = State { user_agents: Vec::new(), managers: Vec::new(), slots };
-        Self { inbox, state: RefCell::new(Some(state)) }
+        Self { inbox, bell: Cell::new(None), state: RefCell::new(Some(state)) }
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
         match &mut *self.state.borrow_mut() {
             Some(state) => act(state),
             None => Err(Failure::Own("this realm has ended".to_owned())),
+        }
+    }
+
+    /// From now on `wake` is called when there is news. Does not keep the realm alive.
+    pub(crate) fn listen(&self, env: Env, wake: napi_value) -> Result<(), Failure> {
+        self.bell.set(Some(self.inbox.listen(env, wake)?));
+        self.keep_alive(env, false)
+    }
+
+    /// Whether the realm's event loop goes on only because of us.
+    pub(crate) fn keep_alive(&self, env: Env, on: bool) -> Result<(), Failure> {
+        match self.bell.get() {
+            // SAFETY: a realm is used by its own thread, and is without its bell when it has ended.
+            Some(bell) => unsafe { bell.keep_alive(env, on) },
+            None => Ok(()),
         }
     }
 
@@ -144,6 +166,7 @@ impl Realm {
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     pub(crate) fn end(&self) {
         self.inbox.close();
+        self.bell.set(None);
         let Some(state) = self.state.take() else {
             return;
         };
