@@ -55,12 +55,16 @@ fn what_is_asked_for_before_there_is_a_connection_is_asked_for_in_the_same_order
     drop(left);
     assert!(never.as_mut().poll(&mut context).is_pending());
     let mut second = Box::pin(locks.lock("db").shared().into_future());
+    let mut early = Box::pin(locks.query());
+    assert!(early.as_mut().poll(&mut context).is_pending());
     assert!(second.as_mut().poll(&mut context).is_pending());
 
     let daemon = serve(listener);
     let held = soon(first).unwrap();
     assert!(soon(never).unwrap().is_none());
     assert!(second.as_mut().poll(&mut context).is_pending());
+    let snapshot = soon(early).unwrap();
+    assert_eq!((snapshot.held.len(), snapshot.pending.len()), (1, 0));
     let snapshot = soon(locks.query()).unwrap();
     assert_eq!((snapshot.held.len(), snapshot.pending.len()), (1, 1));
     drop(held);

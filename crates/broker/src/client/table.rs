@@ -24,8 +24,8 @@ pub(super) struct Table {
     waiting: usize,
     pub(super) questions: Questions,
     link: Link,
-    /// Whether there was a connection before this one.
-    returning: bool,
+    /// What was said before there was the first connection, in order. `None` once there was one.
+    early: Option<BytesMut>,
     /// Whether anything was heard on this one.
     has_heard: bool,
     codec: ClientCodec,
@@ -88,20 +88,23 @@ impl Table {
             waiting: 0,
             questions: Questions::default(),
             link: Link::Down,
-            returning: false,
+            early: Some(BytesMut::new()),
             has_heard: false,
             codec: ClientCodec::default(),
             outgoing: BytesMut::new(),
         }
     }
 
-    /// Says something, if there is a connection. What is said to none need not be: the next one
-    /// begins with all that there is.
+    /// Says something. The first connection begins with all that was said before it; what is said
+    /// between it and the next need not be, which begins with all that there is.
     fn say(&mut self, message: &ToDaemon) {
-        if self.link == Link::Up {
-            // Names and buckets are short enough, or their backend would not have got here.
-            let _ = self.codec.encode(message, &mut self.outgoing);
-        }
+        let bytes = match &mut self.early {
+            Some(early) => early,
+            None if self.link == Link::Up => &mut self.outgoing,
+            None => return,
+        };
+        // Names and buckets are short enough, or their backend would not have got here.
+        let _ = self.codec.encode(message, bytes);
     }
 
     pub(super) fn open_agent(
@@ -261,30 +264,18 @@ impl Table {
         self.outgoing.clear();
         self.link = Link::Up;
         self.has_heard = false;
-        let returning = mem::replace(&mut self.returning, true);
-        self.say(&ToDaemon::Introduce { client: self.key, returning });
-        let all = if returning { self.claims(|_| true) } else { self.requests() };
-        for message in all {
+        let early = self.early.take();
+        self.say(&ToDaemon::Introduce { client: self.key, returning: early.is_none() });
+        if let Some(early) = early {
+            self.outgoing.extend_from_slice(&early);
+            return;
+        }
+        for message in self.claims(|_| true) {
             self.say(&message);
         }
         for asked in self.questions.again() {
             self.say(&asked);
         }
-    }
-
-    /// The messages by which what was asked for before there was a connection is asked for: agents,
-    /// then their requests in the order in which they were made.
-    fn requests(&self) -> Vec<ToDaemon> {
-        let agents = self.agents.iter().flat_map(|(index, _)| self.introduction(index));
-        let mut requests: Vec<_> =
-            self.requests.iter().filter(|(_, request)| request.state.is_alive()).collect();
-        requests.sort_unstable_by_key(|(_, request)| request.serial);
-        let requests = requests.into_iter().filter_map(|(index, request)| {
-            let &Request { serial, agent, ref name, kind, .. } = request;
-            let (agent, request, name) = (number(agent?), id(index, serial), name.clone());
-            Some(ToDaemon::Request { agent, request, name, kind })
-        });
-        agents.chain(requests).collect()
     }
 
     /// The messages by which what there is can be claimed: agents, then what they have in a state
@@ -341,6 +332,15 @@ impl Table {
         }
         self.questions.give_up(error, &mut wakers);
         self.link = Link::Down;
+        if let Some(early) = &mut self.early {
+            // Of what was said, the agents are left.
+            early.clear();
+            let agents: Vec<_> =
+                self.agents.iter().flat_map(|(index, _)| self.introduction(index)).collect();
+            for message in agents {
+                self.say(&message);
+            }
+        }
         wakers
     }
 
