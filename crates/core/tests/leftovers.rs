@@ -8,7 +8,8 @@ use std::{
     cell::Cell,
     future::Future,
     pin::pin,
-    task::{Context, Waker},
+    sync::Arc,
+    task::{Context, Wake, Waker},
 };
 
 use navlock_core::{LockManager, UserAgent};
@@ -60,6 +61,23 @@ fn locks_that_were_watched() {
         let lost = pin!(guard.lost());
         assert!(lost.poll(&mut Context::from_waker(Waker::noop())).is_pending());
     });
+}
+
+#[test]
+fn wakers_of_who_watched_a_lock_that_has_ended() {
+    struct Nobody;
+
+    impl Wake for Nobody {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    let locks = locks();
+    let watcher = Arc::new(Nobody);
+    let guard = locks.lock("db").blocking().unwrap().into_polled();
+    let waker = Waker::from(Arc::clone(&watcher));
+    assert!(guard.poll_lost(&Context::from_waker(&waker)).is_pending());
+    drop((guard, waker));
+    assert_eq!(Arc::strong_count(&watcher), 1);
 }
 
 #[test]

@@ -11,9 +11,12 @@ use std::{
 };
 
 use bytes::BytesMut;
-use navlock_engine::{Mode, RequestId, RequestKind};
-use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
-use rustix::process::geteuid;
+use navlock_engine::{FencingToken, Mode, RequestId, RequestKind};
+use navlock_wire::{ClientCodec, FromDaemon, Lost, ToDaemon, VERSION};
+use rustix::{
+    fs::{FlockOperation, flock},
+    process::geteuid,
+};
 use tokio_util::codec::{Decoder, Encoder};
 
 use crate::{sandbox::Sandbox, worker::PATIENCE};
@@ -185,6 +188,45 @@ fn a_client_of_the_first_version_is_not_waited_for_after_a_restart_and_its_lock_
     assert_eq!(sandbox.query(), ["held kept exclusive"]);
     old.until_left();
     holder.release();
+}
+
+#[test]
+fn who_claims_a_lock_that_was_granted_anew_has_lost_it() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("sock.clients")).unwrap();
+    // Clients of a broker that was killed: the next one waits for both.
+    let tokens = [7, 5];
+    let living = tokens.map(|token| {
+        let file = fs::File::create(sandbox.path(&format!("sock.clients/{token:032x}"))).unwrap();
+        flock(&file, FlockOperation::LockExclusive).unwrap();
+        file
+    });
+    sandbox.written(&["daemon", "start"]);
+    let [mut thief, mut victim] = tokens.map(|token| {
+        let mut raw = Raw::connect(&sandbox);
+        raw.say(&[
+            ToDaemon::Hello { oldest: VERSION, newest: VERSION },
+            ToDaemon::Introduce { client: u128::to_be_bytes(token.into()), returning: true },
+            ToDaemon::OpenAgent { agent: 0, client_id: [1; 16], bucket: "default".to_owned() },
+            ToDaemon::ClaimLock {
+                agent: 0,
+                request: RequestId::from_parts(0, 0),
+                name: "db".try_into().unwrap(),
+                mode: Mode::Exclusive,
+                token: FencingToken::new(token),
+                since: 0,
+            },
+            ToDaemon::Claimed,
+        ]);
+        assert_eq!(raw.hear(), FromDaemon::Welcome { version: VERSION });
+        raw
+    });
+    let request = RequestId::from_parts(0, 0);
+    assert_eq!(thief.hear(), FromDaemon::Settled);
+    assert_eq!(victim.hear(), FromDaemon::Settled);
+    assert_eq!(victim.hear(), FromDaemon::Lost { request, how: Lost::Stolen });
+    assert_eq!(sandbox.query(), ["held db exclusive"]);
+    drop(living);
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn a_thief_s_lock_is_its_own_after_a_restart_too() {
     let mut victim = sandbox.hold(&["db"]);
     victim.stop();
     let thief = sandbox.hold(&["--steal", "db"]);
-    // The victim has not heard of it, and will claim what it had.
+    // The victim hears of it when it goes on, by the first broker's last words.
     sandbox.kill_broker();
     victim.signal(Signal::CONT);
     assert_eq!(victim.ended().code(), Some(75));
