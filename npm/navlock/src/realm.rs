@@ -62,6 +62,9 @@ impl Realm {
 
     /// From now on `wake` is called when there is news. Does not keep the realm alive.
     pub(crate) fn listen(&self, env: Env, wake: napi_value) -> Result<(), Failure> {
+        if self.bell.get().is_some() {
+            return Err(Failure::Own("this realm listens already".to_owned()));
+        }
         self.bell.set(Some(self.inbox.listen(env, wake)?));
         self.keep_alive(env, false)
     }
