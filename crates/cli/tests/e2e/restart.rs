@@ -259,6 +259,16 @@ fn an_orphan_is_known_by_its_command_after_a_restart_too() {
     let sandbox = Sandbox::new();
     let mut holder = sandbox.hold(&["db"]);
     let pid = format!("\"pid\":{}", holder.command().as_raw_nonzero());
+    // The command begins before its wrapper has said of it what it is; last, it is written down.
+    let is_known = || {
+        let mut files = fs::read_dir(sandbox.path("sock.clients")).unwrap();
+        let will = files.find_map(|file| {
+            let path = file.unwrap().path();
+            (path.extension()? == "locks").then(|| fs::read(path).unwrap())
+        });
+        !String::from_utf8_lossy(&will.unwrap()).contains("navlock run")
+    };
+    eventually("the command is known", is_known);
     holder.kill_wrapper();
     for _ in 0..2 {
         let shown = sandbox.output(&["query", "--json"]).stdout;
