@@ -38,6 +38,7 @@ function createNavigator() {
   Object.defineProperty(Navigator.prototype, 'userAgent', { enumerable: true });
   Object.defineProperty(Navigator.prototype, Symbol.toStringTag, { value: 'Navigator', configurable: true });
   const navigator = new Navigator();
+  Object.defineProperty(globalThis, 'Navigator', { value: Navigator, writable: true, enumerable: false, configurable: true });
   Object.defineProperty(globalThis, 'navigator', { get: () => navigator, enumerable: true, configurable: true });
   return navigator;
 }

@@ -20,9 +20,16 @@ async function runScript() {
   const { openRealm } = await import(`../realms/${job.realm}.mjs`);
   await openRealm();
   const self = given ? globalThis : ownGlobals();
+  if (globalThis.Bun) giveListenersTheirThis();
   const file = path.join(job.checkout, job.script);
   vm.runInThisContext(readFileSync(file, 'utf8'), { filename: file });
   self.postMessage('@ready');
+}
+
+/** Bun calls the listeners of its global scope without one. */
+function giveListenersTheirThis() {
+  const { addEventListener } = globalThis;
+  globalThis.addEventListener = (type, listener) => addEventListener.call(globalThis, type, (event) => listener.call(globalThis, event));
 }
 
 function ownGlobals() {
