@@ -1,6 +1,6 @@
 // Writes what the suite says of each rule and implementation into CONFORMANCE.md, between its
-// markers: node test/table.mjs [--subject node,deno,chromium] [--from FILE]. FILE is what run.mjs
-// prints with --json; without it the suite is run.
+// markers: node test/table.mjs [--subject navlock-node+navlock-node-machine,node] [--from FILE]. What
+// is joined by + has one column. FILE is what run.mjs prints with --json; without it the suite is run.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import process from 'node:process';
@@ -12,9 +12,12 @@ import { rules } from './rules.mjs';
 const PAGE = new URL('../../../CONFORMANCE.md', import.meta.url);
 const [START, END] = ['<!-- conformance:js -->', '<!-- /conformance:js -->'];
 
+/** Ours in each runtime, within a process and through the broker; then the others. */
+const ALL = [...['node', 'node20', 'deno', 'bun'].map((runtime) => `navlock-${runtime}+navlock-${runtime}-machine`), 'node', 'deno', 'chromium'].join();
+
 const { values } = parseArgs({
   options: {
-    subject: { type: 'string', default: 'node,deno,chromium' },
+    subject: { type: 'string', default: ALL },
     from: { type: 'string' },
   },
 });
@@ -30,21 +33,32 @@ writeFileSync(PAGE, page.slice(0, before) + [START, ...table(reports), ''].join(
 
 function fromFile(file) {
   const read = JSON.parse(readFileSync(file, 'utf8'));
-  return names.map((name) => ({
-    heading: `${read[name].title} ${read[name].version}`,
-    tests: read[name].tests.map(({ rules: [rule], ...rest }) => ({ rule, ...rest })),
-  }));
+  return names.map((name) => joined(name, name.split('+').map((one) => {
+    const { title, version, tests } = read[one];
+    return { title, version, tests: tests.map(({ rules: [rule], ...rest }) => ({ rule, ...rest })) };
+  })));
 }
 
 async function fromRuns() {
   const reports = [];
   for (const name of names) {
-    console.error(`running the suite on ${name}`);
-    const { title, version, results } = await conformance(name);
-    const tests = results.map(({ test, ...rest }) => ({ name: test.name, rule: test.rules[0], ...rest }));
-    reports.push({ heading: `${title} ${version}`, tests });
+    const parts = [];
+    for (const one of name.split('+')) {
+      console.error(`running the suite on ${one}`);
+      const { title, version, results } = await conformance(one);
+      parts.push({ title, version, tests: results.map(({ test, ...rest }) => ({ name: test.name, rule: test.rules[0], ...rest })) });
+    }
+    reports.push(joined(name, parts));
   }
   return reports;
+}
+
+/** @returns {Report} */
+function joined(name, parts) {
+  const [{ title, version }] = parts;
+  // The reach is no part of a title that is for both.
+  const heading = parts.length === 1 ? `${title} ${version}` : `${title.replace(/, reach .*/, '')} ${version}`;
+  return { heading, tests: parts.flatMap(({ tests }) => tests) };
 }
 
 /** @param {Report[]} reports */
@@ -56,7 +70,7 @@ function table(reports) {
     ...Object.entries(rules).map(([rule, short]) => row([rule, short, ...reports.map((report) => cell(report, Number(rule)))])),
     '',
     ...reports.flatMap(broken),
-    `Made with \`node npm/navlock/test/table.mjs --subject ${names.join(',')}\`: ${new Date().toISOString().slice(0, 10)}, `
+    `Made with \`npm run conformance:table\` in \`npm/navlock\`: ${new Date().toISOString().slice(0, 10)}, `
       + `${process.platform} ${process.arch}.`,
   ];
 }
