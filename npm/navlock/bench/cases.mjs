@@ -35,14 +35,19 @@ const cases = {
 
   /** Ten thousand requests that wait for one lock, and then get it one after the other. */
   async waiters({ request }, scale) {
-    const count = Math.ceil(10_000 * scale);
-    const holder = await hold(request);
-    const began = now();
-    const waiting = range(count, () => request('db', {}, nothing));
-    const asked = now();
-    holder.release();
-    await Promise.all([holder.done, ...waiting]);
-    return { request: (asked - began) / count, drain: (now() - asked) / count };
+    const [count, times] = [Math.ceil(10_000 * scale), 3];
+    let [asking, draining] = [0, 0];
+    for (let i = 0; i < times; i++) {
+      const holder = await hold(request);
+      const began = now();
+      const waiting = range(count, () => request('db', {}, nothing));
+      const asked = now();
+      holder.release();
+      await Promise.all([holder.done, ...waiting]);
+      asking += asked - began;
+      draining += now() - asked;
+    }
+    return { request: asking / times / count, drain: draining / times / count };
   },
 
   /** Ten thousand requests that wait, each aborted by a signal of its own. */

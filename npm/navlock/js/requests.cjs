@@ -16,7 +16,11 @@ const PENDING = 0;
 const GRANTED = 1;
 const UNAVAILABLE = 2;
 const FAILED = 3;
-/** What `next()` says when there is nothing more. */
+/** The bits of its answers: how it stands, whether there is more news, and the id above. */
+const STATUS = 3;
+const MORE = 4;
+const ID_SHIFT = 3;
+/** What it says when there is no news. */
 const NOTHING = 0xffff_ffff;
 
 /** Where a request is in its life here. */
@@ -33,7 +37,7 @@ let addon;
 function getAddon() {
   if (addon === undefined) {
     const loaded = loadAddon();
-    loaded.listen(takeNews);
+    loaded.listen(() => takeNews(loaded.next()));
     addon = loaded;
   }
   return addon;
@@ -47,17 +51,19 @@ function getAddon() {
  */
 const table = [];
 
-/** What has been decided, by others or by a call of ours. */
-function takeNews() {
-  for (let news = addon.next(); news !== NOTHING; news = addon.next()) {
-    table[news >>> 2]?.tell(news & 3);
+/** What has been decided, by others or by a call of ours: until there is no more, or nobody wakes us. */
+function takeNews(news) {
+  while (news !== NOTHING) {
+    table[news >>> ID_SHIFT]?.tell(news & STATUS);
+    if ((news & MORE) === 0) return;
+    news = addon.next();
   }
 }
 
 /** Releases a lock, aborts a request, or throws an answer away. */
 function forget(id) {
   table[id] = undefined;
-  if (addon.release(id)) takeNews();
+  takeNews(addon.release(id));
 }
 
 /** How many requests and queries wait for the addon: they keep the event loop alive. */
@@ -71,19 +77,26 @@ function startWaiting() {
   if (!isKeptAlive) addon.keepAlive((isKeptAlive = true));
 }
 
-/**
- * The event loop may end once the callbacks that are due have run, which may wait for more: to say
- * so each time is as dear as a request.
- */
+/** One less; {@link rest} or {@link restLater} comes after it. */
 function stopWaiting() {
-  if (--pending > 0 || isResting) return;
-  isResting = true;
-  setImmediate(rest);
+  pending--;
 }
 
+/** Lets the event loop end, if nothing is waited for. */
 function rest() {
-  isResting = false;
   if (pending === 0 && isKeptAlive) addon.keepAlive((isKeptAlive = false));
+}
+
+/** The same once it is known whether more is waited for: it is as dear as a request each time. */
+function restLater() {
+  if (pending > 0 || !isKeptAlive || isResting) return;
+  isResting = true;
+  setImmediate(restNow);
+}
+
+function restNow() {
+  isResting = false;
+  rest();
 }
 
 function failureOf(id) {
@@ -132,10 +145,13 @@ class LockRequest extends AbortAlgorithm {
 
   /** The addon has decided something. */
   tell(status) {
-    const hasWaited = this.state === WAITING;
-    if (status === FAILED) this.fail();
-    else this.schedule(status);
-    if (hasWaited) stopWaiting();
+    if (this.state === WAITING) stopWaiting();
+    if (status === FAILED) {
+      this.fail();
+      restLater();
+    } else {
+      this.schedule(status);
+    }
   }
 
   /**
@@ -171,6 +187,7 @@ class LockRequest extends AbortAlgorithm {
   signalToAbort(reason) {
     // Only before the callback begins: the algorithm is removed there.
     if (this.state === WAITING) stopWaiting();
+    restLater();
     // 1. Out of the queue; or, if it has been granted and its callback not begun, released.
     this.end();
     // 2.
@@ -216,8 +233,8 @@ function requestLock(manager, name, flags, callback, signal) {
     request.reject(new DOMException(error.message, 'OperationError'));
     return request;
   }
-  const id = (request.id = answer >>> 2);
-  const status = answer & 3;
+  const id = (request.id = answer >>> ID_SHIFT);
+  const status = answer & STATUS;
   table[id] = request;
   // 2. After step 3, as nothing can abort in between, and who failed needs no algorithm.
   if (signal !== null && status !== FAILED) addAbortAlgorithm(signal, request);
@@ -230,7 +247,7 @@ function requestLock(manager, name, flags, callback, signal) {
     request.schedule(status);
   }
   // The victims may be our own.
-  if ((flags & STEAL) !== 0) takeNews();
+  if ((flags & STEAL) !== 0) takeNews(addon.next());
   return request;
 }
 
@@ -257,15 +274,20 @@ async function hold(request) {
   let value;
   let failed = false;
   try {
-    // `this` is undefined. `await` adopts what is returned, as the conversion to a promise does,
-    // with the functions that the language had from the start.
-    value = await callback(lock);
+    // `this` is undefined.
+    const returned = callback(lock);
+    // What the callback waits for from the start, it has asked for.
+    rest();
+    // This adopts what was returned, as the conversion to a promise does, with the functions that
+    // the language had from the start.
+    value = await returned;
   } catch (error) {
     value = error;
     failed = true;
   }
   // It was lost, and the promise rejected, while the callback ran.
   if (request.state !== RUNNING) return;
+  if (failed) restLater(); // it may have thrown at once
   // https://w3c.github.io/web-locks/#concept-lock, when the waiting promise settles:
   // 1. Release first: who hears of the promise finds the lock free.
   request.end();
@@ -284,8 +306,9 @@ class Query {
   }
 
   tell(status) {
-    this.end(status);
     stopWaiting();
+    restLater();
+    this.end(status);
   }
 
   end(status) {
@@ -325,10 +348,10 @@ function queryLocks(manager) {
     query.reject(new DOMException(error.message, 'OperationError'));
     return query.promise;
   }
-  query.id = answer >>> 2;
+  query.id = answer >>> ID_SHIFT;
   table[query.id] = query;
-  if ((answer & 3) === PENDING) startWaiting();
-  else query.end(answer & 3);
+  if ((answer & STATUS) === PENDING) startWaiting();
+  else query.end(answer & STATUS);
   return query.promise;
 }
 

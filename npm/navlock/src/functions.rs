@@ -132,8 +132,8 @@ function! {
 }
 
 function! {
-    /// `(id: number): boolean`
-    release[id] |js, realm| js.bool(realm.release(js.to_u32(id)?)?)
+    /// `(id: number): number`
+    release[id] |js, realm| js.u32(realm.release(js.to_u32(id)?)?)
 }
 
 function! {

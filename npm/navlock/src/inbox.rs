@@ -26,7 +26,9 @@ pub(crate) struct Inbox {
 struct State {
     /// Slots that were woken, each to be looked at once.
     ready: VecDeque<u32>,
-    /// The realm will take all that is ready before it rests, so nobody need wake it.
+    /// The realm takes all that is ready before it rests, or was woken to do so: nobody need wake it.
+    ///
+    /// Never true while nothing is ready, but for the time of an [`attend`](Inbox::attend).
     awake: bool,
     /// The realm has ended.
     closed: bool,
@@ -105,12 +107,13 @@ impl Inbox {
         state.ready = VecDeque::new();
     }
 
-    /// The next slot that may have news. Once there is none, the realm is woken for the next one.
-    pub(crate) fn next(&self) -> Option<u32> {
+    /// The next slot that may have news, and whether there are more. If there are none, the realm
+    /// is woken for the one after it.
+    pub(crate) fn next(&self) -> Option<(u32, bool)> {
         let mut state = self.state();
         let next = state.ready.pop_front();
-        state.awake = next.is_some();
-        next
+        state.awake = !state.ready.is_empty();
+        next.map(|slot| (slot, state.awake))
     }
 
     /// Does something that may have news for the realm that does it. Whether it has; the realm then
@@ -118,14 +121,11 @@ impl Inbox {
     ///
     /// FAST: to wake itself costs a realm about as much as ten requests.
     pub(crate) fn attend(&self, act: impl FnOnce()) -> bool {
-        let was_awake = mem::replace(&mut self.state().awake, true);
+        self.state().awake = true;
         act();
         let mut state = self.state();
-        let has_news = !state.ready.is_empty();
-        if !has_news {
-            state.awake = was_awake;
-        }
-        has_news
+        state.awake = !state.ready.is_empty();
+        state.awake
     }
 
     fn push(&self, slot: u32) {

@@ -155,10 +155,6 @@ impl Env {
         call!(self, napi_create_uint32(number))
     }
 
-    pub(crate) fn bool(self, is: bool) -> Result<napi_value, Failure> {
-        call!(self, napi_get_boolean(is))
-    }
-
     pub(crate) fn bigint(self, number: u64) -> Result<napi_value, Failure> {
         call!(self, napi_create_bigint_uint64(number))
     }

@@ -16,8 +16,12 @@ use crate::{
     slots::{Slots, Status},
 };
 
-/// An id in the upper bits and a status in the lower two: what crosses to JavaScript as one number.
+/// What crosses to JavaScript as one number: an id, whether there is more, and a status in the lowest
+/// two bits.
 pub(crate) type News = u32;
+
+/// The bit of a [`News`] that says that there is more.
+const MORE: News = 4;
 
 /// One instance of the addon. Used by the realm's thread alone, except for its inbox.
 pub(crate) struct Realm {
@@ -122,34 +126,34 @@ impl Realm {
         options.steal = flags & flag::STEAL != 0;
         self.with(|state| {
             let locks = get(&state.managers, manager)?;
-            Ok(news(state.slots.request(locks, name, options)))
+            Ok(news(state.slots.request(locks, name, options), false))
         })
     }
 
     pub(crate) fn query(&self, manager: u32) -> Result<News, Failure> {
         self.with(|state| {
             let locks = get(&state.managers, manager)?;
-            Ok(news(state.slots.query(locks)))
+            Ok(news(state.slots.query(locks), false))
         })
     }
 
     /// The next thing of which there is news.
     pub(crate) fn next(&self) -> Result<News, Failure> {
         self.with(|state| {
-            while let Some(id) = self.inbox.next() {
+            while let Some((id, has_more)) = self.inbox.next() {
                 // It may have been woken for whoever was in the slot before.
                 if let Some(status) = state.slots.news(id) {
-                    return Ok(news((id, status)));
+                    return Ok(news((id, status), has_more));
                 }
             }
             Ok(NOTHING)
         })
     }
 
-    /// Forgets something. Whether there is news now.
-    pub(crate) fn release(&self, id: u32) -> Result<bool, Failure> {
+    /// Forgets something. The first news that this has brought about.
+    pub(crate) fn release(&self, id: u32) -> Result<News, Failure> {
         let released = self.with(|state| Ok(state.slots.release(id)))?;
-        Ok(self.inbox.attend(|| drop(released)))
+        if self.inbox.attend(|| drop(released)) { self.next() } else { Ok(NOTHING) }
     }
 
     /// Looks at a slot.
@@ -180,8 +184,8 @@ impl Realm {
     }
 }
 
-fn news((id, status): (u32, Status)) -> News {
-    id << 2 | status as u32
+fn news((id, status): (u32, Status), has_more: bool) -> News {
+    id << 3 | if has_more { MORE } else { 0 } | status as News
 }
 
 fn push<T>(all: &mut Vec<T>, one: T) -> u32 {

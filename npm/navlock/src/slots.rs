@@ -159,7 +159,7 @@ impl Slots {
     fn vacant(&mut self) -> u32 {
         let index = self.entries.vacant_key();
         let id = u32::try_from(index).unwrap_or(u32::MAX);
-        assert!(id < 1 << 30, "memory ends before there are as many requests");
+        assert!(id < 1 << 29, "memory ends before there are as many requests");
         while self.wakers.len() <= index {
             // Slots come one after the other.
             let slot = u32::try_from(self.wakers.len()).unwrap_or(id);

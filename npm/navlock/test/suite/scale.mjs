@@ -60,7 +60,7 @@ test('twenty thousand waiters abort in one go, and the next one is served', {
 test('the time to drain a queue grows no faster than its length', {
   rules: [5], spec: '#algorithm-process-request', deadline: 60_000,
 }, async (context) => {
-  const [few, many] = [500, 4_000];
+  const [few, many] = [2_000, 16_000];
   await drain(context, 'warm', few);
   let [quick, slow] = [Infinity, Infinity];
   // The best of some rounds: whatever else runs on the machine only adds.
@@ -68,9 +68,9 @@ test('the time to drain a queue grows no faster than its length', {
     quick = Math.min(quick, await timed(() => drain(context, `few ${round}`, few)));
     slow = Math.min(slow, await timed(() => drain(context, `many ${round}`, many)));
   }
-  // Linear is 8 times, quadratic 64.
+  // Linear is 8 times, quadratic 64; the collector has more to do with more.
   const ratio = slow / quick;
-  ok(ratio < 24, `8 times the waiters took ${ratio.toFixed(0)} times as long (${quick.toFixed(0)} and ${slow.toFixed(0)} ms)`);
+  ok(ratio < 32, `8 times the waiters took ${ratio.toFixed(0)} times as long (${quick.toFixed(0)} and ${slow.toFixed(0)} ms)`);
 });
 
 async function timed(run) {
