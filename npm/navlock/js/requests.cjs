@@ -37,7 +37,7 @@ let addon;
 function getAddon() {
   if (addon === undefined) {
     const loaded = loadAddon();
-    loaded.listen(() => takeNews(loaded.next()));
+    loaded.listen(wake);
     addon = loaded;
   }
   return addon;
@@ -58,6 +58,40 @@ function takeNews(news) {
     if ((news & MORE) === 0) return;
     news = addon.next();
   }
+}
+
+/** A task of the addon: others have decided something. */
+function wake() {
+  isTaskFree = due === 0;
+  takeNews(addon.next());
+  isTaskFree = false;
+}
+
+/** How many tasks are on their way. */
+let due = 0;
+
+/** This turn is a task in which nothing else has been done, and no task that is due is before it. */
+let isTaskFree = false;
+
+/**
+ * Queues a task: <https://html.spec.whatwg.org/multipage/webappapis.html#queue-a-task>.
+ *
+ * FAST: the task in which we were woken will do, for the first. The event loop takes as long to get
+ * from one to the next as a whole request does.
+ */
+function queueTask(task, argument) {
+  if (isTaskFree) {
+    isTaskFree = false;
+    task(argument);
+  } else {
+    due++;
+    setImmediate(runTask, task, argument);
+  }
+}
+
+function runTask(task, argument) {
+  due--;
+  task(argument);
 }
 
 /** Releases a lock, aborts a request, or throws an answer away. */
@@ -162,7 +196,7 @@ class LockRequest extends AbortAlgorithm {
     this.state = DUE;
     if (status === GRANTED) this.isHeld = true;
     else this.letGo();
-    setImmediate(begin, this);
+    queueTask(begin, this);
   }
 
   /** Gives back to the addon what it keeps for this request. */
@@ -317,7 +351,7 @@ class Query {
       forget(this.id);
     } else {
       // In a task, like callbacks: those of grants that were made before come before.
-      setImmediate(answerQuery, this);
+      queueTask(answerQuery, this);
     }
   }
 }
