@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, process::Command};
 
 /// Each crate, with those of ours that it may depend on outside its tests.
-const MAY_DEPEND_ON: [(&str, &[&str]); 10] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 11] = [
     ("navlock-engine", &[]),
     ("navlock-core", &["navlock-engine"]),
     ("navlock-wire", &["navlock-engine"]),
     ("navlock-broker", &["navlock-engine", "navlock-core", "navlock-wire"]),
-    ("navlock", &["navlock-core", "navlock-broker"]),
+    ("navlock-etcd", &["navlock-engine", "navlock-core"]),
+    ("navlock", &["navlock-core", "navlock-broker", "navlock-etcd"]),
     ("navlock-cli", &["navlock", "navlock-broker"]),
     ("navlock-node", &["navlock"]),
     // Not published, and above everything: nothing that is published may depend on these.

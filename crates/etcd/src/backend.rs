@@ -1,0 +1,355 @@
+//! The reach and its buckets: the callers' side.
+
+use std::{
+    fmt, mem,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc as blocking,
+    },
+    task::{Poll, Waker},
+    thread::{self, ThreadId},
+    time::Duration,
+};
+
+use etcd_client::{Client, GetOptions};
+use navlock_core::{
+    AgentInfo, Backend, ClientId, Error, Inspection, Lost, Reach, RequestKind, ResourceName,
+    backend::{Answer, InspectFuture, QueryFuture, Ticket},
+};
+use navlock_core::{LockManagerSnapshot, UserAgent};
+use navlock_engine::AgentId;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
+
+use crate::{
+    calls::Failure,
+    options::EtcdOptions,
+    table::{State, gone},
+    thread::{Keeper, Message, Shared, wake},
+};
+
+/// How long the last owner waits until etcd knows what has ended.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// The longest name: etcd takes 1.5 MiB at a time.
+const MAX_NAME: usize = (1 << 20) + (1 << 18);
+
+/// A user agent whose locks are seen by all who use this etcd.
+///
+/// Each call is a connection of its own, with a thread of its own. Works on any executor.
+///
+/// # Errors
+///
+/// [`Error::Unreachable`] if etcd does not answer, [`Error::Refused`] if the options cannot be used.
+pub async fn etcd(options: EtcdOptions) -> Result<UserAgent, Error> {
+    Ok(UserAgent::with_reach(EtcdReach::connect(options).await?))
+}
+
+/// The reach of many machines, by one connection. The clones are the same connection; it ends with
+/// the last of them and of all that was made with it.
+///
+/// The drop of the last waits until etcd knows that, two seconds at most, or others would have to
+/// wait for the end of a lease when a program ends.
+#[derive(Clone, Debug)]
+pub struct EtcdReach(Arc<Connection>);
+
+/// The owners' end of the thread.
+struct Connection {
+    shared: Arc<Shared>,
+    tell: mpsc::UnboundedSender<Message>,
+    thread: ThreadId,
+    endpoints: Vec<String>,
+    next_bucket: AtomicU64,
+}
+
+/// One bucket.
+struct EtcdBackend {
+    connection: Arc<Connection>,
+    bucket: u64,
+}
+
+impl EtcdReach {
+    /// Connects to etcd, and sees that it answers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreachable`] if it does not, [`Error::Refused`] if the options cannot be used.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection, once it is there.
+    pub async fn connect(options: EtcdOptions) -> Result<Self, Error> {
+        options.check()?;
+        let shared = Arc::new(Shared::default());
+        let (tell, heard) = mpsc::unbounded_channel();
+        let (connected, connection) = oneshot::channel();
+        let endpoints = options.endpoints.clone();
+        let (of_thread, weak) = (Arc::clone(&shared), tell.downgrade());
+        let serve = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = match runtime {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    let why = format!("cannot reach etcd: {} while starting", error.kind());
+                    let _ = connected.send(Err(Error::Unreachable(why)));
+                    return;
+                }
+            };
+            runtime.block_on(async {
+                match open(&options).await {
+                    Ok(client) => {
+                        // Who asked may be gone: then nobody has the connection, and it ends.
+                        let keeper = Keeper::new(of_thread, options, client, weak, heard);
+                        let _ = connected.send(Ok(()));
+                        keeper.run().await;
+                    }
+                    Err(error) => {
+                        let _ = connected.send(Err(error));
+                    }
+                }
+            });
+            // What is left there is of no use to anybody.
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new().name("navlock-etcd".to_owned()).spawn(serve);
+        let thread = thread.map_err(|error| {
+            Error::Unreachable(format!("cannot reach etcd: {} at a thread", error.kind()))
+        })?;
+        let thread = thread.thread().id();
+        connection.await.unwrap_or_else(|_| Err(gone()))?;
+        let next_bucket = AtomicU64::new(0);
+        Ok(Self(Arc::new(Connection { shared, tell, thread, endpoints, next_bucket })))
+    }
+}
+
+/// Connects. Only an answer tells that there is somebody.
+async fn open(options: &EtcdOptions) -> Result<Client, Error> {
+    let asked = async {
+        let mut client = Client::connect(&options.endpoints, Some(options.client())).await?;
+        let prefix = format!("{}/", options.namespace);
+        let one = GetOptions::new().with_prefix().with_keys_only().with_limit(1);
+        client.get(prefix, Some(one)).await?;
+        Ok::<_, etcd_client::Error>(client)
+    };
+    let why = match timeout(options.timeout, asked).await {
+        Ok(Ok(client)) => return Ok(client),
+        Ok(Err(error)) => match Failure::from(error) {
+            Failure::Refused(error) => return Err(error),
+            Failure::Unknown(why) => why,
+            Failure::NoLease => "it has no such thing".to_owned(),
+        },
+        Err(_) => format!("no answer within {:?}", options.timeout),
+    };
+    let endpoints = options.endpoints.join(", ");
+    Err(Error::Unreachable(format!("cannot reach etcd at {endpoints}: {why}")))
+}
+
+impl Connection {
+    fn tell(&self, message: Message) {
+        // A thread that has ended has said so in the table.
+        let _ = self.tell.send(message);
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let (told, is_told) = blocking::sync_channel(0);
+        self.tell(Message::Quit(told));
+        // Not when a waker that the thread calls has the last share in us.
+        if thread::current().id() != self.thread {
+            // The sender is never used, and dropped at the end.
+            let _ = is_told.recv_timeout(FAREWELL);
+        }
+    }
+}
+
+impl Reach for EtcdReach {
+    fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
+        let connection = Arc::clone(&self.0);
+        let bucket = connection.next_bucket.fetch_add(1, Ordering::Relaxed);
+        connection.tell(Message::OpenBucket { bucket, name: name.to_owned() });
+        Box::new(EtcdBackend { connection, bucket })
+    }
+}
+
+impl EtcdBackend {
+    fn inspection(&self) -> impl Future<Output = Result<Inspection, Error>> + Send + use<> {
+        let (answer, answered) = oneshot::channel();
+        self.connection.tell(Message::Query { bucket: self.bucket, answer });
+        let connection = Arc::clone(&self.connection);
+        async move {
+            let answer = answered.await;
+            drop(connection);
+            answer.unwrap_or_else(|_| Err(gone()))
+        }
+    }
+}
+
+impl Backend for EtcdBackend {
+    fn open_agent(&self, client_id: ClientId) -> AgentId {
+        let bucket = self.bucket;
+        // In one step, so that the thread hears of it before it hears of its requests.
+        let (agent, serial) = self.connection.shared.table().open_agent(bucket);
+        self.connection.tell(Message::OpenAgent { bucket, serial, agent, client_id });
+        agent
+    }
+
+    fn describe(&self, agent: AgentId, info: &AgentInfo) {
+        let serial = self.connection.shared.table().agent(agent);
+        if let Some(serial) = serial {
+            self.connection.tell(Message::Describe { serial, info: info.clone() });
+        }
+    }
+
+    fn close_agent(&self, agent: AgentId) {
+        let (serial, wakers) = {
+            let mut table = self.connection.shared.table();
+            (table.agent(agent), table.close_agent(agent))
+        };
+        if let Some(serial) = serial {
+            self.connection.tell(Message::EndAgent { serial });
+        }
+        wake(wakers);
+    }
+
+    fn terminate(&self, agent: AgentId) {
+        let (serial, wakers) = {
+            let mut table = self.connection.shared.table();
+            (table.agent(agent), table.terminate(agent))
+        };
+        if let Some(serial) = serial {
+            self.connection.tell(Message::EndAgent { serial });
+        }
+        wake(wakers);
+    }
+
+    fn request(
+        &self,
+        agent: AgentId,
+        name: &ResourceName,
+        kind: RequestKind,
+        waker: &Waker,
+    ) -> Result<(Ticket, Poll<Answer>), Error> {
+        let length = name.as_bytes().len();
+        if length > MAX_NAME {
+            return Err(Error::Refused(format!(
+                "the name has {length} bytes, and etcd takes {MAX_NAME} at most; use a shorter one"
+            )));
+        }
+        let mut table = self.connection.shared.table();
+        let (id, serial) = table.request(agent, name, kind, waker)?;
+        // Under the lock: messages come in the order of the calls.
+        let (bucket, name) = (self.bucket, name.clone());
+        self.connection.tell(Message::Request { bucket, serial, id, name });
+        drop(table);
+        Ok((Ticket { lane: 0, id }, Poll::Pending))
+    }
+
+    fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
+        let waker = waker.clone();
+        let mut table = self.connection.shared.table();
+        let Some((state, is_over)) = table.state(ticket.id) else {
+            return Poll::Ready(Err(Error::Terminated));
+        };
+        if is_over {
+            return Poll::Ready(Err(Lost::Disconnected.into()));
+        }
+        if let State::Pending(known) = state {
+            let old = mem::replace(known, waker);
+            drop(table);
+            drop(old);
+            return Poll::Pending;
+        }
+        let answer = state.answer();
+        let finished = matches!(state, State::Unavailable).then(|| table.finish(ticket.id));
+        drop(table);
+        // Nobody finishes what is not there.
+        drop(finished);
+        answer.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
+        let waker = waker.clone();
+        let mut table = self.connection.shared.table();
+        match table.state(ticket.id) {
+            Some((_, true)) => Poll::Ready(Lost::Disconnected),
+            Some((State::Held(_, watchers), false)) => {
+                // Of the wakers of one ticket, the last is called.
+                let old = mem::replace(watchers, vec![waker]);
+                drop(table);
+                drop(old);
+                Poll::Pending
+            }
+            Some((State::Lost(lost), _)) => Poll::Ready(*lost),
+            _ => Poll::Ready(Lost::Terminated),
+        }
+    }
+
+    fn lost(&self, ticket: Ticket) -> Option<Lost> {
+        match self.connection.shared.table().state(ticket.id) {
+            Some((_, true)) => Some(Lost::Disconnected),
+            Some((State::Held(..), false)) => None,
+            Some((State::Lost(lost), _)) => Some(*lost),
+            _ => Some(Lost::Terminated),
+        }
+    }
+
+    fn finish(&self, ticket: Ticket) {
+        let mut table = self.connection.shared.table();
+        let ended = table.finish(ticket.id);
+        let Some((state, finished)) = ended else { return };
+        if let Some(finished) = finished {
+            self.connection.tell(Message::Finish { id: ticket.id, finished });
+        }
+        drop(table);
+        // Its wakers are foreign: dropped out here.
+        drop(state);
+    }
+
+    fn query(&self) -> QueryFuture<'_> {
+        let inspection = self.inspection();
+        Box::pin(async move {
+            let Inspection { held, pending, .. } = inspection.await?;
+            let plain = |found: Vec<navlock_core::Inspected>| {
+                found.into_iter().map(|found| found.lock).collect()
+            };
+            Ok(LockManagerSnapshot::new(plain(held), plain(pending)))
+        })
+    }
+
+    fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
+        let inspection = self.inspection();
+        Box::pin(async move {
+            let mut inspection = inspection.await?;
+            if let Some(name) = name {
+                inspection.held.retain(|found| found.lock.name == name);
+                inspection.pending.retain(|found| found.lock.name == name);
+            }
+            Ok(inspection)
+        })
+    }
+}
+
+impl Drop for EtcdBackend {
+    fn drop(&mut self) {
+        self.connection.tell(Message::CloseBucket { bucket: self.bucket });
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("endpoints", &self.endpoints).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for EtcdBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdBackend")
+            .field("connection", &self.connection)
+            .field("bucket", &self.bucket)
+            .finish()
+    }
+}

@@ -1,0 +1,309 @@
+//! What is to be done in one bucket, name by name.
+//!
+//! Of one name, one operation is on its way at a time, so that requests come in the order of the
+//! calls; names do not wait for each other. Sans-IO: it says what to do, the
+//! [thread](crate::thread) does it.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use foldhash::fast::RandomState;
+use navlock_core::Mode;
+
+use crate::{
+    keys::{BucketKeys, NameKey, Phase, RequestKey},
+    mirror::{Entry, Event, Mirror},
+    table::{Status, Table},
+    thread::AgentSerial,
+    transactions::{Ask, MOST, MOST_BYTES, Operation},
+};
+
+/// How many heirs are granted by who releases.
+const MOST_HEIRS: usize = 40;
+
+/// One bucket.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    pub(crate) keys: BucketKeys,
+    pub(crate) mirror: Mirror,
+    names: HashMap<NameKey, Name, RandomState>,
+    /// The number of the last thing that was to be done.
+    last: u64,
+    /// What is to be done, or being done, beside the names.
+    beside: BTreeSet<u64>,
+    /// What the watch told before it was listed what had been; `None` once that is done.
+    pub(crate) early: Option<Vec<Event>>,
+    /// Nobody will ask for anything any more.
+    pub(crate) closed: bool,
+}
+
+/// One name of which something is to be done.
+#[derive(Debug, Default)]
+struct Name {
+    todo: VecDeque<(u64, Todo)>,
+    /// The number of what is being done.
+    busy: Option<u64>,
+    /// At this revision of the mirror a grant came to nothing.
+    tried: i64,
+    /// Grants are made one by one: a lease among them had ended.
+    singly: bool,
+}
+
+/// Something that was asked for.
+#[derive(Debug)]
+pub(crate) enum Todo {
+    Request(RequestKey, AgentSerial),
+    Remove { request: RequestKey, mode: Mode, was_held: bool },
+}
+
+/// What the bucket asks of its surroundings.
+pub(crate) trait Surroundings {
+    fn owner(&self) -> u128;
+    fn table<T>(&self, look: impl FnOnce(&mut Table) -> T) -> T;
+    /// The lease of an agent and what to write for a request of it. `Err` if it has to wait for
+    /// one, `None` if there is no such agent any more.
+    fn ask(&mut self, agent: AgentSerial, request: RequestKey)
+    -> Option<Result<(Ask, Kind), Wait>>;
+}
+
+/// It has no lease yet.
+#[derive(Debug)]
+pub(crate) struct Wait;
+
+/// What a request asks for, without its mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Wait,
+    IfAvailable,
+    Steal,
+}
+
+impl Bucket {
+    pub(crate) fn new(keys: BucketKeys) -> Self {
+        Self {
+            keys,
+            mirror: Mirror::default(),
+            names: HashMap::default(),
+            last: 0,
+            beside: BTreeSet::new(),
+            early: None,
+            closed: false,
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// The number of the last thing that was to be done.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
+    pub(crate) fn push(&mut self, name: NameKey, todo: Todo) {
+        let number = self.number();
+        self.names.entry(name).or_default().todo.push_back((number, todo));
+    }
+
+    /// Something is done that is about no name. Its number, for [`end_beside`](Self::end_beside).
+    pub(crate) fn begin_beside(&mut self) -> u64 {
+        let number = self.number();
+        self.beside.insert(number);
+        number
+    }
+
+    pub(crate) fn end_beside(&mut self, number: u64) {
+        self.beside.remove(&number);
+    }
+
+    /// Whether all is done that was to be done up to this number.
+    pub(crate) fn is_done(&self, number: u64) -> bool {
+        let oldest = |name: &Name| name.busy.or(name.todo.front().map(|&(number, _)| number));
+        let names = self.names.values().filter_map(oldest);
+        names.chain(self.beside.first().copied()).all(|oldest| oldest > number)
+    }
+
+    /// The names of which something is to be done.
+    pub(crate) fn names(&self) -> Vec<NameKey> {
+        self.names.keys().cloned().collect()
+    }
+
+    /// Whether nothing of this name is on its way or to be done.
+    pub(crate) fn is_idle(&self, name: &NameKey) -> bool {
+        self.names.get(name).is_none_or(|name| name.busy.is_none() && name.todo.is_empty())
+    }
+
+    /// Grants that came to nothing may be tried again.
+    pub(crate) fn forget_tries(&mut self) {
+        self.names.retain(|_, name| {
+            (name.tried, name.singly) = (0, false);
+            name.busy.is_some() || !name.todo.is_empty()
+        });
+    }
+
+    /// What is to be done next for this name, if anything can be. It is on its way then.
+    pub(crate) fn step(
+        &mut self,
+        key: &NameKey,
+        around: &mut impl Surroundings,
+    ) -> Option<Operation> {
+        let mut name = self.names.remove(key).unwrap_or_default();
+        let mut operation = None;
+        if name.busy.is_none() {
+            operation = self.grant(key, &mut name, around);
+            if operation.is_some() {
+                name.busy = Some(self.number());
+            } else {
+                operation = self.take(key, &mut name, around);
+            }
+        }
+        let is_tried = name.tried == self.mirror.revision() && name.tried > 0;
+        if name.busy.is_some() || !name.todo.is_empty() || is_tried {
+            self.names.insert(key.clone(), name);
+        }
+        operation
+    }
+
+    /// Grants what can be granted of ours, or takes it away if nobody wants it any more.
+    fn grant(
+        &self,
+        key: &NameKey,
+        name: &mut Name,
+        around: &mut impl Surroundings,
+    ) -> Option<Operation> {
+        if name.tried == self.mirror.revision() {
+            return None;
+        }
+        let most = if name.singly { 1 } else { MOST };
+        let found = self.mirror.grantable(key, around.owner(), most);
+        let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
+        for entry in found {
+            match around.table(|table| table.status(entry.request.id())) {
+                Status::Pending(_) => wanted.push(entry),
+                // The mirror is behind.
+                Status::Held(_) => {}
+                Status::Ended | Status::Absent => unwanted.push((entry.request, entry.mode)),
+            }
+        }
+        if wanted.is_empty() && unwanted.is_empty() {
+            return None;
+        }
+        name.tried = self.mirror.revision();
+        if unwanted.is_empty() {
+            let mut bytes = 0;
+            wanted.retain(|entry| {
+                bytes += entry.value.len();
+                bytes == entry.value.len() || bytes <= MOST_BYTES
+            });
+            return Some(Operation::Grant(wanted));
+        }
+        // What is asked for does the same, and in its turn.
+        let is_asked_for = |request| {
+            name.todo
+                .iter()
+                .any(|(_, todo)| matches!(todo, Todo::Remove { request: of, .. } if *of == request))
+        };
+        unwanted.retain(|&(request, _)| !is_asked_for(request));
+        (!unwanted.is_empty()).then_some(Operation::Remove(unwanted))
+    }
+
+    /// Does what was asked for, as much as goes into one transaction.
+    fn take(
+        &self,
+        key: &NameKey,
+        name: &mut Name,
+        around: &mut impl Surroundings,
+    ) -> Option<Operation> {
+        let mut asks: Vec<Ask> = Vec::new();
+        let mut ended: Vec<(RequestKey, Mode, bool)> = Vec::new();
+        let mut bytes = 0;
+        while asks.len() < MOST && ended.len() < MOST {
+            let Some(&(number, ref todo)) = name.todo.front() else { break };
+            match *todo {
+                Todo::Request(request, agent) if ended.is_empty() => {
+                    let (ask, kind) = match around.ask(agent, request) {
+                        None => {
+                            name.todo.pop_front();
+                            continue;
+                        }
+                        Some(Err(Wait)) => break,
+                        Some(Ok(ask)) => ask,
+                    };
+                    bytes += ask.value.len();
+                    let same_lease = asks.first().is_none_or(|first| first.lease == ask.lease);
+                    let fits = asks.is_empty() || bytes <= MOST_BYTES;
+                    if kind != Kind::Wait && !asks.is_empty() || !same_lease || !fits {
+                        break;
+                    }
+                    name.todo.pop_front();
+                    name.busy.get_or_insert(number);
+                    match kind {
+                        Kind::Wait => asks.push(ask),
+                        Kind::IfAvailable => return Some(Operation::IfAvailable(ask)),
+                        Kind::Steal => return Some(Operation::Steal(ask)),
+                    }
+                }
+                Todo::Remove { request, mode, was_held } if asks.is_empty() => {
+                    name.todo.pop_front();
+                    name.busy.get_or_insert(number);
+                    ended.push((request, mode, was_held));
+                }
+                _ => break,
+            }
+        }
+        if !asks.is_empty() {
+            return Some(Operation::Request(asks));
+        }
+        match *ended {
+            [] => None,
+            [(request, mode, true)] => {
+                let heirs = self.heirs(key, request, around);
+                Some(if heirs.is_empty() {
+                    Operation::Remove(vec![(request, mode)])
+                } else {
+                    Operation::HandOver(request, mode, heirs)
+                })
+            }
+            _ => {
+                let ended = ended.into_iter().map(|(request, mode, _)| (request, mode));
+                Some(Operation::Remove(ended.collect()))
+            }
+        }
+    }
+
+    /// Who is next, once this lock is released.
+    fn heirs(&self, key: &NameKey, of: RequestKey, around: &impl Surroundings) -> Vec<Entry> {
+        let mut heirs = self.mirror.heirs(key, of, MOST_HEIRS);
+        let mut bytes = 0;
+        let granted = heirs.iter().take_while(|heir| {
+            bytes += heir.value.len();
+            let is_ours = heir.request.owner == around.owner();
+            let status = |table: &mut Table| table.status(heir.request.id());
+            bytes <= MOST_BYTES && (!is_ours || matches!(around.table(status), Status::Pending(_)))
+        });
+        let granted = granted.count();
+        heirs.truncate(granted);
+        heirs
+    }
+
+    /// What was on its way for this name has come to an end.
+    pub(crate) fn ended(&mut self, key: &NameKey) {
+        if let Some(name) = self.names.get_mut(key) {
+            name.busy = None;
+        }
+    }
+
+    /// A grant found that one of the leases has ended.
+    pub(crate) fn grant_singly(&mut self, key: &NameKey) {
+        if let Some(name) = self.names.get_mut(key) {
+            name.singly = true;
+            name.tried = 0;
+        }
+    }
+
+    /// Whether a request that waits has its key, of either phase, as far as the mirror knows.
+    pub(crate) fn has(&self, request: RequestKey) -> (Option<i64>, Option<i64>) {
+        let made = |phase| self.mirror.made(phase, request);
+        (made(Phase::Held), made(Phase::Queued))
+    }
+}

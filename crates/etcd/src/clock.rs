@@ -1,0 +1,37 @@
+//! The clock by which a lease is counted.
+
+use std::time::{Duration, SystemTime};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A moment: how long after the start of the machine, with the time in which it was suspended.
+///
+/// A lease goes on ending while its holder's machine sleeps, so the clock of `Instant`, which on
+/// Linux stands still meanwhile, would have a holder believe in a lock that is another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(Duration);
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let clock = ClockId::Boottime;
+        // Counts suspended time on Apple's systems.
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let clock = ClockId::Monotonic;
+        let time = clock_gettime(clock);
+        // It counts from the start of the machine, so it is not negative.
+        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+        let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
+        Self(Duration::new(seconds, nanos))
+    }
+
+    pub(crate) fn after(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(time))
+    }
+}
+
+/// Milliseconds since 1970, for people: nothing is decided by them.
+pub(crate) fn wall_millis() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

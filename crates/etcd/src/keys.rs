@@ -1,0 +1,340 @@
+//! What stands where in etcd.
+//!
+//! ```text
+//! {namespace}/1/{bucket}/l/{name}/{h|q}/{x|s}/{request}    a lock, or a request that waits
+//! {namespace}/1/{bucket}/a/{lease}                         what an agent says of itself
+//! ```
+//!
+//! Namespace, bucket and name are any bytes; each is spelled without a `/`, and no two alike, so
+//! that no key of one is below the prefix of another. Held and queued stand apart because the
+//! fencing token is the revision of the grant: a lock's key is made by the grant and not touched
+//! again. Within them, exclusive and shared stand apart so that a transaction can ask for either.
+
+use std::sync::Arc;
+
+use navlock_core::{Mode, ResourceName};
+use navlock_engine::RequestId;
+use sha2::{Digest, Sha256};
+
+/// How many bytes the spelling of a name may have. A longer one is known by its hash, and stands
+/// in the value: a transaction has each key several times, and etcd takes 1.5 MiB at a time.
+const LONGEST: usize = 192;
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// The keys of one bucket.
+#[derive(Clone, Debug)]
+pub(crate) struct BucketKeys(Arc<[u8]>);
+
+/// How a name is spelled in keys; what a name is known by in this crate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct NameKey(Arc<[u8]>);
+
+/// The keys of one name.
+#[derive(Clone, Debug)]
+pub(crate) struct NameKeys(Vec<u8>);
+
+/// What a request is called in etcd.
+///
+/// Ordered as requests of one process are: those of one transaction have the same revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RequestKey {
+    /// The connection that made it: a random number.
+    pub(crate) owner: u128,
+    serial: u64,
+    index: u32,
+}
+
+/// Whether it is a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Phase {
+    Held,
+    Queued,
+}
+
+/// A key below a bucket's locks, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LockKey {
+    pub(crate) name: NameKey,
+    pub(crate) phase: Phase,
+    pub(crate) mode: Mode,
+    pub(crate) request: RequestKey,
+}
+
+impl BucketKeys {
+    pub(crate) fn new(namespace: &str, bucket: &str) -> Self {
+        let mut prefix = spell(namespace.as_bytes());
+        prefix.extend_from_slice(b"/1/");
+        prefix.extend_from_slice(&spell(bucket.as_bytes()));
+        prefix.push(b'/');
+        Self(prefix.into())
+    }
+
+    /// The prefix of all that is in the bucket.
+    pub(crate) fn all(&self) -> Vec<u8> {
+        self.0.to_vec()
+    }
+
+    /// The prefix of its locks and requests.
+    pub(crate) fn locks(&self) -> Vec<u8> {
+        [&*self.0, b"l/"].concat()
+    }
+
+    pub(crate) fn agent(&self, lease: i64) -> Vec<u8> {
+        [&*self.0, b"a/", format!("{lease:016x}").as_bytes()].concat()
+    }
+
+    pub(crate) fn is_agent(&self, key: &[u8]) -> bool {
+        key.strip_prefix(&*self.0).is_some_and(|rest| rest.starts_with(b"a/"))
+    }
+
+    pub(crate) fn name(&self, name: &NameKey) -> NameKeys {
+        NameKeys([&*self.0, b"l/", &name.0, b"/"].concat())
+    }
+
+    /// Takes a key apart; `None` if it is none of ours.
+    pub(crate) fn parse(&self, key: &[u8]) -> Option<LockKey> {
+        let rest = key.strip_prefix(&*self.0)?.strip_prefix(b"l/")?;
+        let mut parts = rest.split(|&byte| byte == b'/');
+        let (name, phase, mode) = (parts.next()?, parts.next()?, parts.next()?);
+        let (request, None) = (parts.next()?, parts.next()) else {
+            return None;
+        };
+        let phase = match phase {
+            b"h" => Phase::Held,
+            b"q" => Phase::Queued,
+            _ => return None,
+        };
+        let mode = match mode {
+            b"x" => Mode::Exclusive,
+            b"s" => Mode::Shared,
+            _ => return None,
+        };
+        let request = RequestKey::parse(std::str::from_utf8(request).ok()?)?;
+        Some(LockKey { name: NameKey(name.into()), phase, mode, request })
+    }
+}
+
+impl NameKey {
+    pub(crate) fn new(name: &ResourceName) -> Self {
+        Self(spell(name.as_bytes()).into())
+    }
+
+    /// Whether the name is to be kept in the value.
+    pub(crate) fn is_hash(&self) -> bool {
+        self.0.first() == Some(&b'#')
+    }
+
+    /// The name that is spelled so; `None` if it is known by its hash, or is none.
+    pub(crate) fn name(&self) -> Option<ResourceName> {
+        ResourceName::from_wtf8(&read(&self.0)?).ok()
+    }
+}
+
+impl NameKeys {
+    fn with(&self, rest: &[u8]) -> Vec<u8> {
+        [&*self.0, rest].concat()
+    }
+
+    /// The prefix of the held locks.
+    pub(crate) fn held(&self) -> Vec<u8> {
+        self.with(b"h/")
+    }
+
+    /// The prefix of the held exclusive locks.
+    pub(crate) fn held_exclusive(&self) -> Vec<u8> {
+        self.with(b"h/x/")
+    }
+
+    /// The end of the range of the held locks: the next byte after `/` is `0`.
+    pub(crate) fn end_of_held(&self) -> Vec<u8> {
+        self.with(b"h0")
+    }
+
+    /// The prefix of the requests that wait.
+    pub(crate) fn queue(&self) -> Vec<u8> {
+        self.with(b"q/")
+    }
+
+    pub(crate) fn request(&self, phase: Phase, mode: Mode, request: RequestKey) -> Vec<u8> {
+        let phase = match phase {
+            Phase::Held => 'h',
+            Phase::Queued => 'q',
+        };
+        let mode = match mode {
+            Mode::Exclusive => 'x',
+            Mode::Shared => 's',
+        };
+        let RequestKey { owner, serial, index } = request;
+        self.with(format!("{phase}/{mode}/{owner:032x}-{serial:016x}{index:08x}").as_bytes())
+    }
+}
+
+impl RequestKey {
+    pub(crate) fn new(owner: u128, id: RequestId) -> Self {
+        let index = u32::try_from(id.index()).unwrap_or(u32::MAX);
+        Self { owner, serial: id.serial(), index }
+    }
+
+    pub(crate) fn id(self) -> RequestId {
+        RequestId::from_parts(self.index, self.serial)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (owner, rest) = text.split_once('-')?;
+        let (serial, index) = rest.split_at_checked(16)?;
+        // One spelling only, or two keys were one request.
+        if owner.len() != 32 || index.len() != 8 || text.contains('+') {
+            return None;
+        }
+        Some(Self {
+            owner: u128::from_str_radix(owner, 16).ok()?,
+            serial: u64::from_str_radix(serial, 16).ok()?,
+            index: u32::from_str_radix(index, 16).ok()?,
+        })
+    }
+}
+
+/// Spells bytes so that people can read them in `etcdctl get --prefix`: letters, digits, `.`, `_`,
+/// `~` and `-` as they are, others as `%` and two digits; what is too long as `#` and its hash.
+fn spell(bytes: &[u8]) -> Vec<u8> {
+    let mut spelled = Vec::with_capacity(bytes.len().min(LONGEST));
+    for &byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"._~-".contains(&byte) {
+            spelled.push(byte);
+        } else {
+            spelled.extend_from_slice(&[b'%', hex(byte >> 4), hex(byte & 0xF)]);
+        }
+        if spelled.len() > LONGEST {
+            let hash = Sha256::digest(bytes);
+            let digits = hash.iter().flat_map(|byte| [hex(byte >> 4), hex(byte & 0xF)]);
+            return [b'#'].into_iter().chain(digits).collect();
+        }
+    }
+    spelled
+}
+
+/// The bytes that are spelled so.
+fn read(spelled: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(spelled.len());
+    let mut rest = spelled.iter();
+    while let Some(&byte) = rest.next() {
+        bytes.push(match byte {
+            b'#' => return None,
+            b'%' => digit(*rest.next()?)? << 4 | digit(*rest.next()?)?,
+            plain => plain,
+        });
+    }
+    Some(bytes)
+}
+
+fn hex(half: u8) -> u8 {
+    HEX[usize::from(half & 0xF)]
+}
+
+fn digit(hex: u8) -> Option<u8> {
+    char::from(hex).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(units: &[u16]) -> ResourceName {
+        ResourceName::from_utf16(units).unwrap()
+    }
+
+    fn of(text: &str) -> ResourceName {
+        ResourceName::try_from(text).unwrap()
+    }
+
+    #[test]
+    fn every_key_is_read_as_it_was_written() {
+        let keys = BucketKeys::new("navlock", "my app/1");
+        let long = "n".repeat(1 << 20);
+        let names = [
+            of(""),
+            of("db"),
+            of("a/b"),
+            of("a%2fb"),
+            of("#"),
+            of("\0"),
+            of("ö"),
+            of(&long),
+            name(&[0xD800]),
+            name(&[0xDFFF, 0x61]),
+        ];
+        for (nth, name) in names.iter().enumerate() {
+            for mode in [Mode::Exclusive, Mode::Shared] {
+                for phase in [Phase::Held, Phase::Queued] {
+                    let id = RequestId::from_parts(u32::MAX, u64::MAX - nth as u64);
+                    let key = NameKey::new(name);
+                    let request = RequestKey::new(u128::MAX / 3, id);
+                    let written = keys.name(&key).request(phase, mode, request);
+                    let read = keys.parse(&written).unwrap();
+                    assert_eq!(read, LockKey { name: key.clone(), phase, mode, request });
+                    assert_eq!(read.request.id(), id);
+                    let expected = (name.as_bytes().len() <= LONGEST).then(|| name.clone());
+                    assert_eq!(read.name.name(), expected);
+                    assert_eq!(read.name.is_hash(), expected.is_none());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_prefix_has_the_keys_of_another() {
+        let hostile = ["", "a", "a/", "a/l", "a/l/b", "%", "%2f", "#", "/", "h", "q", "a/1/b"];
+        let mut prefixes = Vec::new();
+        for namespace in hostile {
+            for bucket in hostile {
+                let keys = BucketKeys::new(namespace, bucket);
+                prefixes.push(keys.all());
+                for name in hostile {
+                    let name = keys.name(&NameKey::new(&of(name)));
+                    prefixes.extend([name.held(), name.queue()]);
+                }
+            }
+        }
+        for (nth, one) in prefixes.iter().enumerate() {
+            for (mth, other) in prefixes.iter().enumerate() {
+                // Those of a bucket begin with that of the bucket, which stands before them.
+                let own = mth > nth && mth <= nth + 2 * hostile.len() && is_bucket(one);
+                assert!(nth == mth || own || !other.starts_with(one), "{one:?} {other:?}");
+            }
+        }
+    }
+
+    fn is_bucket(prefix: &[u8]) -> bool {
+        prefix.split(|&byte| byte == b'/').count() == 4
+    }
+
+    #[test]
+    fn foreign_keys_are_not_read() {
+        let keys = BucketKeys::new("navlock", "b");
+        let good = keys.name(&NameKey::new(&of("db"))).request(
+            Phase::Held,
+            Mode::Shared,
+            RequestKey { owner: 1, serial: 2, index: 3 },
+        );
+        assert!(keys.parse(&good).is_some());
+        for cut in 0..good.len() {
+            assert_eq!(keys.parse(&good[..cut]), None);
+        }
+        for foreign in ["", "navlock/1/b/l/db/h/x/+1-2", "navlock/1/b/l/db/h/z/1-2"] {
+            assert_eq!(keys.parse(foreign.as_bytes()), None);
+        }
+        let more = [&*good, b"/x"].concat();
+        assert_eq!(keys.parse(&more), None);
+        assert!(keys.is_agent(&keys.agent(7)) && !keys.is_agent(&good));
+    }
+
+    #[test]
+    fn the_range_of_the_held_locks_ends_before_the_queue() {
+        let keys = BucketKeys::new("navlock", "b").name(&NameKey::new(&of("db")));
+        let request = RequestKey { owner: u128::MAX, serial: u64::MAX, index: u32::MAX };
+        let last = keys.request(Phase::Held, Mode::Exclusive, request);
+        assert!(keys.held() < last && last < keys.end_of_held());
+        assert!(keys.end_of_held() < keys.queue());
+    }
+}

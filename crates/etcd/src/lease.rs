@@ -1,0 +1,100 @@
+//! The lease of an agent: all that it has in etcd ends with it.
+
+use std::time::Duration;
+
+use etcd_client::LeaseClient;
+use tokio::time::{sleep, timeout};
+
+use crate::clock::Moment;
+
+/// A stretch of time in which etcd keeps a lease for certain.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Term {
+    /// When that was sent which etcd answered. It counts from its own later moment.
+    pub(crate) sent: Moment,
+    pub(crate) time_to_live: Duration,
+}
+
+impl Term {
+    /// When the holder counts its locks as lost. Etcd gives them to nobody else before a
+    /// [margin](margin) has passed.
+    pub(crate) fn ends(self) -> Moment {
+        self.sent.after(self.time_to_live.saturating_sub(margin(self.time_to_live)))
+    }
+}
+
+/// How much earlier than etcd a holder counts its lease as over: a fifth of it, 2 s at most. In
+/// this time those who hold are told; clocks that go at different speeds are also within it.
+fn margin(time_to_live: Duration) -> Duration {
+    (time_to_live / 5).min(Duration::from_secs(2))
+}
+
+/// What is told of a lease.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Word {
+    Renewed(Term),
+    /// Etcd does not know it any more.
+    Gone,
+}
+
+/// Keeps a lease alive for as long as this is polled and etcd keeps it.
+pub(crate) async fn keep(
+    mut client: LeaseClient,
+    id: i64,
+    time_to_live: Duration,
+    patience: Duration,
+    tell: impl Fn(Word),
+) {
+    // Two may fail before the term ends.
+    let pause = time_to_live / 4;
+    let again = (time_to_live / 20).min(Duration::from_millis(500));
+    let mut wait = pause;
+    loop {
+        sleep(wait).await;
+        let sent = Moment::now();
+        let (mut keeper, mut stream) = match timeout(patience, client.keep_alive(id)).await {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(etcd_client::Error::LeaseKeepAliveError(_))) => return tell(Word::Gone),
+            Ok(Err(_)) | Err(_) => {
+                wait = again;
+                continue;
+            }
+        };
+        tell(Word::Renewed(Term { sent, time_to_live }));
+        loop {
+            sleep(pause).await;
+            let sent = Moment::now();
+            let answer = timeout(patience, async {
+                keeper.keep_alive().await?;
+                stream.message().await
+            });
+            match answer.await {
+                Ok(Ok(Some(answer))) if answer.ttl() > 0 => {
+                    tell(Word::Renewed(Term { sent, time_to_live }));
+                }
+                Ok(Ok(Some(_))) => return tell(Word::Gone),
+                // An answer that comes later is not taken for that to the next.
+                Ok(Ok(None) | Err(_)) | Err(_) => break,
+            }
+        }
+        wait = Duration::ZERO;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_gives_up_before_etcd_does() {
+        for seconds in [2, 10, 60] {
+            let time_to_live = Duration::from_secs(seconds);
+            let sent = Moment::now();
+            let term = Term { sent, time_to_live };
+            assert!(term.ends().after(Duration::from_millis(400)) <= sent.after(time_to_live));
+            assert!(term.ends().after(Duration::from_secs(2)) >= sent.after(time_to_live));
+            // Three renewals fit in.
+            assert!(term.ends() > sent.after(time_to_live * 3 / 4));
+        }
+    }
+}

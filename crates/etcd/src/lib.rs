@@ -1,0 +1,60 @@
+//! The reach of many machines: locks that all share who use one etcd.
+//!
+//! This is not the crate to lock something with: `navlock` is; with its feature `etcd` it gives out
+//! what [`etcd`] here does. Nor is it etcd's own lock service, which tells a waiter whose lease has
+//! ended that it holds the lock (etcd issue 11456).
+//!
+//! ```no_run
+//! use navlock_core::{Error, blocking::block_on};
+//! use navlock_etcd::{EtcdOptions, etcd};
+//!
+//! let user_agent = block_on(etcd(EtcdOptions::new(["10.0.0.1:2379", "10.0.0.2:2379"])))?;
+//! let locks = user_agent.lock_manager("my-app");
+//! let guard = locks.lock("db").blocking()?;
+//! // What is written under the lock carries this number, and who stores it refuses smaller ones.
+//! let token = guard.fencing_token();
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! # What holds
+//!
+//! Etcd orders the requests of all machines; each grant is one transaction, and its revision is the
+//! fencing token. An agent has a lease, and all that it has in etcd ends with that: when its process
+//! ends, when its machine dies, when it is cut off. Whoever cannot keep its lease is told
+//! [`Lost::Disconnected`](navlock_core::Lost::Disconnected) a fifth of the time to live (two seconds
+//! at most) before etcd gives its locks to others, by a clock that counts the time in which the
+//! machine was suspended.
+//!
+//! What can still go wrong: a process that is stopped between looking at its lock and writing does
+//! not know that time has passed. Only the fencing token helps there.
+//!
+//! # Features
+//!
+//! | feature | adds | needs to build |
+//! |---|---|---|
+//! | | | `protoc` (Debian: protobuf-compiler) |
+//! | `tls` | `https://` endpoints | a C compiler |
+//!
+//! Read on: `keys.rs` says what stands in etcd, `transactions.rs` what is done to it.
+
+#![forbid(unsafe_code)]
+
+mod backend;
+mod bucket;
+mod calls;
+mod clock;
+mod keys;
+mod lease;
+mod mirror;
+mod options;
+mod query;
+mod table;
+mod thread;
+mod transactions;
+mod values;
+mod watch;
+
+pub use crate::{
+    backend::{EtcdReach, etcd},
+    options::EtcdOptions,
+};

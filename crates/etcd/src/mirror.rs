@@ -1,0 +1,222 @@
+//! What a bucket looks like, as far as its watch has told: who holds, and who waits in which order.
+//!
+//! Sans-IO. It is told lists and events, and asked who may be granted. It may be behind, never
+//! wrong: whatever is done because of it is a transaction that looks again. One thing need not be
+//! looked at again: that nobody waits before the first. A mirror that has seen a request has seen
+//! all that were made before it, and none is ever made before it later.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use foldhash::fast::RandomState;
+use navlock_core::Mode;
+
+use crate::keys::{LockKey, NameKey, Phase, RequestKey};
+
+/// The mirror of one bucket.
+#[derive(Debug, Default)]
+pub(crate) struct Mirror {
+    names: HashMap<NameKey, Resource, RandomState>,
+    /// Where each key stands in its name: the revision that made it.
+    made: HashMap<(Phase, RequestKey), i64, RandomState>,
+    /// All that happened up to this revision is in it, by a list.
+    listed: i64,
+    /// The last revision that it was told of.
+    revision: i64,
+}
+
+/// One name.
+#[derive(Debug, Default)]
+struct Resource {
+    /// By grant.
+    held: BTreeMap<(i64, RequestKey), Entry>,
+    /// How many of those are exclusive: none or one, but it is not for us to insist.
+    exclusive: usize,
+    /// By request.
+    queue: BTreeMap<(i64, RequestKey), Entry>,
+}
+
+/// A lock, or a request that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) request: RequestKey,
+    pub(crate) mode: Mode,
+    /// The revision that made it.
+    pub(crate) made: i64,
+    pub(crate) lease: i64,
+    pub(crate) value: Arc<[u8]>,
+}
+
+/// A key that was put or deleted.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) key: LockKey,
+    /// The revision in which it happened.
+    pub(crate) revision: i64,
+    /// `None` if it was deleted.
+    pub(crate) put: Option<Put>,
+}
+
+/// What was put.
+#[derive(Clone, Debug)]
+pub(crate) struct Put {
+    /// The revision that made the key: that of a later put, if there are two.
+    pub(crate) made: i64,
+    pub(crate) lease: i64,
+    pub(crate) value: Arc<[u8]>,
+}
+
+impl Mirror {
+    /// The last revision that it was told of.
+    pub(crate) fn revision(&self) -> i64 {
+        self.revision
+    }
+
+    /// Becomes what was listed at this revision, unless it is further already.
+    pub(crate) fn reset(&mut self, listed: impl IntoIterator<Item = Event>, revision: i64) {
+        if revision < self.revision {
+            return;
+        }
+        self.names.clear();
+        self.made.clear();
+        for event in listed {
+            self.enter(event);
+        }
+        self.listed = revision;
+        self.revision = revision;
+    }
+
+    /// Takes in what happened. Whether it was new.
+    pub(crate) fn apply(&mut self, event: Event) -> bool {
+        if event.revision <= self.listed {
+            return false;
+        }
+        self.revision = self.revision.max(event.revision);
+        self.remove(&event.key);
+        self.enter(event);
+        true
+    }
+
+    fn enter(&mut self, event: Event) {
+        let Event { key: LockKey { name, phase, mode, request }, put: Some(put), .. } = event
+        else {
+            return;
+        };
+        let Put { made, lease, value } = put;
+        let resource = self.names.entry(name).or_default();
+        let entry = Entry { request, mode, made, lease, value };
+        match phase {
+            Phase::Held => {
+                resource.exclusive += usize::from(mode == Mode::Exclusive);
+                resource.held.insert((made, request), entry);
+            }
+            Phase::Queued => {
+                resource.queue.insert((made, request), entry);
+            }
+        }
+        self.made.insert((phase, request), made);
+    }
+
+    fn remove(&mut self, key: &LockKey) {
+        let Some(made) = self.made.remove(&(key.phase, key.request)) else {
+            return;
+        };
+        let Some(resource) = self.names.get_mut(&key.name) else {
+            return;
+        };
+        match key.phase {
+            Phase::Held => {
+                let gone = resource.held.remove(&(made, key.request));
+                let was_exclusive = gone.is_some_and(|gone| gone.mode == Mode::Exclusive);
+                resource.exclusive -= usize::from(was_exclusive);
+            }
+            Phase::Queued => {
+                resource.queue.remove(&(made, key.request));
+            }
+        }
+        if resource.held.is_empty() && resource.queue.is_empty() {
+            self.names.remove(&key.name);
+        }
+    }
+
+    /// The requests of this owner that can be granted now, at most this many: the first in the
+    /// queue, and the shared ones right behind a shared one.
+    pub(crate) fn grantable(&self, name: &NameKey, owner: u128, most: usize) -> Vec<Entry> {
+        let Some(resource) = self.names.get(name) else {
+            return Vec::new();
+        };
+        let held = resource.held.len();
+        Self::front(&resource.queue, held == 0, resource.exclusive == 0)
+            .filter(|entry| entry.request.owner == owner)
+            .take(most)
+            .cloned()
+            .collect()
+    }
+
+    /// The requests that can be granted once this lock is released, whosever they are.
+    pub(crate) fn heirs(&self, name: &NameKey, of: RequestKey, most: usize) -> Vec<Entry> {
+        let alone = |resource: &&Resource| {
+            resource.held.len() == 1 && resource.held.keys().all(|&(_, holder)| holder == of)
+        };
+        let Some(resource) = self.names.get(name).filter(alone) else {
+            return Vec::new();
+        };
+        Self::front(&resource.queue, true, true).take(most).cloned().collect()
+    }
+
+    /// The front of a queue, as far as it can be granted.
+    fn front(
+        queue: &BTreeMap<(i64, RequestKey), Entry>,
+        exclusive: bool,
+        shared: bool,
+    ) -> impl Iterator<Item = &Entry> {
+        let first = queue.values().next().map(|entry| entry.mode);
+        let count = match first {
+            Some(Mode::Exclusive) if exclusive => 1,
+            Some(Mode::Shared) if shared => usize::MAX,
+            _ => 0,
+        };
+        queue.values().take_while(move |entry| Some(entry.mode) == first).take(count)
+    }
+
+    /// Whether there is such a key, and since which revision.
+    pub(crate) fn made(&self, phase: Phase, request: RequestKey) -> Option<i64> {
+        self.made.get(&(phase, request)).copied()
+    }
+
+    /// Whether somebody else took the name by force in this revision.
+    pub(crate) fn was_stolen(&self, name: &NameKey, revision: i64) -> bool {
+        self.names.get(name).is_some_and(|resource| {
+            resource
+                .held
+                .iter()
+                .any(|(&(made, _), entry)| made >= revision && entry.mode == Mode::Exclusive)
+        })
+    }
+
+    /// The names in which this owner has something that waits.
+    pub(crate) fn waiting(&self, owner: u128) -> Vec<NameKey> {
+        let has =
+            |resource: &Resource| resource.queue.keys().any(|&(_, request)| request.owner == owner);
+        self.names.iter().filter(|(_, found)| has(found)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// All that this owner has.
+    pub(crate) fn of_owner(&self, owner: u128) -> Vec<(NameKey, Phase, Entry)> {
+        let mut found = Vec::new();
+        for (name, resource) in &self.names {
+            for (phase, entries) in
+                [(Phase::Held, &resource.held), (Phase::Queued, &resource.queue)]
+            {
+                let own = entries.values().filter(|entry| entry.request.owner == owner);
+                found.extend(own.map(|entry| (name.clone(), phase, entry.clone())));
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests;

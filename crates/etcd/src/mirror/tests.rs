@@ -1,0 +1,144 @@
+use navlock_core::{Mode::*, ResourceName};
+use navlock_engine::RequestId;
+
+use super::{Phase::*, *};
+
+const ME: u128 = 1;
+const OTHER: u128 = 2;
+
+fn name() -> NameKey {
+    NameKey::new(&ResourceName::try_from("db").unwrap())
+}
+
+fn request(owner: u128, serial: u64) -> RequestKey {
+    RequestKey::new(owner, RequestId::from_parts(0, serial))
+}
+
+fn put(phase: Phase, mode: Mode, request: RequestKey, revision: i64) -> Event {
+    let put = Put { made: revision, lease: 1, value: Arc::from([]) };
+    let key = LockKey { name: name(), phase, mode, request };
+    Event { key, revision, put: Some(put) }
+}
+
+fn delete(phase: Phase, mode: Mode, request: RequestKey, revision: i64) -> Event {
+    Event { put: None, ..put(phase, mode, request, revision) }
+}
+
+/// Those of `owner` that can be granted, by serial number.
+fn grantable(mirror: &Mirror, owner: u128) -> Vec<u64> {
+    serials(&mirror.grantable(&name(), owner, 10))
+}
+
+fn heirs(mirror: &Mirror, of: RequestKey) -> Vec<u64> {
+    serials(&mirror.heirs(&name(), of, 10))
+}
+
+fn serials(entries: &[Entry]) -> Vec<u64> {
+    entries.iter().map(|entry| entry.request.id().serial()).collect()
+}
+
+fn mirror(events: impl IntoIterator<Item = Event>) -> Mirror {
+    let mut mirror = Mirror::default();
+    for event in events {
+        assert!(mirror.apply(event));
+    }
+    mirror
+}
+
+#[test]
+fn only_the_first_is_granted_and_only_by_its_owner() {
+    let mirror = mirror([
+        put(Queued, Exclusive, request(OTHER, 9), 1),
+        put(Queued, Exclusive, request(ME, 3), 2),
+    ]);
+    assert_eq!(grantable(&mirror, ME), []);
+    assert_eq!(grantable(&mirror, OTHER), [9]);
+}
+
+#[test]
+fn requests_of_one_revision_come_in_the_order_in_which_they_were_made() {
+    let mut mirror = mirror([
+        put(Queued, Exclusive, request(ME, 3), 1),
+        put(Queued, Exclusive, request(ME, 2), 1),
+    ]);
+    assert_eq!(grantable(&mirror, ME), [2]);
+    mirror.apply(delete(Queued, Exclusive, request(ME, 2), 2));
+    assert_eq!(grantable(&mirror, ME), [3]);
+}
+
+#[test]
+fn readers_at_the_head_are_granted_together_up_to_the_first_writer() {
+    let mut mirror = mirror([
+        put(Held, Shared, request(OTHER, 1), 1),
+        put(Queued, Shared, request(ME, 2), 2),
+        put(Queued, Shared, request(OTHER, 3), 3),
+        put(Queued, Shared, request(ME, 4), 4),
+        put(Queued, Exclusive, request(ME, 5), 5),
+        put(Queued, Shared, request(ME, 6), 6),
+    ]);
+    assert_eq!(grantable(&mirror, ME), [2, 4]);
+    assert_eq!(serials(&mirror.grantable(&name(), ME, 1)), [2]);
+    // A thief holds.
+    mirror.apply(put(Held, Exclusive, request(OTHER, 7), 7));
+    assert_eq!(grantable(&mirror, ME), []);
+}
+
+#[test]
+fn a_writer_waits_until_nobody_holds() {
+    let mut mirror = mirror([
+        put(Held, Shared, request(OTHER, 1), 1),
+        put(Queued, Exclusive, request(ME, 2), 2),
+    ]);
+    assert_eq!(grantable(&mirror, ME), []);
+    mirror.apply(delete(Held, Shared, request(OTHER, 1), 3));
+    assert_eq!(grantable(&mirror, ME), [2]);
+}
+
+#[test]
+fn the_last_holder_has_heirs() {
+    let mut mirror = mirror([
+        put(Held, Shared, request(ME, 1), 1),
+        put(Held, Shared, request(OTHER, 2), 2),
+        put(Queued, Exclusive, request(OTHER, 3), 3),
+        put(Queued, Exclusive, request(ME, 4), 4),
+    ]);
+    assert_eq!(heirs(&mirror, request(ME, 1)), []);
+    mirror.apply(delete(Held, Shared, request(OTHER, 2), 5));
+    assert_eq!(heirs(&mirror, request(ME, 1)), [3]);
+    assert_eq!(heirs(&mirror, request(ME, 9)), []);
+}
+
+#[test]
+fn what_a_list_has_told_is_not_told_again_by_the_watch() {
+    let mut mirror = Mirror::default();
+    mirror.reset([put(Queued, Exclusive, request(ME, 1), 3)], 7);
+    assert!(!mirror.apply(put(Held, Exclusive, request(OTHER, 2), 5)));
+    assert!(!mirror.apply(delete(Queued, Exclusive, request(ME, 1), 7)));
+    assert_eq!(grantable(&mirror, ME), [1]);
+    assert!(mirror.apply(delete(Queued, Exclusive, request(ME, 1), 8)));
+    // A list that took longer than the watch says nothing new.
+    mirror.reset([put(Queued, Exclusive, request(ME, 1), 3)], 7);
+    assert_eq!(grantable(&mirror, ME), []);
+    assert_eq!(mirror.revision(), 8);
+}
+
+#[test]
+fn a_name_that_nobody_wants_is_forgotten() {
+    let mut mirror =
+        mirror([put(Held, Exclusive, request(ME, 1), 1), put(Queued, Shared, request(ME, 2), 2)]);
+    assert_eq!(mirror.waiting(ME), [name()]);
+    assert_eq!(mirror.of_owner(ME).len(), 2);
+    assert_eq!(mirror.made(Held, request(ME, 1)), Some(1));
+    mirror.apply(delete(Held, Exclusive, request(ME, 1), 3));
+    mirror.apply(delete(Queued, Shared, request(ME, 2), 3));
+    assert!(mirror.names.is_empty() && mirror.made.is_empty());
+}
+
+#[test]
+fn a_theft_is_told_from_a_death() {
+    let mut mirror = mirror([put(Held, Exclusive, request(ME, 1), 1)]);
+    mirror.apply(delete(Held, Exclusive, request(ME, 1), 2));
+    assert!(!mirror.was_stolen(&name(), 2));
+    mirror.apply(put(Held, Exclusive, request(OTHER, 2), 2));
+    assert!(mirror.was_stolen(&name(), 2));
+}

@@ -1,0 +1,153 @@
+//! Which etcd, and how to speak to it.
+
+use std::{fmt, time::Duration};
+
+use navlock_core::Error;
+
+/// The shortest time to live of a lease that etcd keeps to.
+const SHORTEST: Duration = Duration::from_secs(2);
+
+/// Which etcd to use, and how.
+#[derive(Clone)]
+pub struct EtcdOptions {
+    pub(crate) endpoints: Vec<String>,
+    user: Option<(String, String)>,
+    #[cfg(feature = "tls")]
+    tls: etcd_client::TlsOptions,
+    pub(crate) time_to_live: Duration,
+    pub(crate) timeout: Duration,
+    pub(crate) namespace: String,
+}
+
+impl EtcdOptions {
+    /// The etcd with these endpoints: `host:port` or a URL, each of the same cluster. More than one
+    /// keeps the locks to be had while a member is down.
+    pub fn new<E: Into<String>>(endpoints: impl IntoIterator<Item = E>) -> Self {
+        Self {
+            endpoints: endpoints.into_iter().map(Into::into).collect(),
+            user: None,
+            #[cfg(feature = "tls")]
+            tls: etcd_client::TlsOptions::new().with_native_roots(),
+            time_to_live: Duration::from_secs(10),
+            timeout: Duration::from_secs(5),
+            namespace: "navlock".to_owned(),
+        }
+    }
+
+    /// Logs in as this user. It needs to read and write all keys that begin with the
+    /// [namespace](Self::namespace) and a `/`.
+    #[must_use]
+    pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
+        self.user = Some((name.into(), password.into()));
+        self
+    }
+
+    /// For how long etcd keeps what an agent has after it was last heard of: so long others wait
+    /// when a machine dies, and so long etcd may be away before locks are lost. 2 s at least;
+    /// 10 s if this is not called. In whole seconds, rounded up.
+    #[must_use]
+    pub fn time_to_live(mut self, time: Duration) -> Self {
+        self.time_to_live = time.max(SHORTEST);
+        self
+    }
+
+    /// How long one call to etcd may take before it is made again; 5 s if this is not called, and
+    /// never more than half the [time to live](Self::time_to_live).
+    #[must_use]
+    pub fn timeout(mut self, time: Duration) -> Self {
+        self.timeout = time.max(Duration::from_millis(10));
+        self
+    }
+
+    /// The first part of all keys; `navlock` if this is not called. Who uses another does not see
+    /// these locks.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// Trusts servers whose certificate this one has signed, in PEM, besides those that the system
+    /// trusts. For endpoints that begin with `https://`.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn certificate_authority(mut self, pem: impl AsRef<[u8]>) -> Self {
+        self.tls = self.tls.ca_certificate(etcd_client::Certificate::from_pem(pem));
+        self
+    }
+
+    /// Shows servers this certificate, with its key; both in PEM.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn identity(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
+        self.tls = self.tls.identity(etcd_client::Identity::from_pem(certificate, key));
+        self
+    }
+
+    /// Expects this name in the certificates of servers, instead of that in their endpoints.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.tls = self.tls.domain_name(name);
+        self
+    }
+
+    /// In whole seconds, as etcd counts.
+    pub(crate) fn seconds(&self) -> i64 {
+        let up = self.time_to_live.as_secs() + u64::from(self.time_to_live.subsec_nanos() > 0);
+        i64::try_from(up).unwrap_or(i64::MAX).max(2)
+    }
+
+    /// How long one call may take: there must be time for a second before a lease ends.
+    pub(crate) fn call(&self) -> Duration {
+        self.timeout.min(self.time_to_live / 2)
+    }
+
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if there is no endpoint, or one that this build cannot use.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.endpoints.is_empty() {
+            return Err(Error::Refused("no etcd endpoint was given; give host:port".to_owned()));
+        }
+        let https = self.endpoints.iter().find(|endpoint| endpoint.starts_with("https://"));
+        match https {
+            Some(endpoint) if !cfg!(feature = "tls") => Err(Error::Refused(format!(
+                "{endpoint} needs TLS, which this build does not have; \
+                 build navlock with the feature `etcd-tls`"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn client(&self) -> etcd_client::ConnectOptions {
+        let mut options = etcd_client::ConnectOptions::new()
+            .with_connect_timeout(self.call())
+            // A server that has gone without a word is noticed by this.
+            .with_keep_alive(self.time_to_live / 4, self.call())
+            .with_keep_alive_while_idle(true)
+            .with_require_leader(true)
+            .with_auto_token_refresh(true);
+        if let Some((name, password)) = &self.user {
+            options = options.with_user(name, password);
+        }
+        #[cfg(feature = "tls")]
+        if self.endpoints.iter().any(|endpoint| endpoint.starts_with("https://")) {
+            options = options.with_tls(self.tls.clone());
+        }
+        options
+    }
+}
+
+/// Without the password.
+impl fmt::Debug for EtcdOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdOptions")
+            .field("endpoints", &self.endpoints)
+            .field("user", &self.user.as_ref().map(|(name, _)| name))
+            .field("time_to_live", &self.time_to_live)
+            .field("timeout", &self.timeout)
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,334 @@
+//! What the callers see: agents, requests and locks, and how they stand.
+//!
+//! Shared between callers and the [thread](crate::thread) that speaks to etcd. Callers make and end
+//! entries; the thread says what becomes of them.
+
+use std::{collections::HashSet, mem, task::Waker};
+
+use foldhash::fast::RandomState;
+use navlock_core::{Error, Lost, RequestKind, ResourceName, backend::Answer};
+use navlock_engine::{AgentId, FencingToken, RequestId};
+use slab::Slab;
+
+use crate::{clock::Moment, thread::AgentSerial};
+
+/// Agents and requests.
+#[derive(Default)]
+pub(crate) struct Table {
+    agents: Slab<Agent>,
+    requests: Slab<Request>,
+    next_request: u64,
+    next_agent: AgentSerial,
+    /// There is nobody who speaks to etcd.
+    gone: bool,
+}
+
+struct Agent {
+    serial: AgentSerial,
+    bucket: u64,
+    terminated: bool,
+    /// When its lease is over, if it has one.
+    ///
+    /// Who asks after a lock asks this too: a process that was stopped knows before its threads do
+    /// anything else that it has lost.
+    ends: Option<Moment>,
+    requests: HashSet<usize, RandomState>,
+}
+
+struct Request {
+    serial: u64,
+    /// `None` once the agent has been terminated: its number may be another's by now.
+    agent: Option<AgentId>,
+    name: ResourceName,
+    kind: RequestKind,
+    bucket: u64,
+    /// Whether etcd may know of it.
+    sent: bool,
+    /// The revision in which it began to wait; 0 until that is known.
+    queued: i64,
+    state: State,
+}
+
+/// Where a request or lock stands.
+pub(crate) enum State {
+    Pending(Waker),
+    Held(FencingToken, Vec<Waker>),
+    Unavailable,
+    Failed(Error),
+    Lost(Lost),
+}
+
+/// The same for the thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// Waiting, since this revision; 0 if that is not known yet.
+    Pending(i64),
+    Held(FencingToken),
+    /// Answered in another way, and not forgotten yet.
+    Ended,
+    /// Forgotten: aborted or released.
+    Absent,
+}
+
+/// A request or lock that was ended, of which etcd knows.
+pub(crate) struct Finished {
+    pub(crate) bucket: u64,
+    pub(crate) name: ResourceName,
+    pub(crate) kind: RequestKind,
+    pub(crate) was_held: bool,
+}
+
+impl Table {
+    pub(crate) fn open_agent(&mut self, bucket: u64) -> (AgentId, AgentSerial) {
+        let serial = self.next_agent;
+        self.next_agent += 1;
+        let requests = HashSet::default();
+        let agent = Agent { serial, bucket, terminated: false, ends: None, requests };
+        (AgentId::from_index(narrow(self.agents.insert(agent))), serial)
+    }
+
+    /// The agent's number for the thread.
+    pub(crate) fn agent(&self, agent: AgentId) -> Option<AgentSerial> {
+        self.agents.get(agent.index()).map(|agent| agent.serial)
+    }
+
+    pub(crate) fn close_agent(&mut self, agent: AgentId) -> Vec<Waker> {
+        let wakers = self.terminate(agent);
+        self.agents.try_remove(agent.index());
+        wakers
+    }
+
+    /// Ends all that the agent has. Whom to wake.
+    pub(crate) fn terminate(&mut self, agent: AgentId) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        let Some(Agent { terminated, requests, .. }) = self.agents.get_mut(agent.index()) else {
+            return wakers;
+        };
+        *terminated = true;
+        for index in mem::take(requests) {
+            let request = &mut self.requests[index];
+            request.agent = None;
+            request.state.end(Error::Terminated, Lost::Terminated, &mut wakers);
+        }
+        wakers
+    }
+
+    /// Notes a request. Its id, and its agent's number.
+    pub(crate) fn request(
+        &mut self,
+        agent: AgentId,
+        name: &ResourceName,
+        kind: RequestKind,
+        waker: &Waker,
+    ) -> Result<(RequestId, AgentSerial), Error> {
+        if self.gone {
+            return Err(gone());
+        }
+        let found = match self.agents.get_mut(agent.index()) {
+            Some(found) if !found.terminated => found,
+            _ => return Err(Error::Terminated),
+        };
+        // Foreign code, so before anything is changed.
+        let state = State::Pending(waker.clone());
+        let serial = self.next_request;
+        self.next_request += 1;
+        let (name, bucket) = (name.clone(), found.bucket);
+        let (agent, sent, queued) = (Some(agent), false, 0);
+        let request = Request { serial, agent, name, kind, bucket, sent, queued, state };
+        let index = self.requests.insert(request);
+        found.requests.insert(index);
+        Ok((RequestId::from_parts(narrow(index), serial), found.serial))
+    }
+
+    /// Ends a request or lock and forgets it. Its state, for the caller to drop elsewhere, and what
+    /// etcd is to be told.
+    pub(crate) fn finish(&mut self, id: RequestId) -> Option<(State, Option<Finished>)> {
+        self.find(id)?;
+        let Request { agent, name, kind, bucket, sent, state, .. } =
+            self.requests.remove(id.index());
+        if let Some(agent) = agent {
+            self.agents[agent.index()].requests.remove(&id.index());
+        }
+        let is_alive = matches!(state, State::Pending(_) | State::Held(..));
+        let was_held = matches!(state, State::Held(..));
+        let finished = (sent && is_alive).then_some(Finished { bucket, name, kind, was_held });
+        Some((state, finished))
+    }
+
+    fn find(&mut self, id: RequestId) -> Option<&mut Request> {
+        self.requests.get_mut(id.index()).filter(|request| request.serial == id.serial())
+    }
+
+    /// Where a request stands, if it is not forgotten, and whether it is lost by the clock although
+    /// nobody has said so yet.
+    pub(crate) fn state(&mut self, id: RequestId) -> Option<(&mut State, bool)> {
+        let agent = self.find(id)?.agent;
+        let ends = agent.and_then(|agent| self.agents.get(agent.index())?.ends);
+        let request = self.find(id)?;
+        let is_held = matches!(request.state, State::Held(..));
+        Some((&mut request.state, is_held && is_over(ends)))
+    }
+
+    pub(crate) fn status(&mut self, id: RequestId) -> Status {
+        match self.find(id) {
+            None => Status::Absent,
+            Some(request) => request.status(),
+        }
+    }
+
+    /// Notes that etcd may know of it from now on. Whether it is still wanted.
+    pub(crate) fn send(&mut self, id: RequestId) -> Option<(ResourceName, RequestKind)> {
+        let request = self.find(id)?;
+        if !matches!(request.state, State::Pending(_)) {
+            return None;
+        }
+        request.sent = true;
+        Some((request.name.clone(), request.kind))
+    }
+
+    pub(crate) fn queued(&mut self, id: RequestId, revision: i64) {
+        if let Some(request) = self.find(id) {
+            request.queued = revision;
+        }
+    }
+
+    /// Answers a request that waits; changes no other. Whom to wake.
+    pub(crate) fn answer(&mut self, id: RequestId, answer: State) -> Option<Waker> {
+        let agent = self.find(id)?.agent;
+        let ends = agent.and_then(|agent| self.agents.get(agent.index())?.ends);
+        // Granted too late: its end is about to be told.
+        if matches!(answer, State::Held(..)) && is_over(ends) {
+            return None;
+        }
+        let request = self.find(id)?;
+        if !matches!(request.state, State::Pending(_)) {
+            return None;
+        }
+        match mem::replace(&mut request.state, answer) {
+            State::Pending(waker) => Some(waker),
+            _ => None,
+        }
+    }
+
+    /// A lock has gone. Whom to wake.
+    pub(crate) fn lose(&mut self, id: RequestId, how: Lost) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        if let Some(request) = self.find(id) {
+            request.state.end(how.into(), how, &mut wakers);
+        }
+        wakers
+    }
+
+    /// An agent's lease lasts until then. `false` if it is too late to say so.
+    pub(crate) fn renew(&mut self, serial: AgentSerial, agent: AgentId, ends: Moment) -> bool {
+        match self.agents.get_mut(agent.index()) {
+            Some(found) if found.serial == serial => {
+                let is_late = is_over(found.ends) || is_over(Some(ends));
+                if !is_late {
+                    found.ends = Some(ends);
+                }
+                !is_late
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether an agent's lease is over by the clock.
+    pub(crate) fn is_over(&self, serial: AgentSerial, agent: AgentId) -> bool {
+        self.agents
+            .get(agent.index())
+            .is_some_and(|found| found.serial == serial && is_over(found.ends))
+    }
+
+    /// All that the agent has in etcd is gone, or will be. Whom to wake.
+    pub(crate) fn lose_agent(
+        &mut self,
+        serial: AgentSerial,
+        agent: AgentId,
+        error: &Error,
+    ) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        let Some(found) = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)
+        else {
+            return wakers;
+        };
+        found.ends = None;
+        for &index in &found.requests {
+            let state = &mut self.requests[index].state;
+            state.end(error.clone(), Lost::Disconnected, &mut wakers);
+        }
+        wakers
+    }
+
+    /// All that is in this bucket and alive.
+    pub(crate) fn of_bucket(&self, bucket: u64) -> Vec<(RequestId, ResourceName, Status)> {
+        let is_alive = |status| matches!(status, Status::Pending(_) | Status::Held(_));
+        self.requests
+            .iter()
+            .filter(|(_, request)| request.bucket == bucket && is_alive(request.status()))
+            .map(|(index, request)| {
+                let id = RequestId::from_parts(narrow(index), request.serial);
+                (id, request.name.clone(), request.status())
+            })
+            .collect()
+    }
+
+    /// Nobody speaks to etcd any more. Whom to wake.
+    pub(crate) fn orphan(&mut self) -> Vec<Waker> {
+        self.gone = true;
+        let mut wakers = Vec::new();
+        for (_, request) in &mut self.requests {
+            request.state.end(gone(), Lost::Disconnected, &mut wakers);
+        }
+        wakers
+    }
+}
+
+impl Request {
+    fn status(&self) -> Status {
+        match self.state {
+            State::Pending(_) => Status::Pending(self.queued),
+            State::Held(token, _) => Status::Held(token),
+            _ => Status::Ended,
+        }
+    }
+}
+
+impl State {
+    /// Ends what is pending with an error and what is held as lost; other ends stay as they are.
+    fn end(&mut self, error: Error, lost: Lost, wakers: &mut Vec<Waker>) {
+        let end = match self {
+            Self::Pending(_) => Self::Failed(error),
+            Self::Held(..) => Self::Lost(lost),
+            _ => return,
+        };
+        match mem::replace(self, end) {
+            Self::Pending(waker) => wakers.push(waker),
+            Self::Held(_, watchers) => wakers.extend(watchers),
+            _ => {}
+        }
+    }
+
+    /// The answer to the request, if it is there.
+    pub(crate) fn answer(&self) -> Option<Result<Answer, Error>> {
+        match self {
+            Self::Pending(_) => None,
+            Self::Held(token, _) => Some(Ok(Answer::Granted(*token))),
+            Self::Unavailable => Some(Ok(Answer::Unavailable)),
+            Self::Failed(error) => Some(Err(error.clone())),
+            Self::Lost(lost) => Some(Err((*lost).into())),
+        }
+    }
+}
+
+fn is_over(ends: Option<Moment>) -> bool {
+    ends.is_some_and(|ends| ends <= Moment::now())
+}
+
+fn narrow(index: usize) -> u32 {
+    u32::try_from(index).expect("memory ends before 2^32 agents or requests")
+}
+
+pub(crate) fn gone() -> Error {
+    Error::Unreachable("the thread that spoke to etcd has ended".to_owned())
+}

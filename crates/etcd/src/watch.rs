@@ -1,0 +1,76 @@
+//! The watch of a bucket.
+
+use std::{sync::Arc, time::Duration};
+
+use etcd_client::{EventType, KeyValue, WatchClient, WatchOptions};
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    keys::BucketKeys,
+    mirror::{Event, Put},
+};
+
+/// How long between two tries to watch.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What a watch tells.
+#[derive(Debug)]
+pub(crate) enum Watched {
+    /// It tells of all that happens from now on. What was before is to be listed.
+    ///
+    /// Not from the revision of a list on: a watch that begins in the past is served every 100 ms
+    /// only, until it has caught up.
+    Up,
+    /// What happened, whole revisions.
+    Events(Vec<Event>),
+}
+
+/// Watches a bucket for as long as this is polled. When the watch ends (etcd restarts, has no
+/// leader, or has compacted what a slow watch had not been told), another one begins, with
+/// [`Watched::Up`].
+pub(crate) async fn watch(
+    mut client: WatchClient,
+    keys: BucketKeys,
+    patience: Duration,
+    tell: impl Fn(Watched),
+) {
+    loop {
+        let options = WatchOptions::new().with_prefix();
+        let opened = timeout(patience, async {
+            let mut stream = client.watch(keys.locks(), Some(options)).await.ok()?;
+            let first = stream.message().await.ok()??;
+            (first.created() && !first.canceled()).then_some(stream)
+        });
+        if let Ok(Some(mut stream)) = opened.await {
+            tell(Watched::Up);
+            while let Ok(Some(response)) = stream.message().await {
+                if response.canceled() {
+                    break;
+                }
+                let events: Vec<_> = response
+                    .events()
+                    .iter()
+                    .filter_map(|event| {
+                        let is_put = event.event_type() == EventType::Put;
+                        read(&keys, event.kv()?, is_put)
+                    })
+                    .collect();
+                if !events.is_empty() {
+                    tell(Watched::Events(events));
+                }
+            }
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// What a key says; `None` if it is none of ours.
+pub(crate) fn read(keys: &BucketKeys, kv: &KeyValue, is_put: bool) -> Option<Event> {
+    let key = keys.parse(kv.key())?;
+    let put = is_put.then(|| Put {
+        made: kv.create_revision(),
+        lease: kv.lease(),
+        value: Arc::from(kv.value()),
+    });
+    Some(Event { key, revision: kv.mod_revision(), put })
+}

@@ -1,0 +1,7 @@
+//! The backend suite on a real etcd of one node: each test is a user agent of its own.
+
+#![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
+
+mod server;
+
+navlock_testkit::backend_suite!(server::alone());

@@ -1,0 +1,149 @@
+//! An etcd of the tests' own.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::{
+    io::{BufRead, BufReader},
+    net::{TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{
+        LazyLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock_core::{UserAgent, blocking::block_on_timeout};
+use navlock_etcd::{EtcdOptions, EtcdReach};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// How long anything may take before a test fails.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Starts what is given to it, and kills it when its own standard input ends: with this process,
+/// however that ends.
+const GUARD: &str =
+    r#""$@" >/dev/null 2>&1 & pid=$!; echo $pid; cat >/dev/null; kill -9 $pid; wait"#;
+
+/// One node.
+pub(crate) struct Server {
+    directory: TempDir,
+    client: u16,
+    peer: u16,
+    running: Option<(Child, Pid)>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let version = Command::new("etcd").arg("--version").stdout(Stdio::null()).status();
+        assert!(
+            version.is_ok_and(|status| status.success()),
+            "this test needs `etcd` 3.4 or newer on PATH; install it (Debian: etcd-server)"
+        );
+        // Where nothing waits for a disk.
+        let memory = Path::new("/dev/shm");
+        let directory =
+            if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        // Both at once, so that they differ.
+        let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [client, peer] = free.map(|listener| listener.local_addr().unwrap().port());
+        let mut server = Self { directory: directory.unwrap(), client, peer, running: None };
+        server.restart();
+        server
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        format!("127.0.0.1:{}", self.client)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.client
+    }
+
+    /// Kills it, if it runs, and starts it with what it has on disk.
+    pub(crate) fn restart(&mut self) {
+        self.kill();
+        let (client, peer) = (
+            format!("http://127.0.0.1:{}", self.client),
+            format!("http://127.0.0.1:{}", self.peer),
+        );
+        let mut guard = Command::new("sh")
+            .args(["-c", GUARD, "sh", "etcd", "--log-level=error", "--data-dir"])
+            .arg(self.directory.path())
+            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+            .args(["--initial-cluster", &format!("default={peer}")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(guard.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let pid = Pid::from_raw(line.trim().parse().unwrap()).unwrap();
+        self.running = Some((guard, pid));
+        let since = Instant::now();
+        while TcpStream::connect(self.endpoint()).is_err() {
+            assert!(since.elapsed() < DEADLINE, "etcd does not listen");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub(crate) fn kill(&mut self) {
+        if let Some((mut guard, pid)) = self.running.take() {
+            let _ = kill_process(pid, Signal::KILL);
+            drop(guard.stdin.take());
+            guard.wait().unwrap();
+        }
+    }
+
+    pub(crate) fn stop(&self) {
+        kill_process(self.running.as_ref().unwrap().1, Signal::STOP).unwrap();
+    }
+
+    pub(crate) fn go_on(&self) {
+        kill_process(self.running.as_ref().unwrap().1, Signal::CONT).unwrap();
+    }
+
+    /// A machine that is connected to it.
+    pub(crate) fn machine(&self, options: impl FnOnce(EtcdOptions) -> EtcdOptions) -> UserAgent {
+        connect(&options(EtcdOptions::new([self.endpoint()])))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Connects, once etcd answers.
+pub(crate) fn connect(options: &EtcdOptions) -> UserAgent {
+    let since = Instant::now();
+    loop {
+        let connected = block_on_timeout(EtcdReach::connect(options.clone()), DEADLINE);
+        match connected.expect("to connect comes to an end") {
+            Ok(reach) => return UserAgent::with_reach(reach),
+            Err(error) => assert!(since.elapsed() < DEADLINE, "{error}"),
+        }
+    }
+}
+
+/// A machine that no other sees, on an etcd that all tests of this program share.
+pub(crate) fn alone() -> UserAgent {
+    shared().machine(|options| options.namespace(namespace()))
+}
+
+/// The etcd that all tests of this program share.
+pub(crate) fn shared() -> &'static Server {
+    static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
+    &SERVER
+}
+
+/// One that no other test uses.
+pub(crate) fn namespace() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("test-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
