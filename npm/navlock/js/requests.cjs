@@ -9,14 +9,14 @@ const { AbortController, DOMException, Promise, controllerAbort, controllerSigna
 const { AbortAlgorithm, addAbortAlgorithm, removeAbortAlgorithm } = require('./abort.cjs');
 const { loadAddon } = require('./addon.cjs');
 const { createLock } = require('./lock.cjs');
-const { SHARED, STEAL } = require('./webidl.cjs');
+const { SHARED } = require('./webidl.cjs');
 
 /** How it stands with a request or query, in the addon's words. */
 const PENDING = 0;
 const GRANTED = 1;
 const UNAVAILABLE = 2;
 const FAILED = 3;
-/** The bits of its answers: how it stands, whether there is more news, and the id above. */
+/** The bits of its answers: how it stands, whether there is more news to take, and the id above. */
 const STATUS = 3;
 const MORE = 4;
 const ID_SHIFT = 3;
@@ -53,10 +53,16 @@ const table = [];
 
 /** What has been decided, by others or by a call of ours: until there is no more, or nobody wakes us. */
 function takeNews(news) {
-  while (news !== NOTHING) {
-    table[news >>> ID_SHIFT]?.tell(news & STATUS);
-    if ((news & MORE) === 0) return;
-    news = addon.next();
+  try {
+    while (news !== NOTHING) {
+      table[news >>> ID_SHIFT]?.tell(news & STATUS);
+      if ((news & MORE) === 0) return;
+      news = addon.next();
+    }
+  } catch (error) {
+    // The stack was full before. The addon counts on us: nobody wakes us for the rest.
+    setImmediate(wake);
+    throw error;
   }
 }
 
@@ -280,8 +286,8 @@ function requestLock(manager, name, flags, callback, signal) {
   } else {
     request.schedule(status);
   }
-  // The victims may be our own.
-  if ((flags & STEAL) !== 0) takeNews(addon.next());
+  // A thief's victims may be our own.
+  if ((answer & MORE) !== 0) takeNews(addon.next());
   return request;
 }
 

@@ -116,16 +116,17 @@ impl Inbox {
         next.map(|slot| (slot, state.awake))
     }
 
-    /// Does something that may have news for the realm that does it. Whether it has; the realm then
-    /// takes them by itself.
+    /// Does something that may have news for the realm that does it. What came of it, and whether
+    /// the realm has to take its news; if it is about to take what was there before, it has not,
+    /// so that it does not begin again in the middle of it, and in the middle of that.
     ///
     /// FAST: to wake itself costs a realm about as much as ten requests.
-    pub(crate) fn attend(&self, act: impl FnOnce()) -> bool {
-        self.state().awake = true;
-        act();
+    pub(crate) fn attend<T>(&self, act: impl FnOnce() -> T) -> (T, bool) {
+        let was_awake = mem::replace(&mut self.state().awake, true);
+        let done = act();
         let mut state = self.state();
         state.awake = !state.ready.is_empty();
-        state.awake
+        (done, state.awake && !was_awake)
     }
 
     fn push(&self, slot: u32) {

@@ -126,7 +126,12 @@ impl Realm {
         options.steal = flags & flag::STEAL != 0;
         self.with(|state| {
             let locks = get(&state.managers, manager)?;
-            Ok(news(state.slots.request(locks, name, options), false))
+            let is_theft = options.steal;
+            let request = || state.slots.request(locks, name, options);
+            // The victims may be our own.
+            let (asked, has_more) =
+                if is_theft { self.inbox.attend(request) } else { (request(), false) };
+            Ok(news(asked, has_more))
         })
     }
 
@@ -153,7 +158,8 @@ impl Realm {
     /// Forgets something. The first news that this has brought about.
     pub(crate) fn release(&self, id: u32) -> Result<News, Failure> {
         let released = self.with(|state| Ok(state.slots.release(id)))?;
-        if self.inbox.attend(|| drop(released)) { self.next() } else { Ok(NOTHING) }
+        let ((), has_news) = self.inbox.attend(|| drop(released));
+        if has_news { self.next() } else { Ok(NOTHING) }
     }
 
     /// Looks at a slot.

@@ -1,4 +1,4 @@
-// Rules 5 and 6: many waiters, many names.
+// Rules 5 and 6: many waiters, many victims, many names.
 
 import { ok, same } from '../kit/assert.mjs';
 import { test } from '../kit/test.mjs';
@@ -55,6 +55,21 @@ test('twenty thousand waiters abort in one go, and the next one is served', {
   ok((await outcomes).every(({ status }) => status === 'rejected'), 'all of them are rejected');
   holder.release();
   await next.granted;
+});
+
+test('twenty thousand readers lose their locks to one thief', {
+  rules: [5, 14], spec: '#algorithm-request-lock', deadline: 60_000,
+}, async ({ hold, locks }) => {
+  const readers = [];
+  for (let index = 0; index < 20_000; index++) {
+    readers.push(locks.request('db', { mode: 'shared' }, () => new Promise(() => {})));
+  }
+  const outcomes = Promise.allSettled(readers);
+  await hold('other').granted;
+  const thief = hold('db', { steal: true });
+  await thief.granted;
+  ok((await outcomes).every(({ status }) => status === 'rejected'), 'all of them are rejected');
+  await thief.release();
 });
 
 test('the time to drain a queue grows no faster than its length', {
