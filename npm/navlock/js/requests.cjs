@@ -69,8 +69,11 @@ function takeNews(news) {
 /** A task of the addon: others have decided something. */
 function wake() {
   isTaskFree = due === 0;
-  takeNews(addon.next());
-  isTaskFree = false;
+  try {
+    takeNews(addon.next());
+  } finally {
+    isTaskFree = false;
+  }
 }
 
 /** How many tasks are on their way. */
@@ -219,8 +222,11 @@ class LockRequest extends AbortAlgorithm {
     const { inspection } = this;
     this.end();
     this.reject(reason);
-    // Last: its listeners are code of others.
-    if (inspection !== null) controllerAbort(inspection.controller, reason);
+    if (inspection !== null) {
+      // Last: its listeners are code of others, which may make requests in this turn.
+      isTaskFree = false;
+      controllerAbort(inspection.controller, reason);
+    }
   }
 
   /** Signal to abort the request: <https://w3c.github.io/web-locks/#signal-to-abort-the-request> */

@@ -1,7 +1,10 @@
 // What the module has beyond the standard: inspect() and requestMultiple().
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createRequire } from 'node:module';
 import { test } from 'node:test';
+import { Worker } from 'node:worker_threads';
 
 import { createUserAgent, inspect, requestMultiple } from 'navlock';
 
@@ -36,6 +39,24 @@ test('who is stolen from is told by a signal, with the reason of its promise', a
   const reason = await victim.ended.catch((reason) => reason);
   assert.equal(reason.name, 'AbortError');
   assert.equal(lost.reason, reason);
+});
+
+test('who makes a request when told of a loss is called back later, also if the thief is another thread', async () => {
+  const { locks } = createUserAgent({ reach: 'process' });
+  const victim = new Hold(locks, 'theft');
+  const { lost } = inspect(await victim.granted);
+  const isInside = new Promise((resolve) => {
+    lost.addEventListener('abort', () => {
+      let inside = true;
+      locks.request('free', () => resolve(inside));
+      inside = false;
+    });
+  });
+  const module = JSON.stringify(createRequire(import.meta.url).resolve('navlock'));
+  const steal = `require(${module}).createUserAgent({ reach: 'process' }).locks.request('theft', { steal: true }, () => {})`;
+  const worker = new Worker(steal, { eval: true });
+  assert.equal(await isInside, false);
+  await once(worker, 'exit');
 });
 
 test('a lock that is released in time is not lost', async () => {
