@@ -5,12 +5,12 @@
 // abort and that no other listener of the signal can keep from running.
 
 const {
-  AbortController, AbortSignal, WeakMap, apply, addEventListener, removeEventListener, signalReason, weakMapGet, weakMapSet,
+  AbortController, AbortSignal, WeakMap, apply, addEventListener, removeEventListener, signalAborted, signalReason, weakMapGet, weakMapSet,
 } = require('./primordials.cjs');
 
 /** Makes a listener on Node that stopImmediatePropagation() does not stop; elsewhere `null`. */
 const UNSTOPPABLE = unstoppable();
-const LISTENER_OPTIONS = UNSTOPPABLE ?? { __proto__: null, once: true };
+const LISTENER_OPTIONS = UNSTOPPABLE ?? { __proto__: null };
 
 /** AbortSignal.any(), which Node 20.0 to 20.2 does not have. */
 const { any } = AbortSignal;
@@ -27,7 +27,7 @@ function unstoppable() {
   Object.defineProperty(signal, 'addEventListener', { value: (type, listener, given) => (options = given) });
   addAbortListener(signal, () => {});
   const [key] = Object.getOwnPropertySymbols(options);
-  return key === undefined ? null : { __proto__: null, once: true, [key]: options[key] };
+  return key === undefined ? null : { __proto__: null, [key]: options[key] };
 }
 
 /**
@@ -48,6 +48,8 @@ class Watch {
   }
 
   run() {
+    // An event that a program dispatches aborts nothing.
+    if (!signalAborted(this.signal)) return;
     const reason = signalReason(this.signal);
     // One at a time, because what runs may remove others.
     for (let algorithm = this.first; algorithm !== null; algorithm = this.first) {

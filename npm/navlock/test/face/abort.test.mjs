@@ -58,6 +58,21 @@ test('a listener that makes and aborts requests while others are aborted does no
   await holder.release();
 });
 
+test('an event that a program dispatches aborts nothing, and the signal still does', async () => {
+  const locks = open();
+  const controller = new AbortController();
+  const { signal } = controller;
+  const holder = new Hold(locks, 'db');
+  const outcomes = ['first', 'second'].map((name) => locks.request('db', { signal }, () => name).catch((reason) => reason));
+  signal.dispatchEvent(new Event('abort'));
+  await settle(locks);
+  assert.equal((await locks.query()).pending.length, 2);
+  controller.abort('reason');
+  assert.deepEqual(await Promise.all(outcomes), ['reason', 'reason']);
+  assert.equal(getEventListeners(signal, 'abort').length, 0);
+  await holder.release();
+});
+
 test('a callback runs in the asynchronous context of its request', async () => {
   const locks = open();
   const context = new AsyncLocalStorage();
