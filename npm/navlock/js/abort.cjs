@@ -59,6 +59,8 @@ class Watch {
   }
 }
 
+Object.setPrototypeOf(Watch.prototype, null);
+
 /** By signal. A signal keeps its watch as long as it lives, but no listener and no algorithm. */
 const watches = new WeakMap();
 
@@ -73,6 +75,8 @@ class AbortAlgorithm {
   /** @abstract @param {unknown} reason */
   signalToAbort() {}
 }
+// What programs put on the prototype of all objects must not get in the way of our members.
+Object.setPrototypeOf(AbortAlgorithm.prototype, null);
 
 /** <https://dom.spec.whatwg.org/#abortsignal-add>: `signal` has not aborted. */
 function addAbortAlgorithm(signal, algorithm) {

@@ -143,8 +143,9 @@ function restNow() {
 }
 
 function failureOf(id) {
-  const [name, message] = addon.failure(id);
-  return new DOMException(message, name);
+  // By index, here and below: how arrays are taken apart can be replaced.
+  const failure = addon.failure(id);
+  return new DOMException(failure[1], failure[0]);
 }
 
 /** The functions that settle the promise that was made last. */
@@ -368,9 +369,15 @@ class Query {
   }
 }
 
+Object.setPrototypeOf(Query.prototype, null);
+
 /** The task of an answer. */
 function answerQuery({ id, resolve }) {
-  const [names, facts, clientIds, heldCount] = addon.snapshot(id);
+  const snapshot = addon.snapshot(id);
+  const names = snapshot[0];
+  const facts = snapshot[1];
+  const clientIds = snapshot[2];
+  const heldCount = snapshot[3];
   forget(id);
   // https://webidl.spec.whatwg.org/#dictionary-to-js-value: members in the order of the alphabet.
   const entries = (start, end) => {

@@ -1,0 +1,68 @@
+// What a program does to the language after it has loaded the module does not reach its locks.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { evaluate } from './programs.mjs';
+
+/** By what is replaced: functions that replace it, in a process of their own. */
+const ways = {
+  'methods of promises, functions and maps': (replace) => {
+    const fail = () => { throw new Error('replaced'); };
+    replace(Promise.prototype, 'then', { value: fail });
+    for (const name of ['apply', 'bind', 'call']) replace(Function.prototype, name, { value: fail });
+    for (const name of ['get', 'set']) {
+      replace(Map.prototype, name, { value: fail });
+      replace(WeakMap.prototype, name, { value: fail });
+    }
+  },
+  'global constructors and functions': (replace) => {
+    const names = ['AbortController', 'AbortSignal', 'DOMException', 'Map', 'Promise', 'Reflect', 'TypeError', 'WeakMap', 'setImmediate'];
+    for (const name of names) replace(globalThis, name, { value: undefined });
+  },
+  // As polyfills of `watch` once did.
+  'the prototype of all objects, with what cannot be overwritten': (replace) => {
+    for (const name of ['before', 'first', 'isHeld', 'manager', 'watch']) replace(Object.prototype, name, { value: 'mine', writable: false });
+  },
+};
+
+for (const [what, way] of Object.entries(ways)) {
+  test(`locks work on when a program has replaced ${what}`, async () => {
+    const outcomes = await evaluate({ NAVLOCK_REACH: 'process' }, async ({ locks }, way) => {
+      const [controller, { Promise, setTimeout }] = [new AbortController(), globalThis];
+      const undone = [];
+      const replace = (object, name, descriptor) => {
+        const { [name]: known } = Object.getOwnPropertyDescriptors(object);
+        undone.push(() => known ? Object.defineProperty(object, name, known) : delete object[name]);
+        Object.defineProperty(object, name, { configurable: true, ...descriptor });
+      };
+      const reasonOf = async (promise) => {
+        try {
+          await promise;
+        } catch (reason) {
+          return reason;
+        }
+      };
+      const asked = {};
+      await undefined; // whoever called this has its promise, and what it needs of it
+      (0, eval)(way)(replace);
+      try {
+        let release;
+        asked.held = locks.request('db', () => new Promise((resolve) => (release = resolve)));
+        asked.unavailable = locks.request('db', { ifAvailable: true }, (lock) => lock);
+        asked.aborted = reasonOf(locks.request('db', { signal: controller.signal }, () => {}));
+        asked.waiting = locks.request('db', { mode: 'shared' }, ({ name }) => name);
+        asked.seen = locks.query();
+        await new Promise((resolve) => setTimeout(resolve, 50)); // nothing of ours, which is what is tried
+        controller.abort('reason');
+        release('released');
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      } finally {
+        for (const undo of undone) undo();
+      }
+      asked.seen = asked.seen.then(({ held, pending }) => [held.length, pending.length]);
+      return Promise.all(Object.values(asked));
+    }, `(${way})`);
+    assert.deepEqual(outcomes, ['released', null, 'reason', 'db', [1, 2]]);
+  });
+}
