@@ -40,8 +40,7 @@ function ownEntry() {
  * @returns {string}
  */
 function defaultBucket() {
-  const cwd = realpathSync(process.cwd());
-  const folder = nearestPackage(entryFolder()) ?? nearestPackage(cwd) ?? cwd;
+  const folder = nearestPackage(entryFolder()) ?? workingPackage();
   if (Buffer.byteLength(folder) <= MAX_BUCKET) return folder;
   return `sha256:${createHash('sha256').update(folder).digest('hex')}`;
 }
@@ -64,6 +63,12 @@ function entryFolder() {
   const parts = folder.split(path.sep);
   const outermost = parts.indexOf('node_modules');
   return outermost === -1 ? folder : parts.slice(0, outermost).join(path.sep) || path.parse(folder).root;
+}
+
+/** Asked for only if it counts: the working folder of a process may have been removed. */
+function workingPackage() {
+  const cwd = realpathSync(process.cwd());
+  return nearestPackage(cwd) ?? cwd;
 }
 
 /** @returns {string | null} the first folder with a manifest, from `folder` upwards */

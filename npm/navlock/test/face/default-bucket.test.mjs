@@ -78,3 +78,11 @@ test('a worker thread has the bucket of its process', async (context) => {
   });
   assert.equal(await bucket(['one/main.js']), 'one');
 });
+
+test('a program that is in a package needs no working folder', async (context) => {
+  const { bucket } = open(context, {
+    'app/package.json': '{}', 'app/gone/file': '',
+    'app/main.js': `require('node:fs').rmSync(process.cwd(), { recursive: true }); ${PRINT}`,
+  });
+  assert.equal(await bucket(['../main.js'], 'app/gone'), 'app');
+});
