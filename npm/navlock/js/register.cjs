@@ -19,10 +19,14 @@ const attribute = {
 // As an attribute is defined: an enumerable, configurable accessor.
 Object.defineProperty(holderOf(navigator), 'locks', Object.getOwnPropertyDescriptor(attribute, 'locks'));
 
-/** Where the attribute belongs: on the interface, unless the navigator is a plain object (Bun). */
+/**
+ * Where the attribute belongs: on the interface, unless the navigator is a plain object (Bun; of any
+ * realm, whose prototype is that of all objects), or was given locks of its own.
+ */
 function holderOf(navigator) {
   const prototype = Object.getPrototypeOf(navigator);
-  return prototype === Object.prototype || prototype === null ? navigator : prototype;
+  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
+  return isPlain || Object.hasOwn(navigator, 'locks') ? navigator : prototype;
 }
 
 /**

@@ -2,10 +2,11 @@
 
 import assert from 'node:assert/strict';
 import path from 'node:path';
+import process from 'node:process';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-import { runtimes } from '../subjects/index.mjs';
+import { runtimes } from '../runtimes.mjs';
 import { run } from './programs.mjs';
 
 const file = (name) => fileURLToPath(new URL(name, import.meta.url));
@@ -19,7 +20,7 @@ const WAYS = [
 
 for (const [name, flag, module] of WAYS) {
   test(`${name} ${flag} installs navigator.locks, LockManager and Lock`, async () => {
-    const words = [...runtimes[name].command(), flag, js(module), file('registered.mjs')];
+    const words = [...runtimes[name], flag, js(module), file('registered.mjs')];
     const found = JSON.parse(await run(words, { env: { NAVLOCK_REACH: 'process' } }));
     assert.deepEqual(found, {
       locks: true,
@@ -33,5 +34,20 @@ for (const [name, flag, module] of WAYS) {
       // Those of Node take over what their process was given; others import it.
       inWorker: name.startsWith('node'),
     });
+  });
+}
+
+for (const [what, navigator] of [
+  ['a plain object of another realm', 'require("node:vm").runInNewContext("({})")'],
+  ['an object that has locks of its own', 'Object.create({ __proto__: {} }, { locks: { value: 5, configurable: true } })'],
+]) {
+  test(`a navigator that is ${what} gets ours, and no prototype of others does`, async () => {
+    const program = `
+      const navigator = ${navigator};
+      Object.defineProperty(globalThis, 'navigator', { value: navigator, configurable: true });
+      require(${JSON.stringify(js('register.cjs'))});
+      console.log(navigator.locks === require(${JSON.stringify(js('index.cjs'))}).locks, 'locks' in Object.getPrototypeOf(navigator));
+    `;
+    assert.equal((await run([process.execPath, '-e', program])).trim(), 'true false');
   });
 }
