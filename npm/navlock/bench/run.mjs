@@ -5,13 +5,13 @@
 
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { cpus, loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
+import { runtimes } from '../test/runtimes.mjs';
 import { markdown, text } from './report.mjs';
 import { tables } from './tables.mjs';
 
@@ -26,14 +26,7 @@ const { values } = parseArgs({
 const rounds = values.quick ? 1 : Number(values.rounds);
 const scale = values.quick ? 0.02 : 1;
 
-const require = createRequire(import.meta.url);
 const beside = (file) => fileURLToPath(new URL(file, import.meta.url));
-const development = (name, file) => path.join(path.dirname(require.resolve(`${name}/package.json`)), file);
-const runtimes = {
-  node: [development('node', 'bin/node'), '--no-warnings'],
-  deno: [development('deno', 'deno'), 'run', '--allow-all', '--no-prompt', '--quiet'],
-  bun: [development('bun', 'bin/bun.exe'), 'run'],
-};
 
 const folder = mkdtempSync(path.join(tmpdir(), 'navlock-bench-'));
 const servers = [];

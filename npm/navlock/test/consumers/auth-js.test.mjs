@@ -62,24 +62,24 @@ function session(refreshToken, seconds) {
   };
 }
 
-async function twoNeedTheSession(context, file, withNavlock) {
+async function twoNeedTheSession(context, command, withNavlock) {
   const place = openPlace(context);
   const { url, seen } = await openServer(context);
   writeFileSync(path.join(place.folder, 'session'), JSON.stringify(session('token 0', -60)));
-  const programs = [1, 2].map(() => start(context, { file, place, program: 'session.mjs', words: [url, place.folder], withNavlock }));
+  const programs = [1, 2].map(() => start(context, { command, place, program: 'session.mjs', words: [url, place.folder], withNavlock }));
   const answers = await Promise.all(programs.map(({ hear }) => hear()));
   return { answers, seen };
 }
 
-for (const { name, file } of nodes) {
+for (const { name, command } of nodes) {
   test(`auth-js on ${name}: of two processes one refreshes, and both have the session`, { timeout: 60_000 }, async (context) => {
-    const { answers, seen } = await twoNeedTheSession(context, file, true);
+    const { answers, seen } = await twoNeedTheSession(context, command, true);
     assert.deepEqual(seen, { refreshed: 1, reused: 0 });
     assert.deepEqual(answers, ['session token 1', 'session token 1']);
   });
 
   test(`auth-js on ${name} with what the runtime has: both refresh, and one has lost the session`, { timeout: 60_000 }, async (context) => {
-    const { seen } = await twoNeedTheSession(context, file, false);
+    const { seen } = await twoNeedTheSession(context, command, false);
     assert.deepEqual(seen, { refreshed: 1, reused: 1 });
   });
 }

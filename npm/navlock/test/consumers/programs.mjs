@@ -5,21 +5,18 @@ import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
-const require = createRequire(import.meta.url);
+import { runtimes } from '../runtimes.mjs';
+
 const here = path.dirname(fileURLToPath(import.meta.url));
 
-/** The versions of Node, by name of the development dependency. */
-export const nodes = ['node', 'node-20'].map((name) => ({
-  name,
-  file: path.join(path.dirname(require.resolve(`${name}/package.json`)), 'bin', 'node'),
-}));
+/** The newest Node and the oldest that we support. */
+export const nodes = ['node', 'node20'].map((name) => ({ name, command: runtimes[name] }));
 
 /** A folder, a bucket and a broker that nobody else has. */
 export function openPlace(context) {
@@ -29,10 +26,10 @@ export function openPlace(context) {
 }
 
 /** A program of this folder that has `navigator.locks` from us, or whatever its Node has. */
-export function start(context, { file, place, program, words = [], withNavlock = true }) {
+export function start(context, { command: [file, ...flags], place, program, words = [], withNavlock = true }) {
   const register = pathToFileURL(path.join(here, '..', '..', 'js', 'register.mjs')).href;
-  const flags = ['--no-warnings', ...(withNavlock ? ['--import', register] : [])];
-  const child = spawn(file, [...flags, path.join(here, program), ...words], {
+  const preload = withNavlock ? ['--import', register] : [];
+  const child = spawn(file, [...flags, ...preload, path.join(here, program), ...words], {
     env: { ...process.env, NAVLOCK_REACH: 'machine', ...place.env },
     stdio: ['pipe', 'pipe', 'inherit'],
   });

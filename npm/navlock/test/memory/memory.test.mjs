@@ -2,25 +2,16 @@
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { createRequire } from 'node:module';
-import path from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-const require = createRequire(import.meta.url);
-const development = (name, ...file) => path.join(path.dirname(require.resolve(`${name}/package.json`)), ...file);
-const runtimes = {
-  node: [development('node', 'bin', 'node'), '--expose-gc'],
-  'node 20': [development('node-20', 'bin', 'node'), '--expose-gc'],
-  deno: [development('deno', 'deno'), 'run', '--allow-all', '--no-prompt', '--quiet', '--v8-flags=--expose-gc'],
-  bun: [development('bun', 'bin', 'bun.exe'), 'run'],
-};
+import { withCollector } from '../runtimes.mjs';
 
 /** For each of eight parts: two bytes for each request. */
 const MOST = 1 << 19;
 
-for (const [name, [file, ...flags]] of Object.entries(runtimes)) {
+for (const [name, [file, ...flags]] of Object.entries(withCollector)) {
   test(`on ${name} two million requests and two hundred thousand names leave nothing`, { timeout: 120_000 }, async (context) => {
     const lives = fileURLToPath(new URL('lives.mjs', import.meta.url));
     const { stdout } = await promisify(execFile)(file, [...flags, lives], { timeout: 110_000 });

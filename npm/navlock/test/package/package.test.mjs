@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
@@ -12,17 +11,9 @@ import { createInterface } from 'node:readline';
 import { after, before, suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-const require = createRequire(import.meta.url);
-const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..', '..');
-const development = (name, ...file) => path.join(path.dirname(require.resolve(`${name}/package.json`)), ...file);
+import { runtimes } from '../runtimes.mjs';
 
-/** Each with its way to run a program. */
-const runtimes = {
-  node: [development('node', 'bin', 'node')],
-  'node 20': [development('node-20', 'bin', 'node')],
-  deno: [development('deno', 'deno'), 'run', '--allow-all', '--no-prompt', '--quiet'],
-  bun: [development('bun', 'bin', 'bun.exe'), 'run'],
-};
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..', '..');
 
 /** The program of the README, with something to do under the lock: it waits for the end of its input. */
 const HOLD = `

@@ -1,10 +1,8 @@
 // What the suite is run on: implementations, each in a runtime.
 
 import { existsSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import path from 'node:path';
-import process from 'node:process';
 
+import { withCollector } from '../runtimes.mjs';
 import { CHROMIUM, openBrowser } from './browser.mjs';
 import { openRuntime } from './runtime.mjs';
 
@@ -31,29 +29,22 @@ import { openRuntime } from './runtime.mjs';
  * @property {() => Promise<void>} close
  */
 
-const require = createRequire(import.meta.url);
-const development = (name, file) => path.join(path.dirname(require.resolve(`${name}/package.json`)), file);
-
-/** The runtimes, which are development dependencies; `node20` is the oldest Node that we support. */
-export const runtimes = {
+/** Runtimes, and what they can show of an implementation. */
+const kinds = {
   node: {
     title: 'Node',
-    command: () => [development('node', 'bin/node'), '--expose-gc', '--no-warnings'],
     offers: ['death:close', 'death:throw', 'death:return', 'listeners', 'memory'],
   },
   node20: {
     title: 'Node 20',
-    command: () => [development('node-20', 'bin/node'), '--expose-gc', '--no-warnings'],
     offers: ['death:close', 'death:throw', 'death:return', 'listeners', 'memory'],
   },
   deno: {
     title: 'Deno',
-    command: () => [development('deno', 'deno'), 'run', '--allow-all', '--no-prompt', '--quiet', '--v8-flags=--expose-gc'],
     offers: ['death:close', 'death:throw', 'listeners', 'memory'],
   },
   bun: {
     title: 'Bun',
-    command: () => [development('bun', 'bin/bun.exe'), 'run'],
     offers: ['death:close', 'death:throw', 'listeners', 'memory'],
   },
 };
@@ -73,24 +64,22 @@ export const subjects = {
 };
 
 function native(name) {
-  const { title, command, offers } = runtimes[name];
+  const { title, offers } = kinds[name];
   return {
     title,
     offers: [...EVERYWHERE, 'programs', ...offers],
-    open: () => openRuntime({ realm: 'native', command: command() }),
+    open: () => openRuntime({ realm: 'native', command: withCollector[name] }),
   };
 }
 
-// navlock itself, once it is there: `navlock-node`, `navlock-node-machine` and so on.
-if (existsSync(new URL('../realms/navlock.mjs', import.meta.url))) {
-  for (const [name, { title, command, offers }] of Object.entries(runtimes)) {
-    for (const reach of ['process', 'machine']) {
-      const ours = ['programs', 'buckets', 'user agents', 'navlock', ...(reach === 'machine' ? ['processes'] : [])];
-      subjects[reach === 'process' ? `navlock-${name}` : `navlock-${name}-machine`] = {
-        title: `navlock, ${title}, reach ${reach}`,
-        offers: [...EVERYWHERE, ...offers, ...ours],
-        open: () => openRuntime({ realm: 'navlock', command: command(), reach }),
-      };
-    }
+// navlock itself: `navlock-node`, `navlock-node-machine` and so on.
+for (const [name, { title, offers }] of Object.entries(kinds)) {
+  for (const reach of ['process', 'machine']) {
+    const ours = ['programs', 'buckets', 'user agents', 'navlock', ...(reach === 'machine' ? ['processes'] : [])];
+    subjects[reach === 'process' ? `navlock-${name}` : `navlock-${name}-machine`] = {
+      title: `navlock, ${title}, reach ${reach}`,
+      offers: [...EVERYWHERE, ...offers, ...ours],
+      open: () => openRuntime({ realm: 'navlock', command: withCollector[name], reach }),
+    };
   }
 }
