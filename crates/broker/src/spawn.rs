@@ -5,7 +5,7 @@ use std::{
     fs, io,
     io::Read,
     os::{fd::OwnedFd, unix::net::UnixStream},
-    path::{Path, PathBuf},
+    path::{Path, PathBuf, absolute},
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -135,7 +135,8 @@ fn start(place: &Place, program: Option<&Path>, patience: Duration) -> Result<()
         Some(program) => program.as_os_str().to_owned(),
         None => std::env::var_os("NAVLOCK_BIN").unwrap_or_else(|| OsString::from("navlock")),
     };
-    let failed = |error: io::Error| Reason::Program(program.clone().into(), error.kind());
+    let program = from_here(program.into());
+    let failed = |error: io::Error| Reason::Program(program.clone(), error.kind());
     // What the daemon has to say on its way up. It lets go of it once it listens.
     let (mut said, saying) = UnixStream::pair().map_err(failed)?;
     let saying = OwnedFd::from(saying);
@@ -166,6 +167,14 @@ fn start(place: &Place, program: Option<&Path>, patience: Duration) -> Result<()
             Err(reason)
         }
     }
+}
+
+/// The program as it is called from another working folder: a name is looked up in the `PATH`, a
+/// path is meant from here.
+fn from_here(program: PathBuf) -> PathBuf {
+    let is_name = program.file_name() == Some(program.as_os_str());
+    // Without a working folder it is not found, and said to be so.
+    if is_name { program } else { absolute(&program).unwrap_or(program) }
 }
 
 fn wait_until_ready(said: &mut UnixStream, patience: Duration) -> Result<(), Reason> {

@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import process from 'node:process';
 import { test } from 'node:test';
 
 import * as navlock from 'navlock';
@@ -88,6 +89,14 @@ test('a broker that cannot be started is an OperationError that says what to do'
   const [name, message] = await evaluate(env, ({ locks }) => locks.request('db', () => {}).catch(({ name, message }) => [name, message]));
   assert.equal(name, 'OperationError');
   assert.match(message, /no program \/nowhere\/navlock.*NAVLOCK_BIN/);
+});
+
+test('NAVLOCK_BIN may be a path from the working folder', async (context) => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'navlock-face-'));
+  context.after(() => rmSync(folder, { recursive: true, force: true }));
+  const program = path.join(path.dirname(createRequire(import.meta.url).resolve('navlock')), '..', 'bin', 'navlock');
+  const env = { NAVLOCK_REACH: 'machine', NAVLOCK_BIN: path.relative(process.cwd(), program), NAVLOCK_SOCKET: path.join(folder, 'sock') };
+  assert.equal(await evaluate(env, ({ locks }) => locks.request('db', () => 'granted')), 'granted');
 });
 
 test('copies of the module in one thread have the same locks, and are two agents', async () => {
