@@ -4,13 +4,13 @@
 //! objects. Here are numbers, strings and nothing that waits, because what crosses Node-API costs
 //! more than what it carries. Hence `napi-sys` without the layer above it.
 //!
-//! A *realm* (main thread, worker) is one instance of the addon. It asks by [`functions`] and gets
-//! an id and a status at once; what comes later goes into its [`inbox`], for which it is woken once
-//! a batch. All realms of a process share the user agents of [`reach`].
+//! A *realm* (main thread, worker) is one instance of the addon. It asks by `functions` and gets
+//! an id and a status at once; what comes later goes into its `inbox`, for which it is woken once
+//! a batch. All realms of a process share the user agents of `reach`.
 //!
 //! # Safety
 //!
-//! All unsafe code is in [`js`], [`functions`], [`inbox`] and [`realm`], and rests on three facts:
+//! All unsafe code is in `js`, `functions`, `inbox` and `realm`, and rests on three facts:
 //!
 //! - Node-API calls the functions of a realm on the thread of the realm, one at a time.
 //! - What a realm shares with other threads is its inbox, which stops using Node-API when the
