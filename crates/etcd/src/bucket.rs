@@ -105,6 +105,15 @@ impl Bucket {
         self.names.entry(name).or_default().todo.push_back((number, todo));
     }
 
+    /// Requests are to be made again, before all that came after them.
+    pub(crate) fn push_again(&mut self, name: &NameKey, requests: Vec<(RequestKey, AgentSerial)>) {
+        let Some(name) = self.names.get_mut(name) else { return };
+        let number = name.busy.unwrap_or_default();
+        for (request, agent) in requests.into_iter().rev() {
+            name.todo.push_front((number, Todo::Request(request, agent)));
+        }
+    }
+
     /// Something is done that is about no name. Its number, for [`end_beside`](Self::end_beside).
     pub(crate) fn begin_beside(&mut self) -> u64 {
         let number = self.number();

@@ -10,7 +10,7 @@ use navlock_core::{Error, Lost, RequestKind, ResourceName, backend::Answer};
 use navlock_engine::{AgentId, FencingToken, RequestId};
 use slab::Slab;
 
-use crate::{clock::Moment, thread::AgentSerial};
+use crate::{calls::lease_lost, clock::Moment, thread::AgentSerial};
 
 /// Agents and requests.
 #[derive(Default)]
@@ -186,6 +186,23 @@ impl Table {
         Some((request.name.clone(), request.kind))
     }
 
+    /// Notes that etcd does not know of it after all. Its agent, if it is still wanted.
+    pub(crate) fn take_back(&mut self, id: RequestId) -> Option<AgentSerial> {
+        let request = self.find(id)?;
+        if !matches!(request.state, State::Pending(_)) {
+            return None;
+        }
+        request.sent = false;
+        let agent = request.agent?;
+        self.agent(agent)
+    }
+
+    /// Whose it is.
+    pub(crate) fn agent_of(&mut self, id: RequestId) -> Option<AgentSerial> {
+        let agent = self.find(id)?.agent?;
+        self.agent(agent)
+    }
+
     pub(crate) fn queued(&mut self, id: RequestId, revision: i64) {
         if let Some(request) = self.find(id) {
             request.queued = revision;
@@ -240,12 +257,28 @@ impl Table {
             .is_some_and(|found| found.serial == serial && is_over(found.ends))
     }
 
-    /// All that the agent has in etcd is gone, or will be. Whom to wake.
-    pub(crate) fn lose_agent(
+    /// All that the agent has in etcd is gone, or will be. What etcd never knew of has no place to
+    /// lose, and waits for another lease. Whom to wake.
+    pub(crate) fn lose_agent(&mut self, serial: AgentSerial, agent: AgentId) -> Vec<Waker> {
+        self.end_agent(serial, agent, &lease_lost(), |request| request.sent)
+    }
+
+    /// There is no lease to be had. Whom to wake.
+    pub(crate) fn fail_agent(
         &mut self,
         serial: AgentSerial,
         agent: AgentId,
         error: &Error,
+    ) -> Vec<Waker> {
+        self.end_agent(serial, agent, error, |_| true)
+    }
+
+    fn end_agent(
+        &mut self,
+        serial: AgentSerial,
+        agent: AgentId,
+        error: &Error,
+        which: impl Fn(&Request) -> bool,
     ) -> Vec<Waker> {
         let mut wakers = Vec::new();
         let Some(found) = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)
@@ -254,8 +287,10 @@ impl Table {
         };
         found.ends = None;
         for &index in &found.requests {
-            let state = &mut self.requests[index].state;
-            state.end(error.clone(), Lost::Disconnected, &mut wakers);
+            let request = &mut self.requests[index];
+            if which(request) {
+                request.state.end(error.clone(), Lost::Disconnected, &mut wakers);
+            }
         }
         wakers
     }

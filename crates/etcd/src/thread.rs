@@ -331,7 +331,8 @@ impl Keeper {
                 return self.start(bucket, name, operation, tries + 1);
             }
             Err(failure) => {
-                if let Some(instead) = self.failed(bucket, &name, operation, failure) {
+                let instead = self.failed(bucket, &name, operation, tries, failure);
+                if let Some(instead) = instead {
                     return self.start(bucket, name, instead, 0);
                 }
             }
@@ -379,9 +380,14 @@ impl Keeper {
         bucket: u64,
         name: &NameKey,
         operation: Operation,
+        tries: u32,
         failure: Failure,
     ) -> Option<Operation> {
         let no_lease = failure == Failure::NoLease;
+        // What never had a place in the queue is asked for under the next lease.
+        if no_lease && tries == 0 {
+            self.take_back(bucket, name, &operation);
+        }
         match operation {
             // Of an heir.
             Operation::HandOver(from, mode, _) => Some(Operation::Remove(vec![(from, mode)])),
@@ -411,11 +417,28 @@ impl Keeper {
         }
     }
 
+    fn take_back(&mut self, bucket: u64, name: &NameKey, operation: &Operation) {
+        let requests: Vec<RequestKey> = match operation {
+            Operation::Request(asks) => asks.iter().map(|ask| ask.request).collect(),
+            Operation::IfAvailable(ask) | Operation::Steal(ask) => vec![ask.request],
+            _ => return,
+        };
+        let again = {
+            let mut table = self.shared.table();
+            let take_back = |request: RequestKey| Some((request, table.take_back(request.id())?));
+            requests.into_iter().filter_map(take_back).collect()
+        };
+        if let Some(house) = self.buckets.get_mut(&bucket) {
+            house.bucket.push_again(name, again);
+        }
+    }
+
     fn refused(&mut self, bucket: u64, requests: &[(RequestKey, i64)], failure: Failure) {
         if failure == Failure::NoLease {
             for &(_, lease) in requests {
                 self.lease_is_gone(bucket, lease);
             }
+            return;
         }
         let error = failure.error();
         let wakers: Vec<_> = {

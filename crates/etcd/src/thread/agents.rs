@@ -10,7 +10,7 @@ use tokio::{task::JoinHandle, time::Instant};
 use super::{AgentSerial, Done, Keeper, Message, kind, wake};
 use crate::{
     bucket::{Kind, Surroundings, Wait},
-    calls::{self, Failure, lease_lost},
+    calls::{self, Failure},
     clock::wall_millis,
     keys::{NameKey, RequestKey},
     lease::{self, Term, Word},
@@ -71,12 +71,16 @@ impl Surroundings for Around<'_> {
     ) -> Option<Result<(Ask, Kind), Wait>> {
         let agent = self.agents.get(&serial)?;
         let id = request.id();
-        let Lease::Live { id: lease, .. } = agent.lease else {
-            let is_wanted = matches!(self.shared.table().status(id), Status::Pending(_));
-            return is_wanted.then(|| {
-                self.needs = Some(serial);
-                Err(Wait)
-            });
+        let is_over = self.shared.table().is_over(serial, agent.id);
+        let lease = match agent.lease {
+            Lease::Live { id: lease, .. } if !is_over => lease,
+            _ => {
+                let is_wanted = matches!(self.shared.table().status(id), Status::Pending(_));
+                return is_wanted.then(|| {
+                    self.needs = Some(serial);
+                    Err(Wait)
+                });
+            }
         };
         let (name, asked) = self.shared.table().send(id)?;
         let name = NameKey::new(&name).is_hash().then_some(name);
@@ -98,11 +102,14 @@ impl Keeper {
     }
 
     fn need_lease(&mut self, serial: AgentSerial) {
-        if let Some(agent) = self.agents.get_mut(&serial) {
-            if matches!(agent.lease, Lease::None) {
-                agent.lease = Lease::Coming(Instant::now());
+        match self.agents.get_mut(&serial) {
+            Some(Agent { lease: lease @ Lease::None, .. }) => {
+                *lease = Lease::Coming(Instant::now());
                 self.ask_for_lease(serial, Duration::ZERO);
             }
+            // It is over by the clock, or it would not be needed.
+            Some(Agent { lease: Lease::Live { .. }, .. }) => self.lose(serial),
+            _ => {}
         }
     }
 
@@ -152,7 +159,7 @@ impl Keeper {
         }
         agent.lease = Lease::None;
         let (id, bucket) = (agent.id, agent.bucket);
-        let wakers = self.shared.table().lose_agent(serial, id, &failure.error());
+        let wakers = self.shared.table().fail_agent(serial, id, &failure.error());
         wake(wakers);
         self.step_all(bucket);
     }
@@ -207,11 +214,11 @@ impl Keeper {
     }
 
     /// An agent has lost what it had in etcd. It gets another lease when it asks for something.
-    fn lose(&mut self, serial: AgentSerial) {
+    pub(super) fn lose(&mut self, serial: AgentSerial) {
         let Some(agent) = self.agents.get_mut(&serial) else { return };
         let (id, bucket) = (agent.id, agent.bucket);
         let lease = std::mem::replace(&mut agent.lease, Lease::None);
-        let wakers = self.shared.table().lose_agent(serial, id, &lease_lost());
+        let wakers = self.shared.table().lose_agent(serial, id);
         wake(wakers);
         if let Lease::Live { id, keep } = lease {
             keep.abort();

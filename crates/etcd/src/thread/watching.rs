@@ -77,16 +77,22 @@ impl Keeper {
                 (None, _) => gone.push((key, revision)),
             }
         }
+        let mut robbed = Vec::new();
         for (key, revision) in gone {
             let (id, mirror) = (key.request.id(), &house.bucket.mirror);
             match (key.phase, table.status(id)) {
                 (Phase::Held, Status::Held(_)) => {
                     let is_stolen = mirror.was_stolen(&key.name, revision);
-                    let how = if is_stolen { Lost::Stolen } else { Lost::Disconnected };
-                    wakers.extend(table.lose(id, how));
+                    if is_stolen {
+                        wakers.extend(table.lose(id, Lost::Stolen));
+                    } else {
+                        robbed.extend(table.agent_of(id));
+                        wakers.extend(table.lose(id, Lost::Disconnected));
+                    }
                 }
                 // Not when it became a lock, which was told with it.
                 (Phase::Queued, Status::Pending(_)) => {
+                    robbed.extend(table.agent_of(id));
                     wakers.extend(table.answer(id, State::Failed(lease_lost())));
                 }
                 _ => {}
@@ -94,6 +100,10 @@ impl Keeper {
         }
         drop(table);
         wake(wakers);
+        // What went without a thief went with its lease.
+        for agent in robbed {
+            self.lose(agent);
+        }
         for name in touched {
             self.step(bucket, &name);
         }

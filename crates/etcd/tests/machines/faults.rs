@@ -1,0 +1,239 @@
+//! What happens when something breaks. Each test has an etcd of its own.
+
+use std::{
+    process::Command,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock_core::{Error, LockManager, Lost, UserAgent};
+use navlock_etcd::EtcdOptions;
+
+use super::{exclusive, proxy::Proxy, settle, soon, state, until_waiting};
+use crate::server::{DEADLINE, Server, connect};
+
+/// The shortest that etcd keeps to.
+const TIME_TO_LIVE: Duration = Duration::from_secs(2);
+
+fn options(endpoint: String) -> EtcdOptions {
+    EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE)
+}
+
+/// A machine, and the cable that it is connected by.
+fn by_cable(server: &Server) -> (LockManager, Proxy) {
+    let cable = Proxy::to(server.port());
+    (connect(&options(cable.endpoint())).lock_manager("bucket"), cable)
+}
+
+fn machine(server: &Server) -> UserAgent {
+    connect(&options(server.endpoint()))
+}
+
+/// Calls `etcdctl` and gives what it prints.
+fn etcdctl(server: &Server, arguments: &[&str]) -> String {
+    let output = Command::new("etcdctl")
+        .env("ETCDCTL_API", "3")
+        .arg(format!("--endpoints={}", server.endpoint()))
+        .args(arguments)
+        .output()
+        .expect("this test needs `etcdctl` on PATH; install it (Debian: etcd-client)");
+    assert!(output.status.success(), "etcdctl: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_machine_that_is_cut_off_has_lost_before_another_is_granted() {
+    let server = Server::start();
+    let (cut_off, cable) = by_cable(&server);
+    let other = machine(&server).lock_manager("bucket");
+    let guard = exclusive(&cut_off, "db");
+    thread::scope(|scope| {
+        let heir = scope.spawn(|| (exclusive(&other, "db"), Instant::now()));
+        until_waiting(&other, 1);
+        let since = Instant::now();
+        cable.cut();
+        assert_eq!(soon(guard.lost()), Lost::Disconnected);
+        let lost = Instant::now();
+        assert!(guard.is_lost());
+        let (heir, granted) = heir.join().unwrap();
+        assert!(lost < granted, "told {:?} too late", lost - granted);
+        assert!(heir.fencing_token() > guard.fencing_token());
+        let took = granted - since;
+        // Etcd looks for leases that have ended twice in a second.
+        assert!(took < TIME_TO_LIVE + Duration::from_secs(3), "freed after {took:?}");
+    });
+    // What it asks for fails, and does not hang; with the cable mended it can lock again.
+    let failed = soon(cut_off.lock("other"));
+    assert!(matches!(failed, Err(Error::Unreachable(_))), "{failed:?}");
+    cable.mend();
+    let since = Instant::now();
+    while let Err(error) = soon(cut_off.lock("other")) {
+        assert!(since.elapsed() < DEADLINE, "{error}");
+    }
+}
+
+#[test]
+fn a_holder_is_told_when_etcd_is_away_for_longer_than_the_lease() {
+    let server = Server::start();
+    let (a, b) = (machine(&server).lock_manager("bucket"), machine(&server).lock_manager("bucket"));
+    let guard = exclusive(&a, "db");
+    thread::scope(|scope| {
+        let heir = scope.spawn(|| {
+            // It loses its place as well: it asks until it is granted.
+            loop {
+                if let Ok(heir) = soon(b.lock("db")) {
+                    return (heir, Instant::now());
+                }
+            }
+        });
+        until_waiting(&b, 1);
+        let since = Instant::now();
+        server.stop();
+        assert_eq!(soon(guard.lost()), Lost::Disconnected);
+        let lost = Instant::now();
+        assert!(lost - since < TIME_TO_LIVE);
+        thread::sleep(TIME_TO_LIVE.saturating_sub(since.elapsed()));
+        server.go_on();
+        let (heir, granted) = heir.join().unwrap();
+        assert!(lost < granted);
+        assert!(heir.fencing_token() > guard.fencing_token());
+    });
+}
+
+#[test]
+fn nothing_is_lost_when_etcd_is_away_for_less() {
+    let server = Server::start();
+    let user_agent = connect(&EtcdOptions::new([server.endpoint()]));
+    let locks = user_agent.lock_manager("bucket");
+    let guard = exclusive(&locks, "db");
+    let other = machine(&server).lock_manager("bucket");
+    server.stop();
+    thread::scope(|scope| {
+        let request = scope.spawn(|| exclusive(&locks, "other"));
+        thread::sleep(Duration::from_secs(1));
+        server.go_on();
+        drop(request.join().unwrap());
+    });
+    assert!(!guard.is_lost());
+    settle(&locks);
+    assert_eq!(state(&other).0.len(), 1);
+}
+
+#[test]
+fn locks_and_places_outlive_a_restart_of_etcd() {
+    let mut server = Server::start();
+    let [a, b] =
+        [(); 2].map(|()| connect(&EtcdOptions::new([server.endpoint()])).lock_manager("bucket"));
+    let guard = exclusive(&a, "db");
+    let token = guard.fencing_token();
+    thread::scope(|scope| {
+        let first = scope.spawn(|| exclusive(&b, "db"));
+        until_waiting(&a, 1);
+        let second = scope.spawn(|| exclusive(&a, "db"));
+        until_waiting(&a, 2);
+        server.restart();
+        assert!(!guard.is_lost());
+        drop(guard);
+        let first = first.join().unwrap();
+        assert!(first.fencing_token() > token);
+        let token = first.fencing_token();
+        drop(first);
+        assert!(second.join().unwrap().fencing_token() > token);
+    });
+    assert_eq!(state(&a), (vec![], vec![]));
+}
+
+#[test]
+fn a_compaction_stops_nobody() {
+    let server = Server::start();
+    let (a, cable) = by_cable(&server);
+    let b = machine(&server).lock_manager("bucket");
+    for round in 0..3 {
+        let guard = exclusive(&a, "db");
+        thread::scope(|scope| {
+            let heir = scope.spawn(|| exclusive(&b, "db"));
+            until_waiting(&a, 1);
+            // All that the watch of the one would need to go on from where it was.
+            if round > 0 {
+                cable.end_connections();
+            }
+            for name in ["x", "y", "z"] {
+                drop(exclusive(&b, name));
+            }
+            let status = etcdctl(&server, &["endpoint", "status", "--write-out=json"]);
+            let at = status.find("\"revision\":").expect("there is a revision") + 11;
+            let revision: String = status[at..].chars().take_while(char::is_ascii_digit).collect();
+            etcdctl(&server, &["compact", &revision]);
+            drop(guard);
+            drop(heir.join().unwrap());
+        });
+        drop(exclusive(&a, "db"));
+    }
+    assert_eq!(state(&a), (vec![], vec![]));
+}
+
+#[test]
+fn requests_whose_outcome_is_not_known_are_made_once() {
+    let server = Server::start();
+    let (a, cable) = by_cable(&server);
+    let b = machine(&server).lock_manager("bucket");
+    let mut last = 0;
+    let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    thread::scope(|scope| {
+        let ended = Arc::clone(&done);
+        scope.spawn(move || {
+            while !ended.load(std::sync::atomic::Ordering::SeqCst) {
+                cable.end_connections();
+                thread::sleep(Duration::from_millis(23));
+            }
+        });
+        for round in 0..60 {
+            let (one, other) = if round % 2 == 0 { (&a, &b) } else { (&b, &a) };
+            let guard = match round % 3 {
+                0 => soon(one.lock("db").steal()).unwrap(),
+                _ => exclusive(one, "db"),
+            };
+            assert!(guard.fencing_token().get() > last);
+            last = guard.fencing_token().get();
+            assert!(soon(other.lock("db").if_available()).unwrap().is_none());
+            assert!(!guard.is_lost());
+        }
+        done.store(true, std::sync::atomic::Ordering::SeqCst);
+    });
+    // What a late try may have left goes with the next list.
+    let since = Instant::now();
+    while state(&b) != (vec![], vec![]) {
+        assert!(since.elapsed() < DEADLINE, "something is left: {:?}", state(&b));
+    }
+}
+
+#[test]
+fn an_agent_whose_lease_was_revoked_is_told() {
+    let server = Server::start();
+    let (a, b) = (machine(&server).lock_manager("bucket"), machine(&server).lock_manager("bucket"));
+    let guard = exclusive(&a, "db");
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| soon(a.lock("db")));
+        until_waiting(&b, 1);
+        let leases = etcdctl(&server, &["lease", "list"]);
+        let id = leases.lines().last().unwrap();
+        etcdctl(&server, &["lease", "revoke", id]);
+        assert_eq!(soon(guard.lost()), Lost::Disconnected);
+        assert!(matches!(waiting.join().unwrap(), Err(Error::Unreachable(_))));
+    });
+    drop(exclusive(&b, "db"));
+    // Its next request has a new one.
+    drop(exclusive(&a, "db"));
+}
+
+#[test]
+fn no_etcd_is_an_error_that_says_where() {
+    let since = Instant::now();
+    let nowhere = EtcdOptions::new(["127.0.0.1:1"]).timeout(Duration::from_secs(1));
+    let error = soon(navlock_etcd::etcd(nowhere)).unwrap_err();
+    assert!(error.to_string().contains("cannot reach etcd at 127.0.0.1:1"), "{error}");
+    assert!(since.elapsed() < Duration::from_secs(10));
+    let none = soon(navlock_etcd::etcd(EtcdOptions::new([""; 0]))).unwrap_err();
+    assert!(matches!(none, Error::Refused(_)));
+}

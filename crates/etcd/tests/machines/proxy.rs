@@ -1,0 +1,83 @@
+//! A cable that can be cut.
+
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+/// Passes on what it is given, until it is cut.
+#[derive(Clone)]
+pub(crate) struct Proxy {
+    port: u16,
+    cut: Arc<AtomicBool>,
+    connections: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Proxy {
+    pub(crate) fn to(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let proxy = Self {
+            port: listener.local_addr().unwrap().port(),
+            cut: Arc::default(),
+            connections: Arc::default(),
+        };
+        let accepting = proxy.clone();
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let Ok(client) = client else { return };
+                if accepting.cut.load(Ordering::SeqCst) {
+                    continue;
+                }
+                if let Ok(server) = TcpStream::connect(("127.0.0.1", port)) {
+                    accepting.join(&client, &server);
+                }
+            }
+        });
+        proxy
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    fn join(&self, client: &TcpStream, server: &TcpStream) {
+        let (client, server) = (|| client.try_clone().unwrap(), || server.try_clone().unwrap());
+        let mut connections = self.connections.lock().unwrap();
+        for (from, to) in [(client(), server()), (server(), client())] {
+            connections.push(from.try_clone().unwrap());
+            thread::spawn(move || pass(from, to));
+        }
+    }
+
+    /// Ends all connections and lets no new ones come about.
+    pub(crate) fn cut(&self) {
+        self.cut.store(true, Ordering::SeqCst);
+        self.end_connections();
+    }
+
+    /// Ends all connections there are.
+    pub(crate) fn end_connections(&self) {
+        for connection in self.connections.lock().unwrap().drain(..) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
+
+    pub(crate) fn mend(&self) {
+        self.cut.store(false, Ordering::SeqCst);
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream) {
+    let mut bytes = [0; 16 << 10];
+    while let Ok(length) = from.read(&mut bytes) {
+        if length == 0 || to.write_all(&bytes[..length]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+}
