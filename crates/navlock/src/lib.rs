@@ -54,6 +54,8 @@
 //! | feature | adds | default |
 //! |---|---|---|
 //! | `local` | `navlock::local()`: locks that all processes of a user on this machine share | no |
+//! | `etcd` | `navlock::etcd()`: locks that all machines share which use one etcd; needs `protoc` to build (Debian: protobuf-compiler) | no |
+//! | `etcd-tls` | the same, with `https://` endpoints; needs a C compiler as well | no |
 //!
 //! Read on: [`LockManager`], then ARCHITECTURE.md and CONFORMANCE.md in the repository.
 //!
@@ -61,11 +63,15 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "etcd")]
+mod etcd;
 #[cfg(feature = "local")]
 mod local;
 
 pub use navlock_core::*;
 
+#[cfg(feature = "etcd")]
+pub use crate::etcd::*;
 #[cfg(feature = "local")]
 pub use crate::local::*;
 
