@@ -15,7 +15,7 @@ use std::{
 
 use bytes::Buf;
 use futures_util::{Sink, StreamExt, stream::FuturesUnordered, task::noop_waker_ref};
-use navlock_core::{ClientId, Error, Inspection, LockManagerSnapshot, ResourceName};
+use navlock_core::{ClientId, Error, Inspection, LockManagerSnapshot, RequestKind, ResourceName};
 use navlock_wire::{
     CodecError, DaemonCodec, Failure, FromDaemon, OLDEST_VERSION, Query, ToDaemon, VERSION,
     negotiate,
@@ -174,14 +174,7 @@ impl Session {
                 }
             }
         }
-        // Bounded by the number of live requests, whether there is room or not.
-        loop {
-            let outcome = lock(&self.stay.client).poll_outcome(context);
-            let Poll::Ready((request, outcome)) = outcome else {
-                break;
-            };
-            self.say(&tell(request, outcome))?;
-        }
+        self.say_outcomes(context)?;
         // FAST: to ask an empty set has its price.
         while !self.queries.is_empty() {
             let Poll::Ready(Some(answered)) = self.queries.poll_next_unpin(context) else {
@@ -193,6 +186,18 @@ impl Session {
         // While a client does not listen it is not heard: what is sent wakes us when it does.
         let stuck = !self.has_room() || !self.answers.is_empty();
         Ok(if stuck { More::Later } else { more })
+    }
+
+    /// Says what has become of requests and locks. Bounded by the number of live requests, whether
+    /// there is room or not.
+    fn say_outcomes(&mut self, context: &mut Context<'_>) -> Result<(), End> {
+        loop {
+            let outcome = lock(&self.stay.client).poll_outcome(context);
+            let Poll::Ready((request, outcome)) = outcome else {
+                return Ok(());
+            };
+            self.say(&tell(request, outcome))?;
+        }
     }
 
     /// Sends what is waiting, as far as the client takes it, and lets answers follow.
@@ -238,6 +243,11 @@ impl Session {
             ToDaemon::Request { agent, request, name, kind } => {
                 if let Some(outcome) = client.request(agent, request, name, kind)? {
                     drop(client);
+                    if kind == RequestKind::Steal {
+                        // The victims first, if they are this client's too. Whom to wake for more
+                        // is told when it is asked again, at the end of the turn.
+                        self.say_outcomes(&mut Context::from_waker(noop_waker_ref()))?;
+                    }
                     self.say(&tell(request, outcome))?;
                 }
             }

@@ -41,6 +41,16 @@ test('a thief of a free lock gets it', { rules: [14], spec: SPEC }, async ({ hol
   same(await thief.release('value'), 'value', 'the value');
 });
 
+test('the victims are rejected before the thief is called back', { rules: [14], spec: SPEC }, async ({ hold, locks }) => {
+  for (let round = 0; round < 50; round++) {
+    const readers = [hold('db', SHARED), hold('db', SHARED)];
+    await Promise.all(readers.map((reader) => reader.granted));
+    let rejected = 0;
+    for (const reader of readers) reader.ended.catch(() => rejected++);
+    await locks.request('db', STEAL, () => same(rejected, 2, 'the number of victims that know it'));
+  }
+});
+
 test('a thief takes nothing of other names', { rules: [14], spec: SPEC }, async ({ hold }) => {
   const other = hold('other');
   await other.granted;
