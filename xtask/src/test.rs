@@ -1,11 +1,19 @@
 //! `cargo xtask test`.
 
-use std::fs;
+use std::{fs, process::Command};
 
 use crate::run::{Result, cargo, npm, root, run};
 
 /// Everything that must hold before a change lands. Cheap checks come first.
 pub(crate) fn test() -> Result {
+    for (program, package, what_for) in NEEDED {
+        let started = Command::new(program).arg("--version").output();
+        started.map_err(|error| {
+            format!(
+                "cannot start {program}: {error}; {what_for} (Debian: apt-get install {package})"
+            )
+        })?;
+    }
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
 
     let clippy = ["clippy", "--workspace", "--all-targets", "--all-features"];
@@ -41,13 +49,15 @@ pub(crate) fn test() -> Result {
     Ok(())
 }
 
+/// Programs that must be there, with the packages of Debian that have them.
+const NEEDED: [(&str, &str, &str); 3] = [
+    ("protoc", "protobuf-compiler", "the client of etcd is built with it"),
+    ("etcd", "etcd-server", "the tests of many machines start it"),
+    ("npm", "npm", "the npm package is tested with Node 20 or newer and its npm"),
+];
+
 /// The npm package, built, installed and tested on all runtimes.
 fn package() -> Result {
-    npm(&["--version"]).output().map_err(|error| {
-        format!(
-            "cannot start npm: {error}; the npm package is tested with Node 20 or newer and its npm"
-        )
-    })?;
     // Its runtimes are among its development dependencies.
     run(&mut npm(&["ci"]))?;
     run(&mut npm(&["run", "build"]))?;
