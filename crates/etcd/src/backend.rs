@@ -26,6 +26,7 @@ use tokio::{
 
 use crate::{
     calls::Failure,
+    keys::BucketKeys,
     options::EtcdOptions,
     table::{State, gone},
     thread::{Keeper, Message, Shared, wake},
@@ -129,7 +130,7 @@ impl EtcdReach {
 async fn open(options: &EtcdOptions) -> Result<Client, Error> {
     let asked = async {
         let mut client = Client::connect(&options.endpoints, Some(options.client())).await?;
-        let prefix = format!("{}/", options.namespace);
+        let prefix = BucketKeys::new(&options.namespace, "").all();
         let one = GetOptions::new().with_prefix().with_keys_only().with_limit(1);
         client.get(prefix, Some(one)).await?;
         Ok::<_, etcd_client::Error>(client)

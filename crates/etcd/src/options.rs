@@ -59,8 +59,9 @@ impl EtcdOptions {
         self
     }
 
-    /// The first part of all keys; `navlock` if this is not called. Who uses another does not see
-    /// these locks.
+    /// The first part of all keys, before a `/`; `navlock` if this is not called. Who uses another
+    /// does not see these locks. What is neither a letter, a digit nor one of `.`, `_`, `~` and `-`
+    /// is spelled as `%` and two digits.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();

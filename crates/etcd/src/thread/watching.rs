@@ -156,10 +156,11 @@ impl Keeper {
                     wakers.extend(table.answer(id, State::Held(token(made), Vec::new())));
                 }
                 (Status::Pending(_), None, Some(made)) => table.queued(id, made),
+                // Granted and taken again while nobody watched. Had its lease ended, that would be
+                // told by whoever keeps it.
                 (Status::Pending(since), None, None) if since > 0 && since <= revision => {
-                    wakers.extend(table.answer(id, State::Failed(lease_lost())));
+                    wakers.extend(table.answer(id, State::Lost(Lost::Stolen)));
                 }
-                // Its agent lives, or that would have been told.
                 (Status::Held(since), None, _) if since <= token(revision) => {
                     wakers.extend(table.lose(id, Lost::Stolen));
                 }

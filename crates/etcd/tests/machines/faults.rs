@@ -237,3 +237,38 @@ fn no_etcd_is_an_error_that_says_where() {
     let none = soon(navlock_etcd::etcd(EtcdOptions::new([""; 0]))).unwrap_err();
     assert!(matches!(none, Error::Refused(_)));
 }
+
+#[test]
+fn a_user_with_a_password_is_let_in_and_others_are_not() {
+    let server = Server::start();
+    for arguments in [
+        &["user", "add", "root:secret"][..],
+        &["user", "add", "locker:pass"],
+        &["role", "add", "locks"],
+        &["role", "grant-permission", "locks", "readwrite", "navlock/", "--prefix"],
+        &["user", "grant-role", "locker", "locks"],
+        &["auth", "enable"],
+    ] {
+        etcdctl(&server, arguments);
+    }
+    for refused in [options(server.endpoint()), options(server.endpoint()).user("locker", "wrong")]
+    {
+        let error = soon(navlock_etcd::etcd(refused)).unwrap_err();
+        assert!(matches!(&error, Error::Unreachable(_)), "{error:?}");
+        assert!(error.to_string().starts_with("etcd refused: "), "{error}");
+    }
+    let let_in = || connect(&options(server.endpoint()).user("locker", "pass"));
+    let (a, b) = (let_in().lock_manager("bucket"), let_in().lock_manager("bucket"));
+    let guard = exclusive(&a, "db");
+    thread::scope(|scope| {
+        let heir = scope.spawn(|| exclusive(&b, "db"));
+        until_waiting(&a, 1);
+        // Longer than a lease that nobody keeps.
+        thread::sleep(TIME_TO_LIVE * 2);
+        assert!(!guard.is_lost());
+        drop(guard);
+        let victim = heir.join().unwrap();
+        drop(soon(a.lock("db").steal()).unwrap());
+        assert_eq!(soon(victim.lost()), Lost::Stolen);
+    });
+}

@@ -8,6 +8,7 @@ mod proxy;
 #[path = "../server/mod.rs"]
 mod server;
 mod sharing;
+mod stress;
 
 use std::time::{Duration, Instant};
 

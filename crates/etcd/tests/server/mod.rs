@@ -24,9 +24,9 @@ use tempfile::TempDir;
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Starts what is given to it, and kills it when its own standard input ends: with this process,
-/// however that ends.
-const GUARD: &str =
-    r#""$@" >/dev/null 2>&1 & pid=$!; echo $pid; cat >/dev/null; kill -9 $pid; wait"#;
+/// however that ends. Then it removes the directory that is named first, if one is.
+const GUARD: &str = r#"directory=$1; shift; "$@" >/dev/null 2>&1 & pid=$!; echo $pid
+    cat >/dev/null; kill -9 $pid 2>/dev/null; wait; [ -z "$directory" ] || rm -rf "$directory""#;
 
 /// One node.
 pub(crate) struct Server {
@@ -34,10 +34,16 @@ pub(crate) struct Server {
     client: u16,
     peer: u16,
     running: Option<(Child, Pid)>,
+    /// It ends with the process, and not before.
+    is_shared: bool,
 }
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Self::start_as(false)
+    }
+
+    fn start_as(is_shared: bool) -> Self {
         let version = Command::new("etcd").arg("--version").stdout(Stdio::null()).status();
         assert!(
             version.is_ok_and(|status| status.success()),
@@ -50,7 +56,8 @@ impl Server {
         // Both at once, so that they differ.
         let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let [client, peer] = free.map(|listener| listener.local_addr().unwrap().port());
-        let mut server = Self { directory: directory.unwrap(), client, peer, running: None };
+        let mut server =
+            Self { directory: directory.unwrap(), client, peer, running: None, is_shared };
         server.restart();
         server
     }
@@ -71,7 +78,9 @@ impl Server {
             format!("http://127.0.0.1:{}", self.peer),
         );
         let mut guard = Command::new("sh")
-            .args(["-c", GUARD, "sh", "etcd", "--log-level=error", "--data-dir"])
+            .args(["-c", GUARD, "sh"])
+            .arg(if self.is_shared { self.directory.path() } else { Path::new("") })
+            .args(["etcd", "--log-level=error", "--data-dir"])
             .arg(self.directory.path())
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
@@ -138,7 +147,7 @@ pub(crate) fn alone() -> UserAgent {
 
 /// The etcd that all tests of this program share.
 pub(crate) fn shared() -> &'static Server {
-    static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
+    static SERVER: LazyLock<Server> = LazyLock::new(|| Server::start_as(true));
     &SERVER
 }
 
