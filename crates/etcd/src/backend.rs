@@ -192,7 +192,6 @@ impl EtcdBackend {
 impl Backend for EtcdBackend {
     fn open_agent(&self, client_id: ClientId) -> AgentId {
         let bucket = self.bucket;
-        // In one step, so that the thread hears of it before it hears of its requests.
         let (agent, serial) = self.connection.shared.table().open_agent(bucket);
         self.connection.tell(Message::OpenAgent { bucket, serial, agent, client_id });
         agent

@@ -310,7 +310,8 @@ impl Bucket {
         }
     }
 
-    /// Whether a request that waits has its key, of either phase, as far as the mirror knows.
+    /// Since which revision a request has its keys, as a lock and as one that waits, as far as the
+    /// mirror knows.
     pub(crate) fn has(&self, request: RequestKey) -> (Option<i64>, Option<i64>) {
         let made = |phase| self.mirror.made(phase, request);
         (made(Phase::Held), made(Phase::Queued))

@@ -28,6 +28,12 @@
 //! What can still go wrong: a process that is stopped between looking at its lock and writing does
 //! not know that time has passed. Only the fencing token helps there.
 //!
+//! # What etcd needs
+//!
+//! Version 3.4 or newer, and to be compacted (`--auto-compaction-retention`): each request is a key
+//! of its own, and until it is compacted away etcd steps over it whenever it looks who holds that
+//! name, which takes some 45 ns for each lock of the name since then.
+//!
 //! # Features
 //!
 //! | feature | adds | needs to build |
