@@ -100,6 +100,7 @@ function queueTask(task, argument) {
 
 function runTask(task, argument) {
   due--;
+  if (abandoned !== null) giveUpAbandoned();
   task(argument);
 }
 
@@ -270,6 +271,7 @@ function begin(request) {
  * @returns {LockRequest}
  */
 function requestLock(manager, name, flags, callback, signal) {
+  if (abandoned !== null) giveUpAbandoned();
   // 1.
   const request = new LockRequest(manager, name, flags, callback);
   // 3. The lock task queue is the addon's. Its answer is never acted upon in this turn.
@@ -280,22 +282,42 @@ function requestLock(manager, name, flags, callback, signal) {
     request.reject(new DOMException(error.message, 'OperationError'));
     return request;
   }
-  const id = (request.id = answer >>> ID_SHIFT);
   const status = answer & STATUS;
-  table[id] = request;
-  // 2. After step 3, as nothing can abort in between, and who failed needs no algorithm.
-  if (signal !== null && status !== FAILED) addAbortAlgorithm(signal, request);
-  if (status === PENDING) {
-    startWaiting();
-    wait(request);
-  } else if (status === FAILED) {
-    request.fail();
-  } else {
-    request.schedule(status);
+  const waited = pending;
+  try {
+    table[(request.id = answer >>> ID_SHIFT)] = request;
+    // 2. After step 3, as nothing can abort in between, and who failed needs no algorithm.
+    if (signal !== null && status !== FAILED) addAbortAlgorithm(signal, request);
+    if (status === PENDING) {
+      startWaiting();
+      wait(request);
+    } else if (status === FAILED) {
+      request.fail();
+    } else {
+      request.schedule(status);
+    }
+  } catch (error) {
+    // The stack is full, also for calls that would mend it: that is done when there is room. Another
+    // promise is rejected.
+    pending = waited;
+    request.next = abandoned;
+    abandoned = request;
+    throw error;
   }
   // A thief's victims may be our own.
   if ((answer & MORE) !== 0) takeNews(addon.next());
   return request;
+}
+
+/** Requests that the addon has and that nobody will hear of, one behind the other by `next`. */
+let abandoned = null;
+
+function giveUpAbandoned() {
+  while (abandoned !== null) {
+    const request = abandoned;
+    abandoned = request.next;
+    request.end();
+  }
 }
 
 /** Gives a request up whose callback has not begun. */
