@@ -11,7 +11,8 @@ export async function openRealm() {
     locks,
     LockManager,
     Lock,
-    openBucket: (name) => createUserAgent().bucket(name).locks,
+    // Tests run beside each other with one broker, and each has its own bucket "red".
+    openBucket: (name) => createUserAgent().bucket(`${process.env.NAVLOCK_BUCKET} ${name}`).locks,
     openUserAgent: () => createUserAgent(reach === 'process'
       ? { reach, private: true }
       : { reach, socket: `${process.env.NAVLOCK_SOCKET}-other` }).locks,
