@@ -1,14 +1,14 @@
 //! Lock managers: the handles by which agents ask for locks.
 
-use std::{fmt, sync::OnceLock};
+use std::{fmt, sync::OnceLock, time::Duration};
 
 use navlock_engine::ResourceName;
 
 use crate::{
-    AgentInfo, Bucket, ClientId, Error, Inspection, Lock, LockAllRequest, LockGuard,
+    AgentInfo, Bucket, ClientId, Error, Inspection, Lock, LockAllRequest, LockFuture, LockGuard,
     LockManagerSnapshot, LockOptions, LockRequest,
     agent::{Agent, Ended, Seat},
-    backend::Backend,
+    backend::{Backend, Claim},
     sync::{Arc, AtomicBool, Ordering},
 };
 
@@ -207,6 +207,41 @@ impl LockManager {
     /// holds and waits for is not touched; unloading is [`terminate`](Self::terminate).
     pub fn set_fully_active(&self, fully_active: bool) {
         self.0.fully_active.store(fully_active, Ordering::Release);
+    }
+
+    /// Goes on with what this agent had through another process, which has ended: for a host that
+    /// speaks for others, in a reach that [is leased](crate::UserAgent::is_leased). For each claim a
+    /// future as that of its request was, or `None` if it is not there any more. The claims are in
+    /// the order of their requests; what is not claimed is released. To be called before the
+    /// agent asks for anything.
+    ///
+    /// # Errors
+    ///
+    /// As [`query`](Self::query).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future releases and aborts what it has found.
+    pub async fn recall(
+        &self,
+        claims: Vec<Claim>,
+    ) -> Result<Vec<Option<LockFuture<'static, Option<LockGuard>>>>, Error> {
+        let seats = self.0.obtain_lock_manager()?;
+        let asked: Vec<_> =
+            claims.iter().map(|claim| (claim.name.clone(), claim.kind.mode())).collect();
+        let found = seats.agent.backend().recall(seats.agent.id, claims).await;
+        let made = found.into_iter().zip(asked).map(|(ticket, (name, mode))| {
+            let ticket = ticket?;
+            Some(LockFuture::made(name, mode, ticket.id, Arc::clone(seats.seat(ticket.lane))))
+        });
+        Ok(made.collect())
+    }
+
+    /// Until when all that this agent has is its own without further word from the reach; see
+    /// [`Backend::ends`].
+    pub fn ends(&self) -> Option<Duration> {
+        let seats = self.0.seats.as_ref()?;
+        seats.agent.backend().ends(seats.agent.id)
     }
 
     /// What `query()` calls this agent.

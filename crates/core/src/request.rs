@@ -332,6 +332,13 @@ impl<G: Grant> LockFuture<'_, G> {
     }
 }
 
+impl LockFuture<'static, Option<LockGuard>> {
+    /// The future of a request that was made elsewhere and is known here by this id.
+    pub(crate) fn made(name: ResourceName, mode: Mode, id: RequestId, seat: Arc<Seat>) -> Self {
+        Self { state: State::Pending { name, mode, id, seat }, grant: PhantomData }
+    }
+}
+
 impl<G> LockFuture<'_, G> {
     /// What is waited for, if the request was made and is not answered yet.
     pub fn pending(&self) -> Option<(&ResourceName, Mode)> {

@@ -81,6 +81,12 @@ impl UserAgent {
         Bucket::opaque()
     }
 
+    /// Whether what its agents have is theirs for a time only, which is renewed as long as this
+    /// process lives; see [`Backend::ends`].
+    pub fn is_leased(&self) -> bool {
+        self.0.reach.is_leased()
+    }
+
     /// Ends all agents of this user agent, with all they hold and wait for.
     ///
     /// What they wait for, and what they ask for from now on, fails with

@@ -8,10 +8,11 @@ mod memory;
 
 use std::{
     fmt,
-    future::Future,
+    future::{Future, ready},
     panic,
     pin::Pin,
     task::{Poll, Waker},
+    time::Duration,
 };
 
 use navlock_engine::{AgentId, FencingToken, RequestId, RequestKind, ResourceName};
@@ -24,6 +25,13 @@ pub trait Reach: fmt::Debug + Send + Sync {
     /// Opens the bucket of this name. A user agent does so once at a time; whether two user agents
     /// that open the same name share its locks is the reach's affair.
     fn open_bucket(&self, name: &str) -> Box<dyn Backend>;
+
+    /// Whether what an agent has is its own for a time only, which is renewed as long as its
+    /// process lives; see [`Backend::ends`]. Another process can go on with it in that time, see
+    /// [`Backend::recall`].
+    fn is_leased(&self) -> bool {
+        false
+    }
 }
 
 /// The lock manager of one bucket, wherever it is.
@@ -115,6 +123,29 @@ pub trait Backend: fmt::Debug + Send + Sync {
         })
     }
 
+    /// Until when all that the agent has is its own without further word from the reach: a moment
+    /// on the clock that counts from the start of the machine, with the time in which it was
+    /// suspended (`CLOCK_BOOTTIME` on Linux). `None` if it has nothing that could run out.
+    ///
+    /// At that moment the backend tells it by itself that its locks are lost. This is for those
+    /// who speak for agents of other processes, which must know by themselves.
+    fn ends(&self, agent: AgentId) -> Option<Duration> {
+        let _ = agent;
+        None
+    }
+
+    /// Goes on with what an agent of the same client id had through another process, which has
+    /// ended. To be called once, before the agent's first request.
+    ///
+    /// For each claim the ticket of the lock or request, as if its [`request`](Self::request) had
+    /// returned [`Poll::Pending`] here; `None` if it is not there (any more). What the agent had
+    /// and does not claim is released and aborted. The claims are in the order of their requests.
+    /// The answer comes when the reach has been asked, or cannot be.
+    fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {
+        let _ = agent;
+        Box::pin(ready(vec![None; claims.len()]))
+    }
+
     /// The bucket is about to be forgotten: it has no agents, and gets none. If it is opened
     /// again after this call, its fencing tokens must go on where these end.
     fn retire(&self) {}
@@ -126,6 +157,20 @@ pub type QueryFuture<'a> =
 
 /// The future of [`Backend::inspect`].
 pub type InspectFuture<'a> = Pin<Box<dyn Future<Output = Result<Inspection, Error>> + Send + 'a>>;
+
+/// The future of [`Backend::recall`].
+pub type RecallFuture<'a> = Pin<Box<dyn Future<Output = Vec<Option<Ticket>>> + Send + 'a>>;
+
+/// A lock or request that an agent says to have had through another process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Of which name.
+    pub name: ResourceName,
+    /// What it asked for.
+    pub kind: RequestKind,
+    /// The lock's; `None` if the agent has not heard of a grant.
+    pub token: Option<FencingToken>,
+}
 
 /// What a [`Backend`] knows a request by, and the lock that it becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -230,6 +275,14 @@ impl Backend for AnyBackend {
         dispatch!(self.inspect(name))
     }
 
+    fn ends(&self, agent: AgentId) -> Option<Duration> {
+        dispatch!(self.ends(agent))
+    }
+
+    fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {
+        dispatch!(self.recall(agent, claims))
+    }
+
     fn retire(&self) {
         dispatch!(self.retire());
     }
@@ -247,6 +300,13 @@ impl AnyReach {
         match self {
             Self::Memory(reach) => AnyBackend::Memory(reach.open_memory_bucket()),
             Self::Other(reach) => AnyBackend::Other(reach.open_bucket(name)),
+        }
+    }
+
+    pub(crate) fn is_leased(&self) -> bool {
+        match self {
+            Self::Memory(_) => false,
+            Self::Other(reach) => reach.is_leased(),
         }
     }
 }
