@@ -15,7 +15,7 @@ use std::{
 use etcd_client::{Client, GetOptions};
 use navlock_core::{
     AgentInfo, Backend, ClientId, Error, Inspection, Lost, Reach, RequestKind, ResourceName,
-    backend::{Answer, InspectFuture, QueryFuture, Ticket},
+    backend::{Answer, Claim, InspectFuture, QueryFuture, RecallFuture, Ticket},
 };
 use navlock_core::{LockManagerSnapshot, UserAgent};
 use navlock_engine::AgentId;
@@ -25,11 +25,13 @@ use tokio::{
 };
 
 use crate::{
-    calls::Failure,
+    clock::Moment,
+    failure::Failure,
+    keeper::{Message, Shared, wake},
     keys::BucketKeys,
     options::EtcdOptions,
     table::{State, gone},
-    thread::{Keeper, Message, Shared, wake},
+    thread::{Order, Thread},
 };
 
 /// How long the last owner waits until etcd knows what has ended.
@@ -60,7 +62,7 @@ pub struct EtcdReach(Arc<Connection>);
 /// The owners' end of the thread.
 struct Connection {
     shared: Arc<Shared>,
-    tell: mpsc::UnboundedSender<Message>,
+    tell: mpsc::UnboundedSender<Order>,
     thread: ThreadId,
     endpoints: Vec<String>,
     next_bucket: AtomicU64,
@@ -103,9 +105,9 @@ impl EtcdReach {
                 match open(&options).await {
                     Ok(client) => {
                         // Who asked may be gone: then nobody has the connection, and it ends.
-                        let keeper = Keeper::new(of_thread, options, client, weak, heard);
+                        let thread = Thread::new(of_thread, options, client, weak, heard);
                         let _ = connected.send(Ok(()));
-                        keeper.run().await;
+                        thread.run().await;
                     }
                     Err(error) => {
                         let _ = connected.send(Err(error));
@@ -151,14 +153,14 @@ async fn open(options: &EtcdOptions) -> Result<Client, Error> {
 impl Connection {
     fn tell(&self, message: Message) {
         // A thread that has ended has said so in the table.
-        let _ = self.tell.send(message);
+        let _ = self.tell.send(Order::Hear(message));
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
         let (told, is_told) = blocking::sync_channel(0);
-        self.tell(Message::Quit(told));
+        let _ = self.tell.send(Order::Quit(told));
         // Not when a waker that the thread calls has the last share in us.
         if thread::current().id() != self.thread {
             // The sender is never used, and dropped at the end.
@@ -173,6 +175,10 @@ impl Reach for EtcdReach {
         let bucket = connection.next_bucket.fetch_add(1, Ordering::Relaxed);
         connection.tell(Message::OpenBucket { bucket, name: name.to_owned() });
         Box::new(EtcdBackend { connection, bucket })
+    }
+
+    fn is_leased(&self) -> bool {
+        true
     }
 }
 
@@ -330,6 +336,22 @@ impl Backend for EtcdBackend {
             }
             Ok(inspection)
         })
+    }
+
+    fn ends(&self, agent: AgentId) -> Option<Duration> {
+        let ends = self.connection.shared.table().ends(agent);
+        // Not of one that is being recalled.
+        ends.filter(|ends| *ends > Moment::default()).map(Moment::since_start)
+    }
+
+    fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {
+        let count = claims.len();
+        let (answer, answered) = oneshot::channel();
+        let serial = self.connection.shared.table().agent(agent);
+        if let Some(serial) = serial {
+            self.connection.tell(Message::Recall { serial, claims, answer });
+        }
+        Box::pin(async move { answered.await.unwrap_or_else(|_| vec![None; count]) })
     }
 }
 

@@ -2,19 +2,20 @@
 //!
 //! Of one name, one operation is on its way at a time, so that requests come in the order of the
 //! calls; names do not wait for each other. Sans-IO: it says what to do, the
-//! [thread](crate::thread) does it.
+//! [keeper](crate::keeper) does it.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use foldhash::fast::RandomState;
-use navlock_core::Mode;
+use navlock_engine::RequestId;
 
 use crate::{
+    keeper::AgentSerial,
     keys::{BucketKeys, NameKey, Phase, RequestKey},
     mirror::{Entry, Event, Mirror},
-    table::{Status, Table},
-    thread::AgentSerial,
-    transactions::{Ask, MOST, MOST_BYTES, Operation},
+    slots::Owner,
+    table::Status,
+    transactions::{Ask, Ended, MOST, MOST_BYTES, Operation},
 };
 
 /// How many heirs are granted by who releases.
@@ -51,18 +52,19 @@ struct Name {
 /// Something that was asked for.
 #[derive(Debug)]
 pub(crate) enum Todo {
-    Request(RequestKey, AgentSerial),
-    Remove { request: RequestKey, mode: Mode, was_held: bool },
+    Request(RequestId, AgentSerial),
+    Remove(Ended),
 }
 
 /// What the bucket asks of its surroundings.
 pub(crate) trait Surroundings {
-    fn owner(&self) -> u128;
-    fn table<T>(&self, look: impl FnOnce(&mut Table) -> T) -> T;
-    /// The lease of an agent and what to write for a request of it. `Err` if it has to wait for
-    /// one, `None` if there is no such agent any more.
-    fn ask(&mut self, agent: AgentSerial, request: RequestKey)
-    -> Option<Result<(Ask, Kind), Wait>>;
+    /// Whose a key is that was made by this revision.
+    fn owner(&self, key: RequestKey, made: i64) -> Owner;
+    /// How a request of ours stands.
+    fn status(&self, id: RequestId) -> Status;
+    /// What to write for a request. `Err` if its agent has to wait for a lease, `None` if nobody
+    /// wants it any more.
+    fn ask(&mut self, agent: AgentSerial, request: RequestId) -> Option<Result<(Ask, Kind), Wait>>;
 }
 
 /// It has no lease yet.
@@ -106,7 +108,7 @@ impl Bucket {
     }
 
     /// Requests are to be made again, before all that came after them.
-    pub(crate) fn push_again(&mut self, name: &NameKey, requests: Vec<(RequestKey, AgentSerial)>) {
+    pub(crate) fn push_again(&mut self, name: &NameKey, requests: Vec<(RequestId, AgentSerial)>) {
         let Some(name) = self.names.get_mut(name) else { return };
         let number = name.busy.unwrap_or_default();
         for (request, agent) in requests.into_iter().rev() {
@@ -184,14 +186,15 @@ impl Bucket {
             return None;
         }
         let most = if name.singly { 1 } else { MOST };
-        let found = self.mirror.grantable(key, around.owner(), most);
         let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
-        for entry in found {
-            match around.table(|table| table.status(entry.request.id())) {
-                Status::Pending(_) => wanted.push(entry),
-                // The mirror is behind.
-                Status::Held(_) => {}
-                Status::Ended | Status::Absent => unwanted.push((entry.request, entry.mode)),
+        for entry in self.mirror.grantable(key) {
+            match standing(entry, around) {
+                Standing::Wanted => wanted.push(entry.clone()),
+                Standing::Unwanted => unwanted.push(entry.ended()),
+                Standing::NotToDo => {}
+            }
+            if wanted.len().max(unwanted.len()) == most {
+                break;
             }
         }
         if wanted.is_empty() && unwanted.is_empty() {
@@ -208,11 +211,10 @@ impl Bucket {
         }
         // What is asked for does the same, and in its turn.
         let is_asked_for = |request| {
-            name.todo
-                .iter()
-                .any(|(_, todo)| matches!(todo, Todo::Remove { request: of, .. } if *of == request))
+            let asks = |todo: &Todo| matches!(todo, Todo::Remove(of) if of.request == request);
+            name.todo.iter().any(|(_, todo)| asks(todo))
         };
-        unwanted.retain(|&(request, _)| !is_asked_for(request));
+        unwanted.retain(|ended| !is_asked_for(ended.request));
         (!unwanted.is_empty()).then_some(Operation::Remove(unwanted))
     }
 
@@ -224,7 +226,7 @@ impl Bucket {
         around: &mut impl Surroundings,
     ) -> Option<Operation> {
         let mut asks: Vec<Ask> = Vec::new();
-        let mut ended: Vec<(RequestKey, Mode, bool)> = Vec::new();
+        let mut ended: Vec<Ended> = Vec::new();
         let mut bytes = 0;
         while asks.len() < MOST && ended.len() < MOST {
             let Some(&(number, ref todo)) = name.todo.front() else { break };
@@ -252,10 +254,10 @@ impl Bucket {
                         Kind::Steal => return Some(Operation::Steal(ask)),
                     }
                 }
-                Todo::Remove { request, mode, was_held } if asks.is_empty() => {
+                Todo::Remove(end) if asks.is_empty() => {
                     name.todo.pop_front();
                     name.busy.get_or_insert(number);
-                    ended.push((request, mode, was_held));
+                    ended.push(end);
                 }
                 _ => break,
             }
@@ -265,18 +267,15 @@ impl Bucket {
         }
         match *ended {
             [] => None,
-            [(request, mode, true)] => {
-                let heirs = self.heirs(key, request, around);
+            [one] if one.was_held => {
+                let heirs = self.heirs(key, one.request, around);
                 Some(if heirs.is_empty() {
-                    Operation::Remove(vec![(request, mode)])
+                    Operation::Remove(ended)
                 } else {
-                    Operation::HandOver(request, mode, heirs)
+                    Operation::HandOver(one, heirs)
                 })
             }
-            _ => {
-                let ended = ended.into_iter().map(|(request, mode, _)| (request, mode));
-                Some(Operation::Remove(ended.collect()))
-            }
+            _ => Some(Operation::Remove(ended)),
         }
     }
 
@@ -286,9 +285,8 @@ impl Bucket {
         let mut bytes = 0;
         let granted = heirs.iter().take_while(|heir| {
             bytes += heir.value.len();
-            let is_ours = heir.request.owner == around.owner();
-            let status = |table: &mut Table| table.status(heir.request.id());
-            bytes <= MOST_BYTES && (!is_ours || matches!(around.table(status), Status::Pending(_)))
+            let is_foreign = around.owner(heir.request, heir.made) == Owner::Foreign;
+            bytes <= MOST_BYTES && (is_foreign || standing(heir, around) == Standing::Wanted)
         });
         let granted = granted.count();
         heirs.truncate(granted);
@@ -315,5 +313,27 @@ impl Bucket {
     pub(crate) fn has(&self, request: RequestKey) -> (Option<i64>, Option<i64>) {
         let made = |phase| self.mirror.made(phase, request);
         (made(Phase::Held), made(Phase::Queued))
+    }
+}
+
+/// What is to be done with a request that can be granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Wanted,
+    /// It is ours, and nobody wants it.
+    Unwanted,
+    /// It is not ours, or the mirror is behind.
+    NotToDo,
+}
+
+fn standing(entry: &Entry, around: &impl Surroundings) -> Standing {
+    match around.owner(entry.request, entry.made) {
+        Owner::Request(id) => match around.status(id) {
+            Status::Pending(_) => Standing::Wanted,
+            Status::Held(_) => Standing::NotToDo,
+            Status::Ended | Status::Absent => Standing::Unwanted,
+        },
+        Owner::Stray => Standing::Unwanted,
+        Owner::Past | Owner::Foreign => Standing::NotToDo,
     }
 }

@@ -2,32 +2,19 @@
 
 use std::time::Duration;
 
-use etcd_client::{GetOptions, GetResponse, KvClient, LeaseClient, Txn, TxnResponse};
+use etcd_client::{
+    Compare, CompareOp, DeleteOptions, GetOptions, KvClient, LeaseClient, PutOptions, Txn, TxnOp,
+    TxnOpResponse, TxnResponse,
+};
 use navlock_core::Error;
 use tokio::time::{sleep, timeout};
 
-use crate::{clock::Moment, lease::Term};
-
-/// Why a call came to nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// It may have been done or not; it may go better the next time.
-    Unknown(String),
-    /// The lease has ended. Nothing was done.
-    NoLease,
-    /// It was refused, and would be again. Nothing was done.
-    Refused(Error),
-}
-
-impl Failure {
-    pub(crate) fn error(self) -> Error {
-        match self {
-            Self::Unknown(why) => Error::Unreachable(format!("cannot reach etcd: {why}")),
-            Self::NoLease => lease_lost(),
-            Self::Refused(error) => error,
-        }
-    }
-}
+use crate::{
+    clock::Moment,
+    data::{Answer, Check, KeyValue, Listing, Step, StepResult, Transaction},
+    failure::Failure,
+    lease::Term,
+};
 
 impl From<etcd_client::Error> for Failure {
     fn from(error: etcd_client::Error) -> Self {
@@ -66,18 +53,15 @@ const FAILED_PRECONDITION: i32 = 9;
 const UNIMPLEMENTED: i32 = 12;
 const UNAUTHENTICATED: i32 = 16;
 
-/// What those are told who waited under a lease that has ended.
-pub(crate) fn lease_lost() -> Error {
-    Error::Unreachable(
-        "the lease in etcd could not be kept, and the place in the queue is lost; try again"
-            .to_owned(),
-    )
-}
-
-async fn within<T>(
+/// Makes a call after a `delay`, for no longer than `patience`.
+async fn call<T>(
+    delay: Duration,
     patience: Duration,
     call: impl Future<Output = Result<T, etcd_client::Error>>,
 ) -> Result<T, Failure> {
+    if !delay.is_zero() {
+        sleep(delay).await;
+    }
     match timeout(patience, call).await {
         Ok(answer) => Ok(answer?),
         Err(_) => Err(Failure::Unknown(format!("no answer within {patience:?}"))),
@@ -86,14 +70,12 @@ async fn within<T>(
 
 pub(crate) async fn transaction(
     mut client: KvClient,
-    transaction: Txn,
+    transaction: Transaction,
     delay: Duration,
     patience: Duration,
-) -> Result<TxnResponse, Failure> {
-    if !delay.is_zero() {
-        sleep(delay).await;
-    }
-    within(patience, client.txn(transaction)).await
+) -> Result<Answer, Failure> {
+    let answer = call(delay, patience, client.txn(transaction.into())).await?;
+    Ok(answer.into())
 }
 
 /// All that is below this prefix, at one revision.
@@ -102,11 +84,11 @@ pub(crate) async fn list(
     prefix: Vec<u8>,
     delay: Duration,
     patience: Duration,
-) -> Result<GetResponse, Failure> {
-    if !delay.is_zero() {
-        sleep(delay).await;
-    }
-    within(patience, client.get(prefix, Some(GetOptions::new().with_prefix()))).await
+) -> Result<Listing, Failure> {
+    let get = client.get(prefix, Some(GetOptions::new().with_prefix()));
+    let mut answer = call(delay, patience, get).await?;
+    let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
+    Ok(Listing { revision, found: answer.take_kvs().into_iter().map(KeyValue::from).collect() })
 }
 
 /// A new lease.
@@ -116,11 +98,8 @@ pub(crate) async fn lease(
     delay: Duration,
     patience: Duration,
 ) -> Result<(i64, Term), Failure> {
-    if !delay.is_zero() {
-        sleep(delay).await;
-    }
-    let sent = Moment::now();
-    let answer = within(patience, client.grant(seconds, None)).await?;
+    let sent = Moment::now().after(delay);
+    let answer = call(delay, patience, client.grant(seconds, None)).await?;
     let seconds = u64::try_from(answer.ttl()).unwrap_or_default();
     Ok((answer.id(), Term { sent, time_to_live: Duration::from_secs(seconds) }))
 }
@@ -132,10 +111,82 @@ pub(crate) async fn revoke(
     time_to_live: Duration,
     patience: Duration,
 ) {
+    let pause = Duration::from_millis(50);
     let revoked = async {
-        while let Err(Failure::Unknown(_)) = within(patience, client.revoke(id)).await {
-            sleep(Duration::from_millis(50)).await;
+        let mut delay = Duration::ZERO;
+        while let Err(Failure::Unknown(_)) = call(delay, patience, client.revoke(id)).await {
+            delay = pause;
         }
     };
     let _ = timeout(time_to_live, revoked).await;
+}
+
+/// A range of which no key exists compares as one key of revision 0: equal to 0 means that it is
+/// empty.
+impl From<Check> for Compare {
+    fn from(check: Check) -> Self {
+        let made = Self::create_revision;
+        match check {
+            Check::Absent(key) => made(key, CompareOp::Equal, 0),
+            Check::Present(key) => made(key, CompareOp::Greater, 0),
+            Check::MadeIn(key, revision) => made(key, CompareOp::Equal, revision),
+            Check::Empty(start, end) => made(start, CompareOp::Equal, 0).with_range(end),
+        }
+    }
+}
+
+impl From<Step> for TxnOp {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::Put { key, value, lease } => {
+                Self::put(key, value, Some(PutOptions::new().with_lease(lease)))
+            }
+            Step::Get(key) => Self::get(key, Some(GetOptions::new().with_keys_only())),
+            Step::Delete(key) => Self::delete(key, None),
+            Step::DeleteRange(start, end) => {
+                Self::delete(start, Some(DeleteOptions::new().with_range(end).with_prev_key()))
+            }
+            Step::Within(transaction) => Self::txn(transaction.into()),
+        }
+    }
+}
+
+impl From<Transaction> for Txn {
+    fn from(transaction: Transaction) -> Self {
+        let Transaction { when, then, or_else } = transaction;
+        let steps = |steps: Vec<Step>| steps.into_iter().map(TxnOp::from).collect::<Vec<_>>();
+        Self::new()
+            .when(when.into_iter().map(Compare::from).collect::<Vec<_>>())
+            .and_then(steps(then))
+            .or_else(steps(or_else))
+    }
+}
+
+impl From<TxnResponse> for Answer {
+    fn from(response: TxnResponse) -> Self {
+        let result = |answer| match answer {
+            TxnOpResponse::Put(_) => StepResult::Done,
+            TxnOpResponse::Get(got) => {
+                StepResult::Got(got.kvs().first().map(etcd_client::KeyValue::create_revision))
+            }
+            TxnOpResponse::Delete(deleted) => {
+                let keys = deleted.prev_kvs().iter().map(|kv| kv.key().to_vec());
+                StepResult::Deleted(keys.collect())
+            }
+            TxnOpResponse::Txn(inner) => StepResult::Within(inner.into()),
+        };
+        Self {
+            revision: response.header().map_or(0, etcd_client::ResponseHeader::revision),
+            succeeded: response.succeeded(),
+            results: response.op_responses().into_iter().map(result).collect(),
+        }
+    }
+}
+
+impl From<etcd_client::KeyValue> for KeyValue {
+    fn from(kv: etcd_client::KeyValue) -> Self {
+        let (made, written, lease) = (kv.create_revision(), kv.mod_revision(), kv.lease());
+        let (key, value) = kv.into_key_value();
+        Self { key, value, made, written, lease }
+    }
 }

@@ -8,11 +8,15 @@ use rustix::time::{ClockId, clock_gettime};
 ///
 /// A lease goes on ending while its holder's machine sleeps, so the clock of `Instant`, which on
 /// Linux stands still meanwhile, would have a holder believe in a lock that is another's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(Duration);
 
 impl Moment {
     pub(crate) fn now() -> Self {
+        #[cfg(test)]
+        if let Some(set) = set::now() {
+            return set;
+        }
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let clock = ClockId::Boottime;
         // Counts suspended time on Apple's systems.
@@ -28,10 +32,41 @@ impl Moment {
     pub(crate) fn after(self, time: Duration) -> Self {
         Self(self.0.saturating_add(time))
     }
+
+    /// How long ago it was.
+    pub(crate) fn elapsed(self) -> Duration {
+        Self::now().0.saturating_sub(self.0)
+    }
+
+    /// Since the start of the machine.
+    pub(crate) fn since_start(self) -> Duration {
+        self.0
+    }
 }
 
 /// Milliseconds since 1970, for people: nothing is decided by them.
 pub(crate) fn wall_millis() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A clock that goes as a test says.
+#[cfg(test)]
+pub(crate) mod set {
+    use std::{cell::Cell, time::Duration};
+
+    use super::Moment;
+
+    thread_local! {
+        static NOW: Cell<Option<Moment>> = const { Cell::new(None) };
+    }
+
+    pub(super) fn now() -> Option<Moment> {
+        NOW.get()
+    }
+
+    /// From here on this thread's clock stands there.
+    pub(crate) fn to(since_start: Duration) {
+        NOW.set(Some(Moment(since_start)));
+    }
 }

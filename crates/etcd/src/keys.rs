@@ -1,8 +1,8 @@
 //! What stands where in etcd.
 //!
 //! ```text
-//! {namespace}/1/{bucket}/l/{name}/{h|q}/{x|s}/{request}    a lock, or a request that waits
-//! {namespace}/1/{bucket}/a/{lease}                         what an agent says of itself
+//! {namespace}/1/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock, or a request that waits
+//! {namespace}/1/{bucket}/a/{lease}                              what an agent says of itself
 //! ```
 //!
 //! Namespace, bucket and name are any bytes; each is spelled without a `/`, and no two alike, so
@@ -13,7 +13,6 @@
 use std::sync::Arc;
 
 use navlock_core::{Mode, ResourceName};
-use navlock_engine::RequestId;
 use sha2::{Digest, Sha256};
 
 /// How many bytes the spelling of a name may have. A longer one is known by its hash, and stands
@@ -34,15 +33,13 @@ pub(crate) struct NameKey(Arc<[u8]>);
 #[derive(Clone, Debug)]
 pub(crate) struct NameKeys(Vec<u8>);
 
-/// What a request is called in etcd.
-///
-/// Ordered as requests of one process are: those of one transaction have the same revision.
+/// What a request is called in etcd, while it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RequestKey {
     /// The connection that made it: a random number.
     pub(crate) owner: u128,
-    serial: u64,
-    index: u32,
+    /// See [`Slots`](crate::slots::Slots).
+    pub(crate) slot: u64,
 }
 
 /// Whether it is a lock.
@@ -165,33 +162,21 @@ impl NameKeys {
             Mode::Exclusive => 'x',
             Mode::Shared => 's',
         };
-        let RequestKey { owner, serial, index } = request;
-        self.with(format!("{phase}/{mode}/{owner:032x}-{serial:016x}{index:08x}").as_bytes())
+        let RequestKey { owner, slot } = request;
+        self.with(format!("{phase}/{mode}/{owner:032x}-{slot:08x}").as_bytes())
     }
 }
 
 impl RequestKey {
-    pub(crate) fn new(owner: u128, id: RequestId) -> Self {
-        let index = u32::try_from(id.index()).unwrap_or(u32::MAX);
-        Self { owner, serial: id.serial(), index }
-    }
-
-    pub(crate) fn id(self) -> RequestId {
-        RequestId::from_parts(self.index, self.serial)
-    }
-
     fn parse(text: &str) -> Option<Self> {
-        let (owner, rest) = text.split_once('-')?;
-        let (serial, index) = rest.split_at_checked(16)?;
+        let (owner, slot) = text.split_once('-')?;
         // One spelling only, or two keys were one request.
-        if owner.len() != 32 || index.len() != 8 || text.contains('+') {
+        let is_long = slot.len() > 8 && !slot.starts_with('0');
+        if owner.len() != 32 || !(slot.len() == 8 || is_long) || text.contains('+') {
             return None;
         }
-        Some(Self {
-            owner: u128::from_str_radix(owner, 16).ok()?,
-            serial: u64::from_str_radix(serial, 16).ok()?,
-            index: u32::from_str_radix(index, 16).ok()?,
-        })
+        let owner = u128::from_str_radix(owner, 16).ok()?;
+        Some(Self { owner, slot: u64::from_str_radix(slot, 16).ok()? })
     }
 }
 
@@ -267,13 +252,12 @@ mod tests {
         for (nth, name) in names.iter().enumerate() {
             for mode in [Mode::Exclusive, Mode::Shared] {
                 for phase in [Phase::Held, Phase::Queued] {
-                    let id = RequestId::from_parts(u32::MAX, u64::MAX - nth as u64);
                     let key = NameKey::new(name);
-                    let request = RequestKey::new(u128::MAX / 3, id);
+                    let request =
+                        RequestKey { owner: u128::MAX / 3, slot: [0, 7, u64::MAX][nth % 3] };
                     let written = keys.name(&key).request(phase, mode, request);
                     let read = keys.parse(&written).unwrap();
                     assert_eq!(read, LockKey { name: key.clone(), phase, mode, request });
-                    assert_eq!(read.request.id(), id);
                     let expected = (name.as_bytes().len() <= LONGEST).then(|| name.clone());
                     assert_eq!(read.name.name(), expected);
                     assert_eq!(read.name.is_hash(), expected.is_none());
@@ -315,7 +299,7 @@ mod tests {
         let good = keys.name(&NameKey::new(&of("db"))).request(
             Phase::Held,
             Mode::Shared,
-            RequestKey { owner: 1, serial: 2, index: 3 },
+            RequestKey { owner: 1, slot: 2 },
         );
         assert!(keys.parse(&good).is_some());
         for cut in 0..good.len() {
@@ -332,7 +316,7 @@ mod tests {
     #[test]
     fn the_range_of_the_held_locks_ends_before_the_queue() {
         let keys = BucketKeys::new("navlock", "b").name(&NameKey::new(&of("db")));
-        let request = RequestKey { owner: u128::MAX, serial: u64::MAX, index: u32::MAX };
+        let request = RequestKey { owner: u128::MAX, slot: u64::MAX };
         let last = keys.request(Phase::Held, Mode::Exclusive, request);
         assert!(keys.held() < last && last < keys.end_of_held());
         assert!(keys.end_of_held() < keys.queue());

@@ -37,18 +37,20 @@ pub(crate) enum Word {
     Gone,
 }
 
-/// Keeps a lease alive for as long as this is polled and etcd keeps it.
+/// Keeps a lease alive for as long as this is polled and etcd keeps it. It is as good as new when this
+/// begins, unless it is to be renewed `at_once`.
 pub(crate) async fn keep(
     mut client: LeaseClient,
     id: i64,
     time_to_live: Duration,
+    at_once: bool,
     patience: Duration,
     tell: impl Fn(Word),
 ) {
     // Two may fail before the term ends.
     let pause = time_to_live / 4;
     let again = (time_to_live / 20).min(Duration::from_millis(500));
-    let mut wait = pause;
+    let mut wait = if at_once { Duration::ZERO } else { pause };
     loop {
         sleep(wait).await;
         let sent = Moment::now();

@@ -13,14 +13,22 @@ use std::{
 use foldhash::fast::RandomState;
 use navlock_core::Mode;
 
-use crate::keys::{LockKey, NameKey, Phase, RequestKey};
+use crate::{
+    keys::{LockKey, NameKey, Phase, RequestKey},
+    transactions::Ended,
+    values::Value,
+};
+
+/// What entries are ordered by: the revision that made them, their place in that, and what makes
+/// each different.
+type Place = (i64, u64, RequestKey);
 
 /// The mirror of one bucket.
 #[derive(Debug, Default)]
 pub(crate) struct Mirror {
     names: HashMap<NameKey, Resource, RandomState>,
-    /// Where each key stands in its name: the revision that made it.
-    made: HashMap<(Phase, RequestKey), i64, RandomState>,
+    /// Where each key stands in its name.
+    places: HashMap<(Phase, RequestKey), Place, RandomState>,
     /// All that happened up to this revision is in it, by a list.
     listed: i64,
     /// The last revision that it was told of.
@@ -31,11 +39,11 @@ pub(crate) struct Mirror {
 #[derive(Debug, Default)]
 struct Resource {
     /// By grant.
-    held: BTreeMap<(i64, RequestKey), Entry>,
+    held: BTreeMap<Place, Entry>,
     /// How many of those are exclusive: none or one, but it is not for us to insist.
     exclusive: usize,
     /// By request.
-    queue: BTreeMap<(i64, RequestKey), Entry>,
+    queue: BTreeMap<Place, Entry>,
 }
 
 /// A lock, or a request that waits.
@@ -74,13 +82,18 @@ impl Mirror {
         self.revision
     }
 
+    /// Whether it was ever told all that there is.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.listed > 0
+    }
+
     /// Becomes what was listed at this revision, unless it is further already.
     pub(crate) fn reset(&mut self, listed: impl IntoIterator<Item = Event>, revision: i64) {
         if revision < self.revision {
             return;
         }
         self.names.clear();
-        self.made.clear();
+        self.places.clear();
         for event in listed {
             self.enter(event);
         }
@@ -106,21 +119,22 @@ impl Mirror {
         };
         let Put { made, lease, value } = put;
         let resource = self.names.entry(name).or_default();
+        let place = (made, Value::place(&value), request);
         let entry = Entry { request, mode, made, lease, value };
         match phase {
             Phase::Held => {
                 resource.exclusive += usize::from(mode == Mode::Exclusive);
-                resource.held.insert((made, request), entry);
+                resource.held.insert(place, entry);
             }
             Phase::Queued => {
-                resource.queue.insert((made, request), entry);
+                resource.queue.insert(place, entry);
             }
         }
-        self.made.insert((phase, request), made);
+        self.places.insert((phase, request), place);
     }
 
     fn remove(&mut self, key: &LockKey) {
-        let Some(made) = self.made.remove(&(key.phase, key.request)) else {
+        let Some(place) = self.places.remove(&(key.phase, key.request)) else {
             return;
         };
         let Some(resource) = self.names.get_mut(&key.name) else {
@@ -128,12 +142,12 @@ impl Mirror {
         };
         match key.phase {
             Phase::Held => {
-                let gone = resource.held.remove(&(made, key.request));
+                let gone = resource.held.remove(&place);
                 let was_exclusive = gone.is_some_and(|gone| gone.mode == Mode::Exclusive);
                 resource.exclusive -= usize::from(was_exclusive);
             }
             Phase::Queued => {
-                resource.queue.remove(&(made, key.request));
+                resource.queue.remove(&place);
             }
         }
         if resource.held.is_empty() && resource.queue.is_empty() {
@@ -141,24 +155,19 @@ impl Mirror {
         }
     }
 
-    /// The requests of this owner that can be granted now, at most this many: the first in the
-    /// queue, and the shared ones right behind a shared one.
-    pub(crate) fn grantable(&self, name: &NameKey, owner: u128, most: usize) -> Vec<Entry> {
-        let Some(resource) = self.names.get(name) else {
-            return Vec::new();
-        };
-        let held = resource.held.len();
-        Self::front(&resource.queue, held == 0, resource.exclusive == 0)
-            .filter(|entry| entry.request.owner == owner)
-            .take(most)
-            .cloned()
-            .collect()
+    /// The requests that can be granted now, whosever they are: the first in the queue, and the
+    /// shared ones right behind a shared one.
+    pub(crate) fn grantable(&self, name: &NameKey) -> impl Iterator<Item = &Entry> {
+        self.names.get(name).into_iter().flat_map(|resource| {
+            let held = resource.held.len();
+            Self::front(&resource.queue, held == 0, resource.exclusive == 0)
+        })
     }
 
     /// The requests that can be granted once this lock is released, whosever they are.
     pub(crate) fn heirs(&self, name: &NameKey, of: RequestKey, most: usize) -> Vec<Entry> {
         let alone = |resource: &&Resource| {
-            resource.held.len() == 1 && resource.held.keys().all(|&(_, holder)| holder == of)
+            resource.held.len() == 1 && resource.held.values().all(|holder| holder.request == of)
         };
         let Some(resource) = self.names.get(name).filter(alone) else {
             return Vec::new();
@@ -168,7 +177,7 @@ impl Mirror {
 
     /// The front of a queue, as far as it can be granted.
     fn front(
-        queue: &BTreeMap<(i64, RequestKey), Entry>,
+        queue: &BTreeMap<Place, Entry>,
         exclusive: bool,
         shared: bool,
     ) -> impl Iterator<Item = &Entry> {
@@ -183,38 +192,31 @@ impl Mirror {
 
     /// Whether there is such a key, and since which revision.
     pub(crate) fn made(&self, phase: Phase, request: RequestKey) -> Option<i64> {
-        self.made.get(&(phase, request)).copied()
+        self.places.get(&(phase, request)).map(|&(made, ..)| made)
     }
 
     /// Whether somebody else took the name by force in this revision.
     pub(crate) fn was_stolen(&self, name: &NameKey, revision: i64) -> bool {
         self.names.get(name).is_some_and(|resource| {
-            resource
-                .held
-                .iter()
-                .any(|(&(made, _), entry)| made >= revision && entry.mode == Mode::Exclusive)
+            let is_thief = |entry: &Entry| entry.made >= revision && entry.mode == Mode::Exclusive;
+            resource.held.values().any(is_thief)
         })
     }
 
-    /// The names in which this owner has something that waits.
-    pub(crate) fn waiting(&self, owner: u128) -> Vec<NameKey> {
-        let has =
-            |resource: &Resource| resource.queue.keys().any(|&(_, request)| request.owner == owner);
-        self.names.iter().filter(|(_, found)| has(found)).map(|(name, _)| name.clone()).collect()
+    /// All there is, and where.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&NameKey, Phase, &Entry)> {
+        self.names.iter().flat_map(|(name, resource)| {
+            let held = resource.held.values().map(move |entry| (name, Phase::Held, entry));
+            let queue = resource.queue.values().map(move |entry| (name, Phase::Queued, entry));
+            held.chain(queue)
+        })
     }
+}
 
-    /// All that this owner has.
-    pub(crate) fn of_owner(&self, owner: u128) -> Vec<(NameKey, Phase, Entry)> {
-        let mut found = Vec::new();
-        for (name, resource) in &self.names {
-            for (phase, entries) in
-                [(Phase::Held, &resource.held), (Phase::Queued, &resource.queue)]
-            {
-                let own = entries.values().filter(|entry| entry.request.owner == owner);
-                found.extend(own.map(|entry| (name.clone(), phase, entry.clone())));
-            }
-        }
-        found
+impl Entry {
+    /// It, as one that is to end.
+    pub(crate) fn ended(&self) -> Ended {
+        Ended { request: self.request, mode: self.mode, was_held: false }
     }
 }
 

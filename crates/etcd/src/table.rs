@@ -10,7 +10,10 @@ use navlock_core::{Error, Lost, RequestKind, ResourceName, backend::Answer};
 use navlock_engine::{AgentId, FencingToken, RequestId};
 use slab::Slab;
 
-use crate::{calls::lease_lost, clock::Moment, thread::AgentSerial};
+use crate::{
+    clock::Moment, failure::lease_lost, keeper::AgentSerial, keys::RequestKey, slots::Slots,
+    transactions::Ended,
+};
 
 /// Agents and requests.
 #[derive(Default)]
@@ -42,8 +45,8 @@ struct Request {
     name: ResourceName,
     kind: RequestKind,
     bucket: u64,
-    /// Whether etcd may know of it.
-    sent: bool,
+    /// What it is called in etcd, if that may know of it.
+    key: Option<RequestKey>,
     /// The revision in which it began to wait; 0 until that is known.
     queued: i64,
     state: State,
@@ -70,12 +73,20 @@ pub(crate) enum Status {
     Absent,
 }
 
-/// A request or lock that was ended, of which etcd knows.
+/// A request or lock that was ended, of which etcd may know.
 pub(crate) struct Finished {
     pub(crate) bucket: u64,
     pub(crate) name: ResourceName,
+    pub(crate) ended: Ended,
+    /// Whether it was over already.
+    pub(crate) was_over: bool,
+}
+
+/// A request that is about to be sent.
+pub(crate) struct Sent {
+    pub(crate) name: ResourceName,
     pub(crate) kind: RequestKind,
-    pub(crate) was_held: bool,
+    pub(crate) key: RequestKey,
 }
 
 impl Table {
@@ -133,8 +144,8 @@ impl Table {
         let serial = self.next_request;
         self.next_request += 1;
         let (name, bucket) = (name.clone(), found.bucket);
-        let (agent, sent, queued) = (Some(agent), false, 0);
-        let request = Request { serial, agent, name, kind, bucket, sent, queued, state };
+        let (agent, key, queued) = (Some(agent), None, 0);
+        let request = Request { serial, agent, name, kind, bucket, key, queued, state };
         let index = self.requests.insert(request);
         found.requests.insert(index);
         Ok((RequestId::from_parts(narrow(index), serial), found.serial))
@@ -144,14 +155,17 @@ impl Table {
     /// etcd is to be told.
     pub(crate) fn finish(&mut self, id: RequestId) -> Option<(State, Option<Finished>)> {
         self.find(id)?;
-        let Request { agent, name, kind, bucket, sent, state, .. } =
+        let Request { agent, name, kind, bucket, key, state, .. } =
             self.requests.remove(id.index());
         if let Some(agent) = agent {
             self.agents[agent.index()].requests.remove(&id.index());
         }
-        let is_alive = matches!(state, State::Pending(_) | State::Held(..));
+        let was_over = !matches!(state, State::Pending(_) | State::Held(..));
         let was_held = matches!(state, State::Held(..));
-        let finished = (sent && is_alive).then_some(Finished { bucket, name, kind, was_held });
+        let finished = key.map(|request| {
+            let ended = Ended { request, mode: kind.mode(), was_held };
+            Finished { bucket, name, ended, was_over }
+        });
         Some((state, finished))
     }
 
@@ -176,23 +190,24 @@ impl Table {
         }
     }
 
-    /// Notes that etcd may know of it from now on. Whether it is still wanted.
-    pub(crate) fn send(&mut self, id: RequestId) -> Option<(ResourceName, RequestKind)> {
+    /// Notes that etcd may know of it from now on, unless nobody wants it any more.
+    pub(crate) fn send(&mut self, id: RequestId, slots: &mut Slots) -> Option<Sent> {
         let request = self.find(id)?;
         if !matches!(request.state, State::Pending(_)) {
             return None;
         }
-        request.sent = true;
-        Some((request.name.clone(), request.kind))
+        let key = slots.take(id);
+        request.key = Some(key);
+        Some(Sent { name: request.name.clone(), kind: request.kind, key })
     }
 
     /// Notes that etcd does not know of it after all. Its agent, if it is still wanted.
     pub(crate) fn take_back(&mut self, id: RequestId) -> Option<AgentSerial> {
         let request = self.find(id)?;
+        request.key = None;
         if !matches!(request.state, State::Pending(_)) {
             return None;
         }
-        request.sent = false;
         let agent = request.agent?;
         self.agent(agent)
     }
@@ -260,7 +275,7 @@ impl Table {
     /// All that the agent has in etcd is gone, or will be. What etcd never knew of has no place to
     /// lose, and waits for another lease. Whom to wake.
     pub(crate) fn lose_agent(&mut self, serial: AgentSerial, agent: AgentId) -> Vec<Waker> {
-        self.end_agent(serial, agent, &lease_lost(), |request| request.sent)
+        self.end_agent(serial, agent, &lease_lost(), |request| request.key.is_some())
     }
 
     /// There is no lease to be had. Whom to wake.
@@ -295,17 +310,67 @@ impl Table {
         wakers
     }
 
-    /// All that is in this bucket and alive.
-    pub(crate) fn of_bucket(&self, bucket: u64) -> Vec<(RequestId, ResourceName, Status)> {
+    /// All that is in this bucket and alive, of which etcd may know.
+    pub(crate) fn of_bucket(&self, bucket: u64) -> Vec<(RequestId, RequestKey, Status)> {
         let is_alive = |status| matches!(status, Status::Pending(_) | Status::Held(_));
         self.requests
             .iter()
             .filter(|(_, request)| request.bucket == bucket && is_alive(request.status()))
-            .map(|(index, request)| {
+            .filter_map(|(index, request)| {
                 let id = RequestId::from_parts(narrow(index), request.serial);
-                (id, request.name.clone(), request.status())
+                Some((id, request.key?, request.status()))
             })
             .collect()
+    }
+
+    /// All that the agent waits for, of which etcd may know.
+    pub(crate) fn pending_of(&self, agent: AgentId) -> Vec<(RequestId, RequestKey)> {
+        let Some(agent) = self.agents.get(agent.index()) else { return Vec::new() };
+        let pending = agent.requests.iter().filter_map(|&index| {
+            let request = &self.requests[index];
+            let id = RequestId::from_parts(narrow(index), request.serial);
+            matches!(request.state, State::Pending(_)).then_some((id, request.key?))
+        });
+        pending.collect()
+    }
+
+    /// Notes a request that another connection has made. It cannot be answered before the agent
+    /// has its lease: see [`revive`](Self::revive).
+    pub(crate) fn recall(
+        &mut self,
+        serial: AgentSerial,
+        agent: AgentId,
+        name: ResourceName,
+        kind: RequestKind,
+        key: RequestKey,
+    ) -> Option<RequestId> {
+        let found = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)?;
+        if found.terminated {
+            return None;
+        }
+        found.ends = Some(Moment::default());
+        let number = self.next_request;
+        self.next_request += 1;
+        let state = State::Pending(Waker::noop().clone());
+        let (bucket, agent, key, queued) = (found.bucket, Some(agent), Some(key), 0);
+        let request = Request { serial: number, agent, name, kind, bucket, key, queued, state };
+        let index = self.requests.insert(request);
+        found.requests.insert(index);
+        Some(RequestId::from_parts(narrow(index), number))
+    }
+
+    /// An agent that goes on with a lease has it until then.
+    pub(crate) fn revive(&mut self, serial: AgentSerial, agent: AgentId, ends: Moment) {
+        if let Some(found) =
+            self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)
+        {
+            found.ends = Some(ends);
+        }
+    }
+
+    /// Until when the agent has what it has, if it has a lease.
+    pub(crate) fn ends(&self, agent: AgentId) -> Option<Moment> {
+        self.agents.get(agent.index())?.ends
     }
 
     /// Nobody speaks to etcd any more. Whom to wake.

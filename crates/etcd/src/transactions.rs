@@ -5,17 +5,14 @@
 //! first in its queue is known from the mirror and stays so (see there); that it still waits, and
 //! that the held locks admit it, is asked here.
 //!
-//! A range of which no key exists compares as one key of revision 0: equal to 0 means that it is
-//! empty. A put under a lease that has ended fails with its whole transaction, so nobody is granted
+//! A put under a lease that has ended fails with its whole transaction, so nobody is granted
 //! anything after its death.
 
-use etcd_client::{
-    Compare, CompareOp, DeleteOptions, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse,
-};
 use navlock_core::Mode;
 
 use crate::{
     clock::wall_millis,
+    data::{Answer, Check, Step, StepResult, Transaction, end_of_prefix},
     keys::{NameKeys, Phase, RequestKey},
     mirror::Entry,
     values::Value,
@@ -36,6 +33,15 @@ pub(crate) struct Ask {
     pub(crate) value: Vec<u8>,
 }
 
+/// A request or lock to be ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) request: RequestKey,
+    pub(crate) mode: Mode,
+    /// It is known to be a lock, so that there is nothing in the queue.
+    pub(crate) was_held: bool,
+}
+
 /// Something to be done to one name.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
@@ -46,10 +52,10 @@ pub(crate) enum Operation {
     Steal(Ask),
     /// Grants what waits.
     Grant(Vec<Entry>),
-    /// Ends requests and locks, whichever they are by now.
-    Remove(Vec<(RequestKey, Mode)>),
+    /// Ends requests and locks.
+    Remove(Vec<Ended>),
     /// Releases a lock, and grants the next in the same revision.
-    HandOver(RequestKey, Mode, Vec<Entry>),
+    HandOver(Ended, Vec<Entry>),
 }
 
 /// What became of a request.
@@ -75,43 +81,45 @@ pub(crate) struct Outcomes {
 
 impl Operation {
     /// The transaction. `again` if it may have been done already.
-    pub(crate) fn transaction(&self, keys: &NameKeys, again: bool) -> Txn {
+    pub(crate) fn transaction(&self, keys: &NameKeys, again: bool) -> Transaction {
         match self {
             Self::Request(asks) => only_new(keys, asks, again, request(keys, asks)),
             Self::IfAvailable(ask) => {
-                let put = put(keys, Phase::Held, ask);
-                let txn = Txn::new().when(admits(keys, ask.mode, true)).and_then([put]);
-                only_new(keys, std::slice::from_ref(ask), again, txn)
+                let then = vec![put(keys, Phase::Held, ask)];
+                let when = admits(keys, ask.mode, true);
+                let transaction = Transaction { when, then, or_else: Vec::new() };
+                only_new(keys, std::slice::from_ref(ask), again, transaction)
             }
             Self::Steal(ask) => only_new(keys, std::slice::from_ref(ask), again, steal(keys, ask)),
             Self::Grant(entries) => grant(keys, entries),
-            Self::Remove(ended) => Txn::new().and_then(removals(keys, ended)),
-            Self::HandOver(from, mode, heirs) => hand_over(keys, *from, *mode, heirs),
+            Self::Remove(ended) => {
+                Transaction { then: removals(keys, ended), ..Transaction::default() }
+            }
+            Self::HandOver(from, heirs) => hand_over(keys, *from, heirs),
         }
     }
 
     /// What came of the transaction.
-    pub(crate) fn read(&self, again: bool, response: &TxnResponse) -> Outcomes {
-        let revision = response.header().map_or(0, etcd_client::ResponseHeader::revision);
+    pub(crate) fn read(&self, again: bool, answer: &Answer) -> Outcomes {
+        let revision = answer.revision;
         let mut outcomes = Outcomes::default();
         match self {
             Self::Remove(_) | Self::HandOver(..) => {}
             Self::Grant(entries) => {
                 let requests = entries.iter().map(|entry| entry.request);
-                outcomes.requests = if response.succeeded() {
+                outcomes.requests = if answer.succeeded {
                     requests.map(|request| (request, Outcome::Held(revision))).collect()
                 } else {
-                    found(requests, response)
+                    found(requests, answer)
                 };
             }
             Self::Request(asks) => {
                 let requests = asks.iter().map(|ask| ask.request);
-                if again && !response.succeeded() {
-                    outcomes.requests = found(requests, response);
+                let Some(inner) = inner(again, answer) else {
+                    outcomes.requests = found(requests, answer);
                     return outcomes;
-                }
-                let granted = inner(again, response).is_some_and(|inner| inner.succeeded());
-                let at_once = granted && !is_long(asks);
+                };
+                let at_once = inner.succeeded && !is_long(asks);
                 let outcome = |nth| match nth {
                     0 if at_once => Outcome::Held(revision),
                     _ => Outcome::Queued(revision),
@@ -121,23 +129,44 @@ impl Operation {
             }
             Self::IfAvailable(ask) | Self::Steal(ask) => {
                 let request = ask.request;
-                if again && !response.succeeded() {
-                    outcomes.requests = found([request].into_iter(), response);
+                let Some(inner) = inner(again, answer) else {
+                    outcomes.requests = found([request].into_iter(), answer);
                     return outcomes;
-                }
-                let inner = inner(again, response);
-                let held = inner.as_ref().is_some_and(TxnResponse::succeeded);
-                let outcome = if held { Outcome::Held(revision) } else { Outcome::Unavailable };
+                };
+                let outcome =
+                    if inner.succeeded { Outcome::Held(revision) } else { Outcome::Unavailable };
                 outcomes.requests = vec![(request, outcome)];
-                for answer in inner.iter().flat_map(TxnResponse::op_responses) {
-                    if let TxnOpResponse::Delete(deleted) = answer {
-                        let victims = deleted.prev_kvs().iter().map(|kv| kv.key().to_vec());
-                        outcomes.victims.extend(victims);
+                for result in &inner.results {
+                    if let StepResult::Deleted(victims) = result {
+                        outcomes.victims.extend_from_slice(victims);
                     }
                 }
             }
         }
         outcomes
+    }
+
+    /// The requests that it makes or ends, all of them ours.
+    pub(crate) fn own(&self) -> Vec<RequestKey> {
+        match self {
+            Self::Request(asks) => asks.iter().map(|ask| ask.request).collect(),
+            Self::IfAvailable(ask) | Self::Steal(ask) => vec![ask.request],
+            Self::Grant(entries) => entries.iter().map(|entry| entry.request).collect(),
+            Self::Remove(ended) => ended.iter().map(|ended| ended.request).collect(),
+            Self::HandOver(ended, _) => vec![ended.request],
+        }
+    }
+
+    /// The requests of which nothing is left in etcd after this answer.
+    pub(crate) fn over(&self, outcomes: &Outcomes) -> Vec<RequestKey> {
+        match self {
+            Self::Remove(_) | Self::HandOver(..) => self.own(),
+            Self::IfAvailable(_) => {
+                let is_over = |(_, outcome): &&(_, _)| *outcome == Outcome::Unavailable;
+                outcomes.requests.iter().filter(is_over).map(|&(request, _)| request).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -146,54 +175,48 @@ fn is_long(asks: &[Ask]) -> bool {
     asks.iter().map(|ask| ask.value.len()).sum::<usize>() > MOST_BYTES
 }
 
-fn empty(prefix: Vec<u8>) -> Compare {
-    Compare::create_revision(prefix, CompareOp::Equal, 0).with_prefix()
-}
-
-fn absent(key: Vec<u8>) -> Compare {
-    Compare::create_revision(key, CompareOp::Equal, 0)
+fn empty(prefix: &[u8]) -> Check {
+    Check::Empty(prefix.to_vec(), end_of_prefix(prefix))
 }
 
 /// Whether the held locks, and the queue for who is not in it, admit a lock.
-fn admits(keys: &NameKeys, mode: Mode, is_new: bool) -> Vec<Compare> {
-    let mut admits = vec![empty(match mode {
+fn admits(keys: &NameKeys, mode: Mode, is_new: bool) -> Vec<Check> {
+    let mut admits = vec![empty(&match mode {
         Mode::Exclusive => keys.held(),
         Mode::Shared => keys.held_exclusive(),
     })];
     if is_new {
-        admits.push(empty(keys.queue()));
+        admits.push(empty(&keys.queue()));
     }
     admits
 }
 
-fn put(keys: &NameKeys, phase: Phase, ask: &Ask) -> TxnOp {
-    let options = PutOptions::new().with_lease(ask.lease);
+fn put(keys: &NameKeys, phase: Phase, ask: &Ask) -> Step {
     let key = keys.request(phase, ask.mode, ask.request);
-    TxnOp::put(key, ask.value.clone(), Some(options))
+    Step::Put { key, value: ask.value.clone(), lease: ask.lease }
 }
 
-fn request(keys: &NameKeys, asks: &[Ask]) -> Txn {
+fn request(keys: &NameKeys, asks: &[Ask]) -> Transaction {
     let queue = |ask| put(keys, Phase::Queued, ask);
     let all: Vec<_> = asks.iter().map(queue).collect();
     let Some((first, rest)) = asks.split_first() else {
-        return Txn::new();
+        return Transaction::default();
     };
     if is_long(asks) {
         // Its own process grants it next, if it can be.
-        return Txn::new().and_then(all);
+        return Transaction { then: all, ..Transaction::default() };
     }
-    let granted: Vec<_> =
-        [put(keys, Phase::Held, first)].into_iter().chain(rest.iter().map(queue)).collect();
-    Txn::new().when(admits(keys, first.mode, true)).and_then(granted).or_else(all)
+    let granted = [put(keys, Phase::Held, first)].into_iter().chain(rest.iter().map(queue));
+    let when = admits(keys, first.mode, true);
+    Transaction { when, then: granted.collect(), or_else: all }
 }
 
 /// Everybody who holds goes, whoever it is. A range must not have in it what is put.
-fn steal(keys: &NameKeys, ask: &Ask) -> Txn {
+fn steal(keys: &NameKeys, ask: &Ask) -> Transaction {
     let own = keys.request(Phase::Held, ask.mode, ask.request);
-    let [before, after] = others(keys, &own).map(|(start, end)| {
-        TxnOp::delete(start, Some(DeleteOptions::new().with_range(end).with_prev_key()))
-    });
-    Txn::new().and_then([before, after, put(keys, Phase::Held, ask)])
+    let [before, after] = others(keys, &own).map(|(start, end)| Step::DeleteRange(start, end));
+    let then = vec![before, after, put(keys, Phase::Held, ask)];
+    Transaction { then, ..Transaction::default() }
 }
 
 /// The ranges of all held locks but this.
@@ -202,77 +225,78 @@ fn others(keys: &NameKeys, own: &[u8]) -> [(Vec<u8>, Vec<u8>); 2] {
     [(keys.held(), own.to_vec()), (after, keys.end_of_held())]
 }
 
+fn both_keys(keys: &NameKeys, mode: Mode, request: RequestKey) -> [Vec<u8>; 2] {
+    [Phase::Held, Phase::Queued].map(|phase| keys.request(phase, mode, request))
+}
+
 /// The same, if none of this was asked for yet; else looks for what became of it.
 ///
 /// A late first try may still come after this one. Then a request stands in the queue of which
-/// nobody knows, until its owner sees it there and removes it.
-fn only_new(keys: &NameKeys, asks: &[Ask], again: bool, txn: Txn) -> Txn {
+/// nobody knows, until its owner sees it there and removes it. Such a key is not used again.
+fn only_new(keys: &NameKeys, asks: &[Ask], again: bool, transaction: Transaction) -> Transaction {
     if !again {
-        return txn;
+        return transaction;
     }
-    let both = |ask: &Ask| {
-        [Phase::Held, Phase::Queued].map(|phase| keys.request(phase, ask.mode, ask.request))
-    };
-    let all: Vec<_> = asks.iter().flat_map(both).collect();
-    Txn::new()
-        .when(all.iter().cloned().map(absent).collect::<Vec<_>>())
-        .and_then([TxnOp::txn(txn)])
-        .or_else(all.into_iter().map(|key| TxnOp::get(key, None)).collect::<Vec<_>>())
+    let all: Vec<_> = asks.iter().flat_map(|ask| both_keys(keys, ask.mode, ask.request)).collect();
+    Transaction {
+        when: all.iter().cloned().map(Check::Absent).collect(),
+        then: vec![Step::Within(transaction)],
+        or_else: all.into_iter().map(Step::Get).collect(),
+    }
 }
 
 /// Turns a request into a lock. The key of the one goes in the revision that makes the other's.
-fn promote(keys: &NameKeys, entry: &Entry) -> [TxnOp; 2] {
+fn promote(keys: &NameKeys, nth: usize, entry: &Entry) -> [Step; 2] {
     let &Entry { request, mode, lease, ref value, .. } = entry;
-    let value = Value::restamp(value, wall_millis());
+    let value = Value::restamp(value, wall_millis(), nth as u64);
     [
-        TxnOp::delete(keys.request(Phase::Queued, mode, request), None),
+        Step::Delete(keys.request(Phase::Queued, mode, request)),
         put(keys, Phase::Held, &Ask { request, mode, lease, value }),
     ]
 }
 
-/// Whether it still waits.
-fn waits(keys: &NameKeys, entry: &Entry) -> Compare {
-    let key = keys.request(Phase::Queued, entry.mode, entry.request);
-    Compare::create_revision(key, CompareOp::Equal, entry.made)
+fn promote_all(keys: &NameKeys, entries: &[Entry]) -> impl Iterator<Item = Step> {
+    entries.iter().enumerate().flat_map(|(nth, entry)| promote(keys, nth, entry))
 }
 
-fn grant(keys: &NameKeys, entries: &[Entry]) -> Txn {
+/// Whether it still waits.
+fn waits(keys: &NameKeys, entry: &Entry) -> Check {
+    Check::MadeIn(keys.request(Phase::Queued, entry.mode, entry.request), entry.made)
+}
+
+fn grant(keys: &NameKeys, entries: &[Entry]) -> Transaction {
     let mode = entries.first().map_or(Mode::Exclusive, |entry| entry.mode);
     let mut when: Vec<_> = entries.iter().map(|entry| waits(keys, entry)).collect();
     when.extend(admits(keys, mode, false));
-    let both = |entry: &Entry| {
-        [Phase::Held, Phase::Queued].map(|phase| keys.request(phase, entry.mode, entry.request))
-    };
-    let look: Vec<_> = entries.iter().flat_map(both).map(|key| TxnOp::get(key, None)).collect();
-    let then: Vec<_> = entries.iter().flat_map(|entry| promote(keys, entry)).collect();
-    Txn::new().when(when).and_then(then).or_else(look)
+    let all = entries.iter().flat_map(|entry| both_keys(keys, entry.mode, entry.request));
+    let or_else = all.map(Step::Get).collect();
+    Transaction { when, then: promote_all(keys, entries).collect(), or_else }
 }
 
-fn removals(keys: &NameKeys, ended: &[(RequestKey, Mode)]) -> Vec<TxnOp> {
-    let both = |&(request, mode)| {
-        [Phase::Held, Phase::Queued].map(|phase| keys.request(phase, mode, request))
+fn removals(keys: &NameKeys, ended: &[Ended]) -> Vec<Step> {
+    let keys_of = |ended: &Ended| {
+        let [held, queued] = both_keys(keys, ended.mode, ended.request);
+        [Some(held), (!ended.was_held).then_some(queued)]
     };
-    ended.iter().flat_map(both).map(|key| TxnOp::delete(key, None)).collect()
+    ended.iter().flat_map(keys_of).flatten().map(Step::Delete).collect()
 }
 
-fn hand_over(keys: &NameKeys, from: RequestKey, mode: Mode, heirs: &[Entry]) -> Txn {
-    let own = keys.request(Phase::Held, mode, from);
+fn hand_over(keys: &NameKeys, from: Ended, heirs: &[Entry]) -> Transaction {
+    let own = keys.request(Phase::Held, from.mode, from.request);
     let mut when: Vec<_> = heirs.iter().map(|heir| waits(keys, heir)).collect();
-    when.push(Compare::create_revision(own.clone(), CompareOp::Greater, 0));
-    let nobody = |(start, end): (Vec<u8>, Vec<u8>)| absent(start).with_range(end);
-    when.extend(others(keys, &own).map(nobody));
-    let mut then = vec![TxnOp::delete(own, None)];
-    then.extend(heirs.iter().flat_map(|heir| promote(keys, heir)));
-    Txn::new().when(when).and_then(then).or_else(removals(keys, &[(from, mode)]))
+    when.push(Check::Present(own.clone()));
+    when.extend(others(keys, &own).map(|(start, end)| Check::Empty(start, end)));
+    let then = [Step::Delete(own)].into_iter().chain(promote_all(keys, heirs)).collect();
+    Transaction { when, then, or_else: removals(keys, &[from]) }
 }
 
-/// The transaction within, if it was wrapped.
-fn inner(again: bool, response: &TxnResponse) -> Option<TxnResponse> {
+/// What came of the transaction itself; `None` if it was wrapped and not done this time.
+fn inner(again: bool, answer: &Answer) -> Option<&Answer> {
     if !again {
-        return Some(response.clone());
+        return Some(answer);
     }
-    response.op_responses().into_iter().find_map(|answer| match answer {
-        TxnOpResponse::Txn(inner) => Some(inner),
+    answer.results.iter().find_map(|result| match result {
+        StepResult::Within(inner) => Some(inner),
         _ => None,
     })
 }
@@ -280,15 +304,15 @@ fn inner(again: bool, response: &TxnResponse) -> Option<TxnResponse> {
 /// What the gets of both keys of each request say.
 fn found(
     requests: impl Iterator<Item = RequestKey>,
-    response: &TxnResponse,
+    answer: &Answer,
 ) -> Vec<(RequestKey, Outcome)> {
-    let mut answers = response.op_responses().into_iter().map(|answer| match answer {
-        TxnOpResponse::Get(got) => got.kvs().first().map(etcd_client::KeyValue::create_revision),
+    let mut results = answer.results.iter().map(|result| match result {
+        StepResult::Got(made) => *made,
         _ => None,
     });
     requests
         .map(|request| {
-            let (held, queued) = (answers.next().flatten(), answers.next().flatten());
+            let (held, queued) = (results.next().flatten(), results.next().flatten());
             let outcome = match (held, queued) {
                 (Some(made), _) => Outcome::Held(made),
                 (None, Some(made)) => Outcome::Queued(made),

@@ -11,6 +11,8 @@ pub(crate) struct Value {
     pub(crate) client_id: ClientId,
     /// When it was made or granted, in milliseconds since 1970 by the clock of who wrote it.
     pub(crate) since: u64,
+    /// Its place among those that the same revision has made: the first is the smallest.
+    pub(crate) place: u64,
     /// The name, if its key has only its hash.
     pub(crate) name: Option<ResourceName>,
 }
@@ -18,7 +20,8 @@ pub(crate) struct Value {
 impl Value {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let name = self.name.as_ref().map(ResourceName::as_bytes).unwrap_or_default();
-        [&[VERSION][..], &self.client_id.to_bytes(), &self.since.to_be_bytes(), name].concat()
+        let (since, place) = (self.since.to_be_bytes(), self.place.to_be_bytes());
+        [&[VERSION][..], &self.client_id.to_bytes(), &since, &place, name].concat()
     }
 
     /// `None` if it is none of ours.
@@ -27,22 +30,32 @@ impl Value {
             return None;
         };
         let (client_id, rest) = rest.split_first_chunk()?;
-        let (since, name) = rest.split_first_chunk()?;
+        let (since, rest) = rest.split_first_chunk()?;
+        let (place, name) = rest.split_first_chunk()?;
         let name = match name {
             [] => None,
             name => Some(ResourceName::from_wtf8(name).ok()?),
         };
         let client_id = ClientId::from_bytes(*client_id);
-        Some(Self { client_id, since: u64::from_be_bytes(*since), name })
+        let (since, place) = (u64::from_be_bytes(*since), u64::from_be_bytes(*place));
+        Some(Self { client_id, since, place, name })
     }
 
-    /// The same, with another moment written over it.
-    pub(crate) fn restamp(bytes: &[u8], since: u64) -> Vec<u8> {
+    /// The same, with another moment and another place written over it.
+    pub(crate) fn restamp(bytes: &[u8], since: u64, place: u64) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
-        if let Some(place) = bytes.get_mut(17..25) {
-            place.copy_from_slice(&since.to_be_bytes());
+        for (range, number) in [(17..25, since), (25..33, place)] {
+            if let Some(old) = bytes.get_mut(range) {
+                old.copy_from_slice(&number.to_be_bytes());
+            }
         }
         bytes
+    }
+
+    /// The place that is written there.
+    pub(crate) fn place(bytes: &[u8]) -> u64 {
+        let place = bytes.get(25..33).and_then(|place| place.try_into().ok());
+        place.map_or(0, u64::from_be_bytes)
     }
 }
 
@@ -85,12 +98,13 @@ mod tests {
     fn values_are_read_as_they_were_written() {
         let name = ResourceName::from_utf16(&[0xD800, 0x61]).unwrap();
         for name in [None, Some(name)] {
-            let value = Value { client_id: ClientId::random(), since: 7, name };
+            let value = Value { client_id: ClientId::random(), since: 7, place: 3, name };
             let bytes = value.encode();
             assert_eq!(Value::decode(&bytes), Some(value.clone()));
-            let later = Value { since: u64::MAX, ..value };
-            assert_eq!(Value::decode(&Value::restamp(&bytes, u64::MAX)), Some(later));
-            for cut in 0..25 {
+            assert_eq!(Value::place(&bytes), 3);
+            let later = Value { since: u64::MAX, place: 1, ..value };
+            assert_eq!(Value::decode(&Value::restamp(&bytes, u64::MAX, 1)), Some(later));
+            for cut in 0..33 {
                 assert_eq!(Value::decode(&bytes[..cut]), None);
             }
         }

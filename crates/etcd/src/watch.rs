@@ -2,10 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use etcd_client::{EventType, KeyValue, WatchClient, WatchOptions};
+use etcd_client::{EventType, WatchClient, WatchOptions};
 use tokio::time::{sleep, timeout};
 
 use crate::{
+    data::KeyValue,
     keys::BucketKeys,
     mirror::{Event, Put},
 };
@@ -51,8 +52,11 @@ pub(crate) async fn watch(
                     .events()
                     .iter()
                     .filter_map(|event| {
-                        let is_put = event.event_type() == EventType::Put;
-                        read(&keys, event.kv()?, is_put)
+                        let told = read(&keys, &event.kv()?.clone().into())?;
+                        Some(match event.event_type() {
+                            EventType::Put => told,
+                            EventType::Delete => Event { put: None, ..told },
+                        })
                     })
                     .collect();
                 if !events.is_empty() {
@@ -64,13 +68,9 @@ pub(crate) async fn watch(
     }
 }
 
-/// What a key says; `None` if it is none of ours.
-pub(crate) fn read(keys: &BucketKeys, kv: &KeyValue, is_put: bool) -> Option<Event> {
-    let key = keys.parse(kv.key())?;
-    let put = is_put.then(|| Put {
-        made: kv.create_revision(),
-        lease: kv.lease(),
-        value: Arc::from(kv.value()),
-    });
-    Some(Event { key, revision: kv.mod_revision(), put })
+/// What a key says that is there; `None` if it is none of ours.
+pub(crate) fn read(keys: &BucketKeys, kv: &KeyValue) -> Option<Event> {
+    let key = keys.parse(&kv.key)?;
+    let put = Put { made: kv.made, lease: kv.lease, value: Arc::from(&*kv.value) };
+    Some(Event { key, revision: kv.written, put: Some(put) })
 }

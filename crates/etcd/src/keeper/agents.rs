@@ -1,21 +1,21 @@
 //! Agents and their leases.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
-use futures_util::FutureExt;
+use foldhash::fast::RandomState;
 use navlock_core::{AgentInfo, ClientId};
-use navlock_engine::AgentId;
-use tokio::{task::JoinHandle, time::Instant};
+use navlock_engine::{AgentId, RequestId};
 
-use super::{AgentSerial, Done, Keeper, Message, kind, wake};
+use super::{AgentSerial, Call, Keeper, Revoked, Shared, kind, wake};
 use crate::{
     bucket::{Kind, Surroundings, Wait},
-    calls::{self, Failure},
-    clock::wall_millis,
+    clock::{Moment, wall_millis},
+    data::{Step, Transaction},
+    failure::Failure,
     keys::{NameKey, RequestKey},
-    lease::{self, Term, Word},
-    table::{Status, Table},
-    thread::Shared,
+    lease::{Term, Word},
+    slots::{Owner, Slots},
+    table::{Sent, Status},
     transactions::{Ask, Operation},
     values::{Value, encode_info},
 };
@@ -23,68 +23,78 @@ use crate::{
 /// An agent, as the thread knows it.
 pub(super) struct Agent {
     pub(super) bucket: u64,
-    id: AgentId,
-    client_id: ClientId,
+    pub(super) id: AgentId,
+    pub(super) client_id: ClientId,
     info: AgentInfo,
-    lease: Lease,
+    pub(super) lease: Lease,
 }
 
-enum Lease {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lease {
     /// It has asked for nothing since it had one, if it ever had.
     None,
     /// Asked for, since then.
-    Coming(Instant),
-    Live {
-        id: i64,
-        keep: JoinHandle<()>,
-    },
+    Coming(Moment),
+    /// It was another connection's. Since then it is tried to renew it.
+    Recalled(i64, Moment),
+    Live(i64),
+}
+
+impl Lease {
+    fn id(self) -> Option<i64> {
+        match self {
+            Self::Live(id) | Self::Recalled(id, _) => Some(id),
+            Self::None | Self::Coming(_) => None,
+        }
+    }
 }
 
 impl Agent {
     pub(super) fn new(bucket: u64, id: AgentId, client_id: ClientId) -> Self {
         Self { bucket, id, client_id, info: AgentInfo::default(), lease: Lease::None }
     }
+
+    /// The lease under which it has what it has.
+    pub(super) fn lease_id(&self) -> Option<i64> {
+        self.lease.id()
+    }
 }
 
 /// What a bucket may know of the rest.
 struct Around<'a> {
-    owner: u128,
     shared: &'a Shared,
-    agents: &'a std::collections::HashMap<AgentSerial, Agent, foldhash::fast::RandomState>,
+    slots: &'a mut Slots,
+    agents: &'a HashMap<AgentSerial, Agent, RandomState>,
     /// Who needs a lease.
     needs: Option<AgentSerial>,
 }
 
 impl Surroundings for Around<'_> {
-    fn owner(&self) -> u128 {
-        self.owner
+    fn owner(&self, key: RequestKey, made: i64) -> Owner {
+        self.slots.owner(key, made)
     }
 
-    fn table<T>(&self, look: impl FnOnce(&mut Table) -> T) -> T {
-        look(&mut self.shared.table())
+    fn status(&self, id: RequestId) -> Status {
+        self.shared.table().status(id)
     }
 
-    fn ask(
-        &mut self,
-        serial: AgentSerial,
-        request: RequestKey,
-    ) -> Option<Result<(Ask, Kind), Wait>> {
+    fn ask(&mut self, serial: AgentSerial, id: RequestId) -> Option<Result<(Ask, Kind), Wait>> {
         let agent = self.agents.get(&serial)?;
-        let id = request.id();
-        let is_over = self.shared.table().is_over(serial, agent.id);
+        let mut table = self.shared.table();
         let lease = match agent.lease {
-            Lease::Live { id: lease, .. } if !is_over => lease,
+            Lease::Live(lease) if !table.is_over(serial, agent.id) => lease,
             _ => {
-                let is_wanted = matches!(self.shared.table().status(id), Status::Pending(_));
+                let is_wanted = matches!(table.status(id), Status::Pending(_));
                 return is_wanted.then(|| {
                     self.needs = Some(serial);
                     Err(Wait)
                 });
             }
         };
-        let (name, asked) = self.shared.table().send(id)?;
+        let Sent { name, kind: asked, key: request } = table.send(id, self.slots)?;
         let name = NameKey::new(&name).is_hash().then_some(name);
-        let value = Value { client_id: agent.client_id, since: wall_millis(), name }.encode();
+        let (client_id, since, place) = (agent.client_id, wall_millis(), id.serial());
+        let value = Value { client_id, since, place, name }.encode();
         Some(Ok((Ask { request, mode: asked.mode(), lease, value }, kind(asked))))
     }
 }
@@ -92,8 +102,8 @@ impl Surroundings for Around<'_> {
 impl Keeper {
     /// What is next for a name.
     pub(super) fn next_operation(&mut self, bucket: u64, key: &NameKey) -> Option<Operation> {
-        let mut around =
-            Around { owner: self.owner, shared: &self.shared, agents: &self.agents, needs: None };
+        let Self { shared, slots, agents, .. } = self;
+        let mut around = Around { shared, slots, agents, needs: None };
         let operation = self.buckets.get_mut(&bucket)?.bucket.step(key, &mut around);
         if let Some(serial) = around.needs {
             self.need_lease(serial);
@@ -104,50 +114,50 @@ impl Keeper {
     fn need_lease(&mut self, serial: AgentSerial) {
         match self.agents.get_mut(&serial) {
             Some(Agent { lease: lease @ Lease::None, .. }) => {
-                *lease = Lease::Coming(Instant::now());
+                *lease = Lease::Coming(Moment::now());
                 self.ask_for_lease(serial, Duration::ZERO);
             }
             // It is over by the clock, or it would not be needed.
-            Some(Agent { lease: Lease::Live { .. }, .. }) => self.lose(serial),
+            Some(Agent { lease: Lease::Live(_), .. }) => self.lose(serial),
             _ => {}
         }
     }
 
     fn ask_for_lease(&mut self, serial: AgentSerial, delay: Duration) {
-        let (client, seconds) = (self.client.lease_client(), self.options.seconds());
-        let call = calls::lease(client, seconds, delay, self.options.call());
-        self.running.push(call.map(move |result| Done::Leased { serial, result }).boxed());
+        self.calls.push_back(Call::Lease { serial, delay });
     }
 
     /// A lease was asked for.
     pub(super) fn leased(&mut self, serial: AgentSerial, result: Result<(i64, Term), Failure>) {
-        let (id, term) = match result {
+        let (lease, term) = match result {
             Ok(leased) => leased,
             Err(failure) => return self.not_leased(serial, failure),
         };
         let Some(agent) = self.agents.get_mut(&serial) else {
             // It has ended meanwhile.
-            return self.revoke(None, id);
+            return self.revoke(None, lease);
         };
         if !self.shared.table().renew(serial, agent.id, term.ends()) {
             // It took too long to be of use.
-            self.revoke(None, id);
+            self.revoke(None, lease);
             return self.ask_for_lease(serial, Duration::ZERO);
         }
-        let tell = self.tell.clone();
-        let (client, patience) = (self.client.lease_client(), self.options.call());
-        let keep = lease::keep(client, id, term.time_to_live, patience, move |word| {
-            if let Some(tell) = tell.upgrade() {
-                let _ = tell.send(Message::Lease { serial, lease: id, word });
-            }
-        });
-        agent.lease = Lease::Live { id, keep: tokio::spawn(keep) };
+        agent.lease = Lease::Live(lease);
         let bucket = agent.bucket;
+        self.keep(serial, lease, term.time_to_live, false);
         self.publish(serial);
-        let names = self.buckets.get(&bucket).map(|house| house.bucket.names());
-        for name in names.unwrap_or_default() {
-            self.step(bucket, &name);
-        }
+        self.step_all(bucket);
+    }
+
+    /// Has a lease be kept.
+    pub(super) fn keep(
+        &mut self,
+        serial: AgentSerial,
+        lease: i64,
+        time_to_live: Duration,
+        at_once: bool,
+    ) {
+        self.calls.push_back(Call::Keep { serial, lease, time_to_live, at_once });
     }
 
     fn not_leased(&mut self, serial: AgentSerial, failure: Failure) {
@@ -164,24 +174,19 @@ impl Keeper {
         self.step_all(bucket);
     }
 
-    /// Does what is next for all names of which something is to be done.
-    fn step_all(&mut self, bucket: u64) {
-        let names = self.buckets.get(&bucket).map(|house| house.bucket.names());
-        for name in names.unwrap_or_default() {
-            self.step(bucket, &name);
-        }
-        self.advance_queries();
-    }
-
     /// Word of a lease.
     pub(super) fn leased_word(&mut self, serial: AgentSerial, lease: i64, word: Word) {
-        let Some(agent) = self.agents.get(&serial) else { return };
-        if !matches!(agent.lease, Lease::Live { id, .. } if id == lease) {
+        let Some(agent) = self.agents.get(&serial).filter(|agent| agent.lease_id() == Some(lease))
+        else {
             return;
-        }
-        let is_kept = match word {
-            Word::Renewed(term) => self.shared.table().renew(serial, agent.id, term.ends()),
-            Word::Gone => false,
+        };
+        let is_kept = match (word, agent.lease) {
+            (Word::Gone, _) => false,
+            (Word::Renewed(term), Lease::Recalled(..)) => {
+                self.revived(serial, lease, term);
+                true
+            }
+            (Word::Renewed(term), _) => self.shared.table().renew(serial, agent.id, term.ends()),
         };
         if !is_kept {
             self.lose(serial);
@@ -190,9 +195,7 @@ impl Keeper {
 
     /// A transaction found that this lease has ended.
     pub(super) fn lease_is_gone(&mut self, bucket: u64, lease: i64) {
-        let has = |agent: &Agent| {
-            agent.bucket == bucket && matches!(agent.lease, Lease::Live { id, .. } if id == lease)
-        };
+        let has = |agent: &Agent| agent.bucket == bucket && agent.lease_id() == Some(lease);
         let found = self.agents.iter().find(|(_, agent)| has(agent)).map(|(&serial, _)| serial);
         if let Some(serial) = found {
             self.lose(serial);
@@ -202,9 +205,11 @@ impl Keeper {
     /// Tells those whose leases are over by the clock.
     pub(super) fn check_leases(&mut self) {
         let over: Vec<AgentSerial> = {
-            let table = self.shared.table();
-            let is_over = |&(&serial, agent): &(&AgentSerial, &Agent)| {
-                matches!(agent.lease, Lease::Live { .. }) && table.is_over(serial, agent.id)
+            let (table, time_to_live) = (self.shared.table(), self.options.time_to_live);
+            let is_over = |&(&serial, agent): &(&AgentSerial, &Agent)| match agent.lease {
+                Lease::Live(_) => table.is_over(serial, agent.id),
+                Lease::Recalled(_, since) => since.elapsed() >= time_to_live,
+                Lease::None | Lease::Coming(_) => false,
             };
             self.agents.iter().filter(is_over).map(|(&serial, _)| serial).collect()
         };
@@ -220,10 +225,10 @@ impl Keeper {
         let lease = std::mem::replace(&mut agent.lease, Lease::None);
         let wakers = self.shared.table().lose_agent(serial, id);
         wake(wakers);
-        if let Lease::Live { id, keep } = lease {
-            keep.abort();
+        if let Some(lease) = lease.id() {
+            self.calls.push_back(Call::LetGo { lease });
             // If it comes back before its end: nobody needs to wait for that.
-            self.revoke(None, id);
+            self.revoke(None, lease);
         }
         self.step_all(bucket);
     }
@@ -231,26 +236,21 @@ impl Keeper {
     /// An agent has ended.
     pub(super) fn end_agent(&mut self, serial: AgentSerial) {
         let Some(agent) = self.agents.remove(&serial) else { return };
-        if let Lease::Live { id, keep } = agent.lease {
-            keep.abort();
-            let number = self.buckets.get_mut(&agent.bucket).map(|house| {
+        if let Some(lease) = agent.lease_id() {
+            self.calls.push_back(Call::LetGo { lease });
+            let bucket = agent.bucket;
+            let of = self.buckets.get_mut(&bucket).map(|house| {
                 let number = house.bucket.begin_beside();
-                (agent.bucket, number)
+                Revoked { bucket, number }
             });
-            self.revoke(number, id);
+            self.revoke(of, lease);
         }
         self.step_all(agent.bucket);
     }
 
     /// Ends a lease, with all that is under it.
-    fn revoke(&mut self, for_whom: Option<(u64, u64)>, lease: i64) {
-        let (client, patience) = (self.client.lease_client(), self.options.call());
-        let call = calls::revoke(client, lease, self.options.time_to_live, patience);
-        let done = call.map(move |()| match for_whom {
-            Some((bucket, number)) => Done::Revoked { bucket, number },
-            None => Done::Nothing,
-        });
-        self.running.push(done.boxed());
+    pub(super) fn revoke(&mut self, of: Option<Revoked>, lease: i64) {
+        self.calls.push_back(Call::Revoke { lease, of });
     }
 
     pub(super) fn describe(&mut self, serial: AgentSerial, info: AgentInfo) {
@@ -261,21 +261,18 @@ impl Keeper {
     }
 
     /// Writes what an agent says of itself. Nothing depends on it.
-    fn publish(&mut self, serial: AgentSerial) {
+    pub(super) fn publish(&mut self, serial: AgentSerial) {
         let Some(agent) = self.agents.get(&serial) else { return };
-        let (Lease::Live { id, .. }, Some(house)) = (&agent.lease, self.buckets.get(&agent.bucket))
+        let (Lease::Live(lease), Some(house)) = (agent.lease, self.buckets.get(&agent.bucket))
         else {
             return;
         };
         if agent.info == AgentInfo::default() {
             return;
         }
-        let options = etcd_client::PutOptions::new().with_lease(*id);
-        let (key, value) = (house.bucket.keys.agent(*id), encode_info(&agent.info));
-        let put = etcd_client::TxnOp::put(key, value, Some(options));
-        let transaction = etcd_client::Txn::new().and_then([put]);
-        let patience = self.options.call();
-        let call = calls::transaction(self.kv.clone(), transaction, Duration::ZERO, patience);
-        self.running.push(call.map(|_| Done::Nothing).boxed());
+        let (key, value) = (house.bucket.keys.agent(lease), encode_info(&agent.info));
+        let transaction =
+            Transaction { then: vec![Step::Put { key, value, lease }], ..Transaction::default() };
+        self.calls.push_back(Call::Publish { transaction });
     }
 }

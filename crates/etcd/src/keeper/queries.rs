@@ -2,16 +2,11 @@
 
 use std::time::Duration;
 
-use etcd_client::GetResponse;
-use futures_util::FutureExt;
 use navlock_core::{Error, Inspection};
-use tokio::{sync::oneshot, time::Instant};
+use tokio::sync::oneshot;
 
-use super::{Done, Keeper};
-use crate::{
-    calls::{self, Failure},
-    query::inspection,
-};
+use super::{Call, Keeper, Listed};
+use crate::{clock::Moment, data::Listing, failure::Failure, query::inspection};
 
 /// How often a snapshot is taken again because ours were just being granted.
 const ROUNDS: u32 = 5;
@@ -24,7 +19,7 @@ pub(super) struct Query {
     after: u64,
     rounds: u32,
     is_asking: bool,
-    deadline: Instant,
+    deadline: Moment,
     answer: oneshot::Sender<Result<Inspection, Error>>,
 }
 
@@ -36,7 +31,7 @@ impl Keeper {
     ) {
         let Some(house) = self.buckets.get(&bucket) else { return };
         let after = house.bucket.last();
-        let deadline = Instant::now() + self.options.time_to_live;
+        let deadline = Moment::now().after(self.options.time_to_live);
         let query = Query { bucket, after, rounds: 0, is_asking: false, deadline, answer };
         self.queries.insert(self.next_query, query);
         self.next_query += 1;
@@ -54,14 +49,12 @@ impl Keeper {
                 continue;
             }
             query.is_asking = true;
-            let (prefix, patience) = (house.bucket.keys.all(), self.options.call());
-            let list = calls::list(self.kv.clone(), prefix, Duration::ZERO, patience);
-            let done = list.map(move |result| Done::Queried { query: number, result });
-            self.running.push(done.boxed());
+            let (of, prefix) = (Listed::Query(number), house.bucket.keys.all());
+            self.calls.push_back(Call::List { of, prefix, delay: Duration::ZERO });
         }
     }
 
-    pub(super) fn queried(&mut self, number: u64, result: Result<GetResponse, Failure>) {
+    pub(super) fn queried(&mut self, number: u64, result: Result<Listing, Failure>) {
         let Some(query) = self.queries.get_mut(&number) else { return };
         query.is_asking = false;
         let bucket = query.bucket;
@@ -77,19 +70,16 @@ impl Keeper {
             }
         };
         self.take_in(bucket, &listed);
-        let (Some(house), Some(query)) = (self.buckets.get(&bucket), self.queries.get_mut(&number))
-        else {
-            return;
-        };
+        let Some(house) = self.buckets.get(&bucket) else { return };
         // Ours that were just being granted: part of what came before.
-        let waiting = house.bucket.mirror.waiting(self.owner);
-        let is_settled = waiting.iter().all(|name| house.bucket.is_idle(name));
+        let is_settled = self.waiting(&house.bucket).iter().all(|name| house.bucket.is_idle(name));
+        let Some(query) = self.queries.get_mut(&number) else { return };
         query.rounds += 1;
         if !is_settled && query.rounds < ROUNDS {
             query.after = house.bucket.last();
             return self.advance_queries();
         }
-        let inspection = inspection(&house.bucket.keys, listed.kvs());
+        let inspection = inspection(&house.bucket.keys, &listed.found);
         if let Some(query) = self.queries.remove(&number) {
             let _ = query.answer.send(Ok(inspection));
         }
@@ -97,7 +87,7 @@ impl Keeper {
 
     /// Tells those who have waited for too long, and asks again for the others.
     pub(super) fn check_queries(&mut self) {
-        let now = Instant::now();
+        let now = Moment::now();
         let late: Vec<u64> = self
             .queries
             .iter()

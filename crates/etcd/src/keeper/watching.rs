@@ -1,20 +1,21 @@
 //! What watches and lists say, and what it means for ours.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
-use etcd_client::GetResponse;
-use futures_util::FutureExt;
-use navlock_core::{Lost, Mode};
-use tokio::time::Instant;
+use navlock_core::Lost;
 
-use super::{Done, Keeper, Message, wake};
+use super::{Call, Keeper, Listed, agents::Agent, wake};
 use crate::{
     bucket::Todo,
-    calls::{self, Failure, lease_lost},
-    keys::{NameKey, Phase, RequestKey},
+    clock::Moment,
+    data::Listing,
+    failure::{Failure, lease_lost},
+    keys::{NameKey, Phase},
     mirror::Event,
     query::token,
+    slots::Owner,
     table::{State, Status},
+    transactions::Ended,
     watch::{self, Watched},
 };
 
@@ -22,18 +23,10 @@ impl Keeper {
     /// Begins to watch a bucket, if it is not watched yet.
     pub(super) fn watch(&mut self, bucket: u64) {
         let Some(house) = self.buckets.get_mut(&bucket) else { return };
-        if house.watch.is_some() {
-            return;
+        if !std::mem::replace(&mut house.is_watched, true) {
+            let keys = house.bucket.keys.clone();
+            self.calls.push_back(Call::Watch { bucket, keys });
         }
-        let client = self.client.watch_client().max_decoding_message_size(usize::MAX);
-        let tell = self.tell.clone();
-        let watch =
-            watch::watch(client, house.bucket.keys.clone(), self.options.call(), move |watched| {
-                if let Some(tell) = tell.upgrade() {
-                    let _ = tell.send(Message::Watched { bucket, watched });
-                }
-            });
-        house.watch = Some(tokio::spawn(watch));
     }
 
     pub(super) fn watched(&mut self, bucket: u64, watched: Watched) {
@@ -65,21 +58,19 @@ impl Keeper {
             if touched.last() != Some(&key.name) {
                 touched.push(key.name.clone());
             }
-            if key.request.owner != self.owner {
-                continue;
-            }
+            let Owner::Request(id) = self.slots.owner(key.request, revision) else { continue };
             match (made, key.phase) {
                 (Some(made), Phase::Held) => {
                     let granted = State::Held(token(made), Vec::new());
-                    wakers.extend(table.answer(key.request.id(), granted));
+                    wakers.extend(table.answer(id, granted));
                 }
-                (Some(made), Phase::Queued) => table.queued(key.request.id(), made),
-                (None, _) => gone.push((key, revision)),
+                (Some(made), Phase::Queued) => table.queued(id, made),
+                (None, _) => gone.push((key, id, revision)),
             }
         }
         let mut robbed = Vec::new();
-        for (key, revision) in gone {
-            let (id, mirror) = (key.request.id(), &house.bucket.mirror);
+        for (key, id, revision) in gone {
+            let mirror = &house.bucket.mirror;
             match (key.phase, table.status(id)) {
                 (Phase::Held, Status::Held(_)) => {
                     let is_stolen = mirror.was_stolen(&key.name, revision);
@@ -115,13 +106,12 @@ impl Keeper {
         if std::mem::replace(&mut house.is_looking, true) {
             return;
         }
-        house.looked = Instant::now();
+        house.looked = Moment::now();
         let prefix = house.bucket.keys.locks();
-        let list = calls::list(self.kv.clone(), prefix, delay, self.options.call());
-        self.running.push(list.map(move |result| Done::Listed { bucket, result }).boxed());
+        self.calls.push_back(Call::List { of: Listed::Bucket(bucket), prefix, delay });
     }
 
-    pub(super) fn listed(&mut self, bucket: u64, result: Result<GetResponse, Failure>) {
+    pub(super) fn listed(&mut self, bucket: u64, result: Result<Listing, Failure>) {
         let Some(house) = self.buckets.get_mut(&bucket) else { return };
         house.is_looking = false;
         let Ok(listed) = result else {
@@ -134,24 +124,25 @@ impl Keeper {
         let early = house.bucket.early.take();
         self.take_in(bucket, &listed);
         self.happened(bucket, early.unwrap_or_default());
+        self.advance_recalls();
         self.advance_queries();
         self.forget(bucket);
     }
 
     /// Sets the mirror by a list, and what it says of ours.
-    pub(super) fn take_in(&mut self, bucket: u64, listed: &GetResponse) {
+    pub(super) fn take_in(&mut self, bucket: u64, listed: &Listing) {
         let Some(house) = self.buckets.get_mut(&bucket) else { return };
         let keys = &house.bucket.keys;
-        let events = listed.kvs().iter().filter_map(|kv| watch::read(keys, kv, true));
-        let revision = listed.header().map_or(0, etcd_client::ResponseHeader::revision);
-        house.bucket.mirror.reset(events, revision);
+        let events = listed.found.iter().filter_map(|kv| watch::read(keys, kv));
+        house.bucket.mirror.reset(events, listed.revision);
         let revision = house.bucket.mirror.revision();
 
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
-        for (id, _, status) in table.of_bucket(bucket) {
-            let (held, queued) = house.bucket.has(RequestKey::new(self.owner, id));
-            match (status, held, queued) {
+        for (id, key, status) in table.of_bucket(bucket) {
+            let is_its = |made: &i64| self.slots.owner(key, *made) == Owner::Request(id);
+            let (held, queued) = house.bucket.has(key);
+            match (status, held.filter(is_its), queued.filter(is_its)) {
                 (Status::Pending(_), Some(made), _) => {
                     wakers.extend(table.answer(id, State::Held(token(made), Vec::new())));
                 }
@@ -167,25 +158,28 @@ impl Keeper {
                 _ => {}
             }
         }
-        // Of which nobody knows: what a try came to that was given up.
-        let mut strays: Vec<(NameKey, RequestKey, Mode)> = Vec::new();
-        for (name, _, entry) in house.bucket.mirror.of_owner(self.owner) {
-            let status = table.status(entry.request.id());
-            let is_known = matches!(status, Status::Pending(_) | Status::Held(_));
-            if !is_known && house.bucket.is_idle(&name) {
-                strays.push((name, entry.request, entry.mode));
+        // Of which nobody knows: what a try came to that was given up, be it our own or that of
+        // whoever had a lease before us.
+        let leases: HashSet<i64> = self.agents.values().filter_map(Agent::lease_id).collect();
+        let mut strays: Vec<(NameKey, Ended)> = Vec::new();
+        for (name, _, entry) in house.bucket.mirror.entries() {
+            let is_stray = match self.slots.owner(entry.request, entry.made) {
+                Owner::Request(id) => {
+                    matches!(table.status(id), Status::Ended | Status::Absent)
+                }
+                Owner::Stray => true,
+                Owner::Foreign => leases.contains(&entry.lease),
+                Owner::Past => false,
+            };
+            if is_stray && house.bucket.is_idle(name) {
+                strays.push((name.clone(), entry.ended()));
             }
         }
         drop(table);
         wake(wakers);
-        for (name, request, mode) in strays {
-            let remove = Todo::Remove { request, mode, was_held: false };
-            house.bucket.push(name, remove);
+        for (name, ended) in strays {
+            house.bucket.push(name, Todo::Remove(ended));
         }
-        let mut names = house.bucket.mirror.waiting(self.owner);
-        names.extend(house.bucket.names());
-        for name in names {
-            self.step(bucket, &name);
-        }
+        self.step_all(bucket);
     }
 }

@@ -1,0 +1,95 @@
+//! Etcd's data model, as far as it is used here: keys, leases, transactions, lists.
+//!
+//! Plain data, so that what is decided (`keeper.rs` and below) can be tried without a server;
+//! `calls.rs` speaks it to a real one.
+
+/// A key with what stands behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyValue {
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Vec<u8>,
+    /// The revision that made it: its "create revision".
+    pub(crate) made: i64,
+    /// The revision that wrote it last: its "mod revision".
+    pub(crate) written: i64,
+    pub(crate) lease: i64,
+}
+
+/// Checks, and what is done if all of them hold, or else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Transaction {
+    pub(crate) when: Vec<Check>,
+    pub(crate) then: Vec<Step>,
+    pub(crate) or_else: Vec<Step>,
+}
+
+/// What a transaction can ask before it does anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// There is no such key.
+    Absent(Vec<u8>),
+    /// There is such a key.
+    Present(Vec<u8>),
+    /// There is such a key, and this revision made it.
+    MadeIn(Vec<u8>, i64),
+    /// No key is in this range, from the first on and before the second.
+    Empty(Vec<u8>, Vec<u8>),
+}
+
+/// What a transaction can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Fails, and all the transaction with it, if there is no such lease.
+    Put {
+        key: Vec<u8>,
+        value: Vec<u8>,
+        lease: i64,
+    },
+    Get(Vec<u8>),
+    Delete(Vec<u8>),
+    /// Deletes what is in this range, and tells the keys.
+    DeleteRange(Vec<u8>, Vec<u8>),
+    Within(Transaction),
+}
+
+/// What came of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// That of etcd after it.
+    pub(crate) revision: i64,
+    /// Whether all checks held.
+    pub(crate) succeeded: bool,
+    /// What came of its steps.
+    pub(crate) results: Vec<StepResult>,
+}
+
+/// What came of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StepResult {
+    Done,
+    /// The revision that made the key, if it is there.
+    Got(Option<i64>),
+    /// These are gone.
+    Deleted(Vec<Vec<u8>>),
+    Within(Answer),
+}
+
+/// All keys of a range, at one revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Listing {
+    pub(crate) revision: i64,
+    pub(crate) found: Vec<KeyValue>,
+}
+
+/// The end of the range of all keys that begin with this.
+pub(crate) fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if let Some(next) = last.checked_add(1) {
+            end.push(next);
+            return end;
+        }
+    }
+    // All keys: etcd's word for it.
+    vec![0]
+}

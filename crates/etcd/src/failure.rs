@@ -1,0 +1,32 @@
+//! Why a call to etcd came to nothing, and what is to be done about it.
+
+use navlock_core::Error;
+
+/// Why a call came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// It may have been done or not; it may go better the next time.
+    Unknown(String),
+    /// The lease has ended. Nothing was done.
+    NoLease,
+    /// It was refused, and would be again. Nothing was done.
+    Refused(Error),
+}
+
+impl Failure {
+    pub(crate) fn error(self) -> Error {
+        match self {
+            Self::Unknown(why) => Error::Unreachable(format!("cannot reach etcd: {why}")),
+            Self::NoLease => lease_lost(),
+            Self::Refused(error) => error,
+        }
+    }
+}
+
+/// What those are told who waited under a lease that has ended.
+pub(crate) fn lease_lost() -> Error {
+    Error::Unreachable(
+        "the lease in etcd could not be kept, and the place in the queue is lost; try again"
+            .to_owned(),
+    )
+}

@@ -1,0 +1,542 @@
+//! What is known of all that was made with one connection, and what is done about it.
+//!
+//! Sans-IO: it is told what callers want ([`hear`](Keeper::hear)), what calls have come to
+//! ([`done`](Keeper::done)) and that time has passed ([`tick`](Keeper::tick)), and says what is to
+//! be called ([`next_call`](Keeper::next_call)). The [thread](crate::thread) makes the calls.
+
+mod agents;
+mod queries;
+mod recalls;
+mod watching;
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Waker,
+    time::Duration,
+};
+
+use foldhash::fast::RandomState;
+use navlock_core::{
+    AgentInfo, ClientId, Error, Inspection, Lost, RequestKind, ResourceName,
+    backend::{Claim, Ticket},
+};
+use navlock_engine::{AgentId, RequestId};
+use tokio::sync::oneshot;
+
+use self::{agents::Agent, queries::Query, recalls::Recall};
+use crate::{
+    bucket::{Bucket, Todo},
+    clock::Moment,
+    data::{Answer, Listing, Transaction},
+    failure::Failure,
+    keys::{BucketKeys, NameKey, Phase, RequestKey},
+    lease::{Term, Word},
+    options::EtcdOptions,
+    query::token,
+    slots::{Owner, Slots},
+    table::{Finished, State, Table},
+    transactions::{Operation, Outcome},
+    watch::Watched,
+};
+
+/// An agent's number, never used twice.
+pub(crate) type AgentSerial = u64;
+
+/// How often a bucket in use is listed, in case that a watch has missed something.
+const LOOK: Duration = Duration::from_secs(15);
+
+/// What the callers and the thread share.
+///
+/// # Invariant
+///
+/// No waker is called, and none is dropped, under its lock.
+#[derive(Default)]
+pub(crate) struct Shared(Mutex<Table>);
+
+impl Shared {
+    pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
+        // Whole between any two statements: what could panic in there is a waker's `clone`, which
+        // comes before anything is changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What it is told.
+pub(crate) enum Message {
+    OpenBucket {
+        bucket: u64,
+        name: String,
+    },
+    CloseBucket {
+        bucket: u64,
+    },
+    OpenAgent {
+        bucket: u64,
+        serial: AgentSerial,
+        agent: AgentId,
+        client_id: ClientId,
+    },
+    Describe {
+        serial: AgentSerial,
+        info: AgentInfo,
+    },
+    EndAgent {
+        serial: AgentSerial,
+    },
+    Request {
+        bucket: u64,
+        serial: AgentSerial,
+        id: RequestId,
+        name: ResourceName,
+    },
+    Finish {
+        id: RequestId,
+        finished: Finished,
+    },
+    Query {
+        bucket: u64,
+        answer: oneshot::Sender<Result<Inspection, Error>>,
+    },
+    Recall {
+        serial: AgentSerial,
+        claims: Vec<Claim>,
+        answer: oneshot::Sender<Vec<Option<Ticket>>>,
+    },
+    /// From the calls that go on: those that keep a lease, and those that watch.
+    Lease {
+        serial: AgentSerial,
+        lease: i64,
+        word: Word,
+    },
+    Watched {
+        bucket: u64,
+        watched: Watched,
+    },
+}
+
+/// What is to be called. Each comes to a [`Done`], unless it says otherwise.
+#[derive(Debug)]
+pub(crate) enum Call {
+    Operate {
+        of: Operated,
+        transaction: Transaction,
+        delay: Duration,
+    },
+    List {
+        of: Listed,
+        prefix: Vec<u8>,
+        delay: Duration,
+    },
+    Lease {
+        serial: AgentSerial,
+        delay: Duration,
+    },
+    Revoke {
+        lease: i64,
+        of: Option<Revoked>,
+    },
+    /// Says what an agent is. It comes to nothing.
+    Publish {
+        transaction: Transaction,
+    },
+    /// Keeps a lease until it is let go, beginning now or after a part of its time. It comes to
+    /// [`Message::Lease`].
+    Keep {
+        serial: AgentSerial,
+        lease: i64,
+        time_to_live: Duration,
+        at_once: bool,
+    },
+    LetGo {
+        lease: i64,
+    },
+    /// Watches until it is told not to. It comes to [`Message::Watched`].
+    Watch {
+        bucket: u64,
+        keys: BucketKeys,
+    },
+    Unwatch {
+        bucket: u64,
+    },
+}
+
+/// What a call has come to.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Operated(Operated, Result<Answer, Failure>),
+    Listed(Listed, Result<Listing, Failure>),
+    Leased { serial: AgentSerial, result: Result<(i64, Term), Failure> },
+    Revoked(Option<Revoked>),
+}
+
+/// An operation on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Operated {
+    bucket: u64,
+    name: NameKey,
+    operation: Operation,
+    /// How often it was tried before.
+    tries: u32,
+}
+
+/// What a list is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Listed {
+    /// The mirror of this bucket.
+    Bucket(u64),
+    /// This query.
+    Query(u64),
+}
+
+/// A lease on its way to its end: what is done beside the names of a bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Revoked {
+    bucket: u64,
+    number: u64,
+}
+
+/// See the [module](self).
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    options: EtcdOptions,
+    slots: Slots,
+    buckets: HashMap<u64, House, RandomState>,
+    agents: HashMap<AgentSerial, Agent, RandomState>,
+    queries: HashMap<u64, Query>,
+    next_query: u64,
+    recalls: Vec<Recall>,
+    calls: VecDeque<Call>,
+}
+
+/// A bucket, and what keeps it up to date.
+struct House {
+    bucket: Bucket,
+    is_watched: bool,
+    looked: Moment,
+    is_looking: bool,
+}
+
+impl Keeper {
+    pub(crate) fn new(shared: Arc<Shared>, options: EtcdOptions) -> Self {
+        let owner = u128::from_be_bytes(ClientId::random().to_bytes());
+        Self {
+            shared,
+            options,
+            slots: Slots::new(owner),
+            buckets: HashMap::default(),
+            agents: HashMap::default(),
+            queries: HashMap::default(),
+            next_query: 0,
+            recalls: Vec::new(),
+            calls: VecDeque::new(),
+        }
+    }
+
+    /// What is to be called next, if anything.
+    pub(crate) fn next_call(&mut self) -> Option<Call> {
+        self.calls.pop_front()
+    }
+
+    /// Whether nothing happens by itself when time passes.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.agents.is_empty() && self.queries.is_empty()
+    }
+
+    /// Takes in what it is told.
+    pub(crate) fn hear(&mut self, message: Message) {
+        match message {
+            Message::OpenBucket { bucket, name } => {
+                let keys = BucketKeys::new(&self.options.namespace, &name);
+                let (bucket_of, looked) = (Bucket::new(keys), Moment::now());
+                let (is_watched, is_looking) = (false, false);
+                let house = House { bucket: bucket_of, is_watched, looked, is_looking };
+                self.buckets.insert(bucket, house);
+            }
+            Message::CloseBucket { bucket } => {
+                if let Some(house) = self.buckets.get_mut(&bucket) {
+                    house.bucket.closed = true;
+                }
+                self.forget(bucket);
+            }
+            Message::OpenAgent { bucket, serial, agent, client_id } => {
+                self.agents.insert(serial, Agent::new(bucket, agent, client_id));
+            }
+            Message::Describe { serial, info } => self.describe(serial, info),
+            Message::EndAgent { serial } => self.end_agent(serial),
+            Message::Request { bucket, serial, id, name } => {
+                self.watch(bucket);
+                let key = NameKey::new(&name);
+                self.push(bucket, &key, Todo::Request(id, serial));
+            }
+            Message::Finish { id, finished } => {
+                let Finished { bucket, name, ended, was_over } = finished;
+                if was_over {
+                    self.slots.retire(ended.request, id);
+                } else {
+                    self.push(bucket, &NameKey::new(&name), Todo::Remove(ended));
+                }
+            }
+            Message::Query { bucket, answer } => self.query(bucket, answer),
+            Message::Recall { serial, claims, answer } => self.recall(serial, claims, answer),
+            Message::Lease { serial, lease, word } => self.leased_word(serial, lease, word),
+            Message::Watched { bucket, watched } => self.watched(bucket, watched),
+        }
+    }
+
+    fn push(&mut self, bucket: u64, key: &NameKey, todo: Todo) {
+        if let Some(house) = self.buckets.get_mut(&bucket) {
+            house.bucket.push(key.clone(), todo);
+            self.step(bucket, key);
+        }
+    }
+
+    /// Does what is next for a name.
+    fn step(&mut self, bucket: u64, key: &NameKey) {
+        if let Some(operation) = self.next_operation(bucket, key) {
+            self.start(Operated { bucket, name: key.clone(), operation, tries: 0 });
+        }
+    }
+
+    fn start(&mut self, of: Operated) {
+        let Some(house) = self.buckets.get(&of.bucket) else { return };
+        let keys = house.bucket.keys.name(&of.name);
+        let transaction = of.operation.transaction(&keys, of.tries > 0);
+        let delay = pause(of.tries);
+        self.calls.push_back(Call::Operate { of, transaction, delay });
+    }
+
+    /// Takes in what a call has come to.
+    pub(crate) fn done(&mut self, done: Done) {
+        match done {
+            Done::Operated(of, result) => self.operated(of, result),
+            Done::Listed(Listed::Bucket(bucket), result) => self.listed(bucket, result),
+            Done::Listed(Listed::Query(query), result) => self.queried(query, result),
+            Done::Leased { serial, result } => self.leased(serial, result),
+            Done::Revoked(None) => {}
+            Done::Revoked(Some(Revoked { bucket, number })) => {
+                if let Some(house) = self.buckets.get_mut(&bucket) {
+                    house.bucket.end_beside(number);
+                }
+                self.advance_queries();
+                self.forget(bucket);
+            }
+        }
+    }
+
+    fn operated(&mut self, of: Operated, result: Result<Answer, Failure>) {
+        let (bucket, name) = (of.bucket, of.name.clone());
+        match result {
+            Ok(answer) => self.succeeded(&of, &answer),
+            Err(Failure::Unknown(_)) => {
+                for key in of.operation.own() {
+                    self.slots.doubt(key);
+                }
+                // A lock that may have been handed over must not be handed over again by a mirror
+                // that is older.
+                let operation = match of.operation {
+                    Operation::HandOver(from, _) => Operation::Remove(vec![from]),
+                    other => other,
+                };
+                return self.start(Operated { operation, tries: of.tries + 1, ..of });
+            }
+            Err(failure) => {
+                if let Some(operation) = self.failed(of, failure) {
+                    return self.start(Operated { bucket, name, operation, tries: 0 });
+                }
+            }
+        }
+        if let Some(house) = self.buckets.get_mut(&bucket) {
+            house.bucket.ended(&name);
+        }
+        self.step(bucket, &name);
+        self.advance_queries();
+        self.forget(bucket);
+    }
+
+    fn succeeded(&mut self, of: &Operated, answer: &Answer) {
+        let Some(house) = self.buckets.get(&of.bucket) else { return };
+        let outcomes = of.operation.read(of.tries > 0, answer);
+        let over = of.operation.over(&outcomes);
+        let mut wakers = Vec::new();
+        let mut table = self.shared.table();
+        // Before the thief is told, so that it finds them robbed.
+        for victim in &outcomes.victims {
+            let Some(victim) = house.bucket.keys.parse(victim).map(|key| key.request) else {
+                continue;
+            };
+            if let Owner::Request(id) = self.slots.owner(victim, answer.revision) {
+                wakers.extend(table.lose(id, Lost::Stolen));
+            }
+        }
+        for (request, outcome) in outcomes.requests {
+            let Some(id) = self.slots.holder(request) else { continue };
+            let answer = match outcome {
+                Outcome::Held(made) => State::Held(token(made), Vec::new()),
+                Outcome::Queued(made) => {
+                    table.queued(id, made);
+                    continue;
+                }
+                Outcome::Unavailable => State::Unavailable,
+                Outcome::Gone => State::Lost(Lost::Stolen),
+            };
+            wakers.extend(table.answer(id, answer));
+        }
+        drop(table);
+        for key in over {
+            self.slots.free(key, answer.revision);
+        }
+        wake(wakers);
+    }
+
+    /// What is to be done instead, if anything.
+    fn failed(&mut self, of: Operated, failure: Failure) -> Option<Operation> {
+        let no_lease = failure == Failure::NoLease;
+        // What never had a place in the queue is asked for under the next lease.
+        if no_lease && of.tries == 0 {
+            self.take_back(&of);
+        }
+        let leases = match of.operation {
+            // Of an heir.
+            Operation::HandOver(from, _) => return Some(Operation::Remove(vec![from])),
+            // It ends with its lease.
+            Operation::Remove(_) => return None,
+            Operation::Grant(entries) if entries.len() > 1 && no_lease => {
+                if let Some(house) = self.buckets.get_mut(&of.bucket) {
+                    house.bucket.grant_singly(&of.name);
+                }
+                return None;
+            }
+            Operation::Grant(entries) => {
+                entries.iter().map(|entry| (entry.request, entry.lease)).collect()
+            }
+            Operation::Request(asks) => asks.iter().map(|ask| (ask.request, ask.lease)).collect(),
+            Operation::IfAvailable(ask) | Operation::Steal(ask) => vec![(ask.request, ask.lease)],
+        };
+        self.refused(of.bucket, leases, failure);
+        None
+    }
+
+    fn take_back(&mut self, of: &Operated) {
+        if !matches!(
+            of.operation,
+            Operation::Request(_) | Operation::IfAvailable(_) | Operation::Steal(_)
+        ) {
+            return;
+        }
+        let mut again = Vec::new();
+        let mut table = self.shared.table();
+        for key in of.operation.own() {
+            let Some(id) = self.slots.holder(key) else { continue };
+            again.extend(table.take_back(id).map(|agent| (id, agent)));
+            // Nothing was done.
+            self.slots.free(key, 0);
+        }
+        drop(table);
+        if let Some(house) = self.buckets.get_mut(&of.bucket) {
+            house.bucket.push_again(&of.name, again);
+        }
+    }
+
+    fn refused(&mut self, bucket: u64, requests: Vec<(RequestKey, i64)>, failure: Failure) {
+        if failure == Failure::NoLease {
+            for (_, lease) in requests {
+                self.lease_is_gone(bucket, lease);
+            }
+            return;
+        }
+        let error = failure.error();
+        let mut wakers = Vec::new();
+        let mut table = self.shared.table();
+        for (key, _) in requests {
+            if let Some(id) = self.slots.holder(key) {
+                wakers.extend(table.answer(id, State::Failed(error.clone())));
+            }
+        }
+        drop(table);
+        wake(wakers);
+    }
+
+    /// Looks whether a lease is over or anything was forgotten. To be called a few times a second.
+    pub(crate) fn tick(&mut self) {
+        self.check_leases();
+        self.check_queries();
+        self.check_recalls();
+        let buckets: Vec<u64> = self.buckets.keys().copied().collect();
+        for bucket in buckets {
+            let Some(house) = self.buckets.get_mut(&bucket) else { continue };
+            house.bucket.forget_tries();
+            if house.is_watched && house.looked.elapsed() > LOOK {
+                self.look(bucket, Duration::ZERO);
+            }
+            self.step_all(bucket);
+        }
+    }
+
+    /// Does what is next for all names of which something is to be done, or of which we wait for
+    /// something.
+    fn step_all(&mut self, bucket: u64) {
+        let Some(house) = self.buckets.get(&bucket) else { return };
+        let mut names = self.waiting(&house.bucket);
+        names.extend(house.bucket.names());
+        for name in names {
+            self.step(bucket, &name);
+        }
+        self.advance_queries();
+    }
+
+    /// The names in which something of ours waits.
+    fn waiting(&self, bucket: &Bucket) -> Vec<NameKey> {
+        let is_ours = |phase, key: RequestKey, made| {
+            phase == Phase::Queued
+                && !matches!(self.slots.owner(key, made), Owner::Foreign | Owner::Past)
+        };
+        let entries = bucket.mirror.entries();
+        let ours = entries.filter(|&(_, phase, entry)| is_ours(phase, entry.request, entry.made));
+        let mut names: Vec<_> = ours.map(|(name, ..)| name.clone()).collect();
+        names.dedup();
+        names
+    }
+
+    /// Forgets a bucket that is closed and of which nothing is on its way.
+    fn forget(&mut self, bucket: u64) {
+        let is_over = |house: &mut House| house.bucket.closed && house.bucket.is_done(u64::MAX - 1);
+        if self.buckets.get_mut(&bucket).is_some_and(is_over) {
+            self.buckets.remove(&bucket);
+            self.calls.push_back(Call::Unwatch { bucket });
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // Also if it panicked: nobody waits for what will never be heard.
+        let wakers = self.shared.table().orphan();
+        wake(wakers);
+    }
+}
+
+/// How long to wait before what may have been done is done again.
+fn pause(tries: u32) -> Duration {
+    match tries {
+        0 => Duration::ZERO,
+        tries => Duration::from_millis(20 << tries.min(5)),
+    }
+}
+
+/// Wakes all, whatever comes of it: they are foreign.
+pub(crate) fn wake(wakers: impl IntoIterator<Item = Waker>) {
+    for waker in wakers {
+        let wake = std::panic::AssertUnwindSafe(|| waker.wake());
+        let _ = std::panic::catch_unwind(wake);
+    }
+}
+
+/// What a request asks for, without its mode.
+pub(crate) fn kind(kind: RequestKind) -> crate::bucket::Kind {
+    match kind {
+        RequestKind::Wait(_) => crate::bucket::Kind::Wait,
+        RequestKind::IfAvailable(_) => crate::bucket::Kind::IfAvailable,
+        RequestKind::Steal => crate::bucket::Kind::Steal,
+    }
+}

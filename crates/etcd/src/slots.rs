@@ -1,0 +1,154 @@
+//! What requests are called in etcd.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use navlock_engine::RequestId;
+
+use crate::keys::RequestKey;
+
+/// The slots of one connection: each is the last part of a key, and is used again.
+///
+/// A key that was deleted costs etcd time until it is compacted away, whenever it looks who holds
+/// that name. A name that is taken and released all day by the same few must not have a million of
+/// those, so the keys are the same few as well.
+///
+/// # Invariant
+///
+/// A slot is used again only if nothing that was sent about it can still happen: after an answer
+/// to each try. Where an answer is missing, the slot is never used again.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    owner: u128,
+    /// Those from here on were never used.
+    next: u64,
+    /// The last one goes first: so there are few of them, and names meet the same.
+    free: Vec<u64>,
+    slots: HashMap<RequestKey, Slot, RandomState>,
+}
+
+/// A slot that may be, or become, somebody's.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// What happened up to this revision was about somebody else.
+    after: i64,
+    /// `None` if it is free.
+    id: Option<RequestId>,
+    /// Each try that was made about it has been answered.
+    is_certain: bool,
+}
+
+/// Whose a key is that etcd tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// That of this request, which may be over by now.
+    Request(RequestId),
+    /// One that was ours; it is gone, which we know already.
+    Past,
+    /// One of ours that nobody knows of: what a try came to that was given up.
+    Stray,
+    Foreign,
+}
+
+impl Slots {
+    pub(crate) fn new(owner: u128) -> Self {
+        Self { owner, next: 0, free: Vec::new(), slots: HashMap::default() }
+    }
+
+    /// A key for a request.
+    pub(crate) fn take(&mut self, id: RequestId) -> RequestKey {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        });
+        let key = RequestKey { owner: self.owner, slot };
+        let after = self.slots.get(&key).map_or(0, |slot| slot.after);
+        self.slots.insert(key, Slot { after, id: Some(id), is_certain: true });
+        key
+    }
+
+    /// A request has this key, which another connection made.
+    pub(crate) fn adopt(&mut self, key: RequestKey, id: RequestId) {
+        self.slots.insert(key, Slot { after: 0, id: Some(id), is_certain: false });
+    }
+
+    /// Something was sent about it and not answered.
+    pub(crate) fn doubt(&mut self, key: RequestKey) {
+        if let Some(slot) = self.slots.get_mut(&key) {
+            slot.is_certain = false;
+        }
+    }
+
+    /// Nothing is left of it in etcd at this revision.
+    pub(crate) fn free(&mut self, key: RequestKey, revision: i64) {
+        match self.slots.get_mut(&key) {
+            Some(slot) if slot.is_certain && slot.id.is_some() => {
+                (slot.after, slot.id) = (slot.after.max(revision), None);
+                self.free.push(key.slot);
+            }
+            Some(slot) if slot.id.is_some() => {
+                self.slots.remove(&key);
+            }
+            _ => {}
+        }
+    }
+
+    /// This request is over in a way that leaves open what happens to its key. It is not used again.
+    pub(crate) fn retire(&mut self, key: RequestKey, id: RequestId) {
+        if self.slots.get(&key).is_some_and(|slot| slot.id == Some(id)) {
+            self.slots.remove(&key);
+        }
+    }
+
+    /// Whose the key is now.
+    pub(crate) fn holder(&self, key: RequestKey) -> Option<RequestId> {
+        self.slots.get(&key)?.id
+    }
+
+    /// Whose the key is that was made by this revision, or the event about it of this revision.
+    pub(crate) fn owner(&self, key: RequestKey, revision: i64) -> Owner {
+        match self.slots.get(&key) {
+            Some(slot) if revision <= slot.after => Owner::Past,
+            Some(Slot { id: Some(id), .. }) => Owner::Request(*id),
+            _ if key.owner == self.owner => Owner::Stray,
+            _ => Owner::Foreign,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(serial: u64) -> RequestId {
+        RequestId::from_parts(0, serial)
+    }
+
+    #[test]
+    fn a_slot_is_used_again_and_what_was_before_is_not_taken_for_its_own() {
+        let mut slots = Slots::new(7);
+        let first = slots.take(id(1));
+        assert_eq!(slots.owner(first, 5), Owner::Request(id(1)));
+        slots.free(first, 10);
+        assert_eq!(slots.owner(first, 10), Owner::Past);
+        let second = slots.take(id(2));
+        assert_eq!(first, second);
+        assert_eq!(slots.owner(second, 10), Owner::Past);
+        assert_eq!(slots.owner(second, 11), Owner::Request(id(2)));
+        // Freed twice, it is still free once.
+        slots.free(second, 12);
+        slots.free(second, 12);
+        assert_ne!(slots.take(id(3)), slots.take(id(4)));
+    }
+
+    #[test]
+    fn a_slot_in_doubt_is_never_used_again() {
+        let mut slots = Slots::new(7);
+        let first = slots.take(id(1));
+        slots.doubt(first);
+        slots.free(first, 10);
+        assert_ne!(slots.take(id(2)), first);
+        assert_eq!(slots.owner(first, 11), Owner::Stray);
+        assert_eq!(slots.owner(RequestKey { owner: 8, slot: 0 }, 11), Owner::Foreign);
+    }
+}
