@@ -51,6 +51,7 @@ mod calls;
 mod clock;
 mod data;
 mod failure;
+mod health;
 mod keeper;
 mod keys;
 mod lease;
@@ -66,5 +67,6 @@ mod watch;
 
 pub use crate::{
     backend::{EtcdReach, etcd},
+    health::{EndpointHealth, Health, Member, check},
     options::EtcdOptions,
 };

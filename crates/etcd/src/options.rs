@@ -122,19 +122,24 @@ impl EtcdOptions {
     }
 
     pub(crate) fn client(&self) -> etcd_client::ConnectOptions {
-        let mut options = etcd_client::ConnectOptions::new()
+        let options = self.client_without_user();
+        match &self.user {
+            Some((name, password)) => options.with_user(name, password),
+            None => options,
+        }
+    }
+
+    pub(crate) fn client_without_user(&self) -> etcd_client::ConnectOptions {
+        let options = etcd_client::ConnectOptions::new()
             .with_connect_timeout(self.call())
             // A server that has gone without a word is noticed by this.
             .with_keep_alive(self.time_to_live / 4, self.call())
             .with_keep_alive_while_idle(true)
             .with_require_leader(true)
             .with_auto_token_refresh(true);
-        if let Some((name, password)) = &self.user {
-            options = options.with_user(name, password);
-        }
         #[cfg(feature = "tls")]
         if self.endpoints.iter().any(|endpoint| endpoint.starts_with("https://")) {
-            options = options.with_tls(self.tls.clone());
+            return options.with_tls(self.tls.clone());
         }
         options
     }

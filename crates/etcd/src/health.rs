@@ -1,0 +1,140 @@
+//! How etcd is, for people who look for what is wrong.
+
+use std::time::{Duration, Instant};
+
+use etcd_client::{Client, StatusResponse};
+use navlock_core::Error;
+use tokio::time::timeout;
+
+use crate::{
+    calls,
+    data::{Step, Transaction},
+    failure::Failure,
+    keys::BucketKeys,
+    options::EtcdOptions,
+};
+
+/// How often etcd is written to; an odd number has a middle.
+const ROUNDS: usize = 21;
+
+/// A bucket that nobody uses.
+const BUCKET: &str = "navlock doctor";
+
+/// What [`check`] has found.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Health {
+    /// Each endpoint, in the order in which they were given.
+    pub endpoints: Vec<EndpointHealth>,
+    /// How long a write takes, as each lock needs one: the median of some. Or why there is none.
+    pub round_trip: Result<Duration, Error>,
+    /// For how long etcd keeps what an agent has after it was last heard of.
+    pub time_to_live: Duration,
+}
+
+/// How it is with one endpoint.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EndpointHealth {
+    /// As it was given.
+    pub endpoint: String,
+    /// What the member there says of itself, or why nothing is heard of it.
+    pub member: Result<Member, Error>,
+}
+
+/// What a member of a cluster says of itself.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Member {
+    /// Its release, as in `3.4.23`.
+    pub version: String,
+    /// The cluster that it is of.
+    pub cluster: u64,
+    /// What it complains of, such as that there is no room for more.
+    pub complaints: Vec<String>,
+}
+
+/// Asks each endpoint how it is, and tries whether the namespace can be written to.
+///
+/// For people: it takes up to some seconds. Blocks the thread, which must not be one of a tokio
+/// runtime.
+///
+/// # Errors
+///
+/// [`Error::Refused`] if the options cannot be used. What is wrong with etcd is in the answer.
+pub fn check(options: &EtcdOptions) -> Result<Health, Error> {
+    options.check()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Error::Unreachable(format!("{} at a runtime", error.kind())))?;
+    Ok(runtime.block_on(async {
+        let mut endpoints = Vec::with_capacity(options.endpoints.len());
+        for endpoint in &options.endpoints {
+            let member = member(endpoint, options).await;
+            endpoints.push(EndpointHealth { endpoint: endpoint.clone(), member });
+        }
+        let answer = endpoints.iter().filter(|endpoint| endpoint.member.is_ok());
+        let answer: Vec<_> = answer.map(|endpoint| &*endpoint.endpoint).collect();
+        let round_trip = if answer.is_empty() {
+            Err(Error::Unreachable("no endpoint answers".to_owned()))
+        } else {
+            round_trip(&answer, options).await.map_err(Failure::error)
+        };
+        Health { endpoints, round_trip, time_to_live: options.time_to_live }
+    }))
+}
+
+/// What the member at this endpoint says of itself.
+async fn member(endpoint: &str, options: &EtcdOptions) -> Result<Member, Error> {
+    let asked = async {
+        // Without logging in, which most releases do not ask for here: that the user is unknown is
+        // not a matter of the endpoint.
+        let anonymous = status(endpoint, options.client_without_user()).await;
+        match anonymous {
+            Err(etcd_client::Error::GRpcStatus(_)) => status(endpoint, options.client()).await,
+            answer => answer,
+        }
+    };
+    let status = match timeout(options.timeout, asked).await {
+        Ok(answer) => answer.map_err(|error| Failure::from(error).error())?,
+        Err(_) => {
+            let why = format!("no answer within {:?}", options.timeout);
+            return Err(Failure::Unknown(why).error());
+        }
+    };
+    Ok(Member {
+        version: status.version().to_owned(),
+        cluster: status.header().map_or(0, etcd_client::ResponseHeader::cluster_id),
+        complaints: status.errors().to_vec(),
+    })
+}
+
+async fn status(
+    endpoint: &str,
+    options: etcd_client::ConnectOptions,
+) -> Result<StatusResponse, etcd_client::Error> {
+    Client::connect([endpoint], Some(options)).await?.status().await
+}
+
+/// How long a write takes. A lease takes it away again, whatever becomes of us.
+async fn round_trip(endpoints: &[&str], options: &EtcdOptions) -> Result<Duration, Failure> {
+    let (now, patience) = (Duration::ZERO, options.call());
+    let connected = timeout(patience, Client::connect(endpoints, Some(options.client())));
+    let client = connected
+        .await
+        .map_err(|_| Failure::Unknown(format!("no answer within {patience:?}")))??;
+    let (lease, _) = calls::lease(client.lease_client(), options.seconds(), now, patience).await?;
+    let key = BucketKeys::new(&options.namespace, BUCKET).agent(lease);
+    let mut times = Vec::with_capacity(ROUNDS);
+    let mut failed = None;
+    while times.len() < ROUNDS && failed.is_none() {
+        let put = Step::Put { key: key.clone(), value: Vec::new(), lease };
+        let write = Transaction { then: vec![put], ..Transaction::default() };
+        let sent = Instant::now();
+        failed = calls::transaction(client.kv_client(), write, now, patience).await.err();
+        times.push(sent.elapsed());
+    }
+    calls::revoke(client.lease_client(), lease, patience, patience).await;
+    times.sort();
+    failed.map_or(Ok(times[times.len() / 2]), Err)
+}
