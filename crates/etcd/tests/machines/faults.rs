@@ -1,7 +1,6 @@
 //! What happens when something breaks. Each test has an etcd of its own.
 
 use std::{
-    process::Command,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -31,15 +30,9 @@ fn machine(server: &Server) -> UserAgent {
 }
 
 /// Calls `etcdctl` and gives what it prints.
+#[track_caller]
 fn etcdctl(server: &Server, arguments: &[&str]) -> String {
-    let output = Command::new("etcdctl")
-        .env("ETCDCTL_API", "3")
-        .arg(format!("--endpoints={}", server.endpoint()))
-        .args(arguments)
-        .output()
-        .expect("this test needs `etcdctl` on PATH; install it (Debian: etcd-client)");
-    assert!(output.status.success(), "etcdctl: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    server.etcdctl(arguments).expect("etcdctl can do it")
 }
 
 #[test]

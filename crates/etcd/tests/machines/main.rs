@@ -3,12 +3,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
+mod cluster;
 mod faults;
+mod fenced;
+mod paused;
+mod process;
 mod proxy;
+mod register;
 #[path = "../server/mod.rs"]
 mod server;
 mod sharing;
 mod stress;
+mod witness;
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,8 @@
 //! An etcd of the tests' own.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
+
+mod cluster;
 
 use std::{
     io::{BufRead, BufReader},
@@ -20,6 +22,8 @@ use navlock_etcd::{EtcdOptions, EtcdReach};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+pub(crate) use self::cluster::Cluster;
+
 /// How long anything may take before a test fails.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -33,6 +37,10 @@ pub(crate) struct Server {
     directory: TempDir,
     client: u16,
     peer: u16,
+    /// How it is spoken to: `http` or `https`.
+    scheme: &'static str,
+    /// What only this one is started with.
+    flags: Vec<String>,
     running: Option<(Child, Pid)>,
     /// It ends with the process, and not before.
     is_shared: bool,
@@ -40,26 +48,47 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
-        Self::start_as(false)
+        let [mut server] = Self::several();
+        server.restart();
+        server
     }
 
-    fn start_as(is_shared: bool) -> Self {
+    /// One that speaks TLS, with these flags.
+    pub(crate) fn start_with_tls(flags: impl IntoIterator<Item = String>) -> Self {
+        let [mut server] = Self::several();
+        server.scheme = "https";
+        server.flags = flags.into_iter().collect();
+        server.restart();
+        server
+    }
+
+    /// Some that are not started yet.
+    fn several<const N: usize>() -> [Self; N] {
         let version = Command::new("etcd").arg("--version").stdout(Stdio::null()).status();
         assert!(
             version.is_ok_and(|status| status.success()),
             "this test needs `etcd` 3.4 or newer on PATH; install it (Debian: etcd-server)"
         );
-        // Where nothing waits for a disk.
-        let memory = Path::new("/dev/shm");
-        let directory =
-            if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-        // Both at once, so that they differ.
-        let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [client, peer] = free.map(|listener| listener.local_addr().unwrap().port());
-        let mut server =
-            Self { directory: directory.unwrap(), client, peer, running: None, is_shared };
-        server.restart();
-        server
+        // All at once, so that they differ.
+        let free = [(); N]
+            .map(|()| [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port is free")));
+        free.map(|listeners| {
+            // Where nothing waits for a disk.
+            let memory = Path::new("/dev/shm");
+            let directory =
+                if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+            let [client, peer] =
+                listeners.map(|listener| listener.local_addr().expect("it is bound").port());
+            Self {
+                directory: directory.expect("there is room"),
+                client,
+                peer,
+                scheme: "http",
+                flags: vec![format!("--initial-cluster=default=http://127.0.0.1:{peer}")],
+                running: None,
+                is_shared: false,
+            }
+        })
     }
 
     pub(crate) fn endpoint(&self) -> String {
@@ -70,13 +99,15 @@ impl Server {
         self.client
     }
 
+    fn peer_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.peer)
+    }
+
     /// Kills it, if it runs, and starts it with what it has on disk.
     pub(crate) fn restart(&mut self) {
         self.kill();
-        let (client, peer) = (
-            format!("http://127.0.0.1:{}", self.client),
-            format!("http://127.0.0.1:{}", self.peer),
-        );
+        let client = format!("{}://{}", self.scheme, self.endpoint());
+        let peer = self.peer_url();
         let mut guard = Command::new("sh")
             .args(["-c", GUARD, "sh"])
             .arg(if self.is_shared { self.directory.path() } else { Path::new("") })
@@ -84,7 +115,7 @@ impl Server {
             .arg(self.directory.path())
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-            .args(["--initial-cluster", &format!("default={peer}")])
+            .args(&self.flags)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -120,6 +151,18 @@ impl Server {
     pub(crate) fn machine(&self, options: impl FnOnce(EtcdOptions) -> EtcdOptions) -> UserAgent {
         connect(&options(EtcdOptions::new([self.endpoint()])))
     }
+
+    /// What `etcdctl` prints when it is called so, or complains of.
+    pub(crate) fn etcdctl(&self, arguments: &[&str]) -> Result<String, String> {
+        let output = Command::new("etcdctl")
+            .env("ETCDCTL_API", "3")
+            .arg(format!("--endpoints={}", self.endpoint()))
+            .args(arguments)
+            .output()
+            .expect("this test needs `etcdctl` on PATH; install it (Debian: etcd-client)");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    }
 }
 
 impl Drop for Server {
@@ -147,7 +190,12 @@ pub(crate) fn alone() -> UserAgent {
 
 /// The etcd that all tests of this program share.
 pub(crate) fn shared() -> &'static Server {
-    static SERVER: LazyLock<Server> = LazyLock::new(|| Server::start_as(true));
+    static SERVER: LazyLock<Server> = LazyLock::new(|| {
+        let [mut server] = Server::several();
+        server.is_shared = true;
+        server.restart();
+        server
+    });
     &SERVER
 }
 

@@ -1,0 +1,78 @@
+//! A machine that does nothing for longer than its lease, and does not know that time has passed.
+
+use std::{
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use navlock_core::{LockManager, Lost};
+
+use super::{
+    exclusive,
+    process::{Line, Process},
+    soon, state, until_waiting,
+};
+use crate::server::{namespace, shared};
+
+/// The shortest that etcd keeps to.
+pub(crate) const TIME_TO_LIVE: Duration = Duration::from_secs(2);
+
+/// By the clock that all processes of the machine have.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    since.as_nanos().try_into().unwrap()
+}
+
+/// The process that is paused: it holds a lock, and does nothing but look at it.
+pub(crate) fn hold(locks: &LockManager, mut line: Line) {
+    let guard = exclusive(locks, "db");
+    line.say(&format!("held {}", guard.fencing_token()));
+    let mut believed = 0;
+    loop {
+        let looking = now();
+        if guard.is_lost() {
+            break;
+        }
+        believed = looking;
+        thread::sleep(Duration::from_millis(1));
+    }
+    line.say(&format!("lost {believed}"));
+    assert_eq!(soon(guard.lost()), Lost::Disconnected);
+    // What it releases is another's by now.
+    drop(guard);
+    let again = exclusive(locks, "db");
+    line.say(&format!("again {}", again.fencing_token()));
+}
+
+#[test]
+fn a_holder_that_was_paused_knows_at_its_first_look_that_it_has_lost() {
+    let namespace = namespace();
+    let (process, mut line) = Process::start("holder", &namespace);
+    let other =
+        shared().machine(|options| options.namespace(&*namespace).time_to_live(TIME_TO_LIVE));
+    let other = other.lock_manager("bucket");
+    let token = line.hear_of("held")[0];
+    let heir = thread::scope(|scope| {
+        let heir = scope.spawn(|| exclusive(&other, "db"));
+        until_waiting(&other, 1);
+        process.stop();
+        let (stopped, since) = (now(), Instant::now());
+        let heir = heir.join().unwrap();
+        let took = since.elapsed();
+        // Etcd looks for leases that have ended twice in a second.
+        assert!(took < TIME_TO_LIVE + Duration::from_secs(3), "freed after {took:?}");
+        process.go_on();
+        let believed = line.hear_of("lost")[0];
+        assert!(believed < stopped, "{} ns after it was stopped", believed - stopped);
+        heir
+    });
+    assert!(heir.fencing_token().get() > token);
+    until_waiting(&other, 1);
+    assert!(!heir.is_lost(), "what is released was lost");
+    let token = heir.fencing_token().get();
+    drop(heir);
+    assert!(line.hear_of("again")[0] > token);
+    process.end();
+    // It took its leave.
+    assert_eq!(state(&other), (vec![], vec![]));
+}
