@@ -53,11 +53,11 @@ impl Server {
         server
     }
 
-    /// One that speaks TLS, with these flags.
+    /// One that speaks TLS, with these flags as well.
     pub(crate) fn start_with_tls(flags: impl IntoIterator<Item = String>) -> Self {
         let [mut server] = Self::several();
         server.scheme = "https";
-        server.flags = flags.into_iter().collect();
+        server.flags.extend(flags);
         server.restart();
         server
     }
