@@ -49,6 +49,16 @@
 //! Any. The futures here bring their own wakers, need no timer and no reactor, and are `Send` if
 //! what you put into them is.
 //!
+//! # Fencing tokens
+//!
+//! A lock can end before its holder does: it is stolen, or, between machines, its lease ends while
+//! the holder is stopped. [`is_lost`](LockGuard::is_lost) tells so, but nothing tells a process that
+//! is stopped between that look and its write. So each grant has a
+//! [number](Lock::fencing_token), larger than that of every earlier grant of the name. Send it along
+//! with what is read and written under the lock, and have the resource refuse whoever comes with
+//! a smaller number than it has seen: a writer that is too late then does no harm. The example
+//! `fencing` shows it (`cargo run -p navlock --example fencing`).
+//!
 //! # Features
 //!
 //! | feature | adds | default |
