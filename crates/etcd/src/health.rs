@@ -95,13 +95,11 @@ async fn member(endpoint: &str, options: &EtcdOptions) -> Result<Member, Error> 
             answer => answer,
         }
     };
-    let status = match timeout(options.timeout, asked).await {
-        Ok(answer) => answer.map_err(|error| Failure::from(error).error())?,
-        Err(_) => {
-            let why = format!("no answer within {:?}", options.timeout);
-            return Err(Failure::Unknown(why).error());
-        }
-    };
+    let answered = timeout(options.timeout, asked).await.map_err(|_| {
+        let why = format!("no answer within {:?}", options.timeout);
+        Failure::Unknown(why).error()
+    })?;
+    let status = answered.map_err(|error| Failure::from(error).error())?;
     Ok(Member {
         version: status.version().to_owned(),
         cluster: status.header().map_or(0, etcd_client::ResponseHeader::cluster_id),
