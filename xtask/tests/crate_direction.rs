@@ -10,7 +10,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 11] = [
     ("navlock-broker", &["navlock-engine", "navlock-core", "navlock-wire"]),
     ("navlock-etcd", &["navlock-engine", "navlock-core"]),
     ("navlock", &["navlock-core", "navlock-broker", "navlock-etcd"]),
-    ("navlock-cli", &["navlock", "navlock-broker"]),
+    ("navlock-cli", &["navlock", "navlock-broker", "navlock-etcd"]),
     ("navlock-node", &["navlock"]),
     // Not published, and above everything: nothing that is published may depend on these.
     ("navlock-testkit", &["navlock-engine", "navlock-core"]),

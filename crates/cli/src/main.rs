@@ -9,6 +9,8 @@ mod commands;
 mod descriptors;
 mod exit;
 mod json;
+mod reach;
+mod settings;
 mod table;
 mod terminal;
 mod text;

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod run;
+mod settings;
 mod values;
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
@@ -13,7 +14,10 @@ use clap::{
 use clap_complete::Shell;
 use navlock::ResourceName;
 
-pub(crate) use self::run::{OnLost, RequestArgs, RunArgs, Work};
+pub(crate) use self::{
+    run::{OnLost, RequestArgs, RunArgs, Work},
+    settings::SettingsArgs,
+};
 
 /// After how many seconds without a client the broker ends, if nobody says otherwise.
 const IDLE_SECS: &str = "30";
@@ -146,6 +150,7 @@ pub(crate) enum DaemonCommand {
 /// It writes "ready" as a line once it listens, and then leaves its standard streams and its
 /// session, so that it does not end with the terminal.
 #[derive(Debug, Args)]
+#[command(after_help = settings::HELP)]
 pub(crate) struct DaemonRunArgs {
     /// End after this many seconds without a client.
     #[arg(
@@ -153,6 +158,9 @@ pub(crate) struct DaemonRunArgs {
         value_name = "SECS", value_parser = idle_seconds, allow_negative_numbers = true
     )]
     pub(crate) idle_seconds: Duration,
+
+    #[command(flatten)]
+    pub(crate) settings: SettingsArgs,
 }
 
 /// Shows how the broker is. Exit codes: 0 if it runs, 69 if it does not.
@@ -169,6 +177,9 @@ pub(crate) struct DoctorArgs {
     /// One JSON object a line: level (ok, warn, fail), what, detail, remedy.
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) settings: SettingsArgs,
 }
 
 /// Prints a script with which a shell completes what is typed.

@@ -23,6 +23,8 @@ use crate::{
     descriptors::close_inherited,
     exit::{Failure, UNREACHABLE},
     json::Object,
+    reach,
+    settings::Settings,
     terminal::write_out,
     text::printable,
     time::{elapsed, millis},
@@ -49,9 +51,13 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     // if we lead a group already, as when somebody tries us out in a shell; then that is meant.
     let _ = rustix::process::setsid();
     raise_descriptor_limit();
+    let failed = |error: String| Failure::new(UNREACHABLE, error);
+    let settings = Settings::load(&args.settings).map_err(failed)?;
+    let on_etcd = settings.etcd.as_ref().map(reach::connect).transpose().map_err(failed)?;
     let mut options = Options::default();
     options.idle = Some(args.idle_seconds);
-    daemon::run(place, daemon::user_agent, &options, detach)
+    let user_agent = |first| on_etcd.unwrap_or_else(|| daemon::user_agent(first));
+    daemon::run(place, user_agent, &options, detach)
         .map_err(|error| Failure::new(UNREACHABLE, error))?;
     Ok(ExitCode::SUCCESS)
 }

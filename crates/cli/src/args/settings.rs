@@ -1,0 +1,43 @@
+//! What a broker is told beside its place.
+
+use std::path::PathBuf;
+
+use clap::{
+    Args,
+    builder::{OsStringValueParser, TypedValueParser},
+};
+
+/// What help says of the file.
+pub(super) const HELP: &str = "\
+Clients start brokers without options, so what is to hold for all stands in a file: the first of
+~/.config/navlock/config.toml and /etc/navlock.toml that is there. It does not depend on who starts
+the broker, as NAVLOCK_ETCD does, which is for containers and tests.
+
+  [etcd]
+  endpoints = [\"10.0.0.1:2379\", \"10.0.0.2:2379\"]  # or URLs: http://, https://
+  namespace = \"navlock\"               # others do not see these locks
+  time-to-live = 10                    # seconds until a machine that died has lost its locks
+  user = \"locks\"
+  password-file = \"/etc/navlock.secret\"
+  certificate-authority = \"ca.pem\"     # for https://, in PEM, beside those of the system
+  certificate = \"client.pem\"
+  key = \"client-key.pem\"
+  server-name = \"etcd.example\"
+
+Only the endpoints have to be there. Paths are meant from the folder of the file; others must not be
+able to read the password and the key.";
+
+/// On which etcd a broker is, if on one.
+#[derive(Debug, Args)]
+pub(crate) struct SettingsArgs {
+    /// Share the locks with all machines that use this etcd: its endpoints, with commas between.
+    #[arg(long, env = "NAVLOCK_ETCD", hide_env_values = true, value_name = "URL,...")]
+    pub(crate) etcd: Option<String>,
+
+    /// The settings, instead of those of the user or of the machine.
+    #[arg(
+        long, env = "NAVLOCK_CONFIG", hide_env_values = true, value_name = "FILE",
+        value_parser = OsStringValueParser::new().map(PathBuf::from)
+    )]
+    pub(crate) config: Option<PathBuf>,
+}

@@ -1,0 +1,68 @@
+//! How far a broker's locks are seen: on this machine, or on all that use one etcd.
+
+use navlock::UserAgent;
+
+use crate::settings::Etcd;
+
+/// The user agent of a broker on this etcd.
+///
+/// # Errors
+///
+/// Why it is not to be had: etcd does not answer, refuses, or this program cannot speak to it.
+#[cfg(feature = "etcd")]
+pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, String> {
+    let connected = navlock::blocking::block_on(navlock_etcd::EtcdReach::connect(options(etcd)?));
+    let reach = connected.map_err(|error| {
+        let origin = &etcd.origin;
+        format!("{error} (it is the etcd of {origin}; 'navlock doctor' looks what is wrong)")
+    })?;
+    Ok(UserAgent::with_reach(reach))
+}
+
+#[cfg(not(feature = "etcd"))]
+pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, String> {
+    Err(unable(etcd, "etcd", "etcd", "protoc (Debian: protobuf-compiler)"))
+}
+
+/// How to speak to it.
+#[cfg(feature = "etcd")]
+pub(crate) fn options(etcd: &Etcd) -> Result<navlock_etcd::EtcdOptions, String> {
+    let is_https = |endpoint: &String| endpoint.starts_with("https://");
+    if cfg!(not(feature = "etcd-tls")) && etcd.endpoints.iter().any(is_https) {
+        let needs = "protoc and a C compiler";
+        return Err(unable(etcd, "TLS, which https:// needs", "etcd-tls", needs));
+    }
+    let mut options = navlock_etcd::EtcdOptions::new(etcd.endpoints.iter().cloned());
+    if let Some(namespace) = &etcd.namespace {
+        options = options.namespace(namespace);
+    }
+    if let Some((name, password)) = &etcd.user {
+        options = options.user(name, password);
+    }
+    if let Some(time) = etcd.time_to_live {
+        options = options.time_to_live(time);
+    }
+    #[cfg(feature = "etcd-tls")]
+    {
+        if let Some(pem) = &etcd.certificate_authority {
+            options = options.certificate_authority(pem);
+        }
+        if let Some((certificate, key)) = &etcd.identity {
+            options = options.identity(certificate, key);
+        }
+        if let Some(name) = &etcd.server_name {
+            options = options.server_name(name);
+        }
+    }
+    Ok(options)
+}
+
+/// What people are told who ask this program for what it was built without.
+fn unable(etcd: &Etcd, without: &str, feature: &str, needs: &str) -> String {
+    format!(
+        "{} names the etcd at {}, and this navlock was built without {without}; build it with \
+         'cargo install --path crates/cli --features {feature}', which needs {needs}",
+        etcd.origin,
+        etcd.endpoints.join(", ")
+    )
+}

@@ -1,0 +1,225 @@
+//! The etcd of a broker: what was said of it, in a form that can be used.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::{file::EtcdTable, secret};
+
+/// With less, a broker that was killed has no time to be replaced by one that keeps the locks.
+const SHORTEST: Duration = Duration::from_secs(5);
+
+/// With more, what a machine had is nobody's for a day after it died.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// An etcd, and how to speak to it.
+#[cfg_attr(
+    not(feature = "etcd-tls"),
+    expect(dead_code, reason = "it is read, so that what is wrong is said by every build")
+)]
+pub(crate) struct Etcd {
+    /// Who said so, for people: an option or variable, or a file.
+    pub(crate) origin: String,
+    pub(crate) endpoints: Vec<String>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) user: Option<(String, String)>,
+    pub(crate) time_to_live: Option<Duration>,
+    /// In PEM.
+    pub(crate) certificate_authority: Option<Vec<u8>>,
+    /// The certificate and its key, in PEM.
+    pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
+    pub(crate) server_name: Option<String>,
+}
+
+impl Etcd {
+    /// The endpoints that were `given` go before those of the table; the rest is the table's, which
+    /// is that of `file`.
+    pub(super) fn new(
+        given: Option<&str>,
+        table: EtcdTable,
+        file: Option<&Path>,
+    ) -> Result<Self, String> {
+        let of_file = file.map_or_else(String::new, |file| file.display().to_string());
+        let origin = match given {
+            Some(given) if env::var_os("NAVLOCK_ETCD").is_some_and(|text| text == given) => {
+                "NAVLOCK_ETCD".to_owned()
+            }
+            Some(_) => "--etcd".to_owned(),
+            None => of_file.clone(),
+        };
+        let endpoints = given.map(|text| text.split(',').map(str::to_owned).collect());
+        let endpoints = endpoints.or(table.endpoints).unwrap_or_default();
+        let endpoints = endpoints.iter().map(|text| endpoint(text.trim()));
+        let endpoints: Vec<String> =
+            endpoints.collect::<Result<_, _>>().map_err(|wrong| format!("{origin}: {wrong}"))?;
+        if endpoints.is_empty() {
+            return Err(format!(
+                "{origin}: no endpoints of etcd; write endpoints = [\"host:2379\"] below [etcd]"
+            ));
+        }
+
+        let wrong = |what: &str| format!("{of_file}: {what}");
+        let path = |path: PathBuf| {
+            // A path in a file is meant from where that is.
+            file.and_then(Path::parent).map_or_else(|| path.clone(), |folder| folder.join(&path))
+        };
+        let secret = |file: PathBuf| secret::read(&path(file)).map_err(|what| wrong(&what));
+        let public = |file: PathBuf| {
+            let file = path(file);
+            let failed = |error: std::io::Error| {
+                wrong(&format!("cannot read {}: {}", file.display(), error.kind()))
+            };
+            fs::read(&file).map_err(failed)
+        };
+
+        let user = match (table.user, table.password_file) {
+            (None, None) => None,
+            (Some(user), Some(file)) => Some((user, password(&secret(file)?).map_err(wrong)?)),
+            (Some(_), None) => return Err(wrong("there is a user, but no password-file; add one")),
+            (None, Some(_)) => return Err(wrong("there is a password-file, but no user; add one")),
+        };
+        let identity = match (table.certificate, table.key) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => Some((public(certificate)?, secret(key)?)),
+            (Some(_), None) => return Err(wrong("there is a certificate, but no key; add one")),
+            (None, Some(_)) => return Err(wrong("there is a key, but no certificate; add one")),
+        };
+        let certificate_authority = table.certificate_authority.map(public).transpose()?;
+        let server_name = table.server_name;
+        let has_tls =
+            certificate_authority.is_some() || identity.is_some() || server_name.is_some();
+        if has_tls && !endpoints.iter().any(|endpoint| endpoint.starts_with("https://")) {
+            return Err(wrong("there are settings for TLS, but no endpoint begins with https://"));
+        }
+        let time_to_live = table.time_to_live.map(time_to_live).transpose();
+        let time_to_live = time_to_live.map_err(|what| wrong(&what))?;
+        Ok(Self {
+            origin,
+            endpoints,
+            namespace: table.namespace,
+            user,
+            time_to_live,
+            certificate_authority,
+            identity,
+            server_name,
+        })
+    }
+}
+
+/// An endpoint, if it can be one.
+fn endpoint(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("https://").or(text.strip_prefix("http://")).unwrap_or(text);
+    let authority = rest.strip_suffix('/').unwrap_or(rest);
+    let port = authority.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+    let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
+    if port.is_none() || authority.contains(['/', '@', ' ']) {
+        // What stands before an @ may be a password.
+        let shown = text.rsplit('@').next().unwrap_or_default();
+        return Err(format!(
+            "{shown:?} is no endpoint of etcd; give host:port, http://host:port or \
+             https://host:port"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+/// The password in a file, which ends with a line's end or without.
+fn password(bytes: &[u8]) -> Result<String, &'static str> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "the password is no text in UTF-8")?;
+    match text.strip_suffix('\n').unwrap_or(text) {
+        "" => Err("the password-file is empty; write the password into it"),
+        password => Ok(password.to_owned()),
+    }
+}
+
+fn time_to_live(seconds: f64) -> Result<Duration, String> {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if (SHORTEST..=LONGEST).contains(&time) => Ok(time),
+        _ => Err(format!(
+            "time-to-live = {seconds}: a broker needs {} s at least, or there is no time to replace \
+             it while it keeps its locks, and {} s at most",
+            SHORTEST.as_secs(),
+            LONGEST.as_secs()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// The etcd of this table, in a folder with a password and with what all may read.
+    fn etcd(given: Option<&str>, table: &str) -> Result<Etcd, String> {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text, mode) in
+            [("secret", "s3cret\n", 0o600), ("open", "x", 0o644), ("empty", "\n", 0o600)]
+        {
+            fs::write(folder.path().join(name), text).unwrap();
+            let mode = fs::Permissions::from_mode(mode);
+            fs::set_permissions(folder.path().join(name), mode).unwrap();
+        }
+        let file = folder.path().join("c.toml");
+        let table = super::super::file::parse(&file, &format!("[etcd]\n{table}"))?.etcd;
+        Etcd::new(given, table.unwrap(), Some(&file))
+    }
+
+    fn wrong(table: &str) -> String {
+        etcd(None, table).err().unwrap_or_else(|| panic!("{table} is good"))
+    }
+
+    #[test]
+    fn what_was_given_goes_before_the_file_and_the_rest_is_the_files() {
+        let table = "endpoints = [\"a:1\", \"http://b:2\"]\nnamespace = \"n\"\ntime-to-live = 5";
+        let of_file = etcd(None, table).unwrap();
+        assert_eq!(of_file.endpoints, ["a:1", "http://b:2"]);
+        assert!(of_file.origin.ends_with("c.toml"), "{}", of_file.origin);
+        let given = etcd(Some("c:3, https://[::1]:4/"), table).unwrap();
+        assert_eq!(given.endpoints, ["c:3", "https://[::1]:4/"]);
+        assert_eq!(given.origin, "--etcd");
+        assert_eq!(given.namespace.as_deref(), Some("n"));
+        assert_eq!(given.time_to_live, Some(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn a_password_is_the_line_of_a_file_beside() {
+        let table = "endpoints = [\"a:1\"]\nuser = \"u\"\npassword-file = \"secret\"";
+        assert_eq!(etcd(None, table).unwrap().user, Some(("u".to_owned(), "s3cret".to_owned())));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        for (table, what) in [
+            ("", "no endpoints of etcd"),
+            ("endpoints = []", "no endpoints of etcd"),
+            ("endpoints = [\"\"]", "\"\" is no endpoint"),
+            ("endpoints = [\"host\"]", "\"host\" is no endpoint"),
+            ("endpoints = [\":2379\"]", "is no endpoint"),
+            ("endpoints = [\"ftp://host:2379\"]", "is no endpoint"),
+            ("endpoints = [\"http://u:p@host:2379\"]", "c.toml: \"host:2379\" is no endpoint"),
+            ("endpoints = [\"http://host:2379/path\"]", "is no endpoint"),
+            ("endpoints = [\"a:1\"]\nuser = \"u\"", "no password-file"),
+            ("endpoints = [\"a:1\"]\npassword-file = \"secret\"", "no user"),
+            ("endpoints = [\"a:1\"]\nuser = \"u\"\npassword-file = \"open\"", "has mode 0644"),
+            ("endpoints = [\"a:1\"]\nuser = \"u\"\npassword-file = \"empty\"", "is empty"),
+            ("endpoints = [\"a:1\"]\nuser = \"u\"\npassword-file = \"none\"", "cannot read"),
+            ("endpoints = [\"a:1\"]\ntime-to-live = 4.9", "time-to-live = 4.9: a broker needs 5 s"),
+            ("endpoints = [\"a:1\"]\ntime-to-live = -1", "time-to-live = -1"),
+            ("endpoints = [\"a:1\"]\ntime-to-live = nan", "time-to-live = NaN"),
+            ("endpoints = [\"a:1\"]\ntime-to-live = 86401", "86400 s at most"),
+            ("endpoints = [\"https://a:1\"]\ncertificate = \"open\"", "no key"),
+            ("endpoints = [\"https://a:1\"]\nkey = \"secret\"", "no certificate"),
+            (
+                "endpoints = [\"https://a:1\"]\ncertificate = \"open\"\nkey = \"open\"",
+                "has mode 0644",
+            ),
+            ("endpoints = [\"a:1\"]\nserver-name = \"x\"", "no endpoint begins with https://"),
+        ] {
+            let said = wrong(table);
+            assert!(said.contains(what) && said.contains("c.toml"), "{table}: {said}");
+        }
+    }
+}

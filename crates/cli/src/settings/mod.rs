@@ -1,0 +1,67 @@
+//! What a broker is told beside its place: on which etcd it is, if it is on one.
+//!
+//! Whoever comes first starts the broker of all, so its settings must not depend on who that is: they
+//! stand in a file, which follows from the uid as the broker's place does. What is in the environment
+//! goes before it, for containers and tests; an option, for those who start brokers themselves,
+//! before both.
+
+mod etcd;
+mod file;
+mod secret;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+pub(crate) use self::etcd::Etcd;
+use crate::args::SettingsArgs;
+
+/// What was found.
+// Not to be printed: there is a password in it.
+pub(crate) struct Settings {
+    /// The file that was read, if there is one.
+    pub(crate) file: Option<PathBuf>,
+    /// `None` where the broker keeps the locks itself.
+    pub(crate) etcd: Option<Etcd>,
+}
+
+impl Settings {
+    /// What the options, the environment and the file say together.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, with what, and what to do: a broker that went on without its etcd would grant
+    /// what another machine holds.
+    pub(crate) fn load(args: &SettingsArgs) -> Result<Self, String> {
+        // Both may come from a variable, for which to be empty is to be unset.
+        let chosen = args.config.as_deref().filter(|path| !path.as_os_str().is_empty());
+        let is_variable = chosen.map(Path::as_os_str) == env::var_os("NAVLOCK_CONFIG").as_deref();
+        if let Some(path) = chosen.filter(|path| path.is_relative() && is_variable) {
+            return Err(format!(
+                "NAVLOCK_CONFIG is {}, and brokers are started in another folder; \
+                 set it to a path that begins with a /",
+                path.display()
+            ));
+        }
+        let found = file::find(chosen)?;
+        let (file, table) = match found {
+            Some((path, text)) => {
+                let table = file::parse(&path, &text)?.etcd;
+                (Some(path), table)
+            }
+            None => (None, None),
+        };
+        let given = args.etcd.as_deref().filter(|text| !text.is_empty());
+        let etcd = match (given, table) {
+            (None, None) => None,
+            (given, table) => Some(Etcd::new(given, table.unwrap_or_default(), file.as_deref())?),
+        };
+        Ok(Self { file, etcd })
+    }
+
+    /// Where a file is looked for if none was chosen.
+    pub(crate) fn places() -> Vec<PathBuf> {
+        file::places()
+    }
+}
