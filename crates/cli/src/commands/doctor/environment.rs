@@ -36,6 +36,7 @@ fn variable(name: &str, value: &OsStr) -> Check {
     match name {
         "NAVLOCK_NAME" | "NAVLOCK_MODE" | "NAVLOCK_FENCE" => ok("this runs under a lock"),
         "NAVLOCK_BUCKET" | "NAVLOCK_SOCKET" | "NAVLOCK_BIN" | "NAVLOCK_IDLE_SECS"
+        | "NAVLOCK_ETCD" | "NAVLOCK_CONFIG"
             if value.is_empty() =>
         {
             ok("empty is unset")
@@ -46,6 +47,11 @@ fn variable(name: &str, value: &OsStr) -> Check {
                 .remedy("make it absolute")
         }
         "NAVLOCK_SOCKET" => ok("the broker's socket"),
+        // What is in them is looked at with the settings.
+        "NAVLOCK_ETCD" => {
+            ok("the etcd of brokers that are started from here, whatever the file says")
+        }
+        "NAVLOCK_CONFIG" => ok("the settings of brokers that are started from here"),
         "NAVLOCK_IDLE_SECS" => match args::idle_seconds_error(&shown) {
             None => ok("seconds for which a broker without clients stays"),
             Some(error) => Check::fail(what, format_args!("{shown:?}")).remedy(error),
@@ -124,6 +130,9 @@ mod tests {
             ("NAVLOCK_SOCKET", "sock", Level::Warn),
             ("NAVLOCK_IDLE_SECS", "2.5", Level::Ok),
             ("NAVLOCK_IDLE_SECS", "soon", Level::Fail),
+            ("NAVLOCK_ETCD", "", Level::Ok),
+            ("NAVLOCK_ETCD", "host:2379", Level::Ok),
+            ("NAVLOCK_CONFIG", "/etc/navlock.toml", Level::Ok),
             ("NAVLOCK_BIN", "/no/such/navlock", Level::Fail),
             ("NAVLOCK_BIN", "/bin/sh", Level::Ok),
             ("NAVLOCK_BIN", "sh", Level::Ok),
