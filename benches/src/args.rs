@@ -1,15 +1,16 @@
 //! The command line.
 
 use crate::{
-    broker,
+    broker, etcd,
     harness::{Row, Scale},
     rows,
 };
 
 const USAGE: &str = "\
-usage: navlock-benches in-process|broker [--rounds N] [--only ROW] [--quick] [--markdown FILE] [--splice FILE]
+usage: navlock-benches in-process|broker|etcd [--rounds N] [--only ROW] [--quick] [--markdown FILE] [--splice FILE]
   in-process       locks between the threads and tasks of one process
   broker           locks between the processes of one machine
+  etcd             locks between machines
   --rounds N       how often each contender is measured (7; 21 of broker)
   --only ROW       one row, or `memory`
   --quick          tiny counts: shows that everything runs, the figures mean nothing
@@ -31,6 +32,7 @@ pub(crate) struct Args {
 pub(crate) enum Family {
     InProcess,
     Broker,
+    Etcd,
 }
 
 impl Family {
@@ -38,6 +40,7 @@ impl Family {
         match word? {
             "in-process" => Some(Self::InProcess),
             "broker" => Some(Self::Broker),
+            "etcd" => Some(Self::Etcd),
             _ => None,
         }
     }
@@ -47,13 +50,14 @@ impl Family {
         match self {
             Self::InProcess => "bench:in-process",
             Self::Broker => "bench:broker",
+            Self::Etcd => "bench:etcd",
         }
     }
 
     /// How many rounds give a median that another run gives again.
     const fn rounds(self) -> usize {
         match self {
-            Self::InProcess => 7,
+            Self::InProcess | Self::Etcd => 7,
             Self::Broker => 21,
         }
     }
@@ -62,6 +66,7 @@ impl Family {
         match self {
             Self::InProcess => rows::all().iter().map(|row| row.id).chain(["memory"]).collect(),
             Self::Broker => broker::ROWS.to_vec(),
+            Self::Etcd => etcd::ROWS.to_vec(),
         }
     }
 }

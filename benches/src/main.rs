@@ -1,16 +1,17 @@
 //! What navlock costs beside its peers, and beside what it cannot do without.
 //!
 //! `cargo xtask bench in-process` measures locks between threads and tasks, `cargo xtask bench
-//! broker` between processes; `--quick` only shows that they run. The figures are wall-clock times,
-//! so what counts are ratios of figures of one run: see [`harness`] for how a run is made
-//! comparable, [`contender`] for who takes part, [`rows`] for what is measured, and [`broker`] for
-//! all of that between processes.
+//! broker` between processes, `cargo xtask bench etcd` between machines; `--quick` only shows that
+//! they run. The figures are wall-clock times, so what counts are ratios of figures of one run: see
+//! [`harness`] for how a run is made comparable, [`contender`] for who takes part, [`rows`] for what
+//! is measured, and [`broker`] and [`etcd`] for all of that beyond one process.
 
 mod args;
 #[cfg_attr(not(target_os = "linux"), path = "broker_elsewhere.rs")]
 mod broker;
 mod contender;
 mod environment;
+mod etcd;
 mod harness;
 mod memory;
 mod report;
@@ -42,6 +43,7 @@ fn run(args: &Args) -> Result<(), String> {
     let (text, markdown) = match args.family {
         Family::InProcess => in_process(args),
         Family::Broker => broker::run(args)?,
+        Family::Etcd => etcd::run(args)?,
     };
     print!("{text}");
     if let Some(file) = &args.markdown {

@@ -7,8 +7,8 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
     if let ["js", rest @ ..] = arguments {
         return js(rest);
     }
-    let [family @ ("in-process" | "broker"), rest @ ..] = arguments else {
-        let usage = "usage: cargo xtask bench in-process|broker|js [--only ROW] [--rounds N]";
+    let [family @ ("in-process" | "broker" | "etcd"), rest @ ..] = arguments else {
+        let usage = "usage: cargo xtask bench in-process|broker|etcd|js [--only ROW] [--rounds N]";
         return Err(usage.to_owned());
     };
     let mut command = cargo(&["run", "--release", "--quiet", "--package", "navlock-benches", "--"]);

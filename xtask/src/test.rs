@@ -42,6 +42,7 @@ pub(crate) fn test() -> Result {
     if cfg!(target_os = "linux") {
         run(cargo(&benches).args(["broker", "--quick"]))?;
     }
+    run(cargo(&benches).args(["etcd", "--quick"]))?;
 
     package()?;
 

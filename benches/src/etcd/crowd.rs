@@ -1,0 +1,154 @@
+//! Many who wait for one lock, on four connections, each with a lease of its own: as the clients of
+//! four daemons have.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use etcd_client::{Client, GetOptions, LockOptions};
+use navlock::{LockManager, UserAgent};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::{Place, each, navlock::machine, on_a_runtime, raw::lease};
+
+const CONNECTIONS: usize = 4;
+
+/// How long the lock may be on its way through a crowd: who is slower is measured by how far it
+/// came.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long it may take until all wait.
+const SETTLING: Duration = Duration::from_secs(40);
+
+/// From the release of a lock that all wait for until the last was granted: one after the other, or
+/// at once, each of so many.
+pub(super) fn navlock(place: &Place<'_>, is_shared: bool) -> Result<f64, String> {
+    let machines: Result<Vec<UserAgent>, _> =
+        (0..CONNECTIONS).map(|_| machine(place.endpoint)).collect();
+    let machines = machines?;
+    let own = machines[0].lock_manager("bench");
+    let failed = |error: navlock::Error| error.to_string();
+    let guard = own.lock(&*place.name).blocking().map_err(failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    runtime.block_on(async {
+        let mut crowd = JoinSet::new();
+        for machine in machines.iter().cycle().take(place.count) {
+            let locks: LockManager = machine.lock_manager("bench");
+            let name = place.name.clone();
+            crowd.spawn(async move {
+                let request = locks.lock(name);
+                let guard = if is_shared { request.shared().await? } else { request.await? };
+                let granted = Instant::now();
+                // Shared locks are kept until all have theirs.
+                Ok::<_, navlock::Error>((granted, is_shared.then_some(guard), locks))
+            });
+        }
+        let all_wait = timeout(SETTLING, async {
+            while own.query().await.map_err(failed)?.pending.len() < place.count {
+                sleep(Duration::from_millis(5)).await;
+            }
+            Ok::<_, String>(())
+        });
+        all_wait.await.map_err(|_| "they do not all wait".to_owned())??;
+        let since = Instant::now();
+        drop(guard);
+        let (mut last, mut granted, mut kept) = (since, 0, Vec::new());
+        let through = timeout(PATIENCE, async {
+            while let Some(done) = crowd.join_next().await {
+                let done = done.map_err(|error| error.to_string())?;
+                let (at, guard, locks) = done.map_err(failed)?;
+                last = last.max(at);
+                granted += 1;
+                kept.push((guard, locks));
+            }
+            Ok::<_, String>(())
+        });
+        if let Ok(result) = through.await {
+            result?;
+        } else {
+            last = Instant::now();
+        }
+        if granted == 0 { Err(nobody()) } else { Ok(each(last - since, granted)) }
+    })
+}
+
+fn nobody() -> String {
+    format!("nobody was granted within {PATIENCE:?}")
+}
+
+/// The same of the lock service, which has exclusive locks only.
+pub(super) fn lock_service(place: &Place<'_>) -> Result<f64, String> {
+    let measured = on_a_runtime(async {
+        let mut clients = Vec::new();
+        for _ in 0..CONNECTIONS {
+            clients.push(Client::connect([place.endpoint], None).await?);
+        }
+        let mut own = clients[0].clone();
+        let mut leases = vec![lease(&mut own).await?];
+        let options = LockOptions::new().with_lease(leases[0]);
+        let lock = own.lock(&*place.name, Some(options)).await?;
+        let granted = Arc::new(AtomicUsize::new(0));
+        let mut crowd = JoinSet::new();
+        for client in clients.iter().cycle().take(place.count) {
+            let (mut client, name) = (client.clone(), place.name.clone());
+            let lease = lease(&mut client).await?;
+            leases.push(lease);
+            let granted = Arc::clone(&granted);
+            crowd.spawn(async move {
+                let options = LockOptions::new().with_lease(lease);
+                let lock = client.lock(name, Some(options)).await?;
+                let at = Instant::now();
+                granted.fetch_add(1, Ordering::Relaxed);
+                client.unlock(lock.key()).await?;
+                Ok::<_, etcd_client::Error>(at)
+            });
+        }
+        let prefix = format!("{}/", place.name);
+        let settled = Instant::now();
+        loop {
+            let options = GetOptions::new().with_prefix().with_count_only();
+            let count = own.get(&*prefix, Some(options)).await?.count();
+            if usize::try_from(count).is_ok_and(|count| count > place.count) {
+                break;
+            }
+            if settled.elapsed() > SETTLING {
+                return Ok(None);
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        // Their watches on who is before them, too.
+        sleep(Duration::from_millis(200)).await;
+        let since = Instant::now();
+        own.unlock(lock.key()).await?;
+        let mut last = since;
+        let through = timeout(PATIENCE, async {
+            while let Some(Ok(done)) = crowd.join_next().await {
+                last = last.max(done?);
+            }
+            Ok::<_, etcd_client::Error>(())
+        });
+        if let Ok(result) = through.await {
+            result?;
+        } else {
+            last = Instant::now();
+        }
+        crowd.shutdown().await;
+        for lease in leases {
+            own.lease_revoke(lease).await?;
+        }
+        Ok(Some((last - since, granted.load(Ordering::Relaxed))))
+    })?;
+    match measured {
+        Some((_, 0)) => Err(nobody()),
+        Some((time, granted)) => Ok(each(time, granted)),
+        None => Err("they do not all wait".to_owned()),
+    }
+}

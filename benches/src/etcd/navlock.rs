@@ -1,0 +1,70 @@
+//! Navlock itself, through its public interface.
+
+use std::{sync::mpsc, thread, time::Instant};
+
+use navlock::{EtcdOptions, LockManager, UserAgent, blocking::block_on};
+
+use super::{Place, TIME_TO_LIVE, each, median, micros};
+
+/// A machine: a connection of its own.
+pub(super) fn machine(endpoint: &str) -> Result<UserAgent, String> {
+    let options = EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE);
+    block_on(navlock::etcd(options)).map_err(|error| error.to_string())
+}
+
+fn lock_manager(endpoint: &str) -> Result<LockManager, String> {
+    Ok(machine(endpoint)?.lock_manager("bench"))
+}
+
+/// Takes and releases a free lock. The release is not waited for, but the next request is sent
+/// after it.
+pub(super) fn acquire(place: &Place<'_>) -> Result<f64, String> {
+    let locks = lock_manager(place.endpoint)?;
+    let lock = || locks.lock(&*place.name).blocking().map_err(|error| error.to_string());
+    // The first has asked for a lease, and begun to watch.
+    drop(lock()?);
+    let since = Instant::now();
+    for _ in 0..place.count {
+        drop(lock()?);
+    }
+    // The release of the last counts as well.
+    block_on(locks.query()).map_err(|error| error.to_string())?;
+    Ok(each(since.elapsed(), place.count))
+}
+
+/// From the release of a lock to its grant on another machine.
+pub(super) fn handover(place: &Place<'_>) -> Result<f64, String> {
+    let (ask, asked) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel();
+    let (endpoint, name) = (place.endpoint.to_owned(), place.name.clone());
+    let heir = thread::spawn(move || {
+        let locks = lock_manager(&endpoint)?;
+        while asked.recv().is_ok() {
+            let guard = locks.lock(&*name).blocking().map_err(|error| error.to_string())?;
+            let granted = Instant::now();
+            drop(guard);
+            let _ = tell.send(granted);
+        }
+        Ok::<_, String>(())
+    });
+    let locks = lock_manager(place.endpoint)?;
+    let mut samples = Vec::new();
+    for nth in 0..=place.count {
+        let guard = locks.lock(&*place.name).blocking().map_err(|error| error.to_string())?;
+        let _ = ask.send(());
+        thread::sleep(place.wait);
+        let since = Instant::now();
+        drop(guard);
+        match told.recv_timeout(TIME_TO_LIVE) {
+            Ok(granted) if nth > 0 => samples.push(micros(granted - since)),
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    drop(ask);
+    match heir.join() {
+        Ok(Ok(())) if samples.len() == place.count => Ok(median(samples)),
+        Ok(Err(error)) => Err(error),
+        _ => Err("the lock never changed hands".to_owned()),
+    }
+}
