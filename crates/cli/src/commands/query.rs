@@ -24,13 +24,15 @@ use crate::{
 /// How often `--watch` looks.
 const PERIOD: Duration = Duration::from_secs(1);
 
+const USER_AT_HOST: &str = "USER@HOST";
+
 const COLUMNS: [Column; 10] = [
     Column { title: "STATE", fit: Fit::Fixed },
     Column { title: "NAME", fit: Fit::Flexible(WIDEST_NAME) },
     Column { title: "MODE", fit: Fit::Fixed },
     Column { title: "PID", fit: Fit::Fixed },
     Column { title: "COMMAND", fit: Fit::Flexible(48) },
-    Column { title: "USER@HOST", fit: Fit::Flexible(32) },
+    Column { title: USER_AT_HOST, fit: Fit::Flexible(32) },
     Column { title: "AGE", fit: Fit::Fixed },
     Column { title: "WHY", fit: Fit::Flexible(40) },
     Column { title: "POSITION", fit: Fit::Fixed },
@@ -149,22 +151,32 @@ impl<'a> Entry<'a> {
         (self.state, inspected, self.position)
     }
 
-    fn row(&self) -> table::Row {
+    /// Whether it may be on another machine than this.
+    fn is_elsewhere(&self, here: &str) -> bool {
+        let host = self.inspected.agent.as_ref().map(|agent| &agent.host);
+        host.is_some_and(|host| !host.is_empty() && host != here)
+    }
+
+    /// With the host, or without.
+    fn row(&self, with_host: bool) -> table::Row {
         let Inspected { lock, agent, age, .. } = self.inspected;
         let agent = agent.as_deref();
         let text = |text: Option<String>| text.filter(|text| !text.is_empty());
-        let cells = [
-            Some(self.state.to_owned()),
-            Some(plain_name(&lock.name)),
-            Some(lock.mode.to_string()),
-            agent.filter(|agent| agent.pid != 0).map(|agent| agent.pid.to_string()),
-            text(agent.map(|agent| printable(&agent.command))),
-            text(agent.map(user_at_host)),
-            age.map(elapsed),
-            text(agent.map(|agent| printable(&agent.why))),
-            self.position.map(|position| position.to_string()),
-            Some(lock.client_id.to_string()),
-        ];
+        let cells =
+            [
+                Some(self.state.to_owned()),
+                Some(plain_name(&lock.name)),
+                Some(lock.mode.to_string()),
+                agent.filter(|agent| agent.pid != 0).map(|agent| agent.pid.to_string()),
+                text(agent.map(|agent| printable(&agent.command))),
+                text(agent.map(|agent| {
+                    if with_host { user_at_host(agent) } else { printable(&agent.user) }
+                })),
+                age.map(elapsed),
+                text(agent.map(|agent| printable(&agent.why))),
+                self.position.map(|position| position.to_string()),
+                Some(lock.client_id.to_string()),
+            ];
         // Every cell has a word, so that a line can be taken apart.
         let cells = cells.map(|cell| cell.unwrap_or_else(|| "-".to_owned()));
         let style = if self.position.is_none() { GOOD } else { POOR };
@@ -219,8 +231,17 @@ fn render(
     if entries.is_empty() {
         return String::new();
     }
-    let rows: Vec<_> = entries.iter().map(Entry::row).collect();
-    table::render(&COLUMNS, &rows, size.map(|(columns, _)| columns), colours)
+    // Of locks that one machine shares it goes without saying which it is.
+    let here = navlock_broker::this_process().host;
+    let with_host = entries.iter().any(|entry| entry.is_elsewhere(&here));
+    let mut columns = COLUMNS;
+    if !with_host {
+        for column in &mut columns {
+            column.title = if column.title == USER_AT_HOST { "USER" } else { column.title };
+        }
+    }
+    let rows: Vec<_> = entries.iter().map(|entry| entry.row(with_host)).collect();
+    table::render(&columns, &rows, size.map(|(columns, _)| columns), colours)
 }
 
 #[cfg(test)]
@@ -285,11 +306,39 @@ mod tests {
         let mut agent = AgentInfo::default();
         agent.why = "\u{1b}[31m".to_owned();
         inspected.agent = Some(Arc::new(agent));
-        let row = Entry { state: "pending", inspected: &inspected, position: Some(2) }.row();
+        let row = Entry { state: "pending", inspected: &inspected, position: Some(2) }.row(true);
         let id = inspected.lock.client_id.to_string();
         let expected =
             ["pending", "db", "exclusive", "-", "-", "-", "-", r"\u{1b}[31m", "2", id.as_str()];
         assert_eq!(row.cells, expected);
+    }
+
+    #[test]
+    fn hosts_are_shown_once_there_are_several() {
+        let on = |host: &str| {
+            let mut inspected = inspected("db");
+            let mut agent = AgentInfo::default();
+            (agent.user, agent.host) = ("ada".to_owned(), host.to_owned());
+            inspected.agent = Some(Arc::new(agent));
+            inspected
+        };
+        let table = |hosts: &[&str]| {
+            let held = hosts.iter().copied().map(on).collect();
+            let inspection = Inspection::new(held, Vec::new());
+            let args = QueryArgs { name: None, json: false, watch: false };
+            render(&Entry::all(&inspection, None), &args, None, false)
+        };
+        let here = navlock_broker::this_process().host;
+        let alone = table(&[&here, ""]);
+        assert!(alone.contains(" USER ") && !alone.contains('@'), "{alone}");
+        let both = table(&[&here, "elsewhere"]);
+        assert!(both.contains("USER@HOST"), "{both}");
+        assert!(both.contains("ada@elsewhere") && both.contains(&format!("ada@{here}")), "{both}");
+        let inspection = Inspection::new(vec![on(&"h".repeat(60))], Vec::new());
+        let args = QueryArgs { name: None, json: false, watch: false };
+        for line in render(&Entry::all(&inspection, None), &args, Some((80, 24)), false).lines() {
+            assert!(crate::text::width(line) <= 80, "{line}");
+        }
     }
 
     #[test]

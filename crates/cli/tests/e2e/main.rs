@@ -7,6 +7,8 @@ mod crowd;
 mod daemon;
 mod death;
 mod doctor;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod exclusion;
 mod executors;
 mod exit;
@@ -20,6 +22,7 @@ mod names;
 mod query;
 mod restart;
 mod sandbox;
+mod settings;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod wait;

@@ -19,6 +19,8 @@ use rustix::{
 pub(crate) struct Sandbox {
     directory: tempfile::TempDir,
     idle: &'static str,
+    /// The settings of its broker: none, whatever this machine has.
+    config: PathBuf,
 }
 
 impl Sandbox {
@@ -28,7 +30,16 @@ impl Sandbox {
 
     /// One whose broker ends after so many seconds without clients.
     pub(crate) fn with_idle(idle: &'static str) -> Self {
-        Self { directory: tempfile::tempdir().unwrap(), idle }
+        Self { directory: tempfile::tempdir().unwrap(), idle, config: "/dev/null".into() }
+    }
+
+    /// One whose broker has these settings.
+    #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "they are all of etcd"))]
+    pub(crate) fn with_settings(settings: &str) -> Self {
+        let mut sandbox = Self::new();
+        sandbox.config = sandbox.path("config.toml");
+        write(&sandbox.config, settings);
+        sandbox
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -53,6 +64,8 @@ impl Sandbox {
             .env("NAVLOCK_SOCKET", self.socket())
             .env("NAVLOCK_IDLE_SECS", self.idle)
             .env("NAVLOCK", NAVLOCK)
+            .env("NAVLOCK_CONFIG", &self.config)
+            .env_remove("NAVLOCK_ETCD")
             .env_remove("NAVLOCK_BUCKET")
             .env_remove("NAVLOCK_BIN")
             .env_remove("NO_COLOR")

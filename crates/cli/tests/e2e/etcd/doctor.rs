@@ -1,0 +1,53 @@
+//! `navlock doctor` with an etcd.
+
+use std::net::TcpListener;
+
+use super::{machines, server::shared};
+use crate::sandbox::Sandbox;
+
+/// What it says of each thing: the level and the rest. And its exit code.
+fn checks(sandbox: &Sandbox) -> (Vec<(String, String)>, i32) {
+    let output = sandbox.output(&["doctor"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    let line = |line: &str| {
+        let (level, rest) = line.split_once(' ').unwrap();
+        (level.to_owned(), rest.trim_start().to_owned())
+    };
+    (said.lines().map(line).collect(), output.status.code().unwrap())
+}
+
+fn of<'a>(what: &str, checks: &'a [(String, String)]) -> (&'a str, &'a str) {
+    let found = checks.iter().find(|(_, said)| said.starts_with(what));
+    let (level, said) = found.unwrap_or_else(|| panic!("no {what}: {checks:?}"));
+    (level, said)
+}
+
+#[test]
+fn an_etcd_that_answers_is_shown_with_its_release_and_its_speed() {
+    let [machine] = machines();
+    let (checks, code) = checks(&machine);
+    assert_eq!(code, 0, "{checks:?}");
+    assert!(of("settings: those in", &checks).1.ends_with("config.toml"));
+    let (level, said) = of(&format!("etcd {}", shared().endpoint()), &checks);
+    // By the release that is installed here.
+    assert!(["ok", "warn"].contains(&level), "{said}");
+    assert!(said.contains("of release 3."), "{said}");
+    let (_, said) = of("etcd writes", &checks);
+    assert!(said.contains("(median); locks are lost 5 s after"), "{said}");
+    assert_eq!(machine.query(), [""; 0]);
+}
+
+#[test]
+fn an_endpoint_without_an_etcd_fails_or_is_warned_of_if_there_are_others() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (others, level, code) in [(String::new(), "fail", 1), (shared().endpoint(), "warn", 0)] {
+        let comma = if others.is_empty() { "" } else { ", " };
+        let other = if others.is_empty() { others } else { format!("\"{others}\"") };
+        let settings = format!("[etcd]\nendpoints = [\"{nobody}\"{comma}{other}]\n");
+        let (checks, exit) = checks(&Sandbox::with_settings(&settings));
+        let (found, said) = of(&format!("etcd {nobody}"), &checks);
+        assert_eq!((found, exit), (level, code), "{checks:?}");
+        assert!(said.contains("cannot reach etcd"), "{said}");
+        assert!(said.contains("start it, or mend the endpoint"), "{said}");
+    }
+}

@@ -1,0 +1,18 @@
+//! Machines, each with a broker of its own, that share their locks by an etcd.
+
+mod doctor;
+#[path = "../../../../etcd/tests/server/mod.rs"]
+mod server;
+mod sharing;
+
+use self::server::{namespace, shared};
+use crate::sandbox::Sandbox;
+
+/// Machines that share their locks with each other and with nobody else.
+fn machines<const N: usize>() -> [Sandbox; N] {
+    let (endpoint, namespace) = (shared().endpoint(), namespace());
+    let settings = format!(
+        "[etcd]\nendpoints = [\"{endpoint}\"]\nnamespace = \"{namespace}\"\ntime-to-live = 5\n"
+    );
+    [(); N].map(|()| Sandbox::with_settings(&settings))
+}

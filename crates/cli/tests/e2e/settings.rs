@@ -1,0 +1,123 @@
+//! Where a broker has its etcd from, and what is said where it cannot be used.
+
+use std::{net::TcpListener, process::Command, time::Instant};
+
+use crate::sandbox::{Sandbox, finish, write};
+
+/// What a broker says that cannot start.
+fn refusal(command: &mut Command) -> String {
+    let child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let output = finish(child);
+    assert_eq!(output.status.code(), Some(69), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.matches('\n').count(), 1, "{said}");
+    said
+}
+
+/// An endpoint at which nobody listens.
+fn nobody() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+#[test]
+fn an_option_goes_before_a_variable_and_that_before_the_file() {
+    let sandbox = Sandbox::new();
+    let [option, variable, other, file] = [(); 4].map(|()| nobody());
+    let chosen = sandbox.path("chosen.toml");
+    for (path, endpoint) in [(&chosen, &other), (&sandbox.path("file.toml"), &file)] {
+        write(path, &format!("[etcd]\nendpoints = [\"{endpoint}\"]\n"));
+    }
+    let run = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = sandbox.navlock(&["daemon", "run"]);
+        command.env("NAVLOCK_CONFIG", sandbox.path("file.toml"));
+        refusal(command.args(arguments).envs(variables.iter().copied()))
+    };
+    let chosen = ["--config", chosen.to_str().unwrap()];
+    for (said, endpoint, origin) in [
+        (run(&[], &[]), &file, "file.toml"),
+        (run(&[], &[("NAVLOCK_ETCD", "")]), &file, "file.toml"),
+        (run(&chosen, &[]), &other, "chosen.toml"),
+        (run(&[], &[("NAVLOCK_ETCD", &variable)]), &variable, "NAVLOCK_ETCD"),
+        (run(&chosen, &[("NAVLOCK_ETCD", &variable)]), &variable, "NAVLOCK_ETCD"),
+        (run(&["--etcd", &option], &[("NAVLOCK_ETCD", &variable)]), &option, "--etcd"),
+    ] {
+        assert!(said.contains(&**endpoint) && said.contains(origin), "{endpoint}: {said}");
+    }
+}
+
+#[test]
+fn settings_that_cannot_be_used_are_told_to_whoever_needs_the_broker() {
+    let sandbox = Sandbox::new();
+    for (settings, what) in [
+        ("[etcd\n", "c.toml, line 1"),
+        (
+            "[etcd]\nendpoint = \"a:1\"\n",
+            "c.toml, line 2 (endpoint): there is no setting `endpoint`",
+        ),
+        ("[etcd]\n", "c.toml: no endpoints of etcd"),
+        ("[etcd]\nendpoints = [\"a:1\"]\ntime-to-live = 2\n", "a broker needs 5 s at least"),
+        ("[etcd]\nendpoints = [\"a:1\"]\nuser = \"u\"\n", "no password-file; add one"),
+        (
+            "[etcd]\nendpoints = [\"a:1\"]\nuser = \"u\"\npassword-file = \"c.toml\"\n",
+            "with which others can read or write it; 'chmod 06",
+        ),
+    ] {
+        let file = sandbox.path("c.toml");
+        write(&file, settings);
+        let mut command = sandbox.navlock(&["run", "db", "true"]);
+        let said = refusal(command.env("NAVLOCK_CONFIG", &file));
+        assert!(said.contains(what), "{settings}: {said}");
+        assert!(said.starts_with("navlock: cannot reach the broker at "), "{said}");
+        let mut command = sandbox.navlock(&["doctor"]);
+        let output = command.env("NAVLOCK_CONFIG", &file).output().unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(shown.contains("fail  settings: ") && shown.contains(what), "{shown}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+    for (path, what) in
+        [("none.toml", "begins with a /"), ("/none.toml", "cannot read the settings")]
+    {
+        let said = refusal(sandbox.navlock(&["run", "db", "true"]).env("NAVLOCK_CONFIG", path));
+        assert!(said.contains(what), "{said}");
+    }
+}
+
+#[test]
+#[cfg(feature = "etcd")]
+fn an_etcd_that_is_not_there_is_told_within_seconds() {
+    let sandbox = Sandbox::new();
+    // One where nobody listens, and one that takes connections and never says a word.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    for endpoint in [nobody(), silent.local_addr().unwrap().to_string()] {
+        let began = Instant::now();
+        let mut command = sandbox.navlock(&["run", "db", "true"]);
+        let said = refusal(command.env("NAVLOCK_ETCD", &endpoint));
+        // A broker has five seconds for it, and is started twice.
+        assert!(began.elapsed().as_secs() < 15, "{said}");
+        assert!(said.contains(&format!("cannot reach etcd at {endpoint}: ")), "{said}");
+        assert!(said.contains("'navlock doctor'"), "{said}");
+        assert!(sandbox.broker().is_none());
+    }
+}
+
+#[test]
+#[cfg(not(feature = "etcd"))]
+fn a_program_without_etcd_says_how_to_build_one_with_it() {
+    let sandbox = Sandbox::new();
+    let began = Instant::now();
+    let mut command = sandbox.navlock(&["run", "db", "true"]);
+    let said = refusal(command.env("NAVLOCK_ETCD", nobody()));
+    assert!(said.contains("was built without etcd; build it with 'cargo install"), "{said}");
+    assert!(said.contains("--features etcd'") && said.contains("protoc"), "{said}");
+    assert!(began.elapsed().as_secs() < 9, "{said}");
+}
+
+#[test]
+#[cfg(all(feature = "etcd", not(feature = "etcd-tls")))]
+fn a_program_without_tls_says_how_to_build_one_with_it() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.navlock(&["run", "db", "true"]);
+    let said = refusal(command.env("NAVLOCK_ETCD", format!("https://{}", nobody())));
+    assert!(said.contains("was built without TLS"), "{said}");
+    assert!(said.contains("--features etcd-tls'"), "{said}");
+}
