@@ -6,7 +6,6 @@ mod server;
 
 use std::{
     net::TcpListener,
-    process::Command,
     time::{Duration, Instant},
 };
 
@@ -54,10 +53,7 @@ fn a_user_that_etcd_does_not_know_is_no_fault_of_the_endpoint() {
     let options = EtcdOptions::new([server.endpoint()]);
     drop(connect(&options));
     for arguments in [&["user", "add", "root:secret"][..], &["auth", "enable"]] {
-        let mut etcdctl = Command::new("etcdctl");
-        etcdctl.env("ETCDCTL_API", "3").args(["--endpoints", &server.endpoint()]);
-        let output = etcdctl.args(arguments).output().expect("etcdctl is there");
-        assert!(output.status.success(), "{output:?}");
+        server.etcdctl(arguments).unwrap();
     }
     for options in [options.clone(), options.clone().user("root", "wrong")] {
         let health = seen(&options);
