@@ -120,3 +120,15 @@ fn a_broker_without_clients_leaves_nothing_and_the_next_goes_on() {
     assert_eq!(ours.query(), ["held db exclusive"]);
     holder.release();
 }
+
+#[test]
+fn a_member_that_is_down_keeps_no_broker_from_starting() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let endpoints = format!("{nobody},{}", super::shared().endpoint());
+    let sandbox = Sandbox::new();
+    for _ in 0..8 {
+        let output =
+            sandbox.output(&["daemon", "run", "--idle-seconds", "0", "--etcd", &endpoints]);
+        assert!(output.status.success(), "{output:?}");
+    }
+}
