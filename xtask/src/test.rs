@@ -18,10 +18,16 @@ pub(crate) fn test() -> Result {
 
     let clippy = ["clippy", "--workspace", "--all-targets", "--all-features"];
     run(cargo(&clippy).args(["--", "--deny", "warnings"]))?;
-    // The face without its features, as its users have it by default.
-    run(cargo(&["clippy", "--package", "navlock"]).args(["--", "--deny", "warnings"]))?;
+    // Without their features, as users have them by default.
+    for package in ["navlock", "navlock-cli"] {
+        run(cargo(&["clippy", "--package", package]).args(["--", "--deny", "warnings"]))?;
+    }
 
     run(&mut cargo(&["test", "--workspace", "--all-features"]))?;
+    // What the command says that was built without etcd, and with it but without TLS.
+    let settings = ["test", "--package", "navlock-cli", "--test", "e2e", "settings"];
+    run(&mut cargo(&settings))?;
+    run(cargo(&settings[..3]).args(["--features", "etcd"]).args(&settings[3..]))?;
 
     // The same crate with its locks exchanged: another configuration, so another target folder,
     // or each would build anew what the other has built.
