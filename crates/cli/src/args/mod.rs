@@ -28,7 +28,8 @@ const COMMON: &str = "Common options";
 /// Named locks for commands, shared by all processes of a user on this machine.
 ///
 /// A lock is held while its command runs, and is free at once when that ends or dies, however it
-/// does. The locks are those of the Web Locks API.
+/// does. The locks are those of the Web Locks API. With etcd, many machines share them: see
+/// 'navlock daemon run --help'.
 #[derive(Debug, Parser)]
 #[command(name = "navlock", version, max_term_width = 100)]
 pub(crate) struct Cli {

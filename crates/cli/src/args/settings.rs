@@ -30,7 +30,7 @@ able to read the password and the key.";
 /// On which etcd a broker is, if on one.
 #[derive(Debug, Args)]
 pub(crate) struct SettingsArgs {
-    /// Share the locks with all machines that use this etcd: its endpoints, with commas between.
+    /// The etcd by which machines share their locks: its endpoints, with commas between.
     #[arg(long, env = "NAVLOCK_ETCD", hide_env_values = true, value_name = "URL,...")]
     pub(crate) etcd: Option<String>,
 
