@@ -6,6 +6,7 @@
 mod cluster;
 mod faults;
 mod fenced;
+mod given_up;
 mod paused;
 mod process;
 mod proxy;
