@@ -2,11 +2,7 @@
 
 use std::{
     fmt, mem,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-        mpsc as blocking,
-    },
+    sync::{Arc, mpsc as blocking},
     task::{Poll, Waker},
     thread::{self, ThreadId},
     time::Duration,
@@ -21,7 +17,7 @@ use navlock_core::{LockManagerSnapshot, UserAgent};
 use navlock_engine::AgentId;
 use tokio::{
     sync::{mpsc, oneshot},
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use crate::{
@@ -36,6 +32,10 @@ use crate::{
 
 /// How long the last owner waits until etcd knows what has ended.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How often it is tried to connect for each endpoint besides the first, and how long between.
+const TRIES: usize = 10;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The longest name: etcd takes 1.5 MiB at a time.
 const MAX_NAME: usize = (1 << 20) + (1 << 18);
@@ -65,13 +65,13 @@ struct Connection {
     tell: mpsc::UnboundedSender<Order>,
     thread: ThreadId,
     endpoints: Vec<String>,
-    next_bucket: AtomicU64,
 }
 
 /// One bucket.
 struct EtcdBackend {
     connection: Arc<Connection>,
     bucket: u64,
+    name: String,
 }
 
 impl EtcdReach {
@@ -123,27 +123,35 @@ impl EtcdReach {
         })?;
         let thread = thread.thread().id();
         connection.await.unwrap_or_else(|_| Err(gone()))?;
-        let next_bucket = AtomicU64::new(0);
-        Ok(Self(Arc::new(Connection { shared, tell, thread, endpoints, next_bucket })))
+        Ok(Self(Arc::new(Connection { shared, tell, thread, endpoints })))
     }
 }
 
 /// Connects. Only an answer tells that there is somebody.
 async fn open(options: &EtcdOptions) -> Result<Client, Error> {
-    let asked = async {
+    let ask = async || {
         let mut client = Client::connect(&options.endpoints, Some(options.client())).await?;
         let prefix = BucketKeys::new(&options.namespace, "").all();
         let one = GetOptions::new().with_prefix().with_keys_only().with_limit(1);
         client.get(prefix, Some(one)).await?;
         Ok::<_, etcd_client::Error>(client)
     };
+    // Each try may meet another member.
+    let mut tries = TRIES * (options.endpoints.len() - 1);
+    let asked = async {
+        loop {
+            match ask().await.map_err(Failure::from) {
+                Err(Failure::Unknown(_)) if tries > 0 => tries -= 1,
+                asked => return asked,
+            }
+            sleep(PAUSE).await;
+        }
+    };
     let why = match timeout(options.timeout, asked).await {
         Ok(Ok(client)) => return Ok(client),
-        Ok(Err(error)) => match Failure::from(error) {
-            Failure::Refused(error) => return Err(error),
-            Failure::Unknown(why) => why,
-            Failure::NoLease => "it has no such thing".to_owned(),
-        },
+        Ok(Err(Failure::Refused(error))) => return Err(error),
+        Ok(Err(Failure::Unknown(why))) => why,
+        Ok(Err(Failure::NoLease)) => "it has no such thing".to_owned(),
         Err(_) => format!("no answer within {:?}", options.timeout),
     };
     let endpoints = options.endpoints.join(", ");
@@ -172,9 +180,13 @@ impl Drop for Connection {
 impl Reach for EtcdReach {
     fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
         let connection = Arc::clone(&self.0);
-        let bucket = connection.next_bucket.fetch_add(1, Ordering::Relaxed);
-        connection.tell(Message::OpenBucket { bucket, name: name.to_owned() });
-        Box::new(EtcdBackend { connection, bucket })
+        let name = name.to_owned();
+        let mut table = connection.shared.table();
+        let bucket = table.open_bucket(&name);
+        // Under the lock: before it is closed again, or forgotten.
+        connection.tell(Message::OpenBucket { bucket, name: name.clone() });
+        drop(table);
+        Box::new(EtcdBackend { connection, bucket, name })
     }
 
     fn is_leased(&self) -> bool {
@@ -371,7 +383,7 @@ impl fmt::Debug for EtcdBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EtcdBackend")
             .field("connection", &self.connection)
-            .field("bucket", &self.bucket)
+            .field("bucket", &self.name)
             .finish()
     }
 }

@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use foldhash::fast::RandomState;
 use navlock_engine::RequestId;
 
 use crate::{
+    hash::HashState,
     keeper::AgentSerial,
     keys::{BucketKeys, NameKey, Phase, RequestKey},
     mirror::{Entry, Event, Mirror},
@@ -26,15 +26,13 @@ const MOST_HEIRS: usize = 40;
 pub(crate) struct Bucket {
     pub(crate) keys: BucketKeys,
     pub(crate) mirror: Mirror,
-    names: HashMap<NameKey, Name, RandomState>,
+    names: HashMap<NameKey, Name, HashState>,
     /// The number of the last thing that was to be done.
     last: u64,
     /// What is to be done, or being done, beside the names.
     beside: BTreeSet<u64>,
     /// What the watch told before it was listed what had been; `None` once that is done.
     pub(crate) early: Option<Vec<Event>>,
-    /// Nobody will ask for anything any more.
-    pub(crate) closed: bool,
 }
 
 /// One name of which something is to be done.
@@ -88,7 +86,6 @@ impl Bucket {
             last: 0,
             beside: BTreeSet::new(),
             early: None,
-            closed: false,
         }
     }
 
@@ -129,7 +126,11 @@ impl Bucket {
 
     /// Whether all is done that was to be done up to this number.
     pub(crate) fn is_done(&self, number: u64) -> bool {
-        let oldest = |name: &Name| name.busy.or(name.todo.front().map(|&(number, _)| number));
+        // What is being done may be newer: a grant comes before what was asked for.
+        let oldest = |name: &Name| {
+            let todo = name.todo.front().map(|&(number, _)| number);
+            name.busy.into_iter().chain(todo).min()
+        };
         let names = self.names.values().filter_map(oldest);
         names.chain(self.beside.first().copied()).all(|oldest| oldest > number)
     }
@@ -267,7 +268,7 @@ impl Bucket {
         }
         match *ended {
             [] => None,
-            [one] if one.was_held => {
+            [one] if one.only == Some(Phase::Held) => {
                 let heirs = self.heirs(key, one.request, around);
                 Some(if heirs.is_empty() {
                     Operation::Remove(ended)

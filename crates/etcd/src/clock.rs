@@ -33,6 +33,12 @@ impl Moment {
         Self(self.0.saturating_add(time))
     }
 
+    /// The moment so long after the start of the machine.
+    #[cfg(test)]
+    pub(crate) fn now_at(since_start: Duration) -> Self {
+        Self(since_start)
+    }
+
     /// How long ago it was.
     pub(crate) fn elapsed(self) -> Duration {
         Self::now().0.saturating_sub(self.0)
@@ -46,6 +52,10 @@ impl Moment {
 
 /// Milliseconds since 1970, for people: nothing is decided by them.
 pub(crate) fn wall_millis() -> u64 {
+    #[cfg(test)]
+    if set::now().is_some() {
+        return 0;
+    }
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -9,14 +9,16 @@ mod queries;
 mod recalls;
 mod watching;
 
+#[cfg(test)]
+mod model;
+
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
     time::Duration,
 };
 
-use foldhash::fast::RandomState;
 use navlock_core::{
     AgentInfo, ClientId, Error, Inspection, Lost, RequestKind, ResourceName,
     backend::{Claim, Ticket},
@@ -30,13 +32,14 @@ use crate::{
     clock::Moment,
     data::{Answer, Listing, Transaction},
     failure::Failure,
+    hash::HashState,
     keys::{BucketKeys, NameKey, Phase, RequestKey},
     lease::{Term, Word},
     options::EtcdOptions,
     query::token,
     slots::{Owner, Slots},
     table::{Finished, State, Table},
-    transactions::{Operation, Outcome},
+    transactions::{Ended, Operation, Outcome},
     watch::Watched,
 };
 
@@ -64,6 +67,7 @@ impl Shared {
 
 /// What it is told.
 pub(crate) enum Message {
+    /// It may be open already.
     OpenBucket {
         bucket: u64,
         name: String,
@@ -201,16 +205,19 @@ pub(crate) struct Keeper {
     shared: Arc<Shared>,
     options: EtcdOptions,
     slots: Slots,
-    buckets: HashMap<u64, House, RandomState>,
-    agents: HashMap<AgentSerial, Agent, RandomState>,
-    queries: HashMap<u64, Query>,
+    buckets: HashMap<u64, House, HashState>,
+    agents: HashMap<AgentSerial, Agent, HashState>,
+    queries: BTreeMap<u64, Query>,
     next_query: u64,
     recalls: Vec<Recall>,
+    /// The leases that others have begun and we keep.
+    recalled: HashSet<i64, HashState>,
     calls: VecDeque<Call>,
 }
 
 /// A bucket, and what keeps it up to date.
 struct House {
+    name: String,
     bucket: Bucket,
     is_watched: bool,
     looked: Moment,
@@ -218,17 +225,18 @@ struct House {
 }
 
 impl Keeper {
-    pub(crate) fn new(shared: Arc<Shared>, options: EtcdOptions) -> Self {
-        let owner = u128::from_be_bytes(ClientId::random().to_bytes());
+    /// The keeper of a connection that goes by this number, which no other has.
+    pub(crate) fn new(shared: Arc<Shared>, options: EtcdOptions, owner: u128) -> Self {
         Self {
             shared,
             options,
             slots: Slots::new(owner),
             buckets: HashMap::default(),
             agents: HashMap::default(),
-            queries: HashMap::default(),
+            queries: BTreeMap::new(),
             next_query: 0,
             recalls: Vec::new(),
+            recalled: HashSet::default(),
             calls: VecDeque::new(),
         }
     }
@@ -247,15 +255,16 @@ impl Keeper {
     pub(crate) fn hear(&mut self, message: Message) {
         match message {
             Message::OpenBucket { bucket, name } => {
-                let keys = BucketKeys::new(&self.options.namespace, &name);
-                let (bucket_of, looked) = (Bucket::new(keys), Moment::now());
-                let (is_watched, is_looking) = (false, false);
-                let house = House { bucket: bucket_of, is_watched, looked, is_looking };
-                self.buckets.insert(bucket, house);
+                let namespace = &self.options.namespace;
+                self.buckets.entry(bucket).or_insert_with(|| {
+                    let bucket = Bucket::new(BucketKeys::new(namespace, &name));
+                    let (is_watched, looked, is_looking) = (false, Moment::now(), false);
+                    House { name, bucket, is_watched, looked, is_looking }
+                });
             }
             Message::CloseBucket { bucket } => {
-                if let Some(house) = self.buckets.get_mut(&bucket) {
-                    house.bucket.closed = true;
+                if let Some(house) = self.buckets.get(&bucket) {
+                    self.shared.table().close_bucket(&house.name);
                 }
                 self.forget(bucket);
             }
@@ -274,6 +283,9 @@ impl Keeper {
                 if was_over {
                     self.slots.retire(ended.request, id);
                 } else {
+                    // A late try may have put it into the queue again.
+                    let only = ended.only.filter(|_| self.slots.is_certain(ended.request));
+                    let ended = Ended { only, ..ended };
                     self.push(bucket, &NameKey::new(&name), Todo::Remove(ended));
                 }
             }
@@ -385,6 +397,7 @@ impl Keeper {
         drop(table);
         for key in over {
             self.slots.free(key, answer.revision);
+            self.remove_late(of.bucket, key, answer.revision);
         }
         wake(wakers);
     }
@@ -498,10 +511,12 @@ impl Keeper {
         names
     }
 
-    /// Forgets a bucket that is closed and of which nothing is on its way.
+    /// Forgets a bucket that nobody uses and of which nothing is on its way. Until then, whoever
+    /// opens it again finds it as it is, and what it is told comes after what is on its way.
     fn forget(&mut self, bucket: u64) {
-        let is_over = |house: &mut House| house.bucket.closed && house.bucket.is_done(u64::MAX - 1);
-        if self.buckets.get_mut(&bucket).is_some_and(is_over) {
+        let Some(house) = self.buckets.get(&bucket) else { return };
+        let is_over = house.bucket.is_done(u64::MAX - 1);
+        if is_over && self.shared.table().forget_bucket(&house.name) {
             self.buckets.remove(&bucket);
             self.calls.push_back(Call::Unwatch { bucket });
         }

@@ -51,6 +51,7 @@ mod calls;
 mod clock;
 mod data;
 mod failure;
+mod hash;
 mod health;
 mod keeper;
 mod keys;

@@ -10,10 +10,10 @@ use std::{
     sync::Arc,
 };
 
-use foldhash::fast::RandomState;
 use navlock_core::Mode;
 
 use crate::{
+    hash::HashState,
     keys::{LockKey, NameKey, Phase, RequestKey},
     transactions::Ended,
     values::Value,
@@ -26,9 +26,9 @@ type Place = (i64, u64, RequestKey);
 /// The mirror of one bucket.
 #[derive(Debug, Default)]
 pub(crate) struct Mirror {
-    names: HashMap<NameKey, Resource, RandomState>,
+    names: HashMap<NameKey, Resource, HashState>,
     /// Where each key stands in its name.
-    places: HashMap<(Phase, RequestKey), Place, RandomState>,
+    places: HashMap<(Phase, RequestKey), Place, HashState>,
     /// All that happened up to this revision is in it, by a list.
     listed: i64,
     /// The last revision that it was told of.
@@ -214,9 +214,9 @@ impl Mirror {
 }
 
 impl Entry {
-    /// It, as one that is to end.
+    /// It, as one that is to end wherever it is.
     pub(crate) fn ended(&self) -> Ended {
-        Ended { request: self.request, mode: self.mode, was_held: false }
+        Ended { request: self.request, mode: self.mode, only: None }
     }
 }
 

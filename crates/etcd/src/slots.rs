@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use foldhash::fast::RandomState;
 use navlock_engine::RequestId;
 
-use crate::keys::RequestKey;
+use crate::{hash::HashState, keys::RequestKey};
 
 /// The slots of one connection: each is the last part of a key, and is used again.
 ///
@@ -24,7 +23,7 @@ pub(crate) struct Slots {
     next: u64,
     /// The last one goes first: so there are few of them, and names meet the same.
     free: Vec<u64>,
-    slots: HashMap<RequestKey, Slot, RandomState>,
+    by_key: HashMap<RequestKey, Slot, HashState>,
 }
 
 /// A slot that may be, or become, somebody's.
@@ -52,7 +51,7 @@ pub(crate) enum Owner {
 
 impl Slots {
     pub(crate) fn new(owner: u128) -> Self {
-        Self { owner, next: 0, free: Vec::new(), slots: HashMap::default() }
+        Self { owner, next: 0, free: Vec::new(), by_key: HashMap::default() }
     }
 
     /// A key for a request.
@@ -62,32 +61,37 @@ impl Slots {
             self.next - 1
         });
         let key = RequestKey { owner: self.owner, slot };
-        let after = self.slots.get(&key).map_or(0, |slot| slot.after);
-        self.slots.insert(key, Slot { after, id: Some(id), is_certain: true });
+        let after = self.by_key.get(&key).map_or(0, |slot| slot.after);
+        self.by_key.insert(key, Slot { after, id: Some(id), is_certain: true });
         key
     }
 
     /// A request has this key, which another connection made.
     pub(crate) fn adopt(&mut self, key: RequestKey, id: RequestId) {
-        self.slots.insert(key, Slot { after: 0, id: Some(id), is_certain: false });
+        self.by_key.insert(key, Slot { after: 0, id: Some(id), is_certain: false });
     }
 
     /// Something was sent about it and not answered.
     pub(crate) fn doubt(&mut self, key: RequestKey) {
-        if let Some(slot) = self.slots.get_mut(&key) {
+        if let Some(slot) = self.by_key.get_mut(&key) {
             slot.is_certain = false;
         }
     }
 
+    /// Whether each try that was made about it has been answered.
+    pub(crate) fn is_certain(&self, key: RequestKey) -> bool {
+        self.by_key.get(&key).is_some_and(|slot| slot.is_certain)
+    }
+
     /// Nothing is left of it in etcd at this revision.
     pub(crate) fn free(&mut self, key: RequestKey, revision: i64) {
-        match self.slots.get_mut(&key) {
+        match self.by_key.get_mut(&key) {
             Some(slot) if slot.is_certain && slot.id.is_some() => {
                 (slot.after, slot.id) = (slot.after.max(revision), None);
                 self.free.push(key.slot);
             }
             Some(slot) if slot.id.is_some() => {
-                self.slots.remove(&key);
+                self.by_key.remove(&key);
             }
             _ => {}
         }
@@ -95,19 +99,19 @@ impl Slots {
 
     /// This request is over in a way that leaves open what happens to its key. It is not used again.
     pub(crate) fn retire(&mut self, key: RequestKey, id: RequestId) {
-        if self.slots.get(&key).is_some_and(|slot| slot.id == Some(id)) {
-            self.slots.remove(&key);
+        if self.by_key.get(&key).is_some_and(|slot| slot.id == Some(id)) {
+            self.by_key.remove(&key);
         }
     }
 
     /// Whose the key is now.
     pub(crate) fn holder(&self, key: RequestKey) -> Option<RequestId> {
-        self.slots.get(&key)?.id
+        self.by_key.get(&key)?.id
     }
 
     /// Whose the key is that was made by this revision, or the event about it of this revision.
     pub(crate) fn owner(&self, key: RequestKey, revision: i64) -> Owner {
-        match self.slots.get(&key) {
+        match self.by_key.get(&key) {
             Some(slot) if revision <= slot.after => Owner::Past,
             Some(Slot { id: Some(id), .. }) => Owner::Request(*id),
             _ if key.owner == self.owner => Owner::Stray,

@@ -3,15 +3,23 @@
 //! Shared between callers and the [thread](crate::thread) that speaks to etcd. Callers make and end
 //! entries; the thread says what becomes of them.
 
-use std::{collections::HashSet, mem, task::Waker};
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+    task::Waker,
+};
 
-use foldhash::fast::RandomState;
 use navlock_core::{Error, Lost, RequestKind, ResourceName, backend::Answer};
 use navlock_engine::{AgentId, FencingToken, RequestId};
 use slab::Slab;
 
 use crate::{
-    clock::Moment, failure::lease_lost, keeper::AgentSerial, keys::RequestKey, slots::Slots,
+    clock::Moment,
+    failure::lease_lost,
+    hash::HashState,
+    keeper::AgentSerial,
+    keys::{Phase, RequestKey},
+    slots::Slots,
     transactions::Ended,
 };
 
@@ -20,10 +28,18 @@ use crate::{
 pub(crate) struct Table {
     agents: Slab<Agent>,
     requests: Slab<Request>,
+    /// By name, those that are in use or of which something is on its way.
+    buckets: HashMap<String, OpenBucket>,
+    next_bucket: u64,
     next_request: u64,
     next_agent: AgentSerial,
     /// There is nobody who speaks to etcd.
     gone: bool,
+}
+
+struct OpenBucket {
+    number: u64,
+    uses: usize,
 }
 
 struct Agent {
@@ -35,7 +51,7 @@ struct Agent {
     /// Who asks after a lock asks this too: a process that was stopped knows before its threads do
     /// anything else that it has lost.
     ends: Option<Moment>,
-    requests: HashSet<usize, RandomState>,
+    requests: HashSet<usize, HashState>,
 }
 
 struct Request {
@@ -90,6 +106,34 @@ pub(crate) struct Sent {
 }
 
 impl Table {
+    /// The number of the bucket of this name, which has one use more.
+    pub(crate) fn open_bucket(&mut self, name: &str) -> u64 {
+        if let Some(open) = self.buckets.get_mut(name) {
+            open.uses += 1;
+            return open.number;
+        }
+        let number = self.next_bucket;
+        self.next_bucket += 1;
+        self.buckets.insert(name.to_owned(), OpenBucket { number, uses: 1 });
+        number
+    }
+
+    /// It has one use less. To be called once all is heard that came of that use.
+    pub(crate) fn close_bucket(&mut self, name: &str) {
+        if let Some(open) = self.buckets.get_mut(name) {
+            open.uses -= 1;
+        }
+    }
+
+    /// Forgets it if it has no use. Whether it has none.
+    pub(crate) fn forget_bucket(&mut self, name: &str) -> bool {
+        let is_unused = self.buckets.get(name).is_none_or(|open| open.uses == 0);
+        if is_unused {
+            self.buckets.remove(name);
+        }
+        is_unused
+    }
+
     pub(crate) fn open_agent(&mut self, bucket: u64) -> (AgentId, AgentSerial) {
         let serial = self.next_agent;
         self.next_agent += 1;
@@ -161,9 +205,9 @@ impl Table {
             self.agents[agent.index()].requests.remove(&id.index());
         }
         let was_over = !matches!(state, State::Pending(_) | State::Held(..));
-        let was_held = matches!(state, State::Held(..));
+        let only = matches!(state, State::Held(..)).then_some(Phase::Held);
         let finished = key.map(|request| {
-            let ended = Ended { request, mode: kind.mode(), was_held };
+            let ended = Ended { request, mode: kind.mode(), only };
             Finished { bucket, name, ended, was_over }
         });
         Some((state, finished))

@@ -10,8 +10,8 @@ use std::{
 };
 
 use etcd_client::{Client, KvClient};
-use foldhash::fast::RandomState;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use navlock_core::ClientId;
 use tokio::{
     sync::mpsc,
     task::JoinHandle,
@@ -20,6 +20,7 @@ use tokio::{
 
 use crate::{
     calls,
+    hash::HashState,
     keeper::{Call, Done, Keeper, Message, Shared},
     lease,
     options::EtcdOptions,
@@ -48,8 +49,8 @@ pub(crate) struct Thread {
     tell: mpsc::WeakUnboundedSender<Order>,
     heard: mpsc::UnboundedReceiver<Order>,
     running: FuturesUnordered<BoxFuture<'static, Option<Done>>>,
-    watches: HashMap<u64, JoinHandle<()>, RandomState>,
-    leases: HashMap<i64, JoinHandle<()>, RandomState>,
+    watches: HashMap<u64, JoinHandle<()>, HashState>,
+    leases: HashMap<i64, JoinHandle<()>, HashState>,
     quitting: Option<(Instant, blocking::SyncSender<()>)>,
     /// There is nobody to tell us anything.
     is_deaf: bool,
@@ -63,8 +64,9 @@ impl Thread {
         tell: mpsc::WeakUnboundedSender<Order>,
         heard: mpsc::UnboundedReceiver<Order>,
     ) -> Self {
+        let owner = u128::from_be_bytes(ClientId::random().to_bytes());
         Self {
-            keeper: Keeper::new(shared, options.clone()),
+            keeper: Keeper::new(shared, options.clone(), owner),
             options,
             kv: client.kv_client().max_decoding_message_size(usize::MAX),
             client,

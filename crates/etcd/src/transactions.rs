@@ -38,8 +38,8 @@ pub(crate) struct Ask {
 pub(crate) struct Ended {
     pub(crate) request: RequestKey,
     pub(crate) mode: Mode,
-    /// It is known to be a lock, so that there is nothing in the queue.
-    pub(crate) was_held: bool,
+    /// Where it is, if it is known that it is nowhere else.
+    pub(crate) only: Option<Phase>,
 }
 
 /// Something to be done to one name.
@@ -160,7 +160,12 @@ impl Operation {
     /// The requests of which nothing is left in etcd after this answer.
     pub(crate) fn over(&self, outcomes: &Outcomes) -> Vec<RequestKey> {
         match self {
-            Self::Remove(_) | Self::HandOver(..) => self.own(),
+            Self::HandOver(..) => self.own(),
+            Self::Remove(ended) => {
+                // What only leaves the queue may be held.
+                let is_over = |ended: &&Ended| ended.only != Some(Phase::Queued);
+                ended.iter().filter(is_over).map(|ended| ended.request).collect()
+            }
             Self::IfAvailable(_) => {
                 let is_over = |(_, outcome): &&(_, _)| *outcome == Outcome::Unavailable;
                 outcomes.requests.iter().filter(is_over).map(|&(request, _)| request).collect()
@@ -274,11 +279,15 @@ fn grant(keys: &NameKeys, entries: &[Entry]) -> Transaction {
 }
 
 fn removals(keys: &NameKeys, ended: &[Ended]) -> Vec<Step> {
-    let keys_of = |ended: &Ended| {
-        let [held, queued] = both_keys(keys, ended.mode, ended.request);
-        [Some(held), (!ended.was_held).then_some(queued)]
-    };
-    ended.iter().flat_map(keys_of).flatten().map(Step::Delete).collect()
+    let mut steps = Vec::new();
+    for &Ended { request, mode, only } in ended {
+        let phases = match only {
+            Some(phase) => vec![phase],
+            None => vec![Phase::Held, Phase::Queued],
+        };
+        steps.extend(phases.iter().map(|&phase| Step::Delete(keys.request(phase, mode, request))));
+    }
+    steps
 }
 
 fn hand_over(keys: &NameKeys, from: Ended, heirs: &[Entry]) -> Transaction {

@@ -2,7 +2,6 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use foldhash::fast::RandomState;
 use navlock_core::{AgentInfo, ClientId};
 use navlock_engine::{AgentId, RequestId};
 
@@ -12,6 +11,7 @@ use crate::{
     clock::{Moment, wall_millis},
     data::{Step, Transaction},
     failure::Failure,
+    hash::HashState,
     keys::{NameKey, RequestKey},
     lease::{Term, Word},
     slots::{Owner, Slots},
@@ -64,7 +64,7 @@ impl Agent {
 struct Around<'a> {
     shared: &'a Shared,
     slots: &'a mut Slots,
-    agents: &'a HashMap<AgentSerial, Agent, RandomState>,
+    agents: &'a HashMap<AgentSerial, Agent, HashState>,
     /// Who needs a lease.
     needs: Option<AgentSerial>,
 }
@@ -250,6 +250,7 @@ impl Keeper {
 
     /// Ends a lease, with all that is under it.
     pub(super) fn revoke(&mut self, of: Option<Revoked>, lease: i64) {
+        self.recalled.remove(&lease);
         self.calls.push_back(Call::Revoke { lease, of });
     }
 

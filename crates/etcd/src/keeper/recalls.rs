@@ -7,19 +7,19 @@
 use std::{collections::HashSet, time::Duration};
 
 use navlock_core::backend::{Claim, Ticket};
-use navlock_engine::RequestId;
 use tokio::sync::oneshot;
 
 use super::{AgentSerial, Keeper, agents::Lease, wake};
 use crate::{
     bucket::Todo,
     clock::Moment,
-    keys::{NameKey, Phase},
+    keys::{NameKey, Phase, RequestKey},
     lease::Term,
     mirror::{Entry, Mirror},
     query::token,
     slots::Owner,
     table::State,
+    transactions::Ended,
     values::Value,
 };
 
@@ -68,8 +68,9 @@ impl Keeper {
     /// Answers those for whom it has taken too long: their leases have ended by now.
     pub(super) fn check_recalls(&mut self) {
         let patience = self.options.time_to_live;
-        let is_late = |recall: &mut Recall| recall.since.elapsed() >= patience;
-        for late in self.recalls.extract_if(.., is_late) {
+        let is_late = |recall: &Recall| recall.since.elapsed() >= patience;
+        while let Some(nth) = self.recalls.iter().position(is_late) {
+            let late = self.recalls.swap_remove(nth);
             let _ = late.answer.send(vec![None; late.claims.len()]);
         }
     }
@@ -91,8 +92,9 @@ impl Keeper {
         let lease = lease.map(|found| found.entry.lease);
         found.retain(|found| Some(found.entry.lease) == lease || found.claim.is_none());
 
-        let mut recalled: Vec<RequestId> = Vec::new();
-        for Found { name, entry, claim, .. } in found {
+        let kept: HashSet<RequestKey> =
+            found.iter().filter(|of| of.claim.is_some()).map(|of| of.entry.request).collect();
+        for Found { name, phase, entry, claim } in found {
             let claimed = claim.and_then(|nth| {
                 let (name, kind) = (claims[nth].name.clone(), claims[nth].kind);
                 let mut table = self.shared.table();
@@ -100,14 +102,16 @@ impl Keeper {
             });
             if let Some((nth, request)) = claimed {
                 self.slots.adopt(entry.request, request);
-                recalled.push(request);
                 tickets[nth] = Some(Ticket { lane: 0, id: request });
             } else {
-                house.bucket.push(name, Todo::Remove(entry.ended()));
+                // Of one that is kept, a late try may have put another key.
+                let only = kept.contains(&entry.request).then_some(phase);
+                house.bucket.push(name, Todo::Remove(Ended { only, ..entry.ended() }));
             }
         }
         if let (Some(lease), Some(agent)) = (lease, self.agents.get_mut(&serial)) {
             agent.lease = Lease::Recalled(lease, Moment::now());
+            self.recalled.insert(lease);
             // In whole seconds, as it was made.
             let seconds = u64::try_from(self.options.seconds()).unwrap_or_default();
             self.keep(serial, lease, Duration::from_secs(seconds), true);
@@ -166,6 +170,14 @@ fn find(mirror: &Mirror, is_its: impl Fn(&Entry) -> bool, claims: &[Claim]) -> V
         let Entry { made, request, ref value, .. } = found.entry;
         (found.phase == Phase::Queued, made, Value::place(value), request)
     });
+    // What is held and stands in the queue as well was put there by a late try.
+    let held: HashSet<RequestKey> = found
+        .iter()
+        .filter(|found| found.phase == Phase::Held)
+        .map(|found| found.entry.request)
+        .collect();
+    let is_late =
+        |found: &Found| found.phase == Phase::Queued && held.contains(&found.entry.request);
     let names: Vec<NameKey> = claims.iter().map(|claim| NameKey::new(&claim.name)).collect();
     for (nth, claim) in claims.iter().enumerate() {
         let Some(held) = claim.token else { continue };
@@ -192,7 +204,8 @@ fn find(mirror: &Mirror, is_its: impl Fn(&Entry) -> bool, claims: &[Claim]) -> V
         let there: Vec<&mut Found> = found
             .iter_mut()
             .filter(|found| {
-                found.claim.is_none() && found.name == *name && found.entry.mode == mode
+                let is_sort = found.name == *name && found.entry.mode == mode;
+                found.claim.is_none() && is_sort && !is_late(found)
             })
             .collect();
         let ended = there.len().saturating_sub(claimed.len());

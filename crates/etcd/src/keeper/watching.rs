@@ -1,17 +1,17 @@
 //! What watches and lists say, and what it means for ours.
 
-use std::{collections::HashSet, time::Duration};
+use std::time::Duration;
 
 use navlock_core::Lost;
 
-use super::{Call, Keeper, Listed, agents::Agent, wake};
+use super::{Call, Keeper, Listed, wake};
 use crate::{
     bucket::Todo,
     clock::Moment,
     data::Listing,
     failure::{Failure, lease_lost},
-    keys::{NameKey, Phase},
-    mirror::Event,
+    keys::{NameKey, Phase, RequestKey},
+    mirror::{Entry, Event},
     query::token,
     slots::Owner,
     table::{State, Status},
@@ -48,18 +48,35 @@ impl Keeper {
     fn happened(&mut self, bucket: u64, events: Vec<Event>) {
         let Some(house) = self.buckets.get_mut(&bucket) else { return };
         let (mut touched, mut gone, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut strays, leases) = (Vec::new(), &self.recalled);
         let mut table = self.shared.table();
         for event in events {
             let Event { key, revision, .. } = event.clone();
             let made = event.put.as_ref().map(|put| put.made);
+            let lease = event.put.as_ref().map(|put| put.lease);
             if !house.bucket.mirror.apply(event) {
                 continue;
             }
             if touched.last() != Some(&key.name) {
                 touched.push(key.name.clone());
             }
-            let Owner::Request(id) = self.slots.owner(key.request, revision) else { continue };
+            let id = match self.slots.owner(key.request, revision) {
+                Owner::Request(id) => id,
+                Owner::Stray if made.is_some() => {
+                    strays.push((key, None));
+                    continue;
+                }
+                Owner::Foreign if lease.is_some_and(|lease| leases.contains(&lease)) => {
+                    strays.push((key, None));
+                    continue;
+                }
+                _ => continue,
+            };
             match (made, key.phase) {
+                // By a late try.
+                (Some(_), Phase::Queued) if matches!(table.status(id), Status::Held(_)) => {
+                    strays.push((key, Some(Phase::Queued)));
+                }
                 (Some(made), Phase::Held) => {
                     let granted = State::Held(token(made), Vec::new());
                     wakers.extend(table.answer(id, granted));
@@ -91,12 +108,32 @@ impl Keeper {
         }
         drop(table);
         wake(wakers);
+        // What came of a try that was given up.
+        if let Some(house) = self.buckets.get_mut(&bucket) {
+            for (key, only) in strays {
+                let ended = Ended { request: key.request, mode: key.mode, only };
+                house.bucket.push(key.name, Todo::Remove(ended));
+            }
+        }
         // What went without a thief went with its lease.
         for agent in robbed {
             self.lose(agent);
         }
         for name in touched {
             self.step(bucket, &name);
+        }
+    }
+
+    /// Removes what a try that was given up has made after all, after its request was over.
+    pub(super) fn remove_late(&mut self, bucket: u64, key: RequestKey, over: i64) {
+        if self.slots.owner(key, i64::MAX) != Owner::Stray {
+            return;
+        }
+        let Some(house) = self.buckets.get_mut(&bucket) else { return };
+        let late = |&(_, _, entry): &(_, _, &Entry)| entry.request == key && entry.made > over;
+        let late = house.bucket.mirror.entries().find(late);
+        if let Some((name, ended)) = late.map(|(name, _, entry)| (name.clone(), entry.ended())) {
+            house.bucket.push(name, Todo::Remove(ended));
         }
     }
 
@@ -160,20 +197,23 @@ impl Keeper {
         }
         // Of which nobody knows: what a try came to that was given up, be it our own or that of
         // whoever had a lease before us.
-        let leases: HashSet<i64> = self.agents.values().filter_map(Agent::lease_id).collect();
         let mut strays: Vec<(NameKey, Ended)> = Vec::new();
-        for (name, _, entry) in house.bucket.mirror.entries() {
-            let is_stray = match self.slots.owner(entry.request, entry.made) {
-                Owner::Request(id) => {
-                    matches!(table.status(id), Status::Ended | Status::Absent)
-                }
-                Owner::Stray => true,
-                Owner::Foreign => leases.contains(&entry.lease),
-                Owner::Past => false,
+        for (name, phase, entry) in house.bucket.mirror.entries() {
+            let only = match self.slots.owner(entry.request, entry.made) {
+                Owner::Request(id) => match (table.status(id), phase) {
+                    (Status::Held(_), Phase::Queued)
+                        if house.bucket.has(entry.request).0.is_some() =>
+                    {
+                        Some(Phase::Queued)
+                    }
+                    (Status::Ended | Status::Absent, _) if house.bucket.is_idle(name) => None,
+                    _ => continue,
+                },
+                Owner::Stray => None,
+                Owner::Foreign if self.recalled.contains(&entry.lease) => None,
+                Owner::Foreign | Owner::Past => continue,
             };
-            if is_stray && house.bucket.is_idle(name) {
-                strays.push((name.clone(), entry.ended()));
-            }
+            strays.push((name.clone(), Ended { only, ..entry.ended() }));
         }
         drop(table);
         wake(wakers);

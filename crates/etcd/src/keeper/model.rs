@@ -1,0 +1,150 @@
+//! Every order in which things can happen, with the code that runs.
+//!
+//! Machines with their own [`Keeper`](super::Keeper) share an etcd in memory. The explorer takes
+//! each step that can come next, be it the way of a call, of its answer, of a watch, or a fault, and
+//! looks after each whether the rules of the engine hold. States that were seen are not looked at
+//! again.
+
+mod etcd;
+mod world;
+
+use std::collections::HashSet;
+
+use navlock_core::{
+    Mode::*,
+    RequestKind::{self, *},
+};
+
+use self::world::{Act, Act::*, Faults, Step, World};
+
+/// What an exploration has seen.
+#[derive(Debug, Default)]
+struct Seen {
+    states: usize,
+    ends: usize,
+    longest: usize,
+}
+
+/// The steps of a run, which are shown if it fails.
+#[derive(Default)]
+struct Taken(Vec<Step>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("after {:?}", self.0);
+        }
+    }
+}
+
+/// Looks at all that can happen with these scripts and these faults.
+fn explore(scripts: &[&[Act]], faults: Faults) -> Seen {
+    let mut known = HashSet::new();
+    let mut seen = Seen::default();
+    // Which step was taken at each point, and of how many.
+    let mut path: Vec<(usize, usize)> = Vec::new();
+    loop {
+        let mut world = World::new(scripts, faults);
+        let mut taken = Taken::default();
+        let mut at = 0;
+        loop {
+            let steps = world.steps();
+            if at == path.len() {
+                if steps.is_empty() {
+                    world.check_end();
+                    seen.ends += 1;
+                    break;
+                }
+                if !known.insert(world.fingerprint()) {
+                    break;
+                }
+                path.push((0, steps.len()));
+            }
+            let step = steps[path[at].0];
+            taken.0.push(step);
+            world.take(step);
+            at += 1;
+        }
+        seen.longest = seen.longest.max(taken.0.len());
+        // The next path that was not taken.
+        while let Some((taken, of)) = path.pop() {
+            if taken + 1 < of {
+                path.push((taken + 1, of));
+                break;
+            }
+        }
+        if path.is_empty() {
+            seen.states = known.len();
+            return seen;
+        }
+        assert!(known.len() < 5_000_000, "there is no end to it");
+    }
+}
+
+const NONE: Faults = Faults { calls: 0, watches: 0, cuts: 0, kills: 0 };
+const CALL: Faults = Faults { calls: 1, ..NONE };
+const WATCH: Faults = Faults { watches: 1, ..NONE };
+const CUT: Faults = Faults { cuts: 1, ..NONE };
+const KILL: Faults = Faults { kills: 1, ..NONE };
+
+const X: RequestKind = Wait(Exclusive);
+const S: RequestKind = Wait(Shared);
+
+/// Takes the lock and gives it back, or gives up before.
+const WRITER: &[Act] = &[Request("a", X), Finish(0)];
+const READER: &[Act] = &[Request("a", S), Finish(0)];
+const THIEF: &[Act] = &[Request("a", Steal), Finish(0)];
+const TRIER: &[Act] = &[Request("a", IfAvailable(Exclusive)), Finish(0)];
+const TWICE: &[Act] = &[Request("a", X), Request("a", X), Finish(0), Finish(1)];
+const AGAIN: &[Act] = &[Request("a", X), Finish(0), Request("a", X), Finish(1)];
+/// Takes the lock and keeps it.
+const HOLDER: &[Act] = &[Request("a", X)];
+const READS: &[Act] = &[Request("a", S)];
+
+/// Each a test: who does what, what goes wrong, and how many states there are at least to be seen,
+/// so that it is noticed if the explorer looks at nothing any more.
+macro_rules! explore {
+    ($($(#[$attribute:meta])* $name:ident: $scripts:expr, $faults:expr, $least:expr;)*) => {$(
+        $(#[$attribute])*
+        #[test]
+        fn $name() {
+            let seen = explore(&$scripts, $faults);
+            assert!(seen.states >= $least && seen.ends > 1, "{seen:?}");
+            println!("{seen:?}");
+        }
+    )*};
+}
+
+explore! {
+    writers_exclude_each_other: [WRITER, WRITER], NONE, 4000;
+    readers_and_writers_take_turns: [READS, READS, HOLDER], NONE, 1000;
+    keys_are_used_again: [AGAIN, WRITER], NONE, 40_000;
+    requests_of_one_machine_keep_their_order: [TWICE, HOLDER], NONE, 9000;
+    a_thief_takes_it_from_whoever_holds: [WRITER, THIEF], NONE, 3000;
+    who_does_not_wait_leaves_nothing_behind: [WRITER, TRIER], NONE, 3000;
+    calls_get_lost: [WRITER, HOLDER], CALL, 17_000;
+    calls_of_a_thief_get_lost: [HOLDER, THIEF], CALL, 15_000;
+    calls_that_do_not_wait_get_lost: [HOLDER, TRIER], CALL, 9000;
+    watches_begin_anew: [WRITER, HOLDER], WATCH, 10_000;
+    a_machine_is_cut_off: [WRITER, HOLDER], CUT, 12_000;
+    a_process_is_killed: [HOLDER, WRITER], KILL, 20_000;
+
+    #[ignore = "minutes; run with --ignored"]
+    three_writers: [WRITER, WRITER, WRITER], NONE, 100_000;
+    #[ignore = "minutes; run with --ignored"]
+    readers: [READER, READER, WRITER], NONE, 100_000;
+    #[ignore = "minutes; run with --ignored"]
+    a_thief_among_those_who_wait: [WRITER, THIEF, WRITER], NONE, 100_000;
+    #[ignore = "minutes; run with --ignored"]
+    lost_calls_of_readers: [READER, WRITER], CALL, 100_000;
+    #[ignore = "minutes; run with --ignored"]
+    lost_calls_with_keys_used_again: [AGAIN, HOLDER], CALL, 100_000;
+    #[ignore = "minutes; run with --ignored"]
+    calls_lost_around_a_cut: [HOLDER, WRITER], Faults { calls: 1, ..CUT }, 100_000;
+    #[ignore = "minutes; run with --ignored"]
+    calls_lost_around_a_kill: [HOLDER, WRITER], Faults { calls: 1, ..KILL }, 100_000;
+    #[ignore = "minutes; run with --ignored"]
+    a_kill_of_one_with_two_requests: [TWICE, HOLDER], KILL, 100_000;
+    #[ignore = "minutes; run with --ignored"]
+    a_kill_and_a_cut: [HOLDER, WRITER], Faults { kills: 1, ..CUT }, 100_000;
+}

@@ -1,0 +1,208 @@
+//! Etcd in memory: the part of its data model that `data.rs` names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use navlock_core::Mode;
+
+use crate::{
+    data::{Answer, Check, KeyValue, Listing, Step, StepResult, Transaction, end_of_prefix},
+    failure::Failure,
+    keys::{BucketKeys, LockKey, NameKey, Phase},
+    mirror::{Event, Put},
+    values::Value,
+    watch,
+};
+
+/// A server. Each change is checked against the rules of the engine when it is made.
+pub(super) struct Etcd {
+    pub(super) keys: BucketKeys,
+    pub(super) revision: i64,
+    pub(super) found: BTreeMap<Vec<u8>, KeyValue>,
+    pub(super) leases: BTreeSet<i64>,
+    last_lease: i64,
+    /// What happened, by revision.
+    pub(super) log: Vec<Vec<Event>>,
+}
+
+impl Etcd {
+    pub(super) fn new(keys: BucketKeys) -> Self {
+        // As a new server has.
+        let revision = 1;
+        let (found, leases, log) = Default::default();
+        Self { keys, revision, found, leases, last_lease: 0, log }
+    }
+
+    pub(super) fn transact(&mut self, transaction: &Transaction) -> Result<Answer, Failure> {
+        let before = self.found.clone();
+        let mut changes = Vec::new();
+        let revision = self.revision + 1;
+        let answer = self.run(transaction, revision, &mut changes);
+        let Some(mut answer) = answer else {
+            self.found = before;
+            return Err(Failure::NoLease);
+        };
+        if !changes.is_empty() {
+            let is_theft = transaction_steals(transaction);
+            self.check(&before, is_theft);
+            self.commit(changes);
+        }
+        stamp(&mut answer, self.revision);
+        Ok(answer)
+    }
+
+    fn commit(&mut self, changes: Vec<Event>) {
+        self.revision += 1;
+        self.log.push(changes);
+    }
+
+    /// `None` if there is no such lease.
+    fn run(
+        &mut self,
+        transaction: &Transaction,
+        revision: i64,
+        changes: &mut Vec<Event>,
+    ) -> Option<Answer> {
+        let succeeded = transaction.when.iter().all(|check| self.holds(check));
+        let steps = if succeeded { &transaction.then } else { &transaction.or_else };
+        let mut results = Vec::new();
+        for step in steps {
+            results.push(match step {
+                Step::Put { key, value, lease } => {
+                    if !self.leases.contains(lease) {
+                        return None;
+                    }
+                    let made = self.found.get(key).map_or(revision, |old| old.made);
+                    let (key, value, written) = (key.clone(), value.clone(), revision);
+                    let kv = KeyValue { key, value, made, written, lease: *lease };
+                    changes.extend(watch::read(&self.keys, &kv));
+                    self.found.insert(kv.key.clone(), kv);
+                    StepResult::Done
+                }
+                Step::Get(key) => StepResult::Got(self.found.get(key).map(|kv| kv.made)),
+                Step::Delete(key) => {
+                    self.delete(key, revision, changes);
+                    StepResult::Done
+                }
+                Step::DeleteRange(start, end) => {
+                    let range = self.found.range(start.clone()..end.clone());
+                    let keys: Vec<_> = range.map(|(key, _)| key.clone()).collect();
+                    for key in &keys {
+                        self.delete(key, revision, changes);
+                    }
+                    StepResult::Deleted(keys)
+                }
+                Step::Within(inner) => StepResult::Within(self.run(inner, revision, changes)?),
+            });
+        }
+        Some(Answer { revision, succeeded, results })
+    }
+
+    fn holds(&self, check: &Check) -> bool {
+        match check {
+            Check::Absent(key) => !self.found.contains_key(key),
+            Check::Present(key) => self.found.contains_key(key),
+            Check::MadeIn(key, made) => self.found.get(key).is_some_and(|kv| kv.made == *made),
+            Check::Empty(start, end) => {
+                self.found.range(start.clone()..end.clone()).next().is_none()
+            }
+        }
+    }
+
+    fn delete(&mut self, key: &[u8], revision: i64, changes: &mut Vec<Event>) {
+        if let Some(gone) = self.found.remove(key) {
+            let event = watch::read(&self.keys, &gone);
+            changes.extend(event.map(|event| Event { revision, put: None, ..event }));
+        }
+    }
+
+    pub(super) fn list(&self, prefix: &[u8]) -> Listing {
+        let range = self.found.range(prefix.to_vec()..end_of_prefix(prefix));
+        Listing { revision: self.revision, found: range.map(|(_, kv)| kv.clone()).collect() }
+    }
+
+    pub(super) fn grant_lease(&mut self) -> i64 {
+        self.last_lease += 1;
+        self.leases.insert(self.last_lease);
+        self.last_lease
+    }
+
+    /// Ends a lease, with all that is under it, in one revision.
+    pub(super) fn end_lease(&mut self, lease: i64) {
+        if !self.leases.remove(&lease) {
+            return;
+        }
+        let under = self.found.values().filter(|kv| kv.lease == lease);
+        let keys: Vec<_> = under.map(|kv| kv.key.clone()).collect();
+        let mut changes = Vec::new();
+        for key in keys {
+            self.delete(&key, self.revision + 1, &mut changes);
+        }
+        if !changes.is_empty() {
+            self.commit(changes);
+        }
+    }
+
+    /// All locks and requests there are.
+    pub(super) fn entries(&self) -> Vec<(LockKey, Put)> {
+        entries(&self.keys, &self.found)
+    }
+
+    /// The rules of the engine, for what has just changed.
+    fn check(&self, before: &BTreeMap<Vec<u8>, KeyValue>, is_theft: bool) {
+        let (old, new) = (entries(&self.keys, before), self.entries());
+        let is_there = |entries: &[(LockKey, Put)], key: &LockKey| {
+            entries.iter().any(|(other, _)| other == key)
+        };
+        let mut names: Vec<&NameKey> = new.iter().map(|(key, _)| &key.name).collect();
+        names.dedup();
+        for name in names {
+            let held = new.iter().filter(|(key, _)| key.name == *name && key.phase == Phase::Held);
+            let modes: Vec<Mode> = held.map(|(key, _)| key.mode).collect();
+            assert!(modes.len() < 2 || modes.iter().all(|mode| *mode == Mode::Shared), "{modes:?}");
+        }
+        for (key, _) in new.iter().filter(|(key, _)| key.phase == Phase::Held) {
+            if is_there(&old, key) || is_theft {
+                continue;
+            }
+            let queue = || {
+                let waits =
+                    |(of, _): &&(LockKey, Put)| of.name == key.name && of.phase == Phase::Queued;
+                old.iter().filter(waits)
+            };
+            let was = queue().find(|(of, _)| of.request == key.request).map(|(_, put)| order(put));
+            for (other, put) in queue() {
+                let was_before = was.is_none_or(|was| order(put) < was);
+                let waits_on = is_there(&new, other);
+                assert!(!(was_before && waits_on), "{key:?} has overtaken {other:?}");
+            }
+        }
+    }
+}
+
+fn entries(keys: &BucketKeys, found: &BTreeMap<Vec<u8>, KeyValue>) -> Vec<(LockKey, Put)> {
+    let events = found.values().filter_map(|kv| watch::read(keys, kv));
+    events.map(|event| (event.key, event.put.expect("it is there"))).collect()
+}
+
+/// By what a queue is ordered.
+pub(super) fn order(put: &Put) -> (i64, u64) {
+    (put.made, Value::place(&put.value))
+}
+
+fn transaction_steals(transaction: &Transaction) -> bool {
+    transaction.then.iter().any(|step| match step {
+        Step::DeleteRange(..) => true,
+        Step::Within(inner) => transaction_steals(inner),
+        _ => false,
+    })
+}
+
+/// Each answer has the revision of the whole.
+fn stamp(answer: &mut Answer, revision: i64) {
+    answer.revision = revision;
+    for result in &mut answer.results {
+        if let StepResult::Within(inner) = result {
+            stamp(inner, revision);
+        }
+    }
+}

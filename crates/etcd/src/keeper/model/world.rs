@@ -1,0 +1,642 @@
+//! Machines that share an etcd, and what can happen next.
+
+use std::{
+    fmt::{self, Write},
+    hash::{BuildHasher, Hasher},
+    sync::Arc,
+    task::Waker,
+    time::Duration,
+};
+
+use navlock_core::{
+    ClientId, Mode, RequestKind, ResourceName,
+    backend::{Claim, Ticket},
+};
+use navlock_engine::{AgentId, RequestId};
+use tokio::sync::oneshot;
+
+use super::etcd::{Etcd, order};
+use crate::{
+    clock::{self, Moment},
+    data::Transaction,
+    failure::Failure,
+    keeper::{AgentSerial, Call, Done, Keeper, Message, Shared, token},
+    keys::{BucketKeys, NameKey, Phase},
+    lease::{Term, Word},
+    mirror::Event,
+    options::EtcdOptions,
+    table::Status,
+    watch::Watched,
+};
+
+/// So long that nothing but a [cut](Step::Cut) ends it.
+const TIME_TO_LIVE: Duration = Duration::from_secs(1000);
+
+/// So often each machine looks after itself before it is taken that nothing comes of it.
+const ROUNDS: usize = 2;
+
+/// What somebody on a machine does, in this order, whenever the explorer lets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Act {
+    Request(&'static str, RequestKind),
+    /// Releases or aborts the nth request.
+    Finish(usize),
+}
+
+/// What may go wrong, and how often in a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Faults {
+    /// A call is lost, or its answer is, or it comes late.
+    pub(super) calls: u32,
+    /// A watch ends and begins anew.
+    pub(super) watches: u32,
+    /// A machine is cut off for longer than its leases last.
+    pub(super) cuts: u32,
+    /// A process is killed, and another one goes on for its clients.
+    pub(super) kills: u32,
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The script of a machine goes on.
+    Act(usize),
+    /// Etcd gets a call of a machine.
+    Execute(usize, usize),
+    /// A machine gets an answer.
+    Answer(usize, usize),
+    /// A machine hears of the next revision.
+    Hear(usize),
+    Lose(usize, usize),
+    LoseAnswer(usize, usize),
+    Delay(usize, usize),
+    BreakWatch(usize),
+    /// A machine's clock has passed the end of its leases.
+    Cut(usize),
+    /// Etcd ends a lease that nobody keeps.
+    Expire(i64),
+    Kill(usize),
+    /// Nothing else happens: a machine looks after itself.
+    Tick(usize),
+}
+
+/// A call on its way.
+#[derive(Debug)]
+enum Flight {
+    /// To etcd.
+    Out(Call),
+    /// Back.
+    Back(Done),
+    /// Given up by who sent it; etcd may get it still.
+    Late(Transaction),
+}
+
+pub(super) struct World {
+    pub(super) etcd: Etcd,
+    machines: Vec<Machine>,
+    faults: Faults,
+    /// Leases that are not kept any more.
+    unkept: Vec<i64>,
+    /// How often a machine has looked after itself since this revision.
+    ticks: (i64, usize),
+    next_owner: u128,
+    has_thief: bool,
+}
+
+struct Machine {
+    script: Vec<Act>,
+    acted: usize,
+    client: ClientId,
+    now: Duration,
+    shared: Arc<Shared>,
+    keeper: Keeper,
+    agent: AgentId,
+    serial: AgentSerial,
+    /// What it has asked for, by number in the script.
+    requests: Vec<Asked>,
+    flights: Vec<Flight>,
+    /// How much of the log its watch has told; `None` while there is no watch.
+    heard: Option<usize>,
+    kept: Vec<i64>,
+    recall: Option<oneshot::Receiver<Vec<Option<Ticket>>>>,
+    /// Which of its requests were claimed.
+    claimed: Vec<usize>,
+}
+
+/// A request, as its user sees it.
+#[derive(Debug)]
+struct Asked {
+    name: &'static str,
+    kind: RequestKind,
+    /// `None` while it is being recalled, and once it has ended.
+    id: Option<RequestId>,
+    ended: bool,
+}
+
+impl World {
+    pub(super) fn new(scripts: &[&[Act]], faults: Faults) -> Self {
+        clock::set::to(Duration::from_secs(1));
+        let etcd = Etcd::new(BucketKeys::new("n", "b"));
+        let is_theft = |script: &&[Act]| {
+            script.iter().any(|act| matches!(act, Act::Request(_, RequestKind::Steal)))
+        };
+        let mut world = Self {
+            etcd,
+            machines: Vec::new(),
+            faults,
+            unkept: Vec::new(),
+            ticks: (0, 0),
+            next_owner: 0,
+            has_thief: scripts.iter().any(is_theft),
+        };
+        for (nth, script) in scripts.iter().enumerate() {
+            let client = ClientId::from_bytes([u8::try_from(nth).expect("few"); 16]);
+            let machine = world.machine(client, script.to_vec());
+            world.machines.push(machine);
+        }
+        world.warm_up();
+        world
+    }
+
+    /// Has each machine have its watch and its lease: how it comes to them is the same each time.
+    fn warm_up(&mut self) {
+        let faults = std::mem::take(&mut self.faults);
+        let scripts: Vec<_> =
+            self.machines.iter_mut().map(|machine| std::mem::take(&mut machine.script)).collect();
+        for nth in 0..self.machines.len() {
+            let id = self.machines[nth].request("warm", RequestKind::Wait(Mode::Exclusive));
+            self.run_dry();
+            self.machines[nth].finish(id);
+            self.run_dry();
+        }
+        self.faults = faults;
+        for (machine, script) in self.machines.iter_mut().zip(scripts) {
+            machine.script = script;
+        }
+        self.etcd.log.clear();
+        self.machines.iter_mut().for_each(|machine| machine.heard = Some(0));
+    }
+
+    fn run_dry(&mut self) {
+        self.collect();
+        while let Some(&step) = self.steps().first() {
+            self.take(step);
+        }
+    }
+
+    fn machine(&mut self, client: ClientId, script: Vec<Act>) -> Machine {
+        self.next_owner += 1;
+        let options = EtcdOptions::new(["x"]).namespace("n").time_to_live(TIME_TO_LIVE);
+        let shared = Arc::new(Shared::default());
+        let mut keeper = Keeper::new(Arc::clone(&shared), options, self.next_owner);
+        let bucket = shared.table().open_bucket("b");
+        keeper.hear(Message::OpenBucket { bucket, name: "b".to_owned() });
+        let (agent, serial) = shared.table().open_agent(bucket);
+        keeper.hear(Message::OpenAgent { bucket: 0, serial, agent, client_id: client });
+        Machine {
+            script,
+            acted: 0,
+            client,
+            now: Duration::from_secs(1),
+            shared,
+            keeper,
+            agent,
+            serial,
+            requests: Vec::new(),
+            flights: Vec::new(),
+            heard: None,
+            kept: Vec::new(),
+            recall: None,
+            claimed: Vec::new(),
+        }
+    }
+
+    /// All that can happen next, always in the same order. Empty when nothing is left to happen.
+    pub(super) fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (nth, machine) in self.machines.iter().enumerate() {
+            for (at, flight) in machine.flights.iter().enumerate() {
+                match flight {
+                    Flight::Out(_) | Flight::Late(_) => steps.push(Step::Execute(nth, at)),
+                    Flight::Back(_) => steps.push(Step::Answer(nth, at)),
+                }
+            }
+            if machine.heard.is_some_and(|heard| heard < self.etcd.log.len()) {
+                steps.push(Step::Hear(nth));
+            }
+            if machine.may_act() {
+                steps.push(Step::Act(nth));
+            }
+        }
+        steps.extend(self.unkept.iter().map(|&lease| Step::Expire(lease)));
+        let is_busy = !steps.is_empty();
+        for (nth, machine) in self.machines.iter().enumerate() {
+            for (at, flight) in machine.flights.iter().enumerate() {
+                let Flight::Out(Call::Operate { .. }) = flight else { continue };
+                if self.faults.calls > 0 {
+                    steps.extend([
+                        Step::Lose(nth, at),
+                        Step::LoseAnswer(nth, at),
+                        Step::Delay(nth, at),
+                    ]);
+                }
+            }
+            let has_any = !machine.kept.is_empty();
+            if self.faults.watches > 0 && machine.heard.is_some() && is_busy {
+                steps.push(Step::BreakWatch(nth));
+            }
+            if self.faults.cuts > 0 && has_any && is_busy {
+                steps.push(Step::Cut(nth));
+            }
+            if self.faults.kills > 0 && has_any && is_busy {
+                steps.push(Step::Kill(nth));
+            }
+        }
+        let ticks = self.ticks();
+        if !is_busy && ticks < ROUNDS * self.machines.len() {
+            steps.push(Step::Tick(ticks % self.machines.len()));
+        }
+        steps
+    }
+
+    fn ticks(&self) -> usize {
+        let (revision, ticks) = self.ticks;
+        if revision == self.etcd.revision { ticks } else { 0 }
+    }
+
+    /// Has it happen, and checks what must hold at any time.
+    pub(super) fn take(&mut self, step: Step) {
+        match step {
+            Step::Act(nth) => self.machines[nth].act(),
+            Step::Execute(nth, at) => self.execute(nth, at),
+            Step::Answer(nth, at) => {
+                let Flight::Back(done) = self.machines[nth].flights.remove(at) else { return };
+                self.machines[nth].within(|keeper| keeper.done(done));
+            }
+            Step::Hear(nth) => {
+                let machine = &mut self.machines[nth];
+                let Some(heard) = &mut machine.heard else { return };
+                let events: Vec<Event> = self.etcd.log[*heard].clone();
+                *heard += 1;
+                machine.watched(Watched::Events(events));
+            }
+            Step::Lose(nth, at) => {
+                self.faults.calls -= 1;
+                self.machines[nth].fail(at);
+            }
+            Step::LoseAnswer(nth, at) => {
+                self.faults.calls -= 1;
+                let machine = &mut self.machines[nth];
+                if let Flight::Out(Call::Operate { transaction, .. }) = &machine.flights[at] {
+                    let _ = self.etcd.transact(transaction);
+                }
+                machine.fail(at);
+            }
+            Step::Delay(nth, at) => {
+                self.faults.calls -= 1;
+                let machine = &mut self.machines[nth];
+                if let Flight::Out(Call::Operate { transaction, .. }) = &machine.flights[at] {
+                    let late = Flight::Late(transaction.clone());
+                    machine.flights.push(late);
+                }
+                machine.fail(at);
+            }
+            Step::BreakWatch(nth) => {
+                self.faults.watches -= 1;
+                self.begin_watch(nth);
+            }
+            Step::Cut(nth) => {
+                self.faults.cuts -= 1;
+                let machine = &mut self.machines[nth];
+                machine.now += TIME_TO_LIVE;
+                self.unkept.append(&mut machine.kept);
+            }
+            Step::Expire(lease) => {
+                self.unkept.retain(|&unkept| unkept != lease);
+                self.etcd.end_lease(lease);
+            }
+            Step::Kill(nth) => self.kill(nth),
+            Step::Tick(nth) => {
+                // Longer than a bucket goes without a look.
+                self.machines[nth].now += Duration::from_secs(20);
+                self.machines[nth].within(Keeper::tick);
+                self.ticks = (self.etcd.revision, self.ticks() + 1);
+            }
+        }
+        self.collect();
+        self.check();
+    }
+
+    /// Takes the calls that machines have to make.
+    fn collect(&mut self) {
+        for nth in 0..self.machines.len() {
+            while let Some(call) = self.machines[nth].keeper.next_call() {
+                match call {
+                    Call::Watch { .. } => self.begin_watch(nth),
+                    Call::Unwatch { .. } => self.machines[nth].heard = None,
+                    Call::Keep { lease, at_once: false, .. } => self.machines[nth].kept.push(lease),
+                    Call::LetGo { lease } => {
+                        let kept = &mut self.machines[nth].kept;
+                        if let Some(at) = kept.iter().position(|&kept| kept == lease) {
+                            kept.remove(at);
+                            self.unkept.push(lease);
+                        }
+                    }
+                    Call::Publish { .. } => {}
+                    call => self.machines[nth].flights.push(Flight::Out(call)),
+                }
+            }
+            self.machines[nth].take_recalled();
+        }
+    }
+
+    fn begin_watch(&mut self, nth: usize) {
+        let machine = &mut self.machines[nth];
+        machine.heard = Some(self.etcd.log.len());
+        machine.watched(Watched::Up);
+    }
+
+    fn execute(&mut self, nth: usize, at: usize) {
+        let machine = &mut self.machines[nth];
+        let sent = Moment::now_at(machine.now);
+        let term = Term { sent, time_to_live: TIME_TO_LIVE };
+        let done = match machine.flights.remove(at) {
+            Flight::Late(transaction) => {
+                let _ = self.etcd.transact(&transaction);
+                return;
+            }
+            Flight::Back(_) => return,
+            Flight::Out(call) => match call {
+                Call::Operate { of, transaction, .. } => {
+                    Done::Operated(of, self.etcd.transact(&transaction))
+                }
+                Call::List { of, prefix, .. } => Done::Listed(of, Ok(self.etcd.list(&prefix))),
+                Call::Lease { serial, .. } => {
+                    let lease = self.etcd.grant_lease();
+                    Done::Leased { serial, result: Ok((lease, term)) }
+                }
+                Call::Revoke { lease, of } => {
+                    self.unkept.retain(|&unkept| unkept != lease);
+                    self.etcd.end_lease(lease);
+                    Done::Revoked(of)
+                }
+                Call::Keep { serial, lease, .. } => {
+                    let word = if self.etcd.leases.contains(&lease) {
+                        self.unkept.retain(|&unkept| unkept != lease);
+                        machine.kept.push(lease);
+                        Word::Renewed(term)
+                    } else {
+                        Word::Gone
+                    };
+                    machine.within(|keeper| keeper.hear(Message::Lease { serial, lease, word }));
+                    return;
+                }
+                _ => return,
+            },
+        };
+        match done {
+            Done::Operated(..) => machine.flights.push(Flight::Back(done)),
+            // FAST: what else comes back can as well be thought to be asked for later.
+            done => machine.within(|keeper| keeper.done(done)),
+        }
+    }
+
+    /// The process is killed. Another one goes on for its client, who knows what it has seen.
+    fn kill(&mut self, nth: usize) {
+        self.faults.kills -= 1;
+        let old = &mut self.machines[nth];
+        self.unkept.append(&mut old.kept);
+        let late = old.flights.drain(..).filter_map(|flight| match flight {
+            Flight::Out(Call::Operate { transaction, .. }) | Flight::Late(transaction) => {
+                Some(Flight::Late(transaction))
+            }
+            _ => None,
+        });
+        let late: Vec<Flight> = late.collect();
+        let (client, script, acted) = (old.client, old.script.clone(), old.acted);
+        let mut claims = Vec::new();
+        let (mut requests, mut claimed) = (Vec::new(), Vec::new());
+        for (number, asked) in std::mem::take(&mut old.requests).into_iter().enumerate() {
+            let status = asked.id.map(|id| old.status(id));
+            let token = match status {
+                Some((Status::Held(token), false)) => Some(Some(token)),
+                Some((Status::Pending(_), _)) => Some(None),
+                _ => None,
+            };
+            if let Some(token) = token {
+                let name = name(asked.name);
+                claims.push(Claim { name, kind: asked.kind, token });
+                claimed.push(number);
+            }
+            requests.push(Asked { id: None, ..asked });
+        }
+        let now = old.now;
+        let mut new = self.machine(client, script);
+        let (answer, answered) = oneshot::channel();
+        new.now = now;
+        let serial = new.serial;
+        new.within(|keeper| keeper.hear(Message::Recall { serial, claims, answer }));
+        new.acted = acted;
+        new.flights = late;
+        (new.requests, new.claimed, new.recall) = (requests, claimed, Some(answered));
+        self.machines[nth] = new;
+    }
+
+    /// What must hold at any time.
+    fn check(&mut self) {
+        if self.has_thief {
+            return;
+        }
+        let mut believed: Vec<(&str, Mode)> = Vec::new();
+        for machine in &mut self.machines {
+            for (name, mode) in machine.believes() {
+                let excludes = |&(other, held): &(&str, Mode)| {
+                    other == name && (mode, held) != (Mode::Shared, Mode::Shared)
+                };
+                assert!(!believed.iter().any(excludes), "two believe that they hold {name}");
+                believed.push((name, mode));
+            }
+        }
+    }
+
+    /// What must hold when nothing is left to happen.
+    pub(super) fn check_end(&mut self) {
+        let entries = self.etcd.entries();
+        let mut known = 0;
+        for machine in &mut self.machines {
+            for number in 0..machine.requests.len() {
+                let Asked { name: of, kind, id, ended } = &machine.requests[number];
+                let (of, kind, Some(id), false) = (*of, *kind, *id, *ended) else { continue };
+                let (status, is_over) = machine.status(id);
+                let phase = match status {
+                    Status::Held(_) if !is_over => Phase::Held,
+                    Status::Pending(_) => Phase::Queued,
+                    _ => continue,
+                };
+                let client = machine.client;
+                let is_it = |(key, put): &&(crate::keys::LockKey, crate::mirror::Put)| {
+                    let value = crate::values::Value::decode(&put.value).expect("it is ours");
+                    let held = match status {
+                        Status::Held(held) => token(put.made) == held,
+                        _ => true,
+                    };
+                    key.name == NameKey::new(&name(of))
+                        && key.phase == phase
+                        && key.mode == kind.mode()
+                        && value.client_id == client
+                        && held
+                };
+                assert!(entries.iter().any(|entry| is_it(&entry)), "{of}: {status:?} is not there");
+                known += 1;
+            }
+        }
+        assert_eq!(entries.len(), known, "there is what nobody has asked for: {entries:?}");
+        // Whoever can be granted is.
+        for (key, put) in entries.iter().filter(|(key, _)| key.phase == Phase::Queued) {
+            let others = || entries.iter().filter(|(other, _)| other.name == key.name);
+            let is_first = others()
+                .filter(|(other, _)| other.phase == Phase::Queued)
+                .all(|(_, other)| order(put) <= order(other));
+            let mut held = others().filter(|(other, _)| other.phase == Phase::Held);
+            let waits = match key.mode {
+                Mode::Exclusive => held.next().is_some(),
+                Mode::Shared => held.any(|(other, _)| other.mode == Mode::Exclusive),
+            };
+            assert!(!is_first || waits, "nobody has granted {key:?}");
+        }
+    }
+
+    /// What tells this state from others.
+    pub(super) fn fingerprint(&mut self) -> u64 {
+        let mut hash = Fingerprint(foldhash::fast::FixedState::default().build_hasher());
+        let ticks = self.ticks();
+        let Self { etcd, machines, unkept, faults, .. } = self;
+        let mut note = |part: fmt::Arguments<'_>| hash.write_fmt(part).expect("it takes all");
+        note(format_args!("{} {:?} {unkept:?} {ticks} {faults:?}", etcd.revision, etcd.leases));
+        for kv in etcd.found.values() {
+            note(format_args!("{:?}", (kv.made, kv.lease, str::from_utf8(&kv.key))));
+        }
+        for machine in machines {
+            let log = machine.heard.map(|heard| &etcd.log[heard..]);
+            note(format_args!("{:?}{log:?}{:?}", machine.flights, machine.requests));
+            note(format_args!("{:?}", (machine.acted, machine.now, &machine.kept)));
+            note(format_args!("{}", machine.keeper.recalls.len()));
+            for house in machine.keeper.buckets.values() {
+                note(format_args!("{:?}{}{:?}", house.bucket, house.is_looking, house.looked));
+            }
+            for agent in machine.keeper.agents.values() {
+                note(format_args!("{:?}", agent.lease));
+            }
+            note(format_args!("{:?}", machine.keeper.slots));
+            for number in 0..machine.requests.len() {
+                let status = machine.requests[number].id.map(|id| machine.status(id));
+                note(format_args!("{status:?}"));
+            }
+        }
+        hash.0.finish()
+    }
+}
+
+impl Machine {
+    fn within<T>(&mut self, act: impl FnOnce(&mut Keeper) -> T) -> T {
+        clock::set::to(self.now);
+        act(&mut self.keeper)
+    }
+
+    fn watched(&mut self, watched: Watched) {
+        self.within(|keeper| keeper.hear(Message::Watched { bucket: 0, watched }));
+    }
+
+    fn status(&self, id: RequestId) -> (Status, bool) {
+        clock::set::to(self.now);
+        let mut table = self.shared.table();
+        let is_over = table.state(id).is_some_and(|(_, is_over)| is_over);
+        (table.status(id), is_over)
+    }
+
+    fn may_act(&self) -> bool {
+        let is_recalling = self.recall.is_some();
+        match self.script.get(self.acted) {
+            Some(_) => !is_recalling,
+            None => false,
+        }
+    }
+
+    fn act(&mut self) {
+        let act = self.script[self.acted];
+        self.acted += 1;
+        match act {
+            Act::Request(name, kind) => {
+                let id = self.request(name, kind);
+                self.requests.push(Asked { name, kind, id, ended: false });
+            }
+            Act::Finish(number) => {
+                let asked = &mut self.requests[number];
+                asked.ended = true;
+                let id = asked.id;
+                self.finish(id);
+            }
+        }
+    }
+
+    fn finish(&mut self, id: Option<RequestId>) {
+        let Some(id) = id else { return };
+        clock::set::to(self.now);
+        let finished = self.shared.table().finish(id);
+        if let Some((_, Some(finished))) = finished {
+            self.within(|keeper| keeper.hear(Message::Finish { id, finished }));
+        }
+    }
+
+    fn request(&mut self, of: &str, kind: RequestKind) -> Option<RequestId> {
+        clock::set::to(self.now);
+        let made = self.shared.table().request(self.agent, &name(of), kind, Waker::noop());
+        let (id, serial) = made.ok()?;
+        let name = name(of);
+        self.within(|keeper| keeper.hear(Message::Request { bucket: 0, serial, id, name }));
+        Some(id)
+    }
+
+    /// A call that was not answered.
+    fn fail(&mut self, at: usize) {
+        if let Flight::Out(Call::Operate { of, .. }) = self.flights.remove(at) {
+            let failure = Err(Failure::Unknown("lost".to_owned()));
+            self.within(|keeper| keeper.done(Done::Operated(of, failure)));
+        }
+    }
+
+    /// Goes on with what was recalled; asks anew for what was not.
+    fn take_recalled(&mut self) {
+        let Some(Ok(tickets)) = self.recall.as_mut().map(oneshot::Receiver::try_recv) else {
+            return;
+        };
+        self.recall = None;
+        for (number, ticket) in std::mem::take(&mut self.claimed).into_iter().zip(tickets) {
+            self.requests[number].id = ticket.map(|ticket| ticket.id);
+        }
+    }
+
+    /// What it would say that it holds.
+    fn believes(&self) -> Vec<(&'static str, Mode)> {
+        let held = self.requests.iter().filter_map(|asked| {
+            let (status, is_over) = self.status(asked.id?);
+            let holds = !asked.ended && matches!(status, Status::Held(_)) && !is_over;
+            holds.then_some((asked.name, asked.kind.mode()))
+        });
+        held.collect()
+    }
+}
+
+/// Hashes what is written to it.
+struct Fingerprint(foldhash::fast::FoldHasher<'static>);
+
+impl Write for Fingerprint {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        self.0.write(part.as_bytes());
+        Ok(())
+    }
+}
+
+fn name(name: &str) -> ResourceName {
+    ResourceName::try_from(name).expect("it is no reserved one")
+}
