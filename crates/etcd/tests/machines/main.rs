@@ -10,6 +10,7 @@ mod given_up;
 mod paused;
 mod process;
 mod proxy;
+mod recall;
 mod register;
 #[path = "../server/mod.rs"]
 mod server;

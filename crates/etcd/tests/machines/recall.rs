@@ -1,0 +1,131 @@
+//! Going on with what a process had that was killed: another connection does so for its clients.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock_core::{
+    ClientId, LockFuture, LockGuard, LockManager, Mode, RequestKind, UserAgent, backend::Claim,
+};
+use navlock_etcd::EtcdOptions;
+
+use super::{exclusive, proxy::Proxy, soon, state, until_waiting};
+use crate::server::{DEADLINE, Server, connect};
+
+const TIME_TO_LIVE: Duration = Duration::from_secs(3);
+
+/// A machine on which a process is killed: to etcd it is one that is not heard of any more.
+struct Killed {
+    client: ClientId,
+    cable: Proxy,
+    user_agent: UserAgent,
+    locks: LockManager,
+}
+
+impl Killed {
+    fn of(server: &Server) -> Self {
+        let (client, cable) = (ClientId::random(), Proxy::to(server.port()));
+        let options = EtcdOptions::new([cable.endpoint()]).time_to_live(TIME_TO_LIVE);
+        let user_agent = connect(&options);
+        let locks = user_agent.bucket("bucket").lock_manager_as(client);
+        Self { client, cable, user_agent, locks }
+    }
+
+    /// Another process, for the same client.
+    fn next(&self, server: &Server) -> LockManager {
+        self.cable.cut();
+        machine(server).bucket("bucket").lock_manager_as(self.client)
+    }
+}
+
+fn machine(server: &Server) -> UserAgent {
+    connect(&EtcdOptions::new([server.endpoint()]).time_to_live(TIME_TO_LIVE))
+}
+
+fn claim(name: &str, mode: Mode, guard: Option<&LockGuard>) -> Claim {
+    let (name, kind) = (name.try_into().unwrap(), RequestKind::Wait(mode));
+    Claim { name, kind, token: guard.map(|guard| guard.fencing_token()) }
+}
+
+fn recall(
+    locks: &LockManager,
+    claims: Vec<Claim>,
+) -> Vec<Option<LockFuture<'static, Option<LockGuard>>>> {
+    soon(locks.recall(claims)).unwrap()
+}
+
+#[test]
+fn locks_and_places_are_gone_on_with_by_another_process() {
+    let server = Server::start();
+    let killed = Killed::of(&server);
+    let other = machine(&server).lock_manager("bucket");
+    let held = exclusive(&killed.locks, "held");
+    let taken = exclusive(&other, "taken");
+    let mut waits = Box::pin(killed.locks.lock("taken").into_future());
+    let waker = std::task::Waker::noop();
+    assert!(waits.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+    until_waiting(&other, 1);
+
+    let next = killed.next(&server);
+    let claims = vec![
+        claim("held", Mode::Exclusive, Some(&held)),
+        claim("taken", Mode::Exclusive, None),
+        claim("never", Mode::Exclusive, None),
+    ];
+    let [lock, place, nothing] = recall(&next, claims).try_into().unwrap();
+    assert!(nothing.is_none());
+    let again = soon(lock.expect("it is there")).unwrap().unwrap();
+    assert_eq!(again.fencing_token(), held.fencing_token());
+    assert!(next.ends().is_some());
+
+    thread::scope(|scope| {
+        let after = scope.spawn(|| exclusive(&other, "taken"));
+        until_waiting(&other, 2);
+        // Longer than a lease that nobody keeps.
+        thread::sleep(TIME_TO_LIVE + Duration::from_secs(2));
+        assert!(!again.is_lost());
+        assert!(held.is_lost(), "who was killed does not go on");
+        drop(taken);
+        let place = soon(place.expect("it is there")).unwrap().unwrap();
+        assert!(soon(other.lock("held").if_available()).unwrap().is_none());
+        drop(place);
+        drop(after.join().unwrap());
+    });
+    drop(again);
+    assert!(soon(next.lock("held").if_available()).unwrap().is_some());
+    drop((waits, killed.user_agent));
+}
+
+#[test]
+fn what_is_not_claimed_is_free_at_once() {
+    let server = Server::start();
+    let killed = Killed::of(&server);
+    let other = machine(&server).lock_manager("bucket");
+    let (kept, _left) = (exclusive(&killed.locks, "kept"), exclusive(&killed.locks, "left"));
+    let next = killed.next(&server);
+    let since = Instant::now();
+    let found = recall(&next, vec![claim("kept", Mode::Exclusive, Some(&kept))]);
+    assert!(found[0].is_some());
+    drop(exclusive(&other, "left"));
+    assert!(since.elapsed() < TIME_TO_LIVE, "not by the end of the lease");
+    drop(found);
+    drop(exclusive(&other, "kept"));
+    assert_eq!(state(&other), (vec![], vec![]));
+}
+
+#[test]
+fn what_ended_with_its_lease_is_not_found() {
+    let server = Server::start();
+    let killed = Killed::of(&server);
+    let other = machine(&server).lock_manager("bucket");
+    let held = exclusive(&killed.locks, "db");
+    let next = killed.next(&server);
+    drop(exclusive(&other, "db"));
+    let found = recall(&next, vec![claim("db", Mode::Exclusive, Some(&held))]);
+    assert!(found[0].is_none());
+    let since = Instant::now();
+    while soon(next.lock("db").if_available()).unwrap().is_none() {
+        assert!(since.elapsed() < DEADLINE);
+    }
+}
