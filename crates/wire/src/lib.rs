@@ -16,8 +16,8 @@
 //! ```
 //!
 //! A frame is four bytes of length, most significant first, and one message in postcard's form. A
-//! session begins with [`ToDaemon::Hello`], which is answered by [`FromDaemon::Welcome`] or
-//! [`FromDaemon::Refused`]; from then on each side speaks when it has something to say.
+//! session begins with [`ToDaemon::Hello`], which is answered by [`FromDaemon::Welcome`],
+//! [`FromDaemon::WelcomeShared`] or [`FromDaemon::Refused`]; from then on each side speaks when it has something to say.
 //!
 //! # What later versions may change
 //!
@@ -25,9 +25,9 @@
 //!
 //! - A new message is a new variant at the end of its enum, sent only in a session whose version
 //!   knows it. A message that needs another member is a new message.
-//! - `Hello`, `Welcome` and `Refused` are read before a version is agreed on. They keep their
-//!   place and their members for ever; new members go at the end, where an old reader passes
-//!   over them.
+//! - `Hello`, `Welcome`, `WelcomeShared` and `Refused` are read before a version is agreed on. They
+//!   keep their place and their members for ever; new members go at the end, where an old reader
+//!   passes over them.
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +39,7 @@ pub use crate::{
     codec::{ClientCodec, Codec, CodecError, DaemonCodec, MAX_FRAME},
     message::{
         Agent, AgentInfo, ClientId, ClientKey, Failure, FromDaemon, InspectionEntry, Lost,
-        MAX_BUCKET, MAX_NAME, MAX_TEXT, Moment, OLDEST_VERSION, Query, SnapshotEntry, Status,
-        ToDaemon, VERSION, negotiate,
+        MAX_BUCKET, MAX_NAME, MAX_TEXT, Moment, OLDEST_VERSION, Query, SHARED_VERSION,
+        SnapshotEntry, Status, ToDaemon, Uptime, VERSION, negotiate,
     },
 };

@@ -14,7 +14,13 @@ use crate::foreign::{
 /// 1. Agents, requests, snapshots. A connection that ends is the end of its agents.
 /// 2. Clients introduce themselves, and after a crash of the daemon claim what they had from the
 ///    next one. Agents describe themselves, and can be inspected.
-pub const VERSION: u16 = 2;
+/// 3. Locks that are seen beyond this machine: a daemon that serves such says so, and until when
+///    what an agent has is its own.
+pub const VERSION: u16 = 3;
+
+/// The oldest version that knows of locks which are seen beyond this machine. They may be their
+/// holders' for a time only, and who does not know that goes on with what is another's by then.
+pub const SHARED_VERSION: u16 = 3;
 
 /// The oldest version that this crate's daemon speaks.
 pub const OLDEST_VERSION: u16 = 1;
@@ -45,6 +51,10 @@ pub type ClientKey = [u8; 16];
 /// A moment, in nanoseconds of the system's monotonic clock, which all processes of a machine
 /// share.
 pub type Moment = u64;
+
+/// A moment, in nanoseconds since the start of the machine, the time in which it was suspended
+/// included: `CLOCK_BOOTTIME` on Linux.
+pub type Uptime = u64;
 
 /// What a client says.
 ///
@@ -262,6 +272,23 @@ pub enum FromDaemon {
     /// What was claimed is settled, and requests are granted from now on. Once, after
     /// [`ToDaemon::Introduce`] and whatever was claimed.
     Settled,
+    /// Since version 3, in place of [`Welcome`](Self::Welcome): the session has begun, and its locks
+    /// are seen beyond this machine.
+    WelcomeShared {
+        /// The version that is spoken in it.
+        version: u16,
+        /// How far they are seen, for people.
+        reach: String,
+    },
+    /// Since version 3: until when what this agent has is its own. If nothing further is heard by
+    /// then, its locks are lost. Said before its first grant, and whenever it has changed while it
+    /// holds something.
+    Term {
+        /// Whose.
+        agent: Agent,
+        /// When that is over.
+        ends: Uptime,
+    },
 }
 
 /// Why a request ended without a lock, or a question without a snapshot.

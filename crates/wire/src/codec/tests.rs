@@ -5,6 +5,7 @@ use crate::{AgentInfo, Failure, InspectionEntry, Lost, MAX_NAME, SnapshotEntry, 
 
 mod corpus;
 mod version_1;
+mod version_2;
 
 fn request() -> RequestId {
     RequestId::from_parts(u32::MAX, u64::MAX)
@@ -63,6 +64,13 @@ fn version_1_from_daemon() -> Vec<FromDaemon> {
 }
 
 fn all_to_daemon() -> Vec<ToDaemon> {
+    let mut all = version_1_to_daemon();
+    all.extend(version_2_to_daemon());
+    all
+}
+
+/// What a client says besides since version 2.
+fn version_2_to_daemon() -> Vec<ToDaemon> {
     let (request, name, since) = (request(), lone_surrogate(), u64::MAX);
     let claim_lock = |mode| ToDaemon::ClaimLock {
         agent: 7,
@@ -75,8 +83,7 @@ fn all_to_daemon() -> Vec<ToDaemon> {
     let claim_request =
         |kind| ToDaemon::ClaimRequest { agent: 7, request, name: name.clone(), kind, since };
     let inspect = |name| ToDaemon::Inspect { query: 3, bucket: "web".to_owned(), name };
-    let mut all = version_1_to_daemon();
-    all.extend([
+    vec![
         ToDaemon::Introduce { client: [0x5A; 16], returning: false },
         ToDaemon::Introduce { client: [0; 16], returning: true },
         claim_lock(Mode::Exclusive),
@@ -90,18 +97,31 @@ fn all_to_daemon() -> Vec<ToDaemon> {
         inspect(None),
         inspect(Some(name.clone())),
         ToDaemon::Status { query: 4 },
+    ]
+}
+
+fn all_from_daemon() -> Vec<FromDaemon> {
+    let mut all = version_1_from_daemon();
+    all.extend(version_2_from_daemon());
+    all.extend([
+        FromDaemon::WelcomeShared {
+            version: 3,
+            reach: "etcd at 10.0.0.1:2379, namespace navlock".to_owned(),
+        },
+        FromDaemon::Term { agent: u32::MAX, ends: u64::MAX },
+        FromDaemon::Term { agent: 0, ends: 0 },
     ]);
     all
 }
 
-fn all_from_daemon() -> Vec<FromDaemon> {
+/// What a daemon says besides since version 2.
+fn version_2_from_daemon() -> Vec<FromDaemon> {
     let entry = |age, token| InspectionEntry {
         entry: SnapshotEntry { name: lone_surrogate(), mode: Mode::Shared, client_id: [3; 16] },
         age,
         token,
     };
-    let mut all = version_1_from_daemon();
-    all.extend([
+    vec![
         FromDaemon::Inspection {
             query: 3,
             agents: vec![([3; 16], info()), ([4; 16], AgentInfo::default())],
@@ -129,8 +149,7 @@ fn all_from_daemon() -> Vec<FromDaemon> {
             },
         },
         FromDaemon::Settled,
-    ]);
-    all
+    ]
 }
 
 fn info() -> AgentInfo {
@@ -174,7 +193,7 @@ impl Place for ToDaemon {
 }
 
 impl Place for FromDaemon {
-    const PLACES: u8 = 11;
+    const PLACES: u8 = 13;
     fn place(&self) -> u8 {
         match self {
             Self::Welcome { .. } => 0,
@@ -188,6 +207,8 @@ impl Place for FromDaemon {
             Self::Inspection { .. } => 8,
             Self::Status { .. } => 9,
             Self::Settled => 10,
+            Self::WelcomeShared { .. } => 11,
+            Self::Term { .. } => 12,
         }
     }
 }
@@ -339,5 +360,15 @@ fn only_the_messages_of_the_beginning_may_have_grown() {
     assert_eq!(grown(&hello).unwrap(), Some(hello));
     for message in &all_to_daemon()[1..] {
         assert!(matches!(grown(message), Err(CodecError::Malformed)), "{message:?}");
+    }
+    let first = [
+        FromDaemon::Welcome { version: 1 },
+        FromDaemon::WelcomeShared { version: 3, reach: "etcd".to_owned() },
+        FromDaemon::Refused { reason: "no".to_owned() },
+    ];
+    for message in first {
+        let content = [postcard::to_allocvec(&message).unwrap(), vec![1, 2, 3]].concat();
+        let heard = ClientCodec::default().decode(&mut frame(&content));
+        assert_eq!(heard.unwrap(), Some(message));
     }
 }

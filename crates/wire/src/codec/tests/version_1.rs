@@ -46,7 +46,7 @@ fn the_frames_of_version_1_are_what_they_were() {
     assert_frames(&version_1_from_daemon(), FROM_DAEMON);
 }
 
-fn assert_frames<M: Message + PartialEq + fmt::Debug>(messages: &[M], frames: &[&str]) {
+pub(super) fn assert_frames<M: Message + PartialEq + fmt::Debug>(messages: &[M], frames: &[&str]) {
     assert_eq!(messages.len(), frames.len());
     for (message, frame) in messages.iter().zip(frames) {
         let bytes = encode_all(std::slice::from_ref(message));
