@@ -38,7 +38,7 @@ use crate::{
     options::EtcdOptions,
     query::token,
     slots::{Owner, Slots},
-    table::{Finished, State, Table},
+    table::{Finished, State, Status, Table},
     transactions::{Ended, Operation, Outcome},
     watch::Watched,
 };
@@ -369,7 +369,6 @@ impl Keeper {
     fn succeeded(&mut self, of: &Operated, answer: &Answer) {
         let Some(house) = self.buckets.get(&of.bucket) else { return };
         let outcomes = of.operation.read(of.tries > 0, answer);
-        let over = of.operation.over(&outcomes);
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
         // Before the thief is told, so that it finds them robbed.
@@ -383,21 +382,29 @@ impl Keeper {
         }
         for (request, outcome) in outcomes.requests {
             let Some(id) = self.slots.holder(request) else { continue };
-            let answer = match outcome {
+            let state = match outcome {
                 Outcome::Held(made) => State::Held(token(made), Vec::new()),
                 Outcome::Queued(made) => {
                     table.queued(id, made);
                     continue;
                 }
-                Outcome::Unavailable => State::Unavailable,
+                Outcome::Unavailable => {
+                    // Or else it is about to be ended, and free then.
+                    if table.status(id) != Status::Absent {
+                        self.slots.free(request, id, answer.revision);
+                    }
+                    State::Unavailable
+                }
                 Outcome::Gone => State::Lost(Lost::Stolen),
             };
-            wakers.extend(table.answer(id, answer));
+            wakers.extend(table.answer(id, state));
         }
         drop(table);
-        for key in over {
-            self.slots.free(key, answer.revision);
-            self.remove_late(of.bucket, key, answer.revision);
+        for ended in of.operation.ends() {
+            if let Some(id) = ended.id {
+                self.slots.free(ended.request, id, answer.revision);
+            }
+            self.remove_late(of.bucket, ended.request, answer.revision);
         }
         wake(wakers);
     }
@@ -442,8 +449,10 @@ impl Keeper {
         for key in of.operation.own() {
             let Some(id) = self.slots.holder(key) else { continue };
             again.extend(table.take_back(id).map(|agent| (id, agent)));
-            // Nothing was done.
-            self.slots.free(key, 0);
+            // Nothing was done. If it is about to be ended, it is free then.
+            if table.status(id) != Status::Absent {
+                self.slots.free(key, id, 0);
+            }
         }
         drop(table);
         if let Some(house) = self.buckets.get_mut(&of.bucket) {

@@ -216,7 +216,7 @@ impl Mirror {
 impl Entry {
     /// It, as one that is to end wherever it is.
     pub(crate) fn ended(&self) -> Ended {
-        Ended { request: self.request, mode: self.mode, only: None }
+        Ended { id: None, request: self.request, mode: self.mode, only: None }
     }
 }
 

@@ -83,17 +83,14 @@ impl Slots {
         self.by_key.get(&key).is_some_and(|slot| slot.is_certain)
     }
 
-    /// Nothing is left of it in etcd at this revision.
-    pub(crate) fn free(&mut self, key: RequestKey, revision: i64) {
+    /// Nothing is left of this request in etcd at this revision, and nobody will end it any more.
+    pub(crate) fn free(&mut self, key: RequestKey, id: RequestId, revision: i64) {
         match self.by_key.get_mut(&key) {
-            Some(slot) if slot.is_certain && slot.id.is_some() => {
+            Some(slot) if slot.id == Some(id) && slot.is_certain => {
                 (slot.after, slot.id) = (slot.after.max(revision), None);
                 self.free.push(key.slot);
             }
-            Some(slot) if slot.id.is_some() => {
-                self.by_key.remove(&key);
-            }
-            _ => {}
+            _ => self.retire(key, id),
         }
     }
 
@@ -133,16 +130,18 @@ mod tests {
         let mut slots = Slots::new(7);
         let first = slots.take(id(1));
         assert_eq!(slots.owner(first, 5), Owner::Request(id(1)));
-        slots.free(first, 10);
+        slots.free(first, id(1), 10);
         assert_eq!(slots.owner(first, 10), Owner::Past);
         let second = slots.take(id(2));
         assert_eq!(first, second);
         assert_eq!(slots.owner(second, 10), Owner::Past);
         assert_eq!(slots.owner(second, 11), Owner::Request(id(2)));
-        // Freed twice, it is still free once.
-        slots.free(second, 12);
-        slots.free(second, 12);
-        assert_ne!(slots.take(id(3)), slots.take(id(4)));
+        // It is freed by whoever has it.
+        slots.free(second, id(1), 12);
+        assert_ne!(slots.take(id(3)), second);
+        slots.free(second, id(2), 12);
+        slots.free(second, id(2), 12);
+        assert_ne!(slots.take(id(4)), slots.take(id(5)));
     }
 
     #[test]
@@ -150,7 +149,7 @@ mod tests {
         let mut slots = Slots::new(7);
         let first = slots.take(id(1));
         slots.doubt(first);
-        slots.free(first, 10);
+        slots.free(first, id(1), 10);
         assert_ne!(slots.take(id(2)), first);
         assert_eq!(slots.owner(first, 11), Owner::Stray);
         assert_eq!(slots.owner(RequestKey { owner: 8, slot: 0 }, 11), Owner::Foreign);

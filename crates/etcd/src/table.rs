@@ -207,7 +207,7 @@ impl Table {
         let was_over = !matches!(state, State::Pending(_) | State::Held(..));
         let only = matches!(state, State::Held(..)).then_some(Phase::Held);
         let finished = key.map(|request| {
-            let ended = Ended { request, mode: kind.mode(), only };
+            let ended = Ended { id: Some(id), request, mode: kind.mode(), only };
             Finished { bucket, name, ended, was_over }
         });
         Some((state, finished))

@@ -9,6 +9,7 @@
 //! anything after its death.
 
 use navlock_core::Mode;
+use navlock_engine::RequestId;
 
 use crate::{
     clock::wall_millis,
@@ -36,6 +37,9 @@ pub(crate) struct Ask {
 /// A request or lock to be ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
+    /// Whose it is, if that is known: its key is free after this. What nobody knows of, or is about
+    /// to be ended by its owner, frees no key.
+    pub(crate) id: Option<RequestId>,
     pub(crate) request: RequestKey,
     pub(crate) mode: Mode,
     /// Where it is, if it is known that it is nowhere else.
@@ -157,20 +161,12 @@ impl Operation {
         }
     }
 
-    /// The requests of which nothing is left in etcd after this answer.
-    pub(crate) fn over(&self, outcomes: &Outcomes) -> Vec<RequestKey> {
+    /// What it ends, and so frees the keys of.
+    pub(crate) fn ends(&self) -> &[Ended] {
         match self {
-            Self::HandOver(..) => self.own(),
-            Self::Remove(ended) => {
-                // What only leaves the queue may be held.
-                let is_over = |ended: &&Ended| ended.only != Some(Phase::Queued);
-                ended.iter().filter(is_over).map(|ended| ended.request).collect()
-            }
-            Self::IfAvailable(_) => {
-                let is_over = |(_, outcome): &&(_, _)| *outcome == Outcome::Unavailable;
-                outcomes.requests.iter().filter(is_over).map(|&(request, _)| request).collect()
-            }
-            _ => Vec::new(),
+            Self::HandOver(ended, _) => std::slice::from_ref(ended),
+            Self::Remove(ended) => ended,
+            _ => &[],
         }
     }
 }
@@ -280,7 +276,7 @@ fn grant(keys: &NameKeys, entries: &[Entry]) -> Transaction {
 
 fn removals(keys: &NameKeys, ended: &[Ended]) -> Vec<Step> {
     let mut steps = Vec::new();
-    for &Ended { request, mode, only } in ended {
+    for &Ended { request, mode, only, .. } in ended {
         let phases = match only {
             Some(phase) => vec![phase],
             None => vec![Phase::Held, Phase::Queued],

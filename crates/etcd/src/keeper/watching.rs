@@ -111,7 +111,7 @@ impl Keeper {
         // What came of a try that was given up.
         if let Some(house) = self.buckets.get_mut(&bucket) {
             for (key, only) in strays {
-                let ended = Ended { request: key.request, mode: key.mode, only };
+                let ended = Ended { id: None, request: key.request, mode: key.mode, only };
                 house.bucket.push(key.name, Todo::Remove(ended));
             }
         }
