@@ -122,7 +122,7 @@ explore! {
     keys_are_used_again: [AGAIN, WRITER], NONE, 40_000;
     requests_of_one_machine_keep_their_order: [TWICE, HOLDER], NONE, 9000;
     a_thief_takes_it_from_whoever_holds: [WRITER, THIEF], NONE, 3000;
-    a_thief_comes_before_whoever_is_next: [THIEF_AFTER, HOLDER], NONE, 5000;
+    a_thief_comes_before_whoever_is_next: [THIEF_AFTER, HOLDER], NONE, 1800;
     who_does_not_wait_leaves_nothing_behind: [WRITER, TRIER], NONE, 3000;
     calls_get_lost: [WRITER, HOLDER], CALL, 17_000;
     calls_of_a_thief_get_lost: [HOLDER, THIEF], CALL, 15_000;
