@@ -20,7 +20,8 @@ pub(super) fn serve(place: &Path, ready: impl FnOnce()) -> io::Result<()> {
     let mut options = daemon::Options::default();
     // It ends when it is killed.
     options.idle = None;
-    daemon::run(&Place::at(place), daemon::user_agent, &options, ready).map_err(io::Error::other)
+    let user_agent = |first| Ok(daemon::user_agent(first));
+    daemon::run(&Place::at(place), user_agent, &options, ready).map_err(io::Error::other)
 }
 
 /// A lock manager of the daemon there. None is started.

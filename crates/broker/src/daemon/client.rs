@@ -11,7 +11,7 @@ use navlock_core::{
     AgentInfo, ClientId, Error, LockManager, Lost, Mode, RequestKind, ResourceName, UserAgent,
 };
 use navlock_engine::{FencingToken, RequestId};
-use navlock_wire::{Agent, Failure, FromDaemon, MAX_BUCKET, MAX_TEXT, Moment};
+use navlock_wire::{Agent, Failure, FromDaemon, MAX_BUCKET, MAX_TEXT, Moment, Uptime};
 
 use super::{
     Limits,
@@ -208,6 +208,34 @@ impl Client {
         self.agents.get(&agent).map(|open| &open.bucket)
     }
 
+    /// Its agents, by their numbers.
+    pub(super) fn agents(&self) -> impl Iterator<Item = (Agent, &LockManager)> {
+        self.agents.iter().map(|(agent, open)| (*agent, &open.locks))
+    }
+
+    /// Those of its agents that hold something.
+    pub(super) fn holders(&self) -> HashSet<Agent> {
+        let held = self.requests.shown().filter(|(_, shown)| shown.token.is_some());
+        held.map(|(_, shown)| shown.agent).collect()
+    }
+
+    /// Until when all that the agent has is its own, if that may end by itself.
+    pub(super) fn ends(&self, agent: Agent) -> Option<Uptime> {
+        let ends = self.agents.get(&agent)?.locks.ends()?;
+        // Nanoseconds last for centuries.
+        Some(u64::try_from(ends.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Whose request or lock this is.
+    pub(super) fn agent_of(&self, request: RequestId) -> Option<Agent> {
+        self.requests.agent_of(request)
+    }
+
+    /// All that it has, for what is found of it again.
+    pub(super) fn requests_mut(&mut self) -> &mut Requests {
+        &mut self.requests
+    }
+
     /// Has a lock that was held when the daemon before this one ended be held again.
     pub(super) fn reinstate(&mut self, lock: ClaimedLock) {
         let ClaimedLock { agent, request, name, mode, token, since } = lock;
@@ -250,7 +278,7 @@ impl Client {
     /// Leaves these locks to others and ends all else.
     pub(super) fn bequeath(&mut self, wanted: impl Fn(RequestId) -> bool) {
         self.keep_held(wanted);
-        let holders: HashSet<_> = self.requests.shown().map(|(_, shown)| shown.agent).collect();
+        let holders = self.holders();
         self.agents.retain(|agent, open| {
             let holds = holders.contains(agent);
             if !holds {

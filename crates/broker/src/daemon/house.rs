@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    fmt,
+    fmt, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -14,13 +14,14 @@ use tokio::{
 };
 
 use super::{
-    Limits,
+    Limits, Options,
     client::Client,
     orphans::Orphan,
+    recall,
     recovery::{self, Claims, Recovery},
 };
 use crate::{
-    client_files::{ClientFiles, Found},
+    client_files::{ClientFiles, Found, Inherited},
     clock,
 };
 
@@ -39,6 +40,8 @@ pub(super) fn lock(client: &SharedClient) -> MutexGuard<'_, Client> {
 pub(super) struct House {
     user_agent: UserAgent,
     limits: Limits,
+    /// How far locks are seen, if that is further than this machine.
+    reach: Option<String>,
     started: Instant,
     /// `None` for a daemon that nobody comes back to.
     files: Option<ClientFiles>,
@@ -68,16 +71,18 @@ pub(super) struct Stay {
 impl House {
     pub(super) fn new(
         user_agent: UserAgent,
-        limits: Limits,
+        options: &Options,
         files: Option<ClientFiles>,
-        awaited: &[ClientKey],
+        found: &Found,
     ) -> Self {
+        let is_leased = user_agent.is_leased();
         Self {
+            limits: options.limits,
+            reach: options.reach.clone().or(is_leased.then(|| "other machines".to_owned())),
             user_agent,
-            limits,
             started: Instant::now(),
             files,
-            recovery: Recovery::new(awaited.iter().copied()),
+            recovery: Recovery::new(found),
             rooms: Mutex::default(),
             gone: Notify::new(),
         }
@@ -93,6 +98,11 @@ impl House {
 
     pub(super) fn user_agent(&self) -> &UserAgent {
         &self.user_agent
+    }
+
+    /// How far locks are seen, for people, if that is further than this machine.
+    pub(super) fn reach(&self) -> Option<&str> {
+        self.reach.as_deref()
     }
 
     pub(super) fn files(&self) -> Option<&ClientFiles> {
@@ -119,35 +129,68 @@ impl House {
     /// Takes over from the daemon before, whose clients were found to be these.
     pub(super) async fn recover(self: &Arc<Self>, found: Found, patience: Duration) {
         let deadline = Instant::now() + patience;
-        let mut claimants = self.recovery.wait_for_claims(self.files(), deadline).await;
-        let mut orphans = Vec::new();
-        for key in found.bequeathers {
-            // Who is there speaks for itself. What it has left to others may be gone by now.
-            if claimants.contains_key(&key) {
-                continue;
-            }
-            let Some(mut inherited) = self.inherited(key, deadline + patience).await else {
-                continue;
-            };
-            let client = self.new_client();
-            // What cannot be read was not written by us, or where there was no room.
-            let claims = inherited.replay(&mut lock(&client));
-            if let Some(claims) = claims {
-                claimants.insert(key, (Arc::clone(&client), claims));
-                orphans.push((key, client, inherited));
-            }
+        let bequeathers = found.bequeathers.into_iter();
+        // What is leased runs out while others are waited for, and who is dead does not come back.
+        let is_leased = self.user_agent.is_leased();
+        let (urgent, others): (Vec<_>, Vec<_>) =
+            bequeathers.partition(|key| is_leased && !found.living.contains(key));
+        let (mut claimants, mut orphans) = tokio::join!(
+            self.recovery.wait_for_claims(self.files(), deadline),
+            self.inherit(urgent, deadline + patience),
+        );
+        // Who is there speaks for itself. What it has left to others may be gone by now.
+        let absent = others.into_iter().filter(|key| !claimants.contains_key(key)).collect();
+        orphans.extend(self.inherit(absent, deadline + patience).await);
+        for heirs in &mut orphans {
+            let claims = mem::take(&mut heirs.claims);
+            claimants.insert(heirs.key, (Arc::clone(&heirs.client), claims));
         }
         recovery::settle(claimants.into_values().collect());
-        for (key, client, inherited) in orphans {
+        for Heirs { key, client, inherited, .. } in orphans {
             self.lodge(key, client, Some(inherited));
         }
         self.recovery.end();
     }
 
+    /// What others have inherited from these, with what they claim.
+    async fn inherit(&self, keys: Vec<ClientKey>, deadline: Instant) -> Vec<Heirs> {
+        let mut heirs = Vec::new();
+        for key in keys {
+            let Some(mut inherited) = self.inherited(key, deadline).await else {
+                continue;
+            };
+            let client = self.new_client();
+            // What cannot be read was not written by us, or where there was no room.
+            let claims = inherited.replay(&mut lock(&client));
+            if let Some(mut claims) = claims {
+                self.recall(key, &client, &mut claims).await;
+                heirs.push(Heirs { key, client, inherited, claims });
+            }
+        }
+        heirs
+    }
+
+    /// Goes on with what the client of this key had through the daemon before, if the reach knows of
+    /// it by itself. What stays among the claims is to be had anew.
+    async fn recall(&self, key: ClientKey, client: &SharedClient, claims: &mut Claims) {
+        if self.user_agent.is_leased() {
+            // Who had it through us has lost it with its session.
+            if self.recovery.is_first_return(key) {
+                recall::recall(client, claims).await;
+            }
+            recall::lose(client, claims);
+        }
+    }
+
     /// A client is there, with what it claims; returns once it may go on.
-    pub(super) async fn admit(&self, stay: &Stay, claims: Claims) {
+    pub(super) async fn admit(&self, stay: &Stay, mut claims: Claims) {
+        recovery::keep_claimed(&stay.client, &claims);
         let claimed = match stay.key {
-            Some(key) => self.recovery.claim(key, &stay.client, claims),
+            Some(key) => {
+                // Now: what it had runs out while others are waited for.
+                self.recall(key, &stay.client, &mut claims).await;
+                self.recovery.claim(key, &stay.client, claims)
+            }
             None => Err(claims),
         };
         match claimed {
@@ -240,6 +283,14 @@ impl House {
             }
         }
     }
+}
+
+/// Those who have inherited locks of a client that is not there.
+struct Heirs {
+    key: ClientKey,
+    client: SharedClient,
+    inherited: Inherited,
+    claims: Claims,
 }
 
 /// What locks and requests are alike in that cannot be told apart in a snapshot.

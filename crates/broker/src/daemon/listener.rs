@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, interval, interval_at, sleep, sleep_until, timeout},
 };
 
-use super::{Options, house::House, session::Newcomer};
+use super::{Options, house::House, newcomer::Newcomer};
 use crate::{client_files::Found, runtime_dir::uid};
 
 /// How often what could not be done at once is looked at again.
@@ -29,8 +29,9 @@ const SWEEP: Duration = Duration::from_secs(10);
 ///
 /// Dropping the future ends all sessions, as if their clients had died.
 pub async fn serve(listener: &UnixListener, user_agent: UserAgent, options: Options) {
-    let house = Arc::new(House::new(user_agent, options.limits, None, &[]));
-    serve_in(&house, listener, Found::default(), &options).await;
+    let found = Found::default();
+    let house = Arc::new(House::new(user_agent, &options, None, &found));
+    serve_in(&house, listener, found, &options).await;
 }
 
 /// The same, in this house, of which these were found when the daemon started.

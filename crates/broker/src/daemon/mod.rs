@@ -8,10 +8,13 @@ mod answers;
 mod client;
 mod house;
 mod listener;
+mod newcomer;
 mod orphans;
+mod recall;
 mod recovery;
 mod requests;
 mod session;
+mod terms;
 mod tokens;
 
 use std::{
@@ -62,6 +65,8 @@ pub struct Options {
     /// For how long, after a start, clients of an earlier daemon may come back to claim what they
     /// had. Nothing is granted until all have who live, or until this is over.
     pub recovery: Duration,
+    /// How far its locks are seen, for people, if that is further than this machine.
+    pub reach: Option<String>,
 }
 
 /// What one connection can have at a time, so that a client that has gone wrong does not take
@@ -89,6 +94,8 @@ pub enum DaemonError {
     Place(PlaceError),
     /// Another daemon has the place, and does not end.
     Taken(PathBuf),
+    /// What keeps its locks is not to be had, for this reason.
+    Reach(String),
     /// Something failed at this path.
     Io(PathBuf, io::Error),
 }
@@ -96,7 +103,12 @@ pub enum DaemonError {
 impl Default for Options {
     /// Ends after thirty seconds, and waits ten for those who come back.
     fn default() -> Self {
-        Self { idle: Some(Duration::from_secs(30)), limits: Limits::default(), recovery: RECLAIM }
+        Self {
+            idle: Some(Duration::from_secs(30)),
+            limits: Limits::default(),
+            recovery: RECLAIM,
+            reach: None,
+        }
     }
 }
 
@@ -120,16 +132,16 @@ pub fn user_agent(first: FencingToken) -> UserAgent {
 
 /// Runs a daemon at `place` until it has had no client for long enough, and calls `ready` once it
 /// listens. `user_agent` is told from where on fencing tokens are larger than all that earlier
-/// daemons gave at this place.
+/// daemons gave at this place, and says for people why, if it cannot be had.
 ///
 /// Blocks the thread, which must not be one of a tokio runtime.
 ///
 /// # Errors
 ///
-/// If the place is not to be used, or another daemon has it.
+/// If the place is not to be used, or another daemon has it, or there is no user agent.
 pub fn run(
     place: &Place,
-    user_agent: impl FnOnce(FencingToken) -> UserAgent,
+    user_agent: impl FnOnce(FencingToken) -> Result<UserAgent, String>,
     options: &Options,
     ready: impl FnOnce(),
 ) -> Result<(), DaemonError> {
@@ -146,8 +158,8 @@ pub fn run(
     // Before anybody can connect: who registers from here on is no client of an earlier daemon.
     let files = ClientFiles::of(place);
     let found = files.find().map_err(failed)?;
-    let user_agent = user_agent(tokens.first());
-    let house = House::new(user_agent, options.limits, Some(files), &found.living);
+    let user_agent = user_agent(tokens.first()).map_err(DaemonError::Reach)?;
+    let house = House::new(user_agent, options, Some(files), &found);
     let house = Arc::new(house);
     runtime.block_on(async {
         let listener = listen(place).map_err(failed)?;
@@ -254,6 +266,7 @@ impl fmt::Display for DaemonError {
                     path.display()
                 )
             }
+            Self::Reach(why) => f.write_str(why),
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
         }
     }

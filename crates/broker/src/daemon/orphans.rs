@@ -74,10 +74,9 @@ impl House {
         match files.inherited(key) {
             Ok(None) => false,
             Ok(Some(mut inherited)) => {
-                // Told to a client that is not there, it says which of the locks are meant; all,
-                // if it does not.
-                let mut nobody = Client::new(self.user_agent().clone(), self.limits());
-                let meant = inherited.replay(&mut nobody).map(|claims| claims.ids());
+                // It says which of the locks are meant; all, if it cannot be read.
+                let bytes = inherited.claims().ok();
+                let meant = bytes.and_then(|bytes| recovery::meant(&bytes));
                 let is_meant = |id| meant.as_ref().is_none_or(|ids| ids.contains(&id));
                 lock(client).bequeath(is_meant);
                 self.lodge(key, Arc::clone(client), Some(inherited))

@@ -12,6 +12,10 @@
 //!   it is gone with it.)
 //! - Who comes later than that has lost its locks, and its requests go to the end of the queues.
 //!
+//! Where the user agent [is leased](navlock_core::UserAgent::is_leased) its reach knows all this by
+//! itself for a while, and better: then what it still has is [recalled](super::recall) as soon as a
+//! client is back, and there are only requests to settle that it has not heard of.
+//!
 //! An answer that was on its way when the daemon was killed may have been lost. The client that has
 //! not heard of a grant claims a request, and will be granted it again; nobody else has come in
 //! between. A release may have been lost as well, but who has released claims nothing.
@@ -41,7 +45,7 @@ use super::{
     house::{self, SharedClient},
     requests::Outcome,
 };
-use crate::client_files::ClientFiles;
+use crate::client_files::{ClientFiles, Found};
 
 /// How often it is looked whether those who are waited for still live.
 const LOOK: Duration = Duration::from_millis(50);
@@ -75,13 +79,19 @@ struct State {
     /// Those who have come back and are saying what they had.
     claiming: HashMap<ClientKey, u64>,
     claimants: HashMap<ClientKey, Claimant>,
+    /// Those of whom something was found when the daemon started, and who have not been here since.
+    found: HashSet<ClientKey>,
     over: bool,
 }
 
 impl Recovery {
-    /// Of a daemon that finds these alive.
-    pub(super) fn new(awaited: impl IntoIterator<Item = ClientKey>) -> Self {
-        let state = State { awaited: awaited.into_iter().collect(), ..State::default() };
+    /// Of a daemon that finds these.
+    pub(super) fn new(found: &Found) -> Self {
+        let state = State {
+            awaited: found.living.iter().copied().collect(),
+            found: found.living.iter().chain(&found.bequeathers).copied().collect(),
+            ..State::default()
+        };
         Self { state: Mutex::new(state), arrived: Notify::new(), over: watch::Sender::new(false) }
     }
 
@@ -92,6 +102,12 @@ impl Recovery {
     /// A client has come back, and begins to say what it had.
     pub(super) fn begin(&self, key: ClientKey, room: u64) {
         self.state().claiming.insert(key, room);
+    }
+
+    /// Whether what this client has was had through an earlier daemon. Once: what it has from here
+    /// on, it has through us.
+    pub(super) fn is_first_return(&self, key: ClientKey) -> bool {
+        self.state().found.remove(&key)
     }
 
     /// It has gone again, and has not come back since.
@@ -235,6 +251,19 @@ pub(super) fn replay(bytes: &[u8], client: &mut Client) -> Option<Claims> {
     }
 }
 
+/// The locks that are claimed in these bytes.
+pub(super) fn meant(bytes: &[u8]) -> Option<HashSet<RequestId>> {
+    let (mut codec, mut bytes) = (DaemonCodec::default(), BytesMut::from(bytes));
+    let mut meant = HashSet::new();
+    loop {
+        match codec.decode_eof(&mut bytes).ok()?? {
+            ToDaemon::ClaimLock { request, .. } => _ = meant.insert(request),
+            ToDaemon::Claimed => return Some(meant),
+            _ => {}
+        }
+    }
+}
+
 /// The same claims without this lock.
 pub(super) fn without(bytes: &[u8], lost: RequestId) -> BytesMut {
     let (mut hears, mut says) = (DaemonCodec::default(), ClientCodec::default());
@@ -297,11 +326,19 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
     }
 }
 
+/// Ends what others had inherited of a client that has come back and does not claim it.
+pub(super) fn keep_claimed(client: &SharedClient, claims: &Claims) {
+    let mut client = house::lock(client);
+    // FAST: mostly nobody had.
+    if !client.is_empty() {
+        let claimed = claims.ids();
+        client.keep_held(|id| claimed.contains(&id));
+    }
+}
+
 /// Tells a client that comes too late what it has lost, and has it wait anew.
 pub(super) fn refuse(client: &SharedClient, mut claims: Claims) {
     let mut client = house::lock(client);
-    let claimed = claims.ids();
-    client.keep_held(|id| claimed.contains(&id));
     for lock in claims.locks {
         // There it is still, if others had inherited it.
         if !client.contains(lock.request) {

@@ -125,10 +125,8 @@ impl Requests {
         name: ResourceName,
         kind: RequestKind,
     ) -> Option<Outcome> {
-        // A frame, and so a name, is much shorter.
-        let name_bytes = u32::try_from(name.as_bytes().len()).unwrap_or(u32::MAX);
-        let woken = Arc::clone(&self.woken);
-        let alarm = Arc::new(Alarm { id, ringing: AtomicBool::new(false), woken });
+        let name_bytes = length(&name);
+        let alarm = self.alarm(id);
         let waker = Waker::from(Arc::clone(&alarm));
         let mut context = Context::from_waker(&waker);
         // FAST: most locks are free. The future of one that is not is kept, without a box.
@@ -147,6 +145,46 @@ impl Requests {
             self.entries.insert(id, entry);
         }
         outcome
+    }
+
+    /// Goes on with a request that was made to an earlier daemon.
+    pub(super) fn go_on(
+        &mut self,
+        id: RequestId,
+        agent: Agent,
+        since: Moment,
+        request: LockFuture<'static, Option<LockGuard>>,
+    ) {
+        let name_bytes = request.pending().map_or(0, |(name, _)| length(name));
+        self.enter(id, agent, since, name_bytes, Stage::Pending(request));
+    }
+
+    /// Goes on with a lock that was granted by an earlier daemon.
+    pub(super) fn hold(&mut self, id: RequestId, agent: Agent, since: Moment, guard: LockGuard) {
+        let (name_bytes, token) = (length(guard.name()), guard.fencing_token());
+        self.enter(id, agent, since, name_bytes, Stage::Held(guard.into_polled(), token));
+    }
+
+    fn enter(&mut self, id: RequestId, agent: Agent, since: Moment, name_bytes: u32, stage: Stage) {
+        // Once is enough.
+        if self.contains(id) {
+            return;
+        }
+        let alarm = self.alarm(id);
+        // It is asked when the session comes to it, and from then on rings by itself.
+        alarm.wake_by_ref();
+        self.name_bytes += name_bytes as usize;
+        self.entries.insert(id, Entry { agent, name_bytes, since, stage, alarm });
+    }
+
+    fn alarm(&self, id: RequestId) -> Arc<Alarm> {
+        let woken = Arc::clone(&self.woken);
+        Arc::new(Alarm { id, ringing: AtomicBool::new(false), woken })
+    }
+
+    /// Whose it is.
+    pub(super) fn agent_of(&self, id: RequestId) -> Option<Agent> {
+        self.entries.get(&id).map(|entry| entry.agent)
     }
 
     /// Has a request that was made to an earlier daemon show what it showed there.
@@ -294,6 +332,11 @@ impl fmt::Debug for Requests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Requests").field("len", &self.len()).finish_non_exhaustive()
     }
+}
+
+fn length(name: &ResourceName) -> u32 {
+    // A frame, and so a name, is much shorter than this can tell.
+    u32::try_from(name.as_bytes().len()).unwrap_or(u32::MAX)
 }
 
 /// The options that ask for this.

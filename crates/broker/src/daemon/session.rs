@@ -8,26 +8,29 @@
 use std::{
     future::{Future, poll_fn},
     io::ErrorKind,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use bytes::Buf;
-use futures_util::{Sink, StreamExt, stream::FuturesUnordered, task::noop_waker_ref};
+use futures_util::{FutureExt, Sink, StreamExt, stream::FuturesUnordered, task::noop_waker_ref};
 use navlock_core::{ClientId, Error, Inspection, LockManagerSnapshot, RequestKind, ResourceName};
-use navlock_wire::{
-    CodecError, DaemonCodec, Failure, FromDaemon, OLDEST_VERSION, Query, ToDaemon, VERSION,
-    negotiate,
+use navlock_engine::RequestId;
+use navlock_wire::{CodecError, DaemonCodec, Failure, FromDaemon, Query, ToDaemon};
+use tokio::{
+    io::{Interest, Ready},
+    net::UnixStream,
 };
-use tokio::net::UnixStream;
-use tokio_util::codec::{Decoder, Framed};
+use tokio_util::codec::Framed;
 
 use super::{
     answers::{InspectionParts, Parts, SnapshotParts},
     client::{Nonsense, failure, tell},
     house::{House, Stay, lock},
     recovery::Claims,
+    requests::Outcome,
+    terms::Terms,
 };
 
 /// With so many bytes waiting to be sent, nothing more is heard.
@@ -50,24 +53,20 @@ pub(super) enum End {
     Stream(CodecError),
 }
 
-/// A connection before it is known whose it is.
-pub(super) struct Newcomer {
-    stream: Stream,
-    house: Arc<House>,
-}
-
 /// The state of one session.
 pub(super) struct Session {
     stream: Stream,
     stay: Stay,
     house: Arc<House>,
     version: u16,
+    /// `None` if nothing ends by itself.
+    terms: Option<Terms>,
     queries: FuturesUnordered<QueryFuture>,
     /// Answers on their way; no further message is heard before they are sent.
     answers: Vec<Parts>,
 }
 
-type Stream = Framed<UnixStream, DaemonCodec>;
+pub(super) type Stream = Framed<UnixStream, DaemonCodec>;
 type QueryFuture = Pin<Box<dyn Future<Output = Answered> + Send>>;
 
 /// What was asked, and what there is to be said to it.
@@ -76,70 +75,42 @@ enum Answered {
     Inspect(Query, String, Option<ResourceName>, Result<Inspection, Error>),
 }
 
-impl Newcomer {
-    pub(super) fn new(stream: UnixStream, house: Arc<House>) -> Self {
-        Self { stream: DaemonCodec::default().framed(stream), house }
-    }
-
-    /// Agrees on a version and hears who it is and what it claims.
-    pub(super) async fn introduce(mut self) -> Result<(Session, Claims), End> {
-        let version = self.shake_hands().await?;
-        let mut claims = Claims::default();
-        let stay = if version == 1 {
-            self.house.enter(None, false)
-        } else {
-            let ToDaemon::Introduce { client, returning } = self.next().await? else {
-                return Err(Nonsense("it did not introduce itself").into());
-            };
-            let stay = self.house.enter(Some(client), returning);
-            if returning {
-                loop {
-                    let message = self.next().await?;
-                    if claims.hear(&mut lock(&stay.client), message)?.is_break() {
-                        break;
-                    }
-                }
-            }
-            stay
-        };
-        let Self { stream, house } = self;
-        let queries = FuturesUnordered::new();
-        Ok((Session { stream, stay, house, version, queries, answers: Vec::new() }, claims))
-    }
-
-    /// Agrees on a version.
-    async fn shake_hands(&mut self) -> Result<u16, End> {
-        let ToDaemon::Hello { oldest, newest } = self.next().await? else {
-            return Err(Nonsense("it did not begin with Hello").into());
-        };
-        let version = negotiate(oldest, newest);
-        let answer = match version {
-            Some(version) => FromDaemon::Welcome { version },
-            None => FromDaemon::Refused {
-                reason: format!(
-                    "it speaks versions {OLDEST_VERSION} to {VERSION} of the protocol and you \
-                     {oldest} to {newest}; `navlock daemon stop` ends it, and a new one starts"
-                ),
-            },
-        };
-        Pin::new(&mut self.stream).start_send(&answer).map_err(End::Stream)?;
-        poll_fn(|context| flush(&mut self.stream, context)).await.map_err(End::Stream)?;
-        version.ok_or(End::Foreign)
-    }
-
-    async fn next(&mut self) -> Result<ToDaemon, End> {
-        self.stream.next().await.ok_or(End::Gone)?.map_err(End::Stream)
-    }
-}
-
 impl Session {
+    pub(super) fn new(stream: Stream, stay: Stay, house: Arc<House>, version: u16) -> Self {
+        let terms = house.user_agent().is_leased().then(Terms::new);
+        let (queries, answers) = (FuturesUnordered::new(), Vec::new());
+        Self { stream, stay, house, version, terms, queries, answers }
+    }
+
     /// Waits until claims are settled, those of this client and all others.
     pub(super) async fn settle(&mut self, claims: Claims) -> Result<(), End> {
-        self.house.admit(&self.stay, claims).await;
+        self.admit(claims).await?;
         if self.version == 1 {
             return Ok(());
         }
         self.say(&FromDaemon::Settled)
+    }
+
+    async fn admit(&mut self, claims: Claims) -> Result<(), End> {
+        let Self { stream, stay, house, terms, .. } = self;
+        let mut admitted = pin!(house.admit(stay, claims));
+        let Some(terms) = terms else {
+            admitted.await;
+            return Ok(());
+        };
+        // What it has goes on ending while others are waited for.
+        loop {
+            tokio::select! {
+                () = &mut admitted => break,
+                () = poll_fn(|context| terms.poll_look(context)) => {}
+            }
+            if is_gone(stream) {
+                return Err(End::Gone);
+            }
+            say_terms(stream, terms, stay)?;
+            let _ = flush(stream, &mut Context::from_waker(noop_waker_ref()));
+        }
+        say_terms(stream, terms, stay)
     }
 
     /// Serves the client until it is gone.
@@ -174,6 +145,11 @@ impl Session {
                 }
             }
         }
+        if let Some(terms) = &mut self.terms {
+            if terms.poll_look(context).is_ready() {
+                say_terms(&mut self.stream, terms, &self.stay)?;
+            }
+        }
         self.say_outcomes(context)?;
         // FAST: to ask an empty set has its price.
         while !self.queries.is_empty() {
@@ -196,8 +172,19 @@ impl Session {
             let Poll::Ready((request, outcome)) = outcome else {
                 return Ok(());
             };
-            self.say(&tell(request, outcome))?;
+            self.say_outcome(request, outcome)?;
         }
+    }
+
+    /// Says what has become of a request; if it is a lock that ends by itself, when that is first.
+    fn say_outcome(&mut self, request: RequestId, outcome: Outcome) -> Result<(), End> {
+        if let (Some(terms), Outcome::Granted(_)) = (&mut self.terms, &outcome) {
+            let term = terms.before_grant(&lock(&self.stay.client), request);
+            if let Some(term) = term {
+                self.say(&term)?;
+            }
+        }
+        self.say(&tell(request, outcome))
     }
 
     /// Sends what is waiting, as far as the client takes it, and lets answers follow.
@@ -223,12 +210,12 @@ impl Session {
     }
 
     fn has_room(&self) -> bool {
-        self.stream.write_buffer().len() < HIGH_WATER
+        has_room(&self.stream)
     }
 
     /// Puts a message where it will be sent from.
     fn say(&mut self, message: &FromDaemon) -> Result<(), End> {
-        Pin::new(&mut self.stream).start_send(message).map_err(End::Stream)
+        say(&mut self.stream, message)
     }
 
     fn hear(&mut self, message: ToDaemon) -> Result<(), End> {
@@ -238,7 +225,12 @@ impl Session {
                 client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;
             }
             ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
-            ToDaemon::CloseAgent { agent } => client.close_agent(agent)?,
+            ToDaemon::CloseAgent { agent } => {
+                client.close_agent(agent)?;
+                if let Some(terms) = &mut self.terms {
+                    terms.forget(agent);
+                }
+            }
             ToDaemon::Terminate { agent } => client.terminate(agent)?,
             ToDaemon::Request { agent, request, name, kind } => {
                 if let Some(outcome) = client.request(agent, request, name, kind)? {
@@ -248,7 +240,7 @@ impl Session {
                         // is told when it is asked again, at the end of the turn.
                         self.say_outcomes(&mut Context::from_waker(noop_waker_ref()))?;
                     }
-                    self.say(&tell(request, outcome))?;
+                    self.say_outcome(request, outcome)?;
                 }
             }
             ToDaemon::Finish { request } => client.finish(request),
@@ -312,10 +304,36 @@ impl Session {
     }
 }
 
+fn has_room(stream: &Stream) -> bool {
+    stream.write_buffer().len() < HIGH_WATER
+}
+
+fn say(stream: &mut Stream, message: &FromDaemon) -> Result<(), End> {
+    Pin::new(stream).start_send(message).map_err(End::Stream)
+}
+
+/// Says what is new of when locks end. To who does not listen, it is said when there is room.
+fn say_terms(stream: &mut Stream, terms: &mut Terms, stay: &Stay) -> Result<(), End> {
+    if has_room(stream) {
+        let news = terms.news(&lock(&stay.client));
+        news.iter().try_for_each(|term| say(stream, term))?;
+    }
+    Ok(())
+}
+
+/// Whether the client has hung up, be there something to hear before that or not.
+fn is_gone(stream: &Stream) -> bool {
+    let ready = stream.get_ref().ready(Interest::READABLE).now_or_never();
+    ready.is_some_and(|ready| ready.is_ok_and(Ready::is_read_closed))
+}
+
 /// Sends what is waiting. Pending while the client does not take all of it.
 ///
 /// FAST: `Framed` would gather one buffer with `writev`, which costs more than to send it.
-fn flush(stream: &mut Stream, context: &mut Context<'_>) -> Poll<Result<(), CodecError>> {
+pub(super) fn flush(
+    stream: &mut Stream,
+    context: &mut Context<'_>,
+) -> Poll<Result<(), CodecError>> {
     while !stream.write_buffer().is_empty() {
         match stream.get_ref().try_write(stream.write_buffer()) {
             Ok(sent) => stream.write_buffer_mut().advance(sent),

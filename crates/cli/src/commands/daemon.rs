@@ -53,10 +53,17 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     raise_descriptor_limit();
     let failed = |error: String| Failure::new(UNREACHABLE, error);
     let settings = Settings::load(&args.settings).map_err(failed)?;
-    let on_etcd = settings.etcd.as_ref().map(reach::connect).transpose().map_err(failed)?;
+    let etcd = settings.etcd.as_ref();
     let mut options = Options::default();
     options.idle = Some(args.idle_seconds);
-    let user_agent = |first| on_etcd.unwrap_or_else(|| daemon::user_agent(first));
+    options.reach = etcd.map(|etcd| {
+        let namespace = etcd.namespace.as_deref().unwrap_or("navlock");
+        format!("etcd at {}, namespace {namespace}", etcd.endpoints.join(", "))
+    });
+    let user_agent = |first| match etcd {
+        Some(etcd) => reach::connect(etcd),
+        None => Ok(daemon::user_agent(first)),
+    };
     daemon::run(place, user_agent, &options, detach)
         .map_err(|error| Failure::new(UNREACHABLE, error))?;
     Ok(ExitCode::SUCCESS)

@@ -1,0 +1,92 @@
+//! How a session begins: agreeing on a version, and hearing who it is.
+
+use std::{future::poll_fn, pin::Pin, sync::Arc};
+
+use futures_util::{Sink, StreamExt};
+use navlock_wire::{
+    DaemonCodec, FromDaemon, OLDEST_VERSION, SHARED_VERSION, ToDaemon, VERSION, negotiate,
+};
+use tokio::net::UnixStream;
+use tokio_util::codec::Decoder;
+
+use super::{
+    client::Nonsense,
+    house::{House, lock},
+    recovery::Claims,
+    session::{End, Session, Stream, flush},
+};
+
+/// A connection before it is known whose it is.
+pub(super) struct Newcomer {
+    stream: Stream,
+    house: Arc<House>,
+}
+
+impl Newcomer {
+    pub(super) fn new(stream: UnixStream, house: Arc<House>) -> Self {
+        Self { stream: DaemonCodec::default().framed(stream), house }
+    }
+
+    /// Agrees on a version and hears who it is and what it claims.
+    pub(super) async fn introduce(mut self) -> Result<(Session, Claims), End> {
+        let version = self.shake_hands().await?;
+        let mut claims = Claims::default();
+        let stay = if version == 1 {
+            self.house.enter(None, false)
+        } else {
+            let ToDaemon::Introduce { client, returning } = self.next().await? else {
+                return Err(Nonsense("it did not introduce itself").into());
+            };
+            let stay = self.house.enter(Some(client), returning);
+            if returning {
+                loop {
+                    let message = self.next().await?;
+                    if claims.hear(&mut lock(&stay.client), message)?.is_break() {
+                        break;
+                    }
+                }
+            }
+            stay
+        };
+        let Self { stream, house } = self;
+        Ok((Session::new(stream, stay, house, version), claims))
+    }
+
+    /// Agrees on a version.
+    async fn shake_hands(&mut self) -> Result<u16, End> {
+        let ToDaemon::Hello { oldest, newest } = self.next().await? else {
+            return Err(Nonsense("it did not begin with Hello").into());
+        };
+        let is_leased = self.house.user_agent().is_leased();
+        let is_known = |version: &u16| !is_leased || *version >= SHARED_VERSION;
+        let version = negotiate(oldest, newest).filter(is_known);
+        let reach = self.house.reach();
+        let answer = match (version, reach) {
+            (Some(version @ SHARED_VERSION..), Some(reach)) => {
+                FromDaemon::WelcomeShared { version, reach: reach.to_owned() }
+            }
+            (Some(version), _) => FromDaemon::Welcome { version },
+            (None, Some(reach)) if is_leased && newest < SHARED_VERSION => FromDaemon::Refused {
+                reason: format!(
+                    "its locks are seen by other machines too ({reach}), for which a program must \
+                     speak version {SHARED_VERSION} of the protocol, and you speak {oldest} to \
+                     {newest}; build it with navlock {} or later",
+                    env!("CARGO_PKG_VERSION")
+                ),
+            },
+            (None, _) => FromDaemon::Refused {
+                reason: format!(
+                    "it speaks versions {OLDEST_VERSION} to {VERSION} of the protocol and you \
+                     {oldest} to {newest}; `navlock daemon stop` ends it, and a new one starts"
+                ),
+            },
+        };
+        Pin::new(&mut self.stream).start_send(&answer).map_err(End::Stream)?;
+        poll_fn(|context| flush(&mut self.stream, context)).await.map_err(End::Stream)?;
+        version.ok_or(End::Foreign)
+    }
+
+    async fn next(&mut self) -> Result<ToDaemon, End> {
+        self.stream.next().await.ok_or(End::Gone)?.map_err(End::Stream)
+    }
+}

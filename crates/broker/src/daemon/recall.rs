@@ -1,0 +1,120 @@
+//! Going on with what clients had through the daemon before, where the reach still has it.
+//!
+//! What is leased outlives the daemon that it was asked of: until the lease ends it is held, and no
+//! daemon can grant it anew. So it is recalled, as soon as its client is back, because its lease runs
+//! out meanwhile. A lock that is not found is lost. A request that is not found is made anew, in its
+//! turn with those of all clients.
+
+use std::collections::HashSet;
+
+use futures_util::future::join_all;
+use navlock_core::{LockManager, Lost, RequestKind, backend::Claim};
+use navlock_engine::RequestId;
+use navlock_wire::{Agent, Moment};
+
+use super::{
+    house::{self, SharedClient},
+    recovery::Claims,
+    requests::Outcome,
+};
+
+/// An agent with what it says to have had.
+struct Returning {
+    agent: Agent,
+    locks: LockManager,
+    had: Vec<Had>,
+}
+
+/// What an agent says to have had.
+struct Had {
+    request: RequestId,
+    since: Moment,
+    claim: Claim,
+}
+
+/// Goes on with what is found of these claims, and leaves the others.
+///
+/// # Cancel safety
+///
+/// Dropping the future ends what was found and is not in the client's hands yet; the rest ends with
+/// the client.
+pub(super) async fn recall(client: &SharedClient, claims: &mut Claims) {
+    let returning = returning(client, claims);
+    let found = join_all(returning.into_iter().map(|agent| agent.recall(client))).await;
+    let found: HashSet<RequestId> = found.into_iter().flatten().collect();
+    claims.locks.retain(|lock| !found.contains(&lock.request));
+    claims.requests.retain(|request| !found.contains(&request.request));
+}
+
+/// Tells the client that the locks it claims and does not have are lost.
+pub(super) fn lose(client: &SharedClient, claims: &mut Claims) {
+    let mut client = house::lock(client);
+    claims.locks.retain(|lock| {
+        // There it is still, if others had inherited it.
+        let is_there = client.contains(lock.request);
+        if !is_there {
+            client.settle(lock.request, Outcome::Lost(Lost::Disconnected));
+        }
+        is_there
+    });
+}
+
+/// All agents of a client, also those that claim nothing: what they had is to be released now, and
+/// not when its lease ends.
+fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
+    let client = house::lock(client);
+    let agents = client.agents().map(|(agent, locks)| {
+        let held = claims.locks.iter().filter(|lock| lock.agent == agent).map(|lock| Had {
+            request: lock.request,
+            since: lock.since,
+            claim: Claim {
+                name: lock.name.clone(),
+                // Of what it asked for, the mode is left.
+                kind: RequestKind::Wait(lock.mode),
+                token: Some(lock.token),
+            },
+        });
+        let pending = claims.requests.iter().filter(|request| request.agent == agent);
+        let pending = pending.map(|request| Had {
+            request: request.request,
+            since: request.since,
+            claim: Claim { name: request.name.clone(), kind: request.kind, token: None },
+        });
+        let mut had: Vec<Had> = held.chain(pending).collect();
+        // In the order of the requests.
+        had.sort_by_key(|had| had.request.serial());
+        Returning { agent, locks: locks.clone(), had }
+    });
+    agents.collect()
+}
+
+impl Returning {
+    /// What is found of it is the client's again. Which requests those are.
+    async fn recall(self, client: &SharedClient) -> Vec<RequestId> {
+        let Self { agent, locks, had } = self;
+        let claims = had.iter().map(|had| had.claim.clone()).collect();
+        // As if there were nothing, if it has been terminated.
+        let recalled = locks.recall(claims).await.unwrap_or_default();
+        let (mut found, mut held) = (Vec::new(), Vec::new());
+        for (Had { request, since, claim }, recalled) in had.into_iter().zip(recalled) {
+            let Some(recalled) = recalled else {
+                continue;
+            };
+            if let Some(token) = claim.token {
+                held.push((request, since, token, recalled));
+            } else {
+                house::lock(client).requests_mut().go_on(request, agent, since, recalled);
+                found.push(request);
+            }
+        }
+        for (request, since, token, recalled) in held {
+            // Answered once the lease was renewed, or has ended.
+            let guard = recalled.await.ok().flatten();
+            if let Some(guard) = guard.filter(|guard| guard.fencing_token() == token) {
+                house::lock(client).requests_mut().hold(request, agent, since, guard);
+                found.push(request);
+            }
+        }
+        found
+    }
+}

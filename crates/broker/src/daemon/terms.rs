@@ -1,0 +1,68 @@
+//! Telling a client until when what its agents have is their own.
+//!
+//! A daemon that is stopped, hung or cut off from what keeps the locks cannot say that they are lost.
+//! So the client is told beforehand when they will be, if it hears nothing further.
+
+use std::{
+    collections::HashMap,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use navlock_engine::RequestId;
+use navlock_wire::{Agent, FromDaemon, Uptime};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::client::Client;
+
+/// How often it is looked whether there is more to say. A lease is renewed less often.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What one client was told.
+pub(super) struct Terms {
+    said: HashMap<Agent, Uptime>,
+    look: Interval,
+}
+
+impl Terms {
+    pub(super) fn new() -> Self {
+        let mut look = interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { said: HashMap::new(), look }
+    }
+
+    /// What is to be said before it is said that this request was granted.
+    pub(super) fn before_grant(
+        &mut self,
+        client: &Client,
+        request: RequestId,
+    ) -> Option<FromDaemon> {
+        self.new_of(client, client.agent_of(request)?)
+    }
+
+    /// What is to be said of those who hold something.
+    pub(super) fn news(&mut self, client: &Client) -> Vec<FromDaemon> {
+        let holders = client.holders();
+        holders.into_iter().filter_map(|agent| self.new_of(client, agent)).collect()
+    }
+
+    fn new_of(&mut self, client: &Client, agent: Agent) -> Option<FromDaemon> {
+        let ends = client.ends(agent)?;
+        (self.said.insert(agent, ends) != Some(ends)).then_some(FromDaemon::Term { agent, ends })
+    }
+
+    /// The agent's number may be another's from here on.
+    pub(super) fn forget(&mut self, agent: Agent) {
+        self.said.remove(&agent);
+    }
+
+    /// Ready when it is time to look for news.
+    pub(super) fn poll_look(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut is_due = Poll::Pending;
+        // To its end, so that it wakes us for the next time.
+        while self.look.poll_tick(context).is_ready() {
+            is_due = Poll::Ready(());
+        }
+        is_due
+    }
+}
