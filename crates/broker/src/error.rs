@@ -46,6 +46,8 @@ pub enum Reason {
     Nonsense,
     /// Nobody listens, and it was not to be started.
     NotRunning,
+    /// Its locks are those of this machine only, and that is not what was asked for.
+    NotShared,
 }
 
 impl ConnectError {
@@ -109,6 +111,10 @@ impl fmt::Display for Reason {
             ),
             Self::Refused(said) => write!(f, "it refused: {said}"),
             Self::NotRunning => f.write_str("it is not running; whoever needs it starts it"),
+            Self::NotShared => f.write_str(
+                "it keeps locks of this machine only, but NAVLOCK_ETCD is set; 'navlock daemon stop' \
+                 ends it, and the next one shares its locks",
+            ),
             Self::Nonsense => f.write_str(
                 "what answers there is no navlock broker; set NAVLOCK_SOCKET to another path",
             ),

@@ -25,15 +25,16 @@ mod forms;
 mod lock_file;
 mod runtime_dir;
 mod spawn;
+mod status;
 mod this_process;
 
 pub use crate::{
     client::{BrokerReach, ConnectOptions, Lifeline, local},
     error::{ConnectError, Reason},
     runtime_dir::{Place, PlaceError},
+    status::Status,
     this_process::this_process,
 };
-pub use navlock_wire::Status;
 
 /// For how long a new daemon waits for the clients of the one before.
 const RECLAIM: std::time::Duration = std::time::Duration::from_secs(10);

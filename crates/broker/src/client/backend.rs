@@ -69,7 +69,7 @@ impl Backend for BrokerBackend {
     }
 
     fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
-        let mut table = self.connection.table();
+        let mut table = self.connection.table_in_time();
         let Some(state) = table.state(ticket.id) else {
             return Poll::Ready(Err(Error::Terminated));
         };
@@ -89,7 +89,7 @@ impl Backend for BrokerBackend {
     }
 
     fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
-        let lost = match self.connection.table().state(ticket.id) {
+        let lost = match self.connection.table_in_time().state(ticket.id) {
             Some(State::Held(_, watchers)) => {
                 if !watchers.iter().any(|watcher| watcher.will_wake(waker)) {
                     watchers.push(waker.clone());
@@ -106,7 +106,7 @@ impl Backend for BrokerBackend {
     }
 
     fn lost(&self, ticket: Ticket) -> Option<Lost> {
-        match self.connection.table().state(ticket.id) {
+        match self.connection.table_in_time().state(ticket.id) {
             Some(State::Held(..)) => None,
             Some(State::Lost(lost)) => Some(*lost),
             _ => Some(Lost::Terminated),

@@ -11,7 +11,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::{Buf, BytesMut};
@@ -20,10 +20,18 @@ use navlock_wire::ClientKey;
 use rustix::net::SendFlags;
 
 use super::{
+    handshake::Welcomed,
     io::{Ear, Wires, wake},
     table::Table,
 };
-use crate::client_files::{ClientFiles, Registration};
+use crate::{
+    client_files::{ClientFiles, Registration},
+    clock,
+};
+
+/// How often the keeper looks at the clock while there are terms: the one that it sleeps by may stand
+/// still while they run out, as when the machine is suspended.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The owners' end of a connection: it ends with the last of them.
 pub(super) struct Connection {
@@ -95,11 +103,19 @@ impl Connection {
 
     /// Changes something, and sends what that gives to say. Never waits.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
-        let mut writer = self.shared.writer();
-        let mut table = self.shared.table();
-        let changed = change(&mut table);
-        self.shared.send(&mut writer, table);
-        changed
+        self.shared.change(change)
+    }
+
+    /// The table, in which nothing is held any more whose term is over: also if nobody could see to
+    /// that in time, as when this process was stopped.
+    pub(super) fn table_in_time(&self) -> MutexGuard<'_, Table> {
+        let table = self.shared.table();
+        if !table.is_late() {
+            return table;
+        }
+        drop(table);
+        self.shared.end_late();
+        self.shared.table()
     }
 
     /// Sees to it that the answer that the caller is waiting for is heard.
@@ -196,17 +212,45 @@ impl Shared {
         *self.registration() = None;
     }
 
+    /// Changes something, and sends what that gives to say. Never waits.
+    fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
+        let mut writer = self.writer();
+        let mut table = self.table();
+        let changed = change(&mut table);
+        self.send(&mut writer, table);
+        changed
+    }
+
+    /// Ends what is held longer than its term, and says so to all whom it concerns.
+    fn end_late(&self) {
+        wake(self.change(Table::end_late));
+    }
+
+    /// Ends what is held longer than its term. When that is to be done again, if there are terms.
+    pub(super) fn watch_terms(&self) -> Option<Instant> {
+        let next = |table: MutexGuard<'_, Table>| table.earliest_term();
+        if clock::until(next(self.table())?).is_zero() {
+            self.end_late();
+        }
+        Some(Instant::now() + clock::until(next(self.table())?).min(LOOK))
+    }
+
     /// There is a connection: says all that there is, and has it heard.
-    pub(super) fn connected(&self, new: Ear) -> io::Result<()> {
+    pub(super) fn connected(&self, welcomed: Welcomed) -> io::Result<()> {
+        let Welcomed { ear: new, reach } = welcomed;
         self.register()?;
+        // What is lost is not claimed.
+        self.end_late();
         let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
         let mut writer = self.writer();
         writer.socket = Some(Arc::clone(new.socket()));
         writer.bytes.clear();
-        self.table().connected();
+        let lost = self.table().connected(reach);
         *ear = Some(new);
         drop(ear);
         self.send(&mut writer, self.table());
+        drop(writer);
+        wake(lost);
         Ok(())
     }
 
@@ -275,8 +319,14 @@ impl Source for Shared {
         if !ear.has_more() && !is_woken() {
             ear.wait(self.interrupt.end(), deadline);
         }
-        let heard = ear.hear(|message, wakers| self.table().take_in(message, wakers));
+        let mut is_sooner = false;
+        let heard = ear.hear(|message, wakers| {
+            is_sooner |= self.table().take_in(message, wakers);
+        });
         drop(slot);
+        if is_sooner {
+            self.nudge();
+        }
         // What this thread does next may take long, and it does not hear meanwhile.
         if self.turns.asleep.swap(false, SeqCst) {
             self.nudge();

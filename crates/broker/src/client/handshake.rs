@@ -22,12 +22,23 @@ use crate::{
 /// just decided to, or it was killed.
 const TRIES: usize = 5;
 
+/// The oldest version that we speak. Daemons of older ones cannot take over from one that was killed,
+/// and a lock that does not outlive its broker is not what we promise.
+const OLDEST: u16 = 2;
+
+/// A connection to a daemon that has welcomed us.
+pub(super) struct Welcomed {
+    pub(super) ear: Ear,
+    /// How far its locks are seen, if that is further than this machine.
+    pub(super) reach: Option<String>,
+}
+
 /// Connects and agrees on a version. Blocks.
 pub(super) fn connect(
     place: &Place,
     options: &ConnectOptions,
     patience: Patience,
-) -> Result<Ear, Reason> {
+) -> Result<Welcomed, Reason> {
     let mut tries = 1;
     loop {
         match try_connect(place, options, patience) {
@@ -39,7 +50,11 @@ pub(super) fn connect(
     }
 }
 
-fn try_connect(place: &Place, options: &ConnectOptions, patience: Patience) -> Result<Ear, Reason> {
+fn try_connect(
+    place: &Place,
+    options: &ConnectOptions,
+    patience: Patience,
+) -> Result<Welcomed, Reason> {
     let mut socket = if options.only_running {
         connect_to_running(place, patience)?
     } else {
@@ -48,9 +63,12 @@ fn try_connect(place: &Place, options: &ConnectOptions, patience: Patience) -> R
     check_peer(&socket)?;
     let mut codec = ClientCodec::default();
     let mut heard = BytesMut::new();
-    shake_hands(&mut socket, &mut codec, &mut heard, patience)?;
+    let reach = shake_hands(&mut socket, &mut codec, &mut heard, patience)?;
+    if reach.is_none() && options.must_be_shared() {
+        return Err(Reason::NotShared);
+    }
     socket.set_nonblocking(true).map_err(|error| Reason::Io("connecting", error.kind()))?;
-    Ok(Ear::new(socket, codec, heard))
+    Ok(Welcomed { ear: Ear::new(socket, codec, heard), reach })
 }
 
 /// Same uid or nothing. The modes of directory and socket say so already; this asks the kernel.
@@ -68,13 +86,14 @@ fn check_peer(socket: &UnixStream) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Says hello and waits to be welcomed. What has been heard beyond that stays in `heard`.
+/// Says hello and waits to be welcomed. What has been heard beyond that stays in `heard`. How far the
+/// locks are seen, if that is further than this machine.
 fn shake_hands(
     socket: &mut UnixStream,
     codec: &mut ClientCodec,
     heard: &mut BytesMut,
     patience: Patience,
-) -> Result<(), Reason> {
+) -> Result<Option<String>, Reason> {
     // Zero would be for ever.
     let answer = patience.at_most(ANSWER).max(Duration::from_millis(1));
     let ended = |error: io::Error| match error.kind() {
@@ -87,17 +106,18 @@ fn shake_hands(
     };
     socket.set_read_timeout(Some(answer)).map_err(ended)?;
     let mut hello = BytesMut::new();
-    // Older ones cannot take over from one that was killed, and a lock that does not outlive its
-    // broker is not what we promise.
-    let message = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
+    let message = ToDaemon::Hello { oldest: OLDEST, newest: VERSION };
     codec.encode(&message, &mut hello).map_err(|_| Reason::Nonsense)?;
     if !send(socket, &mut hello) {
         return Err(Reason::Silent(answer));
     }
     let mut bytes = [0; 512];
-    loop {
+    let reach = loop {
         match codec.decode(heard).map_err(|_| Reason::Nonsense)? {
-            Some(FromDaemon::Welcome { version: VERSION }) => break,
+            Some(FromDaemon::Welcome { version: OLDEST..=VERSION }) => break None,
+            Some(FromDaemon::WelcomeShared { version: OLDEST..=VERSION, reach }) => {
+                break Some(reach);
+            }
             Some(FromDaemon::Refused { reason }) => return Err(Reason::Refused(reason)),
             Some(_) => return Err(Reason::Nonsense),
             None => match socket.read(&mut bytes) {
@@ -107,6 +127,7 @@ fn shake_hands(
                 Err(error) => return Err(ended(error)),
             },
         }
-    }
-    socket.set_read_timeout(None).map_err(ended)
+    };
+    socket.set_read_timeout(None).map_err(ended)?;
+    Ok(reach)
 }

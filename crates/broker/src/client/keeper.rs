@@ -3,7 +3,12 @@
 
 use std::{
     os::unix::net::UnixStream,
-    sync::{Arc, atomic::Ordering::SeqCst},
+    sync::{
+        Arc,
+        atomic::Ordering::SeqCst,
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -88,7 +93,7 @@ impl Keeper {
             // A daemon that made no sense is still there and is not asked again: its next answer
             // would make no more.
             let connected = match end {
-                End::Closed => self.reconnect(deadline),
+                End::Closed => self.reconnect_in_time(deadline),
                 End::Nonsense(why) => Err(why),
             };
             if self.shared.is_closed() {
@@ -110,11 +115,12 @@ impl Keeper {
             if self.shared.is_closed() {
                 return End::Closed;
             }
+            let deadline = self.shared.watch_terms();
             let turns = &self.shared.turns;
             turns.resting.store(turn != Turn::Mine, SeqCst);
             let left = !self.shared.send_left();
             turn = match turn {
-                Turn::Mine => match self.hear(left) {
+                Turn::Mine => match self.hear(left, deadline) {
                     Ok(turn) => turn,
                     Err(end) => return end,
                 },
@@ -126,15 +132,16 @@ impl Keeper {
                     }
                 }
                 Turn::TheirsForLong => {
-                    wait(None, false, &self.nudged, None);
+                    wait(None, false, &self.nudged, deadline);
                     Turn::Mine
                 }
             };
         }
     }
 
-    /// Waits for something and hears it, if nobody else is at it. Whose turn it is next.
-    fn hear(&self, left: bool) -> Result<Turn, End> {
+    /// Waits for something, until `deadline`, and hears it, if nobody else is at it. Whose turn it is
+    /// next.
+    fn hear(&self, left: bool, deadline: Option<Instant>) -> Result<Turn, End> {
         let Some(mut slot) = self.shared.try_ear() else {
             return Ok(Turn::Theirs);
         };
@@ -142,9 +149,12 @@ impl Keeper {
             return Err(End::Closed);
         };
         if !ear.has_more() {
-            wait(Some(ear.socket()), left, &self.nudged, None);
+            wait(Some(ear.socket()), left, &self.nudged, deadline);
         }
-        let heard = ear.hear(|message, wakers| self.shared.table().take_in(message, wakers));
+        let heard = ear.hear(|message, wakers| {
+            // The terms are looked at before the next wait.
+            self.shared.table().take_in(message, wakers);
+        });
         drop(slot);
         wake(heard?);
         // Who wanted the ear and did not get it waits to be woken, and hears nothing meanwhile. It
@@ -173,6 +183,30 @@ impl Keeper {
         Turn::Theirs
     }
 
+    /// As `reconnect`. Another thread watches the terms meanwhile: to wait for a daemon may take
+    /// longer, and one that is given up because it is slow to start is not there when it is needed.
+    fn reconnect_in_time(&self, deadline: Instant) -> Result<(), String> {
+        if self.shared.watch_terms().is_none() {
+            return self.reconnect(deadline);
+        }
+        thread::scope(|scope| {
+            let (reconnecting, reconnected) = mpsc::channel::<()>();
+            let watch = move || {
+                while let Some(next) = self.shared.watch_terms() {
+                    let left = next.saturating_duration_since(Instant::now());
+                    if reconnected.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
+                        return;
+                    }
+                }
+            };
+            // Without it whoever asks is told in time, and only who waits to be told is told late.
+            let _ = thread::Builder::new().spawn_scoped(scope, watch);
+            let connected = self.reconnect(deadline);
+            drop(reconnecting);
+            connected
+        })
+    }
+
     /// Finds the next daemon, or starts it, and claims from it what there was.
     fn reconnect(&self, deadline: Instant) -> Result<(), String> {
         loop {
@@ -190,8 +224,8 @@ impl Keeper {
     }
 
     fn try_connect(&self, patience: Patience) -> Result<(), Reason> {
-        let ear = handshake::connect(&self.place, &self.options, patience)?;
-        let registered = self.shared.connected(ear);
+        let welcomed = handshake::connect(&self.place, &self.options, patience)?;
+        let registered = self.shared.connected(welcomed);
         registered.map_err(|error| Reason::Io(REGISTERING, error.kind()))
     }
 

@@ -10,6 +10,13 @@
 //! place. If there is none to be had in nine seconds, what is waited for fails with
 //! [`Error::Unreachable`], and what is held is [`Lost::Disconnected`](navlock_core::Lost::Disconnected).
 //! The next request tries again.
+//!
+//! # When locks end by themselves
+//!
+//! A daemon whose locks are leased says until when an agent has what it has. When that is over and it
+//! has not said more, because it is stopped, hung, cut off or gone, or because we were stopped, what
+//! is held is [`Lost::Disconnected`](navlock_core::Lost::Disconnected) at once: from then on another
+//! machine may be granted it.
 
 mod backend;
 mod connection;
@@ -21,10 +28,10 @@ mod query;
 mod questions;
 mod table;
 
-use std::{io as std_io, path::PathBuf, sync::Arc};
+use std::{env, io as std_io, path::PathBuf, sync::Arc};
 
 use navlock_core::{Backend, ClientId, Error, Reach, UserAgent};
-use navlock_wire::{Status, ToDaemon};
+use navlock_wire::ToDaemon;
 use tokio::sync::oneshot;
 
 pub use self::lifeline::Lifeline;
@@ -35,7 +42,7 @@ use self::{
     keeper::Keeper,
 };
 use crate::{
-    Place,
+    Place, Status,
     client_files::ClientFiles,
     error::{ConnectError, Reason},
     spawn::Patience,
@@ -59,6 +66,7 @@ pub struct ConnectOptions {
     place: Option<Place>,
     program: Option<PathBuf>,
     only_running: bool,
+    shared: Option<bool>,
 }
 
 /// The reach of one machine, by one connection. The clones are the same connection; it ends with
@@ -88,6 +96,20 @@ impl ConnectOptions {
     pub fn only_running(mut self) -> Self {
         self.only_running = true;
         self
+    }
+
+    /// Whether the broker must be one whose locks are seen beyond this machine: if not, to connect
+    /// fails with [`Reason::NotShared`]. Without this, it must be if `NAVLOCK_ETCD` is set, because
+    /// whoever set it counts on that.
+    #[must_use]
+    pub fn shared(mut self, must_be: bool) -> Self {
+        self.shared = Some(must_be);
+        self
+    }
+
+    fn must_be_shared(&self) -> bool {
+        let is_set = || env::var_os("NAVLOCK_ETCD").is_some_and(|etcd| !etcd.is_empty());
+        self.shared.unwrap_or_else(is_set)
     }
 }
 
@@ -166,9 +188,8 @@ impl BrokerReach {
     /// [`Error::Unreachable`].
     pub async fn status(&self) -> Result<Status, Error> {
         let answer = query::Answer::ask(&self.0, |query| ToDaemon::Status { query }).await?;
-        answer
-            .status
-            .ok_or_else(|| Error::Unreachable("the broker answered another question".to_owned()))
+        let status = answer.status.map(|status| Status::new(status, self.0.table().reach()));
+        status.ok_or_else(|| Error::Unreachable("the broker answered another question".to_owned()))
     }
 }
 
@@ -183,9 +204,9 @@ fn keeper_thread(keep: impl FnOnce() + Send + 'static) -> Result<(), Reason> {
 
 /// Connects, and has it known that we live. Blocks.
 fn open(place: Place, options: ConnectOptions) -> Result<(Connection, Keeper), Reason> {
-    let ear = handshake::connect(&place, &options, Patience::endless())?;
+    let welcomed = handshake::connect(&place, &options, Patience::endless())?;
     let (connection, keeper) = prepare(place, options)?;
-    let registered = connection.shared().connected(ear);
+    let registered = connection.shared().connected(welcomed);
     registered.map_err(|error| Reason::Io(REGISTERING, error.kind()))?;
     Ok((connection, keeper))
 }

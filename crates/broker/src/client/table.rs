@@ -1,6 +1,8 @@
 //! What the client knows: its agents, its requests and its questions. It is all that outlives a
 //! connection, and enough to begin another one with.
 
+mod terms;
+
 use std::{collections::HashSet, mem, sync::Arc, task::Waker};
 
 use bytes::BytesMut;
@@ -11,6 +13,7 @@ use navlock_wire::{ClientCodec, ClientKey, Failure, FromDaemon, Query, ToDaemon}
 use slab::Slab;
 use tokio_util::codec::Encoder;
 
+use self::terms::{Term, Terms};
 use super::questions::Questions;
 use crate::{clock, forms::to_wire};
 
@@ -24,6 +27,9 @@ pub(super) struct Table {
     waiting: usize,
     pub(super) questions: Questions,
     link: Link,
+    /// How far locks are seen, if that is further than this machine.
+    reach: Option<String>,
+    terms: Terms,
     /// What was said before there was the first connection, in order. `None` once there was one.
     early: Option<BytesMut>,
     /// Whether anything was heard on this one.
@@ -51,6 +57,8 @@ struct Agent {
     bucket: Option<Arc<str>>,
     info: AgentInfo,
     terminated: bool,
+    /// Until when it has what it has, if that ends by itself.
+    term: Option<Term>,
     /// Which entries of the table's `requests` are its: to end it costs what it has, and not what
     /// all have.
     ///
@@ -88,6 +96,8 @@ impl Table {
             waiting: 0,
             questions: Questions::default(),
             link: Link::Down,
+            reach: None,
+            terms: Terms::default(),
             early: Some(BytesMut::new()),
             has_heard: false,
             codec: ClientCodec::default(),
@@ -114,7 +124,7 @@ impl Table {
         info: AgentInfo,
     ) -> AgentId {
         let (bucket, requests) = (bucket.cloned(), HashSet::default());
-        let agent = Agent { client_id, bucket, info, terminated: false, requests };
+        let agent = Agent { client_id, bucket, info, terminated: false, term: None, requests };
         let index = self.agents.insert(agent);
         let id = AgentId::from_index(index_of_32_bits(index));
         for message in self.introduction(index) {
@@ -259,8 +269,12 @@ impl Table {
         self.link == Link::Coming
     }
 
-    /// Begins to speak on a new connection: with all that there is.
-    pub(super) fn connected(&mut self) {
+    /// Begins to speak on a new connection, to a daemon whose locks are seen so far: with all that
+    /// there is. Whom to wake.
+    pub(super) fn connected(&mut self, reach: Option<String>) -> Vec<Waker> {
+        // Another daemon of this machine only does not know of what others keep.
+        let lost = if reach.is_none() { self.end_terms() } else { Vec::new() };
+        self.reach = reach;
         self.outgoing.clear();
         self.link = Link::Up;
         self.has_heard = false;
@@ -268,7 +282,7 @@ impl Table {
         self.say(&ToDaemon::Introduce { client: self.key, returning: early.is_none() });
         if let Some(early) = early {
             self.outgoing.extend_from_slice(&early);
-            return;
+            return lost;
         }
         for message in self.claims(|_| true) {
             self.say(&message);
@@ -276,6 +290,12 @@ impl Table {
         for asked in self.questions.again() {
             self.say(&asked);
         }
+        lost
+    }
+
+    /// How far locks are seen, if that is further than this machine.
+    pub(super) fn reach(&self) -> Option<&str> {
+        self.reach.as_deref()
     }
 
     /// The messages by which what there is can be claimed: agents, then what they have in a state
@@ -344,13 +364,16 @@ impl Table {
         wakers
     }
 
-    /// Takes in what the daemon says. What concerns nobody any more crossed with its end.
-    pub(super) fn take_in(&mut self, message: FromDaemon, wakers: &mut Vec<Waker>) {
+    /// Takes in what the daemon says. What concerns nobody any more crossed with its end. Whether a
+    /// term ends sooner than whoever watches them may know.
+    pub(super) fn take_in(&mut self, message: FromDaemon, wakers: &mut Vec<Waker>) -> bool {
         self.has_heard = true;
         match message {
             FromDaemon::Granted { request, token } => {
                 self.answer(request, State::Held(token, Vec::new()), wakers);
+                return self.terms.are_known() && self.is_granted_late(request);
             }
+            FromDaemon::Term { agent, ends } => return self.set_term(agent, ends),
             FromDaemon::Unavailable { request } => {
                 self.answer(request, State::Unavailable, wakers);
             }
@@ -375,6 +398,7 @@ impl Table {
             // Said before there was a session; twice changes nothing.
             _ => {}
         }
+        false
     }
 
     fn answer(&mut self, id: RequestId, answer: State, wakers: &mut Vec<Waker>) {

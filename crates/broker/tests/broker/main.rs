@@ -5,6 +5,10 @@
 
 mod connecting;
 mod daemon;
+mod leased;
 mod limits;
 mod locks;
 mod protocol;
+mod raw;
+mod recall;
+mod terms;

@@ -2,7 +2,7 @@
 
 use std::{
     io::{ErrorKind, Read, Write},
-    os::unix::net::{UnixListener, UnixStream},
+    os::unix::net::UnixListener,
     pin::pin,
     thread,
 };
@@ -11,48 +11,13 @@ use bytes::BytesMut;
 use navlock_broker::{BrokerReach, ConnectOptions, Place};
 use navlock_core::{Mode, RequestKind};
 use navlock_engine::RequestId;
-use navlock_wire::{ClientCodec, DaemonCodec, FromDaemon, ToDaemon, VERSION};
-use tokio_util::codec::{Decoder, Encoder};
+use navlock_wire::{DaemonCodec, FromDaemon, ToDaemon, VERSION};
+use tokio_util::codec::Encoder;
 
-use crate::daemon::{Daemon, LONG, queue, soon};
-
-/// A client that speaks the protocol by hand.
-struct Raw {
-    stream: UnixStream,
-    codec: ClientCodec,
-    heard: BytesMut,
-}
-
-impl Raw {
-    fn connect(daemon: &Daemon, messages: &[ToDaemon]) -> Self {
-        let stream = UnixStream::connect(daemon.place().socket());
-        let stream = stream.unwrap();
-        stream.set_read_timeout(Some(LONG)).unwrap();
-        let mut raw = Self { stream, codec: ClientCodec::default(), heard: BytesMut::new() };
-        raw.say(messages);
-        raw
-    }
-
-    fn say(&mut self, messages: &[ToDaemon]) {
-        let mut bytes = BytesMut::new();
-        for message in messages {
-            self.codec.encode(message, &mut bytes).unwrap();
-        }
-        self.stream.write_all(&bytes).unwrap();
-    }
-
-    fn hear(&mut self) -> FromDaemon {
-        loop {
-            if let Some(message) = self.codec.decode(&mut self.heard).unwrap() {
-                return message;
-            }
-            let mut bytes = [0; 512];
-            let length = self.stream.read(&mut bytes).unwrap();
-            assert_ne!(length, 0, "the daemon hung up");
-            self.heard.extend_from_slice(&bytes[..length]);
-        }
-    }
-}
+use crate::{
+    daemon::{Daemon, LONG, queue, soon},
+    raw::Raw,
+};
 
 /// What a client of the first version says to have a lock.
 fn ask_as_version_1(newest: u16) -> [ToDaemon; 3] {
@@ -72,7 +37,7 @@ fn ask_as_version_1(newest: u16) -> [ToDaemon; 3] {
 fn an_old_client_is_served_and_when_it_is_gone_it_holds_nothing() {
     let daemon = Daemon::start();
     let locks = daemon.client().lock_manager("app");
-    let mut old = Raw::connect(&daemon, &ask_as_version_1(1));
+    let mut old = Raw::connect(&daemon.place(), &ask_as_version_1(1));
     assert_eq!(old.hear(), FromDaemon::Welcome { version: 1 });
     assert!(matches!(old.hear(), FromDaemon::Granted { .. }));
     let mut waiting = pin!(locks.lock("db").into_future());
@@ -85,9 +50,12 @@ fn an_old_client_is_served_and_when_it_is_gone_it_holds_nothing() {
 fn a_client_of_the_future_is_spoken_to_in_words_that_both_know() {
     let daemon = Daemon::start();
     let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION + 7 };
-    assert_eq!(Raw::connect(&daemon, &[hello]).hear(), FromDaemon::Welcome { version: VERSION });
+    assert_eq!(
+        Raw::connect(&daemon.place(), &[hello]).hear(),
+        FromDaemon::Welcome { version: VERSION }
+    );
     let hello = ToDaemon::Hello { oldest: VERSION + 1, newest: VERSION + 7 };
-    let refused = Raw::connect(&daemon, &[hello]).hear();
+    let refused = Raw::connect(&daemon.place(), &[hello]).hear();
     let FromDaemon::Refused { reason } = refused else { panic!("{refused:?}") };
     assert!(reason.contains("versions 1 to 3"), "{reason}");
 }
@@ -95,7 +63,7 @@ fn a_client_of_the_future_is_spoken_to_in_words_that_both_know() {
 #[test]
 fn a_client_that_does_not_introduce_itself_is_hung_up_on() {
     let daemon = Daemon::start();
-    let mut raw = Raw::connect(&daemon, &ask_as_version_1(VERSION));
+    let mut raw = Raw::connect(&daemon.place(), &ask_as_version_1(VERSION));
     assert_eq!(raw.hear(), FromDaemon::Welcome { version: VERSION });
     match raw.stream.read(&mut [0; 64]) {
         Ok(length) => assert_eq!(length, 0),

@@ -1,0 +1,130 @@
+//! Locks that end by themselves, unless the daemon says further.
+
+use std::task::Waker;
+
+use navlock_core::{Error, Lost};
+use navlock_engine::RequestId;
+use navlock_wire::{ToDaemon, Uptime};
+
+use super::{State, Table, id};
+use crate::clock;
+
+/// Until when an agent has what it has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Term {
+    ends: Uptime,
+    /// It has ended, and with it what was held. Nobody needs to look again.
+    is_over: bool,
+}
+
+/// What is to be known of the terms of all agents without a look at each.
+#[derive(Debug, Default)]
+pub(super) struct Terms {
+    /// There have been any.
+    are_known: bool,
+    /// None that is not over ends before this.
+    earliest: Option<Uptime>,
+}
+
+impl Terms {
+    pub(super) fn are_known(&self) -> bool {
+        self.are_known
+    }
+
+    /// There is one that ends then. Whether it is the first to end.
+    fn add(&mut self, ends: Uptime) -> bool {
+        let is_first = self.earliest.is_none_or(|earliest| ends < earliest);
+        if is_first {
+            self.earliest = Some(ends);
+        }
+        is_first
+    }
+}
+
+impl Table {
+    /// When a term ends next, or before that.
+    pub(in super::super) fn earliest_term(&self) -> Option<Uptime> {
+        self.terms.earliest
+    }
+
+    /// Whether something may be held longer than its term.
+    pub(in super::super) fn is_late(&self) -> bool {
+        self.terms.earliest.is_some_and(|earliest| clock::uptime() >= earliest)
+    }
+
+    /// The daemon says until when an agent has what it has: its last word counts. What was lost stays
+    /// so. Whether a term ends sooner than any before.
+    pub(super) fn set_term(&mut self, agent: navlock_wire::Agent, ends: Uptime) -> bool {
+        // Of one that is gone it crossed with its end.
+        let Some(agent) = usize::try_from(agent).ok().and_then(|at| self.agents.get_mut(at)) else {
+            return false;
+        };
+        agent.term = Some(Term { ends, is_over: false });
+        self.terms.are_known = true;
+        self.terms.add(ends)
+    }
+
+    /// Whether the term was over before the grant that was heard just now. Then it is looked again.
+    pub(super) fn is_granted_late(&mut self, request: RequestId) -> bool {
+        let request = self.requests.get(request.index());
+        let agent = request.and_then(|request| self.agents.get_mut(request.agent?.index()));
+        match agent.and_then(|agent| agent.term.as_mut()) {
+            Some(term) if term.is_over => {
+                term.is_over = false;
+                self.terms.add(term.ends)
+            }
+            _ => false,
+        }
+    }
+
+    /// Ends what is held longer than its term, and says so. Whom to wake.
+    pub(in super::super) fn end_late(&mut self) -> Vec<Waker> {
+        let now = clock::uptime();
+        let (mut ended, mut wakers) = (Vec::new(), Vec::new());
+        self.terms.earliest = None;
+        for (_, agent) in &mut self.agents {
+            let Some(term) = agent.term.as_mut().filter(|term| !term.is_over) else {
+                continue;
+            };
+            if term.ends > now {
+                self.terms.add(term.ends);
+                continue;
+            }
+            term.is_over = true;
+            for &index in &agent.requests {
+                let request = &mut self.requests[index];
+                if matches!(request.state, State::Held(..)) {
+                    lose(&mut request.state, &mut wakers);
+                    ended.push(id(index, request.serial));
+                }
+            }
+        }
+        for request in ended {
+            // A daemon that goes on must not keep it for us.
+            self.say(&ToDaemon::Finish { request });
+        }
+        wakers
+    }
+
+    /// What was held for a term is lost: there is nobody any more to say further. Whom to wake.
+    pub(super) fn end_terms(&mut self) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        for (_, agent) in &mut self.agents {
+            if agent.term.take().is_some() {
+                for &index in &agent.requests {
+                    let state = &mut self.requests[index].state;
+                    if matches!(state, State::Held(..)) {
+                        lose(state, &mut wakers);
+                    }
+                }
+            }
+        }
+        self.terms = Terms::default();
+        wakers
+    }
+}
+
+fn lose(held: &mut State, wakers: &mut Vec<Waker>) {
+    let lost = Lost::Disconnected;
+    held.end(Error::from(lost), lost, wakers);
+}

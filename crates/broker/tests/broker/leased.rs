@@ -1,0 +1,311 @@
+//! A reach whose locks outlive the daemon that serves them, for the time of a lease, and such daemons.
+//!
+//! It stands for etcd, with as much of it as a daemon sees: locks that are kept elsewhere, end by
+//! themselves, and are recalled by the next process.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        mpsc,
+    },
+    task::{Poll, Waker},
+    thread,
+    time::Duration,
+};
+
+use navlock_broker::{
+    BrokerReach, ConnectOptions, Place,
+    daemon::{self, Options},
+};
+use navlock_core::{
+    Backend, ClientId, Error, FencingToken, Lost, Mode, Reach, RequestKind, ResourceName,
+    UserAgent,
+    backend::{Answer, Claim, MemoryReach, QueryFuture, RecallFuture, Ticket},
+};
+use navlock_engine::AgentId;
+use navlock_wire::Uptime;
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::watch;
+
+use crate::daemon::{LONG, soon};
+
+/// This moment, by the clock of terms.
+pub(crate) fn uptime() -> Duration {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let clock = ClockId::Monotonic;
+    let time = clock_gettime(clock);
+    Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
+}
+
+/// So long from now.
+pub(crate) fn in_time(time: Duration) -> Uptime {
+    (uptime() + time).as_nanos().try_into().unwrap()
+}
+
+/// What keeps the locks of one bucket.
+#[derive(Debug)]
+pub(crate) struct World {
+    locks: Box<dyn Backend>,
+    kept: Mutex<Kept>,
+    /// How many requests were made.
+    pub(crate) asked: AtomicUsize,
+    /// Whether it answers those who recall.
+    answers: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    agents: HashMap<ClientId, AgentId>,
+    requests: Vec<(AgentId, ResourceName, Mode, Ticket)>,
+    ends: Option<Duration>,
+    recalled: Vec<Vec<Claim>>,
+}
+
+impl World {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            locks: MemoryReach::default().with_shards(1).open_bucket("app"),
+            kept: Mutex::default(),
+            asked: AtomicUsize::new(0),
+            answers: watch::Sender::new(true),
+        })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap()
+    }
+
+    /// From here on, what agents have is theirs until then.
+    pub(crate) fn end_at(&self, ends: Duration) {
+        self.kept().ends = Some(ends);
+    }
+
+    /// The leases of all agents end.
+    pub(crate) fn end_leases(&self) {
+        let mut kept = self.kept();
+        kept.requests.clear();
+        let agents: Vec<_> = kept.agents.drain().map(|(_, agent)| agent).collect();
+        drop(kept);
+        for agent in agents {
+            self.locks.terminate(agent);
+        }
+    }
+
+    /// Has those who recall be answered or not.
+    pub(crate) fn answer(&self, does: bool) {
+        self.answers.send_replace(does);
+    }
+
+    /// What was claimed of it, by agent.
+    pub(crate) fn recalled(&self) -> Vec<Vec<Claim>> {
+        self.kept().recalled.clone()
+    }
+
+    /// A lock that somebody had through a daemon that is gone.
+    pub(crate) fn hold(&self, client_id: ClientId, name: &str) -> FencingToken {
+        let name: ResourceName = name.try_into().unwrap();
+        let kind = RequestKind::Wait(Mode::Exclusive);
+        let agent = self.agent(client_id);
+        let (ticket, answer) = self.locks.request(agent, &name, kind, Waker::noop()).unwrap();
+        self.kept().requests.push((agent, name, Mode::Exclusive, ticket));
+        let Poll::Ready(Answer::Granted(token)) = answer else { panic!("{answer:?}") };
+        token
+    }
+
+    fn agent(&self, client_id: ClientId) -> AgentId {
+        let mut kept = self.kept();
+        *kept.agents.entry(client_id).or_insert_with(|| self.locks.open_agent(client_id))
+    }
+
+    fn forget(&self, agent: AgentId) {
+        let mut kept = self.kept();
+        kept.agents.retain(|_, known| *known != agent);
+        kept.requests.retain(|(of, ..)| *of != agent);
+    }
+}
+
+/// The reach of one process.
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    world: Arc<World>,
+    /// What it does when it was killed changes nothing.
+    lives: Arc<AtomicBool>,
+}
+
+impl Process {
+    pub(crate) fn new(world: &Arc<World>) -> Self {
+        Self { world: Arc::clone(world), lives: Arc::new(AtomicBool::new(true)) }
+    }
+
+    fn lives(&self) -> bool {
+        self.lives.load(SeqCst)
+    }
+}
+
+impl Reach for Process {
+    fn open_bucket(&self, _name: &str) -> Box<dyn Backend> {
+        Box::new(self.clone())
+    }
+
+    fn is_leased(&self) -> bool {
+        true
+    }
+}
+
+impl Backend for Process {
+    fn open_agent(&self, client_id: ClientId) -> AgentId {
+        self.world.agent(client_id)
+    }
+
+    fn close_agent(&self, agent: AgentId) {
+        if self.lives() {
+            self.world.forget(agent);
+            self.world.locks.close_agent(agent);
+        }
+    }
+
+    fn terminate(&self, agent: AgentId) {
+        if self.lives() {
+            self.world.forget(agent);
+            self.world.locks.terminate(agent);
+        }
+    }
+
+    fn request(
+        &self,
+        agent: AgentId,
+        name: &ResourceName,
+        kind: RequestKind,
+        waker: &Waker,
+    ) -> Result<(Ticket, Poll<Answer>), Error> {
+        self.world.asked.fetch_add(1, SeqCst);
+        let (ticket, answer) = self.world.locks.request(agent, name, kind, waker)?;
+        self.world.kept().requests.push((agent, name.clone(), kind.mode(), ticket));
+        Ok((ticket, answer))
+    }
+
+    fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
+        self.world.locks.poll_request(ticket, waker)
+    }
+
+    fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
+        self.world.locks.poll_lost(ticket, waker)
+    }
+
+    fn lost(&self, ticket: Ticket) -> Option<Lost> {
+        self.world.locks.lost(ticket)
+    }
+
+    fn finish(&self, ticket: Ticket) {
+        if self.lives() {
+            self.world.kept().requests.retain(|(.., known)| *known != ticket);
+            self.world.locks.finish(ticket);
+        }
+    }
+
+    fn query(&self) -> QueryFuture<'_> {
+        self.world.locks.query()
+    }
+
+    fn ends(&self, _agent: AgentId) -> Option<Duration> {
+        self.world.kept().ends
+    }
+
+    fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {
+        let mut answers = self.world.answers.subscribe();
+        Box::pin(async move {
+            let _ = answers.wait_for(|answers| *answers).await;
+            let mut kept = self.world.kept();
+            let (its, others) =
+                kept.requests.drain(..).partition::<Vec<_>, _>(|(of, ..)| *of == agent);
+            kept.requests = others;
+            let mut its: Vec<_> = its.into_iter().map(Some).collect();
+            let found = claims.iter().map(|claim| {
+                let is_it = |(_, name, mode, ticket): &(AgentId, ResourceName, Mode, Ticket)| {
+                    let answer = self.world.locks.poll_request(*ticket, Waker::noop());
+                    let token = match answer {
+                        Poll::Ready(Ok(Answer::Granted(token))) => Some(token),
+                        _ => None,
+                    };
+                    *name == claim.name
+                        && *mode == claim.kind.mode()
+                        && (claim.token.is_none() || claim.token == token)
+                };
+                let it = its.iter_mut().find(|it| it.as_ref().is_some_and(is_it))?.take()?;
+                let ticket = it.3;
+                kept.requests.push(it);
+                Some(ticket)
+            });
+            let found = found.collect();
+            kept.recalled.push(claims);
+            drop(kept);
+            its.into_iter().flatten().for_each(|(.., ticket)| self.world.locks.finish(ticket));
+            found
+        })
+    }
+}
+
+/// A daemon on this reach, and those that follow it.
+pub(crate) struct LeasedDaemon {
+    pub(crate) world: Arc<World>,
+    directory: tempfile::TempDir,
+    running: Option<(Process, thread::JoinHandle<()>)>,
+}
+
+impl LeasedDaemon {
+    /// There is none yet.
+    pub(crate) fn new() -> Self {
+        let world = World::new();
+        world.end_at(uptime() + Duration::from_secs(600));
+        Self { world, directory: tempfile::tempdir().unwrap(), running: None }
+    }
+
+    pub(crate) fn started() -> Self {
+        let mut daemon = Self::new();
+        daemon.start();
+        daemon
+    }
+
+    pub(crate) fn start(&mut self) {
+        let process = Process::new(&self.world);
+        let (place, reach) = (self.place(), process.clone());
+        let (ready, is_ready) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let mut options = Options::default();
+            options.idle = None;
+            options.reach = Some("a test's world".to_owned());
+            let user_agent = |_| Ok(UserAgent::with_reach(reach));
+            daemon::run(&place, user_agent, &options, || ready.send(()).unwrap()).unwrap();
+        });
+        is_ready.recv_timeout(LONG).unwrap();
+        self.running = Some((process, thread));
+    }
+
+    /// It is killed: nobody is told, and nothing is released.
+    pub(crate) fn kill(&mut self) {
+        let (process, thread) = self.running.take().unwrap();
+        process.lives.store(false, SeqCst);
+        // Then it ends by itself; what it does until then changes nothing.
+        std::fs::remove_file(self.place().socket()).unwrap();
+        thread.join().unwrap();
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place::at(self.path().join("sock"))
+    }
+
+    /// What another program would have.
+    pub(crate) fn client(&self) -> UserAgent {
+        let options = ConnectOptions::default().place(self.place()).program("/nonexistent");
+        UserAgent::with_reach(soon(BrokerReach::connect(options)).unwrap())
+    }
+}

@@ -1,0 +1,120 @@
+//! The protocol, spoken by hand.
+
+use std::{
+    fmt::Debug,
+    io::{Read, Write},
+    os::unix::net::{UnixListener, UnixStream},
+};
+
+use bytes::BytesMut;
+use navlock_broker::Place;
+use navlock_core::{FencingToken, ResourceName};
+use navlock_engine::RequestId;
+use navlock_wire::{Codec, CodecError, FromDaemon, ToDaemon, Uptime, VERSION};
+use tokio_util::codec::{Decoder, Encoder};
+
+use crate::daemon::LONG;
+
+/// One end of a connection: hears `In`.
+pub(crate) struct End<In> {
+    pub(crate) stream: UnixStream,
+    codec: Codec<In>,
+    heard: BytesMut,
+}
+
+/// A client that speaks the protocol by hand.
+pub(crate) type Raw = End<FromDaemon>;
+
+/// A daemon's end of a connection.
+pub(crate) type RawDaemon = End<ToDaemon>;
+
+impl<In> End<In>
+where
+    In: Debug,
+    Codec<In>: Default + Decoder<Item = In, Error = CodecError>,
+{
+    pub(crate) fn new(stream: UnixStream) -> Self {
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        Self { stream, codec: Codec::default(), heard: BytesMut::new() }
+    }
+
+    pub(crate) fn say<Out>(&mut self, messages: &[Out])
+    where
+        Codec<In>: for<'a> Encoder<&'a Out, Error = CodecError>,
+    {
+        let mut bytes = BytesMut::new();
+        for message in messages {
+            self.codec.encode(message, &mut bytes).unwrap();
+        }
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    pub(crate) fn hear(&mut self) -> In {
+        loop {
+            if let Some(message) = self.codec.decode(&mut self.heard).unwrap() {
+                return message;
+            }
+            let mut bytes = [0; 512];
+            let length = self.stream.read(&mut bytes).unwrap();
+            assert_ne!(length, 0, "the other end hung up");
+            self.heard.extend_from_slice(&bytes[..length]);
+        }
+    }
+
+    /// Hears until something is found, and gives all that was said before that as well.
+    pub(crate) fn hear_until<T>(&mut self, found: impl Fn(&In) -> Option<T>) -> (T, Vec<In>) {
+        let mut before = Vec::new();
+        loop {
+            let message = self.hear();
+            if let Some(found) = found(&message) {
+                return (found, before);
+            }
+            before.push(message);
+        }
+    }
+}
+
+impl Raw {
+    pub(crate) fn connect(place: &Place, messages: &[ToDaemon]) -> Self {
+        let mut raw = Self::new(UnixStream::connect(place.socket()).unwrap());
+        raw.say(messages);
+        raw
+    }
+}
+
+impl RawDaemon {
+    /// Welcomes who comes next, to locks that are seen so far.
+    pub(crate) fn welcome(listener: &UnixListener, reach: Option<&str>) -> Self {
+        let mut end = Self::new(listener.accept().unwrap().0);
+        end.hear_until(|message| matches!(message, ToDaemon::Hello { .. }).then_some(()));
+        end.say(&[match reach {
+            Some(reach) => FromDaemon::WelcomeShared { version: VERSION, reach: reach.to_owned() },
+            None => FromDaemon::Welcome { version: VERSION },
+        }]);
+        end
+    }
+
+    /// Hears until this name is asked for.
+    pub(crate) fn asked_for(&mut self, wanted: &str) -> RequestId {
+        let of = |asked: &ResourceName| asked.as_str() == Some(wanted);
+        let (request, _) = self.hear_until(|message| match message {
+            ToDaemon::Request { request, name, .. } if of(name) => Some(*request),
+            _ => None,
+        });
+        request
+    }
+
+    /// Grants a lock to the first agent, whose term ends then.
+    pub(crate) fn grant(&mut self, request: RequestId, ends: Uptime) {
+        let token = FencingToken::new(7);
+        self.say(&[FromDaemon::Term { agent: 0, ends }, FromDaemon::Granted { request, token }]);
+    }
+
+    /// Hears until this lock is given back.
+    pub(crate) fn until_finished(&mut self, lock: RequestId) {
+        self.hear_until(|message| match message {
+            ToDaemon::Finish { request } if *request == lock => Some(()),
+            _ => None,
+        });
+    }
+}

@@ -1,0 +1,308 @@
+//! Locks that end by themselves, as a daemon serves them, and as the next one goes on with them.
+
+use std::{
+    fs::File,
+    future::Future,
+    io::Write,
+    pin::pin,
+    sync::atomic::Ordering::SeqCst,
+    task::{Context, Waker},
+    time::Duration,
+};
+
+use bytes::BytesMut;
+use navlock_broker::{
+    BrokerReach, ConnectOptions, Place, Reason,
+    daemon::{self, DaemonError, Options},
+};
+use navlock_core::{ClientId, Lost, Mode, RequestKind};
+use navlock_engine::RequestId;
+use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
+use rustix::fs::{FlockOperation, flock};
+use tokio_util::codec::Encoder;
+
+use crate::{
+    daemon::{Daemon, LONG, queue, soon},
+    leased::{LeasedDaemon, uptime},
+    raw::Raw,
+};
+
+const AGENT: [u8; 16] = [1; 16];
+
+fn id() -> RequestId {
+    RequestId::from_parts(0, 0)
+}
+
+fn open() -> ToDaemon {
+    ToDaemon::OpenAgent { agent: 0, client_id: AGENT, bucket: "app".to_owned() }
+}
+
+fn request(nth: u32) -> ToDaemon {
+    let kind = RequestKind::Wait(Mode::Exclusive);
+    let request = RequestId::from_parts(nth, nth.into());
+    ToDaemon::Request { agent: 0, request, name: "db".try_into().unwrap(), kind }
+}
+
+/// As a client of this version begins.
+fn greeting(key: u128, returning: bool) -> [ToDaemon; 2] {
+    [
+        ToDaemon::Hello { oldest: VERSION, newest: VERSION },
+        ToDaemon::Introduce { client: key.to_be_bytes(), returning },
+    ]
+}
+
+/// The file of a client that lives as long as this is open.
+fn lives(daemon: &LeasedDaemon, name: &str) -> File {
+    let clients = daemon.path().join("sock.clients");
+    std::fs::create_dir_all(&clients).unwrap();
+    let file = File::create(clients.join(name)).unwrap();
+    flock(&file, FlockOperation::LockExclusive).unwrap();
+    file
+}
+
+fn term(message: &FromDaemon) -> Duration {
+    let FromDaemon::Term { agent: 0, ends } = message else { panic!("{message:?}") };
+    Duration::from_nanos(*ends)
+}
+
+#[test]
+fn the_next_daemon_goes_on_with_locks_and_places() {
+    let mut daemon = LeasedDaemon::started();
+    let [a, b, c] = [(); 3].map(|()| daemon.client().lock_manager("app"));
+    let held = soon(a.lock("db").into_future()).unwrap();
+    let also = soon(a.lock("also").shared().into_future()).unwrap();
+    let token = held.fencing_token();
+    let mut second = pin!(b.lock("db").into_future());
+    queue(&b, "db", second.as_mut());
+    let mut third = pin!(c.lock("db").into_future());
+    queue(&c, "db", third.as_mut());
+    let asked = daemon.world.asked.load(SeqCst);
+    daemon.kill();
+    daemon.start();
+
+    let state = soon(b.query()).unwrap();
+    assert_eq!((state.held.len(), state.pending.len()), (2, 2), "{state:?}");
+    assert!(!held.is_lost() && !also.is_lost());
+    assert_eq!(held.fencing_token(), token);
+    // Nothing was asked for anew.
+    assert_eq!(daemon.world.asked.load(SeqCst), asked);
+    drop(held);
+    let second = soon(second).unwrap();
+    assert!(second.fencing_token() > token);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(third.as_mut().poll(&mut context).is_pending());
+    drop(second);
+    drop(soon(third).unwrap());
+}
+
+#[test]
+fn claims_are_in_the_order_of_the_requests() {
+    let mut daemon = LeasedDaemon::started();
+    let locks = daemon.client().lock_manager("app");
+    let mut held = Vec::new();
+    for name in ["0", "1", "2"] {
+        held.push(soon(locks.lock(name).into_future()).unwrap());
+    }
+    let mut waiting = Box::pin(locks.lock("1").into_future());
+    queue(&locks, "1", waiting.as_mut());
+    // Its place in the client's table is another's from here on.
+    drop(held.remove(0));
+    held.push(soon(locks.lock("3").into_future()).unwrap());
+    daemon.kill();
+    daemon.start();
+    soon(locks.query()).unwrap();
+    let [claims] = &daemon.world.recalled()[..] else { panic!("not one agent") };
+    let names: Vec<_> = claims.iter().filter_map(|claim| claim.name.as_str()).collect();
+    assert_eq!(names, ["1", "2", "1", "3"]);
+    let tokens: Vec<_> = claims.iter().map(|claim| claim.token.is_some()).collect();
+    assert_eq!(tokens, [true, true, false, true]);
+}
+
+#[test]
+fn what_the_next_daemon_does_not_find_is_lost_and_is_waited_for_anew() {
+    let mut daemon = LeasedDaemon::started();
+    let [a, b] = [(); 2].map(|()| daemon.client().lock_manager("app"));
+    let held = soon(a.lock("db").into_future()).unwrap();
+    let mut waiting = pin!(b.lock("db").into_future());
+    queue(&b, "db", waiting.as_mut());
+    daemon.kill();
+    daemon.world.end_leases();
+    daemon.start();
+    assert_eq!(soon(held.lost()), Lost::Disconnected);
+    drop(soon(waiting).unwrap());
+}
+
+#[test]
+fn what_was_released_while_there_was_no_daemon_is_free() {
+    let mut daemon = LeasedDaemon::started();
+    let a = daemon.client().lock_manager("app");
+    let held = soon(a.lock("db").into_future()).unwrap();
+    daemon.kill();
+    drop(held);
+    daemon.start();
+    let b = daemon.client().lock_manager("app");
+    drop(soon(b.lock("db").into_future()).unwrap());
+    drop(a);
+}
+
+#[test]
+fn the_others_wait_for_a_client_that_recalls_and_one_that_goes_meanwhile_leaves_nothing() {
+    let mut daemon = LeasedDaemon::new();
+    let token = daemon.world.hold(ClientId::from_bytes(AGENT), "db");
+    let living = lives(&daemon, &format!("{:032x}", 7));
+    daemon.world.answer(false);
+    daemon.start();
+    let name = "db".try_into().unwrap();
+    let claim = ToDaemon::ClaimLock {
+        agent: 0,
+        request: id(),
+        name,
+        mode: Mode::Exclusive,
+        token,
+        since: 0,
+    };
+    let mut raw = Raw::connect(&daemon.place(), &greeting(7, true));
+    raw.say(&[open(), claim, ToDaemon::Claimed]);
+    assert!(matches!(raw.hear(), FromDaemon::WelcomeShared { .. }));
+    let locks = daemon.client().lock_manager("app");
+    let mut waiting = pin!(locks.lock("db").if_available().into_future());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    // It is gone, and what it had with it, without an answer.
+    drop((raw, living));
+    assert!(soon(waiting).unwrap().is_some());
+}
+
+#[test]
+fn who_has_inherited_locks_goes_on_with_them() {
+    let mut daemon = LeasedDaemon::new();
+    let token = daemon.world.hold(ClientId::from_bytes(AGENT), "db");
+    let mut heirs = lives(&daemon, &format!("{:032x}.locks", 7));
+    let mut bytes = BytesMut::new();
+    let claim = |request, name: &str| ToDaemon::ClaimLock {
+        agent: 0,
+        request: RequestId::from_parts(request, request.into()),
+        name: name.try_into().unwrap(),
+        mode: Mode::Exclusive,
+        token,
+        since: 0,
+    };
+    for message in [open(), claim(0, "db"), claim(1, "gone"), ToDaemon::Claimed] {
+        ClientCodec::default().encode(&message, &mut bytes).unwrap();
+    }
+    heirs.write_all(&bytes).unwrap();
+    daemon.start();
+    let locks = daemon.client().lock_manager("app");
+    let held = soon(locks.query()).unwrap().held;
+    assert_eq!(held.iter().map(|lock| lock.name.as_str()).collect::<Vec<_>>(), [Some("db")]);
+    assert_eq!(daemon.world.asked.load(SeqCst), 0);
+    assert!(soon(locks.lock("gone").if_available().into_future()).unwrap().is_some());
+    drop(heirs);
+    drop(soon(locks.lock("db").into_future()).unwrap());
+}
+
+#[test]
+fn a_term_is_said_before_a_grant_and_whenever_it_is_another() {
+    let daemon = LeasedDaemon::started();
+    let ends = uptime() + LONG;
+    daemon.world.end_at(ends);
+    let mut raw = Raw::connect(&daemon.place(), &greeting(7, false));
+    let reach = "a test's world".to_owned();
+    assert_eq!(raw.hear(), FromDaemon::WelcomeShared { version: VERSION, reach });
+    assert_eq!(raw.hear(), FromDaemon::Settled);
+    raw.say(&[open(), request(0)]);
+    assert_eq!(term(&raw.hear()), ends);
+    assert!(matches!(raw.hear(), FromDaemon::Granted { .. }));
+    for more in 1..3 {
+        daemon.world.end_at(ends + more * LONG);
+        assert_eq!(term(&raw.hear()), ends + more * LONG);
+    }
+    // Another agent of the same number, which was told nothing.
+    raw.say(&[ToDaemon::CloseAgent { agent: 0 }, open(), request(1)]);
+    assert_eq!(term(&raw.hear()), ends + 2 * LONG);
+    assert!(matches!(raw.hear(), FromDaemon::Granted { .. }));
+}
+
+#[test]
+fn a_term_is_said_while_others_are_waited_for() {
+    let mut daemon = LeasedDaemon::new();
+    let token = daemon.world.hold(ClientId::from_bytes(AGENT), "db");
+    // One who lives and does not come.
+    let living = [7, 8].map(|key| lives(&daemon, &format!("{key:032x}")));
+    daemon.start();
+    let mut raw = Raw::connect(&daemon.place(), &greeting(7, true));
+    let (name, mode) = ("db".try_into().unwrap(), Mode::Exclusive);
+    let claim = ToDaemon::ClaimLock { agent: 0, request: id(), name, mode, token, since: 0 };
+    raw.say(&[open(), claim, ToDaemon::Claimed]);
+    assert!(matches!(raw.hear(), FromDaemon::WelcomeShared { .. }));
+    term(&raw.hear());
+    let ends = uptime() + 2 * LONG;
+    daemon.world.end_at(ends);
+    assert_eq!(term(&raw.hear()), ends);
+    drop(living);
+    assert_eq!(raw.hear(), FromDaemon::Settled);
+}
+
+#[test]
+fn a_client_that_does_not_know_of_terms_is_refused_and_told_why() {
+    let daemon = LeasedDaemon::started();
+    for newest in [1, 2] {
+        let hello = ToDaemon::Hello { oldest: 1, newest };
+        let refused = Raw::connect(&daemon.place(), &[hello]).hear();
+        let FromDaemon::Refused { reason } = refused else { panic!("{refused:?}") };
+        assert!(reason.contains("a test's world") && reason.contains("version 3"), "{reason}");
+    }
+}
+
+/// The daemon's place, in the process that a test starts.
+const PLACE: &str = "NAVLOCK_TEST_PLACE";
+
+#[test]
+fn who_counts_on_other_machines_is_not_served_by_a_daemon_of_this_one_only() {
+    let name = "recall::who_counts_on_other_machines_is_not_served_by_a_daemon_of_this_one_only";
+    let reason = |options: ConnectOptions| match soon(BrokerReach::connect(options)) {
+        Ok(_) => None,
+        Err(error) => Some((error.reason().clone(), error.to_string())),
+    };
+    if let Some(place) = std::env::var_os(PLACE) {
+        let place = Place::at(std::path::PathBuf::from(place));
+        let (reason, said) = reason(ConnectOptions::default().place(place)).unwrap();
+        assert_eq!(reason, Reason::NotShared);
+        assert!(said.contains("NAVLOCK_ETCD is set; 'navlock daemon stop'"), "{said}");
+        return;
+    }
+    let (local, leased) = (Daemon::start(), LeasedDaemon::started());
+    let at = |place, must_be| ConnectOptions::default().place(place).shared(must_be);
+    assert_eq!(reason(at(local.place(), true)).unwrap().0, Reason::NotShared);
+    assert_eq!(reason(at(local.place(), false)), None);
+    assert_eq!(reason(at(leased.place(), true)), None);
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args([name, "--exact"]).env(PLACE, local.place().socket()).env("NAVLOCK_ETCD", "a:1");
+    let output = child.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+}
+
+#[test]
+fn the_reach_of_a_daemon_is_told_with_how_it_is() {
+    let daemon = LeasedDaemon::started();
+    let options = ConnectOptions::default().place(daemon.place()).program("/nonexistent");
+    let reach = soon(BrokerReach::connect(options)).unwrap();
+    assert_eq!(soon(reach.status()).unwrap().reach.as_deref(), Some("a test's world"));
+    let daemon = Daemon::start();
+    let options = ConnectOptions::default().place(daemon.place()).program("/nonexistent");
+    let reach = soon(BrokerReach::connect(options)).unwrap();
+    assert_eq!(soon(reach.status()).unwrap().reach, None);
+}
+
+#[test]
+fn a_daemon_without_what_keeps_its_locks_says_why_and_does_not_listen() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = Place::at(directory.path().join("sock"));
+    let ready = || panic!("it listens");
+    let user_agent = |_| Err("etcd at 10.0.0.1:2379 does not answer".to_owned());
+    let error = daemon::run(&place, user_agent, &Options::default(), ready).unwrap_err();
+    assert!(matches!(error, DaemonError::Reach(_)));
+    assert_eq!(error.to_string(), "etcd at 10.0.0.1:2379 does not answer");
+    assert!(!place.socket().exists());
+}

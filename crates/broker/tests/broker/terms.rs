@@ -1,0 +1,181 @@
+//! Locks that end by themselves, as their holders see it.
+
+use std::{
+    future::Future,
+    os::unix::net::UnixListener,
+    pin::pin,
+    sync::{Arc, mpsc},
+    task::{Context, Wake, Waker},
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock_broker::{BrokerReach, ConnectOptions, Place};
+use navlock_core::{Error, LockGuard, LockManager, Lost, UserAgent, blocking::block_on_timeout};
+use navlock_engine::RequestId;
+use navlock_wire::{FromDaemon, ToDaemon};
+
+use crate::{
+    daemon::{LONG, soon},
+    leased::in_time,
+    raw::RawDaemon,
+};
+
+const SHORT: Duration = Duration::from_millis(400);
+
+/// A lock manager of a daemon that a test plays.
+struct Played {
+    directory: tempfile::TempDir,
+    locks: LockManager,
+    daemon: RawDaemon,
+}
+
+impl Played {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::at(directory.path().join("sock"));
+        let listener = UnixListener::bind(place.socket()).unwrap();
+        let options = ConnectOptions::default().place(place).program("/nonexistent");
+        let reach = BrokerReach::connect_when_needed(options).unwrap();
+        let locks = UserAgent::with_reach(reach).lock_manager("app");
+        // It is connected to when something is asked for.
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(Box::pin(locks.query()).as_mut().poll(&mut context).is_pending());
+        let mut daemon = RawDaemon::welcome(&listener, Some("a test"));
+        daemon.say(&[FromDaemon::Settled]);
+        Self { directory, locks, daemon }
+    }
+
+    /// A lock whose term ends after this time.
+    fn hold(&mut self, name: &'static str, time: Duration) -> (LockGuard, RequestId) {
+        let mut request = pin!(self.locks.lock(name).into_future());
+        assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let asked = self.daemon.asked_for(name);
+        self.daemon.grant(asked, in_time(time));
+        (soon(request).unwrap(), asked)
+    }
+}
+
+/// Wakes by a message.
+struct Told(mpsc::Sender<()>);
+
+impl Wake for Told {
+    fn wake(self: Arc<Self>) {
+        let _ = self.0.send(());
+    }
+}
+
+#[test]
+fn who_hears_nothing_until_its_term_ends_has_lost_its_lock_and_gives_it_up() {
+    let mut played = Played::new();
+    let (held, asked) = played.hold("db", SHORT);
+    assert!(!held.is_lost());
+    let (tell, told) = mpsc::channel();
+    let mut lost = pin!(held.lost());
+    let waker = Waker::from(Arc::new(Told(tell)));
+    assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    // Not by the thread that waits, which here does not look by itself.
+    told.recv_timeout(LONG).unwrap();
+    assert_eq!(soon(lost), Lost::Disconnected);
+    played.daemon.until_finished(asked);
+    // What comes too late undoes nothing.
+    let ends = in_time(LONG);
+    played.daemon.say(&[FromDaemon::Term { agent: 0, ends }]);
+    let (other, _) = played.hold("other", LONG);
+    assert!(held.is_lost() && !other.is_lost());
+}
+
+#[test]
+fn a_term_that_is_renewed_goes_on() {
+    let mut played = Played::new();
+    let began = Instant::now();
+    let (held, _) = played.hold("db", SHORT);
+    played.daemon.say(&[FromDaemon::Term { agent: 0, ends: in_time(LONG) }]);
+    assert_eq!(block_on_timeout(held.lost(), 2 * SHORT), None);
+    assert!(!held.is_lost() && began.elapsed() > SHORT);
+}
+
+#[test]
+fn what_is_granted_for_a_time_that_is_over_was_never_held() {
+    let mut played = Played::new();
+    let mut request = pin!(played.locks.lock("db").into_future());
+    assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let asked = played.daemon.asked_for("db");
+    played.daemon.grant(asked, 1);
+    let lost = soon(request).unwrap_err();
+    assert_eq!(lost, Error::Lost(Lost::Disconnected));
+    played.daemon.until_finished(asked);
+    // The same term once more: nobody is told of it again.
+    let mut request = pin!(played.locks.lock("db").into_future());
+    assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let asked = played.daemon.asked_for("db");
+    let token = navlock_core::FencingToken::new(8);
+    played.daemon.say(&[FromDaemon::Granted { request: asked, token }]);
+    assert_eq!(soon(request).unwrap_err(), Error::Lost(Lost::Disconnected));
+    played.daemon.until_finished(asked);
+}
+
+#[test]
+fn what_is_waited_for_is_not_lost_with_a_term() {
+    let mut played = Played::new();
+    let locks = played.locks.clone();
+    let mut waiting = pin!(locks.lock("other").into_future());
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let other = played.daemon.asked_for("other");
+    let (held, _) = played.hold("db", SHORT);
+    assert_eq!(soon(held.lost()), Lost::Disconnected);
+    played.daemon.grant(other, in_time(LONG));
+    assert!(!soon(waiting).unwrap().is_lost());
+}
+
+#[test]
+fn a_thread_that_hears_for_itself_does_not_keep_others_from_losing_their_locks() {
+    let Played { directory: _directory, locks, mut daemon } = Played::new();
+    let waiting = thread::spawn(move || {
+        let a = soon(locks.lock("a").into_future()).unwrap();
+        drop(soon(locks.lock("b").into_future()).unwrap());
+        a.is_lost()
+    });
+    let a = daemon.asked_for("a");
+    // By now nobody but that thread hears.
+    thread::sleep(Duration::from_millis(50));
+    daemon.grant(a, in_time(SHORT));
+    let b = daemon.asked_for("b");
+    daemon.until_finished(a);
+    daemon.grant(b, in_time(LONG));
+    assert!(waiting.join().unwrap());
+}
+
+#[test]
+fn what_ends_while_there_is_no_daemon_is_lost_in_time_and_not_claimed_from_the_next() {
+    let mut played = Played::new();
+    let (short, _) = played.hold("short", SHORT);
+    let socket = played.directory.path().join("sock");
+    std::fs::remove_file(&socket).unwrap();
+    drop(played.daemon);
+    let began = Instant::now();
+    assert_eq!(soon(short.lost()), Lost::Disconnected);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    let listener = UnixListener::bind(socket).unwrap();
+    let mut next = RawDaemon::welcome(&listener, Some("a test"));
+    let ((), before) =
+        next.hear_until(|message| matches!(message, ToDaemon::Claimed).then_some(()));
+    let is_claim = |message: &ToDaemon| matches!(message, ToDaemon::ClaimLock { .. });
+    assert!(!before.iter().any(is_claim), "{before:?}");
+}
+
+#[test]
+fn a_daemon_of_this_machine_only_does_not_know_of_what_others_keep() {
+    let mut played = Played::new();
+    let (held, _) = played.hold("db", LONG);
+    let socket = played.directory.path().join("sock");
+    std::fs::remove_file(&socket).unwrap();
+    let listener = UnixListener::bind(socket).unwrap();
+    drop(played.daemon);
+    let mut next = RawDaemon::welcome(&listener, None);
+    let ((), before) =
+        next.hear_until(|message| matches!(message, ToDaemon::Claimed).then_some(()));
+    assert_eq!(soon(held.lost()), Lost::Disconnected);
+    let is_claim = |message: &ToDaemon| matches!(message, ToDaemon::ClaimLock { .. });
+    assert!(!before.iter().any(is_claim), "{before:?}");
+}
