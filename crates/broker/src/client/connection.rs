@@ -319,15 +319,10 @@ impl Source for Shared {
         if !ear.has_more() && !is_woken() {
             ear.wait(self.interrupt.end(), deadline);
         }
-        let mut is_sooner = false;
-        let heard = ear.hear(|message, wakers| {
-            is_sooner |= self.table().take_in(message, wakers);
-        });
+        let heard = ear.hear(|message, wakers| self.table().take_in(message, wakers));
         drop(slot);
-        if is_sooner {
-            self.nudge();
-        }
-        // What this thread does next may take long, and it does not hear meanwhile.
+        // What this thread does next may take long, and it does not hear meanwhile. And what it has
+        // heard may be a term, by which the keeper must look again.
         if self.turns.asleep.swap(false, SeqCst) {
             self.nudge();
         }

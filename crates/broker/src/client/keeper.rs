@@ -151,10 +151,7 @@ impl Keeper {
         if !ear.has_more() {
             wait(Some(ear.socket()), left, &self.nudged, deadline);
         }
-        let heard = ear.hear(|message, wakers| {
-            // The terms are looked at before the next wait.
-            self.shared.table().take_in(message, wakers);
-        });
+        let heard = ear.hear(|message, wakers| self.shared.table().take_in(message, wakers));
         drop(slot);
         wake(heard?);
         // Who wanted the ear and did not get it waits to be woken, and hears nothing meanwhile. It

@@ -1,18 +1,20 @@
 //! What the client knows: its agents, its requests and its questions. It is all that outlives a
 //! connection, and enough to begin another one with.
 
+mod state;
 mod terms;
 
 use std::{collections::HashSet, mem, sync::Arc, task::Waker};
 
 use bytes::BytesMut;
 use foldhash::fast::RandomState;
-use navlock_core::{AgentInfo, ClientId, Error, Lost, RequestKind, ResourceName, backend::Answer};
-use navlock_engine::{AgentId, FencingToken, RequestId};
+use navlock_core::{AgentInfo, ClientId, Error, Lost, RequestKind, ResourceName};
+use navlock_engine::{AgentId, RequestId};
 use navlock_wire::{ClientCodec, ClientKey, Failure, FromDaemon, Query, ToDaemon};
 use slab::Slab;
 use tokio_util::codec::Encoder;
 
+pub(super) use self::state::State;
 use self::terms::{Term, Terms};
 use super::questions::Questions;
 use crate::{clock, forms::to_wire};
@@ -75,15 +77,6 @@ struct Request {
     /// When it was made or, once it is a lock, granted.
     since: navlock_wire::Moment,
     state: State,
-}
-
-/// Where a request or lock stands, as far as is known here.
-pub(super) enum State {
-    Pending(Waker),
-    Held(FencingToken, Vec<Waker>),
-    Unavailable,
-    Failed(Error),
-    Lost(Lost),
 }
 
 impl Table {
@@ -364,16 +357,17 @@ impl Table {
         wakers
     }
 
-    /// Takes in what the daemon says. What concerns nobody any more crossed with its end. Whether a
-    /// term ends sooner than whoever watches them may know.
-    pub(super) fn take_in(&mut self, message: FromDaemon, wakers: &mut Vec<Waker>) -> bool {
+    /// Takes in what the daemon says. What concerns nobody any more crossed with its end.
+    pub(super) fn take_in(&mut self, message: FromDaemon, wakers: &mut Vec<Waker>) {
         self.has_heard = true;
         match message {
             FromDaemon::Granted { request, token } => {
                 self.answer(request, State::Held(token, Vec::new()), wakers);
-                return self.terms.are_known() && self.is_granted_late(request);
+                if self.terms.are_known() {
+                    self.look_again(request);
+                }
             }
-            FromDaemon::Term { agent, ends } => return self.set_term(agent, ends),
+            FromDaemon::Term { agent, ends } => self.set_term(agent, ends),
             FromDaemon::Unavailable { request } => {
                 self.answer(request, State::Unavailable, wakers);
             }
@@ -398,7 +392,6 @@ impl Table {
             // Said before there was a session; twice changes nothing.
             _ => {}
         }
-        false
     }
 
     fn answer(&mut self, id: RequestId, answer: State, wakers: &mut Vec<Waker>) {
@@ -412,45 +405,6 @@ impl Table {
             if let State::Pending(waker) = mem::replace(&mut request.state, answer) {
                 wakers.push(waker);
             }
-        }
-    }
-}
-
-impl State {
-    /// Ends what is pending with an error and what is held as lost; other ends stay as they are.
-    /// How many are not pending any more.
-    fn end(&mut self, error: Error, lost: Lost, wakers: &mut Vec<Waker>) -> usize {
-        let end = match self {
-            Self::Pending(_) => Self::Failed(error),
-            Self::Held(..) => Self::Lost(lost),
-            _ => return 0,
-        };
-        match mem::replace(self, end) {
-            Self::Pending(waker) => {
-                wakers.push(waker);
-                1
-            }
-            Self::Held(_, watchers) => {
-                wakers.extend(watchers);
-                0
-            }
-            _ => 0,
-        }
-    }
-
-    /// Whether the daemon knows of it too.
-    fn is_alive(&self) -> bool {
-        matches!(self, Self::Pending(_) | Self::Held(..))
-    }
-
-    /// The answer to the request, if it is there.
-    pub(super) fn answer(&self) -> Option<Result<Answer, Error>> {
-        match self {
-            Self::Pending(_) => None,
-            Self::Held(token, _) => Some(Ok(Answer::Granted(*token))),
-            Self::Unavailable => Some(Ok(Answer::Unavailable)),
-            Self::Failed(error) => Some(Err(error.clone())),
-            Self::Lost(lost) => Some(Err((*lost).into())),
         }
     }
 }

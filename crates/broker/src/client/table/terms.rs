@@ -1,6 +1,6 @@
 //! Locks that end by themselves, unless the daemon says further.
 
-use std::task::Waker;
+use std::{mem, task::Waker};
 
 use navlock_core::{Error, Lost};
 use navlock_engine::RequestId;
@@ -31,13 +31,9 @@ impl Terms {
         self.are_known
     }
 
-    /// There is one that ends then. Whether it is the first to end.
-    fn add(&mut self, ends: Uptime) -> bool {
-        let is_first = self.earliest.is_none_or(|earliest| ends < earliest);
-        if is_first {
-            self.earliest = Some(ends);
-        }
-        is_first
+    /// There is one that ends then.
+    fn add(&mut self, ends: Uptime) {
+        self.earliest = Some(self.earliest.map_or(ends, |earliest| earliest.min(ends)));
     }
 }
 
@@ -53,27 +49,24 @@ impl Table {
     }
 
     /// The daemon says until when an agent has what it has: its last word counts. What was lost stays
-    /// so. Whether a term ends sooner than any before.
-    pub(super) fn set_term(&mut self, agent: navlock_wire::Agent, ends: Uptime) -> bool {
+    /// so.
+    pub(super) fn set_term(&mut self, agent: navlock_wire::Agent, ends: Uptime) {
         // Of one that is gone it crossed with its end.
-        let Some(agent) = usize::try_from(agent).ok().and_then(|at| self.agents.get_mut(at)) else {
-            return false;
-        };
-        agent.term = Some(Term { ends, is_over: false });
-        self.terms.are_known = true;
-        self.terms.add(ends)
+        if let Some(agent) = usize::try_from(agent).ok().and_then(|at| self.agents.get_mut(at)) {
+            agent.term = Some(Term { ends, is_over: false });
+            self.terms.are_known = true;
+            self.terms.add(ends);
+        }
     }
 
-    /// Whether the term was over before the grant that was heard just now. Then it is looked again.
-    pub(super) fn is_granted_late(&mut self, request: RequestId) -> bool {
+    /// If the term was over before the grant that was heard just now, there is again something to end.
+    pub(super) fn look_again(&mut self, request: RequestId) {
         let request = self.requests.get(request.index());
         let agent = request.and_then(|request| self.agents.get_mut(request.agent?.index()));
-        match agent.and_then(|agent| agent.term.as_mut()) {
-            Some(term) if term.is_over => {
-                term.is_over = false;
-                self.terms.add(term.ends)
+        if let Some(term) = agent.and_then(|agent| agent.term.as_mut()) {
+            if mem::take(&mut term.is_over) {
+                self.terms.add(term.ends);
             }
-            _ => false,
         }
     }
 

@@ -1,0 +1,54 @@
+//! Where a request or lock stands.
+
+use std::{mem, task::Waker};
+
+use navlock_core::{Error, Lost, backend::Answer};
+use navlock_engine::FencingToken;
+
+/// Where a request or lock stands, as far as is known here.
+pub(in super::super) enum State {
+    Pending(Waker),
+    Held(FencingToken, Vec<Waker>),
+    Unavailable,
+    Failed(Error),
+    Lost(Lost),
+}
+
+impl State {
+    /// Ends what is pending with an error and what is held as lost; other ends stay as they are.
+    /// How many are not pending any more.
+    pub(super) fn end(&mut self, error: Error, lost: Lost, wakers: &mut Vec<Waker>) -> usize {
+        let end = match self {
+            Self::Pending(_) => Self::Failed(error),
+            Self::Held(..) => Self::Lost(lost),
+            _ => return 0,
+        };
+        match mem::replace(self, end) {
+            Self::Pending(waker) => {
+                wakers.push(waker);
+                1
+            }
+            Self::Held(_, watchers) => {
+                wakers.extend(watchers);
+                0
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether the daemon knows of it too.
+    pub(super) fn is_alive(&self) -> bool {
+        matches!(self, Self::Pending(_) | Self::Held(..))
+    }
+
+    /// The answer to the request, if it is there.
+    pub(in super::super) fn answer(&self) -> Option<Result<Answer, Error>> {
+        match self {
+            Self::Pending(_) => None,
+            Self::Held(token, _) => Some(Ok(Answer::Granted(*token))),
+            Self::Unavailable => Some(Ok(Answer::Unavailable)),
+            Self::Failed(error) => Some(Err(error.clone())),
+            Self::Lost(lost) => Some(Err((*lost).into())),
+        }
+    }
+}
