@@ -8,23 +8,18 @@ use std::{
     time::Duration,
 };
 
-use etcd_client::{Client, GetOptions};
 use navlock_core::{
     AgentInfo, Backend, ClientId, Error, Inspection, Lost, Reach, RequestKind, ResourceName,
     backend::{Answer, Claim, InspectFuture, QueryFuture, RecallFuture, Ticket},
 };
 use navlock_core::{LockManagerSnapshot, UserAgent};
 use navlock_engine::AgentId;
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::{sleep, timeout},
-};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     clock::Moment,
-    failure::Failure,
     keeper::{Message, Shared, wake},
-    keys::BucketKeys,
+    members::Members,
     options::EtcdOptions,
     table::{State, gone},
     thread::{Order, Thread},
@@ -32,10 +27,6 @@ use crate::{
 
 /// How long the last owner waits until etcd knows what has ended.
 const FAREWELL: Duration = Duration::from_secs(2);
-
-/// How often it is tried to connect for each endpoint besides the first, and how long between.
-const TRIES: usize = 10;
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// The longest name: etcd takes 1.5 MiB at a time.
 const MAX_NAME: usize = (1 << 20) + (1 << 18);
@@ -102,10 +93,10 @@ impl EtcdReach {
                 }
             };
             runtime.block_on(async {
-                match open(&options).await {
-                    Ok(client) => {
+                match Members::connect(options.clone()).await {
+                    Ok(members) => {
                         // Who asked may be gone: then nobody has the connection, and it ends.
-                        let thread = Thread::new(of_thread, options, client, weak, heard);
+                        let thread = Thread::new(of_thread, options, members, weak, heard);
                         let _ = connected.send(Ok(()));
                         thread.run().await;
                     }
@@ -125,37 +116,6 @@ impl EtcdReach {
         connection.await.unwrap_or_else(|_| Err(gone()))?;
         Ok(Self(Arc::new(Connection { shared, tell, thread, endpoints })))
     }
-}
-
-/// Connects. Only an answer tells that there is somebody.
-async fn open(options: &EtcdOptions) -> Result<Client, Error> {
-    let ask = async || {
-        let mut client = Client::connect(&options.endpoints, Some(options.client())).await?;
-        let prefix = BucketKeys::new(&options.namespace, "").all();
-        let one = GetOptions::new().with_prefix().with_keys_only().with_limit(1);
-        client.get(prefix, Some(one)).await?;
-        Ok::<_, etcd_client::Error>(client)
-    };
-    // Each try may meet another member.
-    let mut tries = TRIES * (options.endpoints.len() - 1);
-    let asked = async {
-        loop {
-            match ask().await.map_err(Failure::from) {
-                Err(Failure::Unknown(_)) if tries > 0 => tries -= 1,
-                asked => return asked,
-            }
-            sleep(PAUSE).await;
-        }
-    };
-    let why = match timeout(options.timeout, asked).await {
-        Ok(Ok(client)) => return Ok(client),
-        Ok(Err(Failure::Refused(error))) => return Err(error),
-        Ok(Err(Failure::Unknown(why))) => why,
-        Ok(Err(Failure::NoLease)) => "it has no such thing".to_owned(),
-        Err(_) => format!("no answer within {:?}", options.timeout),
-    };
-    let endpoints = options.endpoints.join(", ");
-    Err(Error::Unreachable(format!("cannot reach etcd at {endpoints}: {why}")))
 }
 
 impl Connection {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use etcd_client::{
-    Compare, CompareOp, DeleteOptions, GetOptions, KvClient, LeaseClient, PutOptions, Txn, TxnOp,
-    TxnOpResponse, TxnResponse,
+    Client, Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse,
+    TxnResponse,
 };
 use navlock_core::Error;
 use tokio::time::{sleep, timeout};
@@ -14,6 +14,7 @@ use crate::{
     data::{Answer, Check, KeyValue, Listing, Step, StepResult, Transaction},
     failure::Failure,
     lease::Term,
+    members::{Member, Members},
 };
 
 impl From<etcd_client::Error> for Failure {
@@ -55,67 +56,78 @@ const UNAUTHENTICATED: i32 = 16;
 
 /// Makes a call after a `delay`, for no longer than `patience`.
 async fn call<T>(
+    members: &Members,
     delay: Duration,
     patience: Duration,
-    call: impl Future<Output = Result<T, etcd_client::Error>>,
+    call: impl AsyncFnOnce(Client) -> Result<T, etcd_client::Error>,
 ) -> Result<T, Failure> {
     if !delay.is_zero() {
         sleep(delay).await;
     }
-    match timeout(patience, call).await {
-        Ok(answer) => Ok(answer?),
+    let Member { client, term, .. } = members.best(patience).await;
+    let answer = match timeout(patience, call(client)).await {
+        Ok(answer) => answer.map_err(Failure::from),
         Err(_) => Err(Failure::Unknown(format!("no answer within {patience:?}"))),
+    };
+    if let Err(Failure::Unknown(_)) = answer {
+        members.avoid(term);
     }
+    answer
 }
 
 pub(crate) async fn transaction(
-    mut client: KvClient,
+    members: Members,
     transaction: Transaction,
     delay: Duration,
     patience: Duration,
 ) -> Result<Answer, Failure> {
-    let answer = call(delay, patience, client.txn(transaction.into())).await?;
-    Ok(answer.into())
+    let answer = call(&members, delay, patience, async |client| {
+        let mut client = client.kv_client().max_decoding_message_size(usize::MAX);
+        client.txn(transaction.into()).await
+    });
+    Ok(answer.await?.into())
 }
 
 /// All that is below this prefix, at one revision.
 pub(crate) async fn list(
-    mut client: KvClient,
+    members: Members,
     prefix: Vec<u8>,
     delay: Duration,
     patience: Duration,
 ) -> Result<Listing, Failure> {
-    let get = client.get(prefix, Some(GetOptions::new().with_prefix()));
-    let mut answer = call(delay, patience, get).await?;
+    let answer = call(&members, delay, patience, async |client| {
+        let mut client = client.kv_client().max_decoding_message_size(usize::MAX);
+        client.get(prefix, Some(GetOptions::new().with_prefix())).await
+    });
+    let mut answer = answer.await?;
     let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
     Ok(Listing { revision, found: answer.take_kvs().into_iter().map(KeyValue::from).collect() })
 }
 
 /// A new lease.
 pub(crate) async fn lease(
-    mut client: LeaseClient,
+    members: Members,
     seconds: i64,
     delay: Duration,
     patience: Duration,
 ) -> Result<(i64, Term), Failure> {
-    let sent = Moment::now().after(delay);
-    let answer = call(delay, patience, client.grant(seconds, None)).await?;
+    let mut sent = Moment::now();
+    let answer = call(&members, delay, patience, async |mut client| {
+        sent = Moment::now();
+        client.lease_grant(seconds, None).await
+    });
+    let answer = answer.await?;
     let seconds = u64::try_from(answer.ttl()).unwrap_or_default();
     Ok((answer.id(), Term { sent, time_to_live: Duration::from_secs(seconds) }))
 }
 
 /// Ends a lease with all that is under it. Tries until it ends by itself.
-pub(crate) async fn revoke(
-    mut client: LeaseClient,
-    id: i64,
-    time_to_live: Duration,
-    patience: Duration,
-) {
-    let pause = Duration::from_millis(50);
+pub(crate) async fn revoke(members: Members, id: i64, time_to_live: Duration, patience: Duration) {
     let revoked = async {
         let mut delay = Duration::ZERO;
-        while let Err(Failure::Unknown(_)) = call(delay, patience, client.revoke(id)).await {
-            delay = pause;
+        let revoke = async |mut client: Client| client.lease_revoke(id).await;
+        while let Err(Failure::Unknown(_)) = call(&members, delay, patience, revoke).await {
+            delay = Duration::from_millis(50);
         }
     };
     let _ = timeout(time_to_live, revoked).await;

@@ -11,6 +11,7 @@ use crate::{
     data::{Step, Transaction},
     failure::Failure,
     keys::BucketKeys,
+    members::Members,
     options::EtcdOptions,
 };
 
@@ -117,11 +118,10 @@ async fn status(
 /// How long a write takes. A lease takes it away again, whatever becomes of us.
 async fn round_trip(endpoints: &[&str], options: &EtcdOptions) -> Result<Duration, Failure> {
     let (now, patience) = (Duration::ZERO, options.call());
-    let connected = timeout(patience, Client::connect(endpoints, Some(options.client())));
-    let client = connected
-        .await
-        .map_err(|_| Failure::Unknown(format!("no answer within {patience:?}")))??;
-    let (lease, _) = calls::lease(client.lease_client(), options.seconds(), now, patience).await?;
+    let mut those = options.clone();
+    those.endpoints = endpoints.iter().map(|&endpoint| endpoint.to_owned()).collect();
+    let members = Members::connect(those).await.map_err(Failure::Refused)?;
+    let (lease, _) = calls::lease(members.clone(), options.seconds(), now, patience).await?;
     let key = BucketKeys::new(&options.namespace, BUCKET).agent(lease);
     let mut times = Vec::with_capacity(ROUNDS);
     let mut failed = None;
@@ -129,10 +129,10 @@ async fn round_trip(endpoints: &[&str], options: &EtcdOptions) -> Result<Duratio
         let put = Step::Put { key: key.clone(), value: Vec::new(), lease };
         let write = Transaction { then: vec![put], ..Transaction::default() };
         let sent = Instant::now();
-        failed = calls::transaction(client.kv_client(), write, now, patience).await.err();
+        failed = calls::transaction(members.clone(), write, now, patience).await.err();
         times.push(sent.elapsed());
     }
-    calls::revoke(client.lease_client(), lease, patience, patience).await;
+    calls::revoke(members, lease, patience, patience).await;
     times.sort();
     failed.map_or(Ok(times[times.len() / 2]), Err)
 }

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use etcd_client::LeaseClient;
 use tokio::time::{sleep, timeout};
 
-use crate::clock::Moment;
+use crate::{clock::Moment, members::Members};
 
 /// A stretch of time in which etcd keeps a lease for certain.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +39,7 @@ pub(crate) enum Word {
 /// Keeps a lease alive for as long as this is polled and etcd keeps it. It is as good as new when this
 /// begins, unless it is to be renewed `at_once`.
 pub(crate) async fn keep(
-    mut client: LeaseClient,
+    members: Members,
     id: i64,
     time_to_live: Duration,
     at_once: bool,
@@ -53,11 +52,14 @@ pub(crate) async fn keep(
     let mut wait = if at_once { Duration::ZERO } else { pause };
     loop {
         sleep(wait).await;
+        let member = members.best(patience).await;
+        let mut client = member.client.lease_client();
         let sent = Moment::now();
         let (mut keeper, mut stream) = match timeout(patience, client.keep_alive(id)).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(etcd_client::Error::LeaseKeepAliveError(_))) => return tell(Word::Gone),
             Ok(Err(_)) | Err(_) => {
+                members.avoid(member.term);
                 wait = again;
                 continue;
             }
@@ -76,7 +78,13 @@ pub(crate) async fn keep(
                 }
                 Ok(Ok(Some(_))) => return tell(Word::Gone),
                 // An answer that comes later is not taken for that to the next.
-                Ok(Ok(None) | Err(_)) | Err(_) => break,
+                Ok(Ok(None) | Err(_)) | Err(_) => {
+                    members.avoid(member.term);
+                    break;
+                }
+            }
+            if members.current().term != member.term {
+                break;
             }
         }
         wait = Duration::ZERO;

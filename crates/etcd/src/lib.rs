@@ -56,6 +56,7 @@ mod health;
 mod keeper;
 mod keys;
 mod lease;
+mod members;
 mod mirror;
 mod options;
 mod query;

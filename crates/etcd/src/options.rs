@@ -51,8 +51,10 @@ impl EtcdOptions {
         self
     }
 
-    /// How long one call to etcd may take before it is made again; 5 s if this is not called, and
-    /// never more than half the [time to live](Self::time_to_live).
+    /// For how long it is tried to connect; 5 s if this is not called. Also how long one call may
+    /// take before it is made again, but that is never more than an eighth of the
+    /// [time to live](Self::time_to_live), or half a second: while a member hangs, the next try may
+    /// meet another.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
         self.timeout = time.max(Duration::from_millis(10));
@@ -99,9 +101,9 @@ impl EtcdOptions {
         i64::try_from(up).unwrap_or(i64::MAX).max(2)
     }
 
-    /// How long one call may take: there must be time for a second before a lease ends.
+    /// How long one call may take: there must be time for several before a lease ends.
     pub(crate) fn call(&self) -> Duration {
-        self.timeout.min(self.time_to_live / 2)
+        self.timeout.min((self.time_to_live / 8).max(SHORTEST / 4))
     }
 
     /// # Errors
@@ -133,7 +135,7 @@ impl EtcdOptions {
         let options = etcd_client::ConnectOptions::new()
             .with_connect_timeout(self.call())
             // A server that has gone without a word is noticed by this.
-            .with_keep_alive(self.time_to_live / 4, self.call())
+            .with_keep_alive(self.time_to_live / 8, self.call())
             .with_keep_alive_while_idle(true)
             .with_require_leader(true)
             .with_auto_token_refresh(true);

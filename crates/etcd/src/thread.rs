@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use etcd_client::{Client, KvClient};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use navlock_core::ClientId;
 use tokio::{
@@ -23,6 +22,7 @@ use crate::{
     hash::HashState,
     keeper::{Call, Done, Keeper, Message, Shared},
     lease,
+    members::Members,
     options::EtcdOptions,
     watch,
 };
@@ -44,8 +44,7 @@ pub(crate) enum Order {
 pub(crate) struct Thread {
     keeper: Keeper,
     options: EtcdOptions,
-    client: Client,
-    kv: KvClient,
+    members: Members,
     tell: mpsc::WeakUnboundedSender<Order>,
     heard: mpsc::UnboundedReceiver<Order>,
     running: FuturesUnordered<BoxFuture<'static, Option<Done>>>,
@@ -60,7 +59,7 @@ impl Thread {
     pub(crate) fn new(
         shared: Arc<Shared>,
         options: EtcdOptions,
-        client: Client,
+        members: Members,
         tell: mpsc::WeakUnboundedSender<Order>,
         heard: mpsc::UnboundedReceiver<Order>,
     ) -> Self {
@@ -68,8 +67,7 @@ impl Thread {
         Self {
             keeper: Keeper::new(shared, options.clone(), owner),
             options,
-            kv: client.kv_client().max_decoding_message_size(usize::MAX),
-            client,
+            members,
             tell,
             heard,
             running: FuturesUnordered::new(),
@@ -118,6 +116,7 @@ impl Thread {
 
     fn make(&mut self, call: Call) {
         let patience = self.options.call();
+        let members = self.members.clone();
         let tell = |tell: &mpsc::WeakUnboundedSender<Order>, message| {
             if let Some(tell) = tell.upgrade() {
                 let _ = tell.send(Order::Hear(message));
@@ -125,36 +124,33 @@ impl Thread {
         };
         let running = match call {
             Call::Operate { of, transaction, delay } => {
-                calls::transaction(self.kv.clone(), transaction, delay, patience)
+                calls::transaction(members, transaction, delay, patience)
                     .map(|result| Some(Done::Operated(of, result)))
                     .boxed()
             }
-            Call::List { of, prefix, delay } => {
-                calls::list(self.kv.clone(), prefix, delay, patience)
-                    .map(move |result| Some(Done::Listed(of, result)))
-                    .boxed()
-            }
+            Call::List { of, prefix, delay } => calls::list(members, prefix, delay, patience)
+                .map(move |result| Some(Done::Listed(of, result)))
+                .boxed(),
             Call::Lease { serial, delay } => {
-                let (client, seconds) = (self.client.lease_client(), self.options.seconds());
-                calls::lease(client, seconds, delay, patience)
+                let seconds = self.options.seconds();
+                calls::lease(members, seconds, delay, patience)
                     .map(move |result| Some(Done::Leased { serial, result }))
                     .boxed()
             }
             Call::Revoke { lease, of } => {
-                let client = self.client.lease_client();
-                calls::revoke(client, lease, self.options.time_to_live, patience)
+                calls::revoke(members, lease, self.options.time_to_live, patience)
                     .map(move |()| Some(Done::Revoked(of)))
                     .boxed()
             }
             Call::Publish { transaction } => {
-                calls::transaction(self.kv.clone(), transaction, Duration::ZERO, patience)
+                calls::transaction(members, transaction, Duration::ZERO, patience)
                     .map(|_| None)
                     .boxed()
             }
             Call::Keep { serial, lease, time_to_live, at_once } => {
-                let (client, told) = (self.client.lease_client(), self.tell.clone());
+                let told = self.tell.clone();
                 let word = move |word| tell(&told, Message::Lease { serial, lease, word });
-                let keep = lease::keep(client, lease, time_to_live, at_once, patience, word);
+                let keep = lease::keep(members, lease, time_to_live, at_once, patience, word);
                 self.leases.insert(lease, tokio::spawn(keep));
                 return;
             }
@@ -165,10 +161,9 @@ impl Thread {
                 return;
             }
             Call::Watch { bucket, keys } => {
-                let client = self.client.watch_client().max_decoding_message_size(usize::MAX);
                 let told = self.tell.clone();
                 let word = move |watched| tell(&told, Message::Watched { bucket, watched });
-                let watch = watch::watch(client, keys, patience, word);
+                let watch = watch::watch(members, keys, patience, word);
                 self.watches.insert(bucket, tokio::spawn(watch));
                 return;
             }

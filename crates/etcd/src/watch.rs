@@ -2,12 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use etcd_client::{EventType, WatchClient, WatchOptions};
+use etcd_client::{EventType, WatchOptions};
 use tokio::time::{sleep, timeout};
 
 use crate::{
     data::KeyValue,
     keys::BucketKeys,
+    members::Members,
     mirror::{Event, Put},
 };
 
@@ -30,12 +31,14 @@ pub(crate) enum Watched {
 /// leader, or has compacted what a slow watch had not been told), another one begins, with
 /// [`Watched::Up`].
 pub(crate) async fn watch(
-    mut client: WatchClient,
+    members: Members,
     keys: BucketKeys,
     patience: Duration,
     tell: impl Fn(Watched),
 ) {
     loop {
+        let member = members.best(patience).await;
+        let mut client = member.client.watch_client().max_decoding_message_size(usize::MAX);
         let options = WatchOptions::new().with_prefix();
         let opened = timeout(patience, async {
             let mut stream = client.watch(keys.locks(), Some(options)).await.ok()?;
@@ -44,7 +47,15 @@ pub(crate) async fn watch(
         });
         if let Ok(Some(mut stream)) = opened.await {
             tell(Watched::Up);
-            while let Ok(Some(response)) = stream.message().await {
+            loop {
+                let response = tokio::select! {
+                    response = stream.message() => response,
+                    () = members.changed(member.term) => break,
+                };
+                let Ok(Some(response)) = response else {
+                    members.avoid(member.term);
+                    break;
+                };
                 if response.canceled() {
                     break;
                 }
@@ -63,6 +74,8 @@ pub(crate) async fn watch(
                     tell(Watched::Events(events));
                 }
             }
+        } else {
+            members.avoid(member.term);
         }
         sleep(PAUSE).await;
     }

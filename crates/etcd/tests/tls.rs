@@ -132,7 +132,6 @@ fn who_has_none_or_a_wrong_one_is_refused() {
 }
 
 #[test]
-#[ignore = "fails: what is said is `transport error`, or `operation was canceled`"]
 fn who_is_refused_is_told_what_to_do() {
     let etcd = Secured::start();
     let error = refusal(etcd.options());

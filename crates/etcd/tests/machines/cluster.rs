@@ -116,7 +116,6 @@ fn nobody_notices_that_the_leader_pauses() {
 }
 
 #[test]
-#[ignore = "fails: calls and lease renewals go to the node that hangs as often as to the others"]
 fn nobody_notices_that_a_node_hangs() {
     nobody_notices(|cluster, witness| {
         let leader = cluster.leader();
@@ -124,7 +123,9 @@ fn nobody_notices_that_a_node_hangs() {
         // Longer than the leases.
         thread::sleep(Duration::from_secs(13));
         witness.until_more(SOME);
-        cluster.nodes[leader].go_on();
+        // It does not go on: a leader of etcd 3.4.30 or 3.5.12 that was stopped for longer than the
+        // leases last ends them before it finds that there is another (etcd issue 15247).
+        cluster.nodes[leader].kill();
     });
 }
 

@@ -1,0 +1,156 @@
+//! The members of an etcd, of which one is spoken to at a time.
+//!
+//! Not all of them in turn: one that hangs would then delay every second or third call, for as long
+//! as its connection looks good. Whoever gets no answer says so, and all go on with another member.
+
+use std::{sync::Arc, time::Duration};
+
+use etcd_client::{Client, GetOptions};
+use navlock_core::Error;
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+
+use crate::{failure::Failure, keys::BucketKeys, options::EtcdOptions};
+
+/// How often each member is tried at the beginning, if there are several.
+const ROUNDS: usize = 3;
+
+/// How long between two tries.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// See the [module](self). The clones are the same.
+#[derive(Clone)]
+pub(crate) struct Members {
+    options: Arc<EtcdOptions>,
+    current: Arc<watch::Sender<Member>>,
+}
+
+/// The member that is spoken to.
+#[derive(Clone)]
+pub(crate) struct Member {
+    pub(crate) client: Client,
+    /// Which of the endpoints.
+    nth: usize,
+    /// How often there was another before it.
+    pub(crate) term: u64,
+    /// Another is being looked for.
+    is_avoided: bool,
+}
+
+impl Members {
+    /// Connects to the first of them that answers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreachable`] if none does in time, [`Error::Refused`] if the options cannot be used.
+    pub(crate) async fn connect(options: EtcdOptions) -> Result<Self, Error> {
+        let count = options.endpoints.len();
+        let rounds = if count > 1 { ROUNDS } else { 1 };
+        let asked = async {
+            let mut why = String::new();
+            for nth in (0..count).cycle().take(rounds * count) {
+                match ask(&options, nth).await {
+                    Ok(client) => return Ok((client, nth)),
+                    Err(Failure::Refused(error)) => return Err(Failure::Refused(error)),
+                    Err(Failure::NoLease) => "it has no such thing".clone_into(&mut why),
+                    Err(Failure::Unknown(unknown)) => why = unknown,
+                }
+                sleep(PAUSE).await;
+            }
+            Err(Failure::Unknown(why))
+        };
+        let why = match timeout(options.timeout, asked).await {
+            Ok(Ok((client, nth))) => {
+                let first = Member { client, nth, term: 0, is_avoided: false };
+                let current = Arc::new(watch::Sender::new(first));
+                return Ok(Self { options: Arc::new(options), current });
+            }
+            Ok(Err(Failure::Refused(error))) => return Err(error),
+            Ok(Err(Failure::Unknown(why))) => why,
+            Ok(Err(Failure::NoLease)) => "it has no such thing".to_owned(),
+            Err(_) => format!("no answer within {:?}", options.timeout),
+        };
+        let endpoints = options.endpoints.join(", ");
+        let hint = hint(&why, &options);
+        Err(Error::Unreachable(format!("cannot reach etcd at {endpoints}: {why}{hint}")))
+    }
+
+    /// The one to speak to.
+    pub(crate) fn current(&self) -> Member {
+        self.current.borrow().clone()
+    }
+
+    /// The one to speak to; if another is being looked for, that, but it is not waited for longer
+    /// than this.
+    pub(crate) async fn best(&self, patience: Duration) -> Member {
+        let current = self.current();
+        if current.is_avoided {
+            let _ = timeout(patience, self.changed(current.term)).await;
+            return self.current();
+        }
+        current
+    }
+
+    /// Ready when there is another than in this term.
+    pub(crate) async fn changed(&self, term: u64) {
+        // The sender is here, so that this is no error.
+        let _ = self.current.subscribe().wait_for(|current| current.term != term).await;
+    }
+
+    /// The one of this term has not answered. Looks for another that does.
+    pub(crate) fn avoid(&self, term: u64) {
+        let count = self.options.endpoints.len();
+        let begins = self.current.send_if_modified(|current| {
+            let begins = count > 1 && current.term == term && !current.is_avoided;
+            current.is_avoided |= begins;
+            begins
+        });
+        if begins {
+            tokio::spawn(self.clone().find(term));
+        }
+    }
+
+    async fn find(self, term: u64) {
+        let (count, avoided) = (self.options.endpoints.len(), self.current().nth);
+        // It may be the best of them again by then, so it is tried too, but last.
+        for nth in (0..count).cycle().skip(avoided + 1) {
+            if let Ok(client) = ask(&self.options, nth).await {
+                let found = Member { client, nth, term: term + 1, is_avoided: false };
+                self.current.send_replace(found);
+                return;
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Connects to one of them. Only an answer tells that there is somebody.
+async fn ask(options: &EtcdOptions, nth: usize) -> Result<Client, Failure> {
+    let asked = async {
+        let mut client = Client::connect([&options.endpoints[nth]], Some(options.client())).await?;
+        let prefix = BucketKeys::new(&options.namespace, "").all();
+        let one = GetOptions::new().with_prefix().with_keys_only().with_limit(1);
+        client.get(prefix, Some(one)).await?;
+        Ok::<_, etcd_client::Error>(client)
+    };
+    // Where there is but one, it may take as long as it likes.
+    let patience = if options.endpoints.len() > 1 { options.call() } else { options.timeout };
+    match timeout(patience, asked).await {
+        Ok(asked) => Ok(asked?),
+        Err(_) => Err(Failure::Unknown(format!("no answer within {patience:?}"))),
+    }
+}
+
+/// What may be wrong where whoever answers hangs up without a word.
+fn hint(why: &str, options: &EtcdOptions) -> &'static str {
+    let signs = ["transport error", "canceled", "broken pipe", "closed"];
+    if !signs.iter().any(|sign| why.contains(sign)) {
+        ""
+    } else if options.endpoints.iter().any(|endpoint| endpoint.starts_with("https://")) {
+        "; if it is etcd, it may want a client certificate, or no TLS (http://)"
+    } else {
+        "; if it is etcd, it may want TLS (https://)"
+    }
+}
