@@ -1,22 +1,8 @@
 //! How far a broker's locks are seen: on this machine, or on all that use one etcd.
 
-#[cfg(feature = "etcd")]
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
-
 use navlock::UserAgent;
 
 use crate::settings::Etcd;
-
-/// For how long more tries are begun. With the last of them it is less than clients wait for a
-/// broker that they start.
-#[cfg(feature = "etcd")]
-const TRYING: Duration = Duration::from_secs(2);
-
-#[cfg(feature = "etcd")]
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// The user agent of a broker on this etcd.
 ///
@@ -26,17 +12,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[cfg(feature = "etcd")]
 pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, String> {
     let options = options(etcd)?;
-    let (began, is_one) = (Instant::now(), etcd.endpoints.len() == 1);
-    // Each try goes to one of them: while a member is down, another may fall on one that is there.
-    let connected = loop {
-        let connect = navlock_etcd::EtcdReach::connect(options.clone());
-        match navlock::blocking::block_on(connect) {
-            Err(navlock::Error::Unreachable(_)) if !is_one && began.elapsed() < TRYING => {
-                thread::sleep(PAUSE);
-            }
-            connected => break connected,
-        }
-    };
+    let connected = navlock::blocking::block_on(navlock_etcd::EtcdReach::connect(options));
     let reach = connected.map_err(|error| {
         let origin = &etcd.origin;
         format!("{error} (it is the etcd of {origin}; 'navlock doctor' looks what is wrong)")
