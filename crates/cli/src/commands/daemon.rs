@@ -185,6 +185,9 @@ fn object(socket: &str, pid: Option<u32>, known: Option<&Status>) -> Object {
             .number("orphans", status.orphans)
             .number("held", status.held)
             .number("pending", status.pending);
+        if let Some(reach) = &status.reach {
+            object = object.string("reach", reach);
+        }
     }
     object
 }
@@ -195,6 +198,7 @@ fn lines(socket: &str, pid: Option<u32>, known: Option<&Status>) -> String {
     match known {
         Some(status) => rows.extend([
             ("release", printable(&status.release)),
+            ("reach", printable(status.reach.as_deref().unwrap_or("this machine"))),
             ("age", elapsed(Duration::from_millis(status.age))),
             ("clients", format!("{} (this one among them)", status.clients)),
             ("orphans", format!("{} (commands whose navlock was killed)", status.orphans)),

@@ -38,8 +38,13 @@ impl Sandbox {
     pub(crate) fn with_settings(settings: &str) -> Self {
         let mut sandbox = Self::new();
         sandbox.config = sandbox.path("config.toml");
-        write(&sandbox.config, settings);
+        sandbox.settle(settings);
         sandbox
+    }
+
+    /// Has its next broker have these settings.
+    pub(crate) fn settle(&self, settings: &str) {
+        write(&self.config, settings);
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

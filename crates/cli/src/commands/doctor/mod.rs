@@ -43,7 +43,7 @@ pub(super) fn doctor(context: &Context, args: &DoctorArgs) -> Result<ExitCode, F
     let mut checks = environment::checks();
     checks.extend(place::checks(&context.place));
     checks.extend(broker::checks(context));
-    checks.extend(settings::checks(&args.settings));
+    checks.extend(settings::checks(context, &args.settings));
     let colours = terminal::colours(context.colour);
     let line = |check: &Check| {
         if args.json { check.object().to_string() } else { check.line(colours) }

@@ -1,9 +1,12 @@
 //! The settings of brokers, and whether the one that runs has them.
 
-use super::Check;
+use super::{
+    super::{Context, daemon},
+    Check,
+};
 use crate::{args::SettingsArgs, settings::Settings};
 
-pub(super) fn checks(args: &SettingsArgs) -> Vec<Check> {
+pub(super) fn checks(context: &Context, args: &SettingsArgs) -> Vec<Check> {
     let settings = match Settings::load(args) {
         Ok(settings) => settings,
         Err(wrong) => return vec![Check::fail("settings", wrong)],
@@ -21,5 +24,19 @@ pub(super) fn checks(args: &SettingsArgs) -> Vec<Check> {
         #[cfg(not(feature = "etcd"))]
         checks.extend(crate::reach::connect(etcd).err().map(|why| Check::fail("etcd", why)));
     }
+    checks.extend(running(context, settings.etcd.is_some()));
     checks
+}
+
+/// Whether the broker that runs keeps its locks where the settings say, if it does not.
+fn running(context: &Context, is_on_etcd: bool) -> Option<Check> {
+    let running = context.connect_to_running().ok()?;
+    let reach = daemon::asked(&running).ok()?.reach;
+    let detail = match &reach {
+        None if is_on_etcd => "the settings name an etcd, and the broker that runs is on none",
+        Some(_) if !is_on_etcd => "the broker that runs is on etcd, and the settings name none",
+        _ => return None,
+    };
+    let remedy = "when nothing is held, 'navlock daemon stop': the next one has the settings";
+    Some(Check::warn("settings", detail).remedy(remedy))
 }

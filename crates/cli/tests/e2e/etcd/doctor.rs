@@ -51,3 +51,30 @@ fn an_endpoint_without_an_etcd_fails_or_is_warned_of_if_there_are_others() {
         assert!(said.contains("start it, or mend the endpoint"), "{said}");
     }
 }
+
+#[test]
+fn a_broker_says_how_far_its_locks_are_seen() {
+    let [machine] = machines();
+    assert_eq!(machine.code(&["daemon", "start"]), 0);
+    let reach = format!("etcd at {}, namespace ", shared().endpoint());
+    let said = machine.written(&["daemon", "status"]);
+    assert!(said.lines().any(|line| line.starts_with(&format!("reach    {reach}"))), "{said}");
+    let json: serde_json::Value =
+        serde_json::from_str(&machine.written(&["daemon", "status", "--json"])).unwrap();
+    assert!(json["reach"].as_str().unwrap().starts_with(&reach), "{json}");
+    let (checks, code) = checks(&machine);
+    assert_eq!(code, 0, "{checks:?}");
+    assert!(!checks.iter().any(|(_, said)| said.contains("the broker that runs")), "{checks:?}");
+}
+
+#[test]
+fn a_broker_that_began_with_other_settings_is_warned_of() {
+    let machine = Sandbox::with_settings("");
+    assert_eq!(machine.code(&["daemon", "start"]), 0);
+    assert!(machine.written(&["daemon", "status"]).contains("reach    this machine"));
+    machine.settle(&format!("[etcd]\nendpoints = [\"{}\"]\n", shared().endpoint()));
+    let (checks, code) = checks(&machine);
+    assert_eq!(code, 0, "{checks:?}");
+    let warning = "settings: the settings name an etcd, and the broker that runs is on none";
+    assert!(of(warning, &checks).1.contains("navlock daemon stop"), "{checks:?}");
+}
