@@ -36,6 +36,10 @@ impl From<etcd_client::Error> for Failure {
             RESOURCE_EXHAUSTED if message.contains("too many requests") => {
                 Self::Unknown(message.to_owned())
             }
+            // Somebody has just changed users or roles.
+            INVALID_ARGUMENT if message.contains("revision of auth store") => {
+                Self::Unknown(message.to_owned())
+            }
             INVALID_ARGUMENT | PERMISSION_DENIED | RESOURCE_EXHAUSTED | FAILED_PRECONDITION
             | UNIMPLEMENTED | UNAUTHENTICATED => {
                 Self::Refused(Error::Unreachable(format!("etcd refused: {message}")))

@@ -50,6 +50,17 @@ impl Moment {
     }
 }
 
+/// Nanoseconds on the clock that all processes of the machine share.
+pub(crate) fn monotonic() -> u64 {
+    #[cfg(test)]
+    if let Some(set) = set::now() {
+        return u64::try_from(set.since_start().as_nanos()).unwrap_or(u64::MAX);
+    }
+    let time = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    seconds.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.unsigned_abs())
+}
+
 /// Milliseconds since 1970, for people: nothing is decided by them.
 pub(crate) fn wall_millis() -> u64 {
     #[cfg(test)]

@@ -144,13 +144,12 @@ pub(crate) enum Call {
     Publish {
         transaction: Transaction,
     },
-    /// Keeps a lease until it is let go, beginning now or after a part of its time. It comes to
-    /// [`Message::Lease`].
+    /// Keeps a lease until it is let go. It is new, and good for this long; or else it was another's,
+    /// and is renewed at once. It comes to [`Message::Lease`].
     Keep {
         serial: AgentSerial,
         lease: i64,
-        time_to_live: Duration,
-        at_once: bool,
+        time_to_live: Option<Duration>,
     },
     LetGo {
         lease: i64,
@@ -187,8 +186,8 @@ pub(crate) struct Operated {
 /// What a list is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Listed {
-    /// The mirror of this bucket.
-    Bucket(u64),
+    /// The mirror of this bucket, since its watch began for the nth time.
+    Bucket(u64, u64),
     /// This query.
     Query(u64),
 }
@@ -220,6 +219,8 @@ struct House {
     name: String,
     bucket: Bucket,
     is_watched: bool,
+    /// How often its watch has begun.
+    watches: u64,
     looked: Moment,
     is_looking: bool,
 }
@@ -258,8 +259,9 @@ impl Keeper {
                 let namespace = &self.options.namespace;
                 self.buckets.entry(bucket).or_insert_with(|| {
                     let bucket = Bucket::new(BucketKeys::new(namespace, &name));
-                    let (is_watched, looked, is_looking) = (false, Moment::now(), false);
-                    House { name, bucket, is_watched, looked, is_looking }
+                    let (is_watched, watches) = (false, 0);
+                    let (looked, is_looking) = (Moment::now(), false);
+                    House { name, bucket, is_watched, watches, looked, is_looking }
                 });
             }
             Message::CloseBucket { bucket } => {
@@ -322,7 +324,9 @@ impl Keeper {
     pub(crate) fn done(&mut self, done: Done) {
         match done {
             Done::Operated(of, result) => self.operated(of, result),
-            Done::Listed(Listed::Bucket(bucket), result) => self.listed(bucket, result),
+            Done::Listed(Listed::Bucket(bucket, watch), result) => {
+                self.listed(bucket, watch, result);
+            }
             Done::Listed(Listed::Query(query), result) => self.queried(query, result),
             Done::Leased { serial, result } => self.leased(serial, result),
             Done::Revoked(None) => {}
@@ -491,20 +495,26 @@ impl Keeper {
             if house.is_watched && house.looked.elapsed() > LOOK {
                 self.look(bucket, Duration::ZERO);
             }
-            self.step_all(bucket);
+            self.step_waiting(bucket);
         }
     }
 
-    /// Does what is next for all names of which something is to be done, or of which we wait for
-    /// something.
+    /// Does what is next for all names of which something is to be done.
     fn step_all(&mut self, bucket: u64) {
         let Some(house) = self.buckets.get(&bucket) else { return };
-        let mut names = self.waiting(&house.bucket);
-        names.extend(house.bucket.names());
-        for name in names {
+        for name in house.bucket.names() {
             self.step(bucket, &name);
         }
         self.advance_queries();
+    }
+
+    /// The same, and for those in which something of ours waits. It looks at the whole bucket.
+    fn step_waiting(&mut self, bucket: u64) {
+        let Some(house) = self.buckets.get(&bucket) else { return };
+        for name in self.waiting(&house.bucket) {
+            self.step(bucket, &name);
+        }
+        self.step_all(bucket);
     }
 
     /// The names in which something of ours waits.

@@ -36,20 +36,27 @@ pub(crate) enum Word {
     Gone,
 }
 
-/// Keeps a lease alive for as long as this is polled and etcd keeps it. It is as good as new when this
-/// begins, unless it is to be renewed `at_once`.
+/// Keeps a lease alive for as long as this is polled and etcd keeps it. It is new, and good for this
+/// long; or else it was another's, and is renewed at once.
 pub(crate) async fn keep(
     members: Members,
     id: i64,
-    time_to_live: Duration,
-    at_once: bool,
+    time_to_live: Option<Duration>,
     patience: Duration,
     tell: impl Fn(Word),
 ) {
+    let is_new = time_to_live.is_some();
+    let time_to_live = match time_to_live {
+        Some(time_to_live) => time_to_live,
+        None => match granted(&members, id, patience).await {
+            Some(time_to_live) => time_to_live,
+            None => return tell(Word::Gone),
+        },
+    };
     // Two may fail before the term ends.
     let pause = time_to_live / 4;
     let again = (time_to_live / 20).min(Duration::from_millis(500));
-    let mut wait = if at_once { Duration::ZERO } else { pause };
+    let mut wait = if is_new { pause } else { Duration::ZERO };
     loop {
         sleep(wait).await;
         let member = members.best(patience).await;
@@ -88,6 +95,23 @@ pub(crate) async fn keep(
             }
         }
         wait = Duration::ZERO;
+    }
+}
+
+/// For how long etcd keeps a lease each time that it is renewed; `None` if there is none. Whoever has
+/// made it may have had other settings.
+async fn granted(members: &Members, id: i64, patience: Duration) -> Option<Duration> {
+    loop {
+        let member = members.best(patience).await;
+        let mut client = member.client.lease_client();
+        if let Ok(Ok(lease)) = timeout(patience, client.time_to_live(id, None)).await {
+            // Below zero if there is none.
+            let is_there = lease.ttl() > 0;
+            let seconds = u64::try_from(lease.granted_ttl()).ok().filter(|_| is_there);
+            return seconds.map(Duration::from_secs);
+        }
+        members.avoid(member.term);
+        sleep(Duration::from_millis(100)).await;
     }
 }
 

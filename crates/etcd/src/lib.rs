@@ -30,9 +30,9 @@
 //!
 //! # What etcd needs
 //!
-//! Version 3.4 or newer, and to be compacted (`--auto-compaction-retention`): each request is a key
-//! of its own, and until it is compacted away etcd steps over it whenever it looks who holds that
-//! name, which takes some 45 ns for each lock of the name since then.
+//! Version 3.4 or newer, and to be compacted now and then (`--auto-compaction-retention`), as any
+//! etcd that is written to: it keeps each change until then. Keys are used again, so that a name
+//! which is taken and released all day does not become slower by it.
 //!
 //! # Features
 //!

@@ -54,7 +54,7 @@ impl Members {
                 match ask(&options, nth).await {
                     Ok(client) => return Ok((client, nth)),
                     Err(Failure::Refused(error)) => return Err(Failure::Refused(error)),
-                    Err(Failure::NoLease) => "it has no such thing".clone_into(&mut why),
+                    Err(Failure::NoLease) => "it is no etcd".clone_into(&mut why),
                     Err(Failure::Unknown(unknown)) => why = unknown,
                 }
                 sleep(PAUSE).await;
@@ -69,7 +69,7 @@ impl Members {
             }
             Ok(Err(Failure::Refused(error))) => return Err(error),
             Ok(Err(Failure::Unknown(why))) => why,
-            Ok(Err(Failure::NoLease)) => "it has no such thing".to_owned(),
+            Ok(Err(Failure::NoLease)) => "it is no etcd".to_owned(),
             Err(_) => format!("no answer within {:?}", options.timeout),
         };
         let endpoints = options.endpoints.join(", ");

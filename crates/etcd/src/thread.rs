@@ -147,10 +147,10 @@ impl Thread {
                     .map(|_| None)
                     .boxed()
             }
-            Call::Keep { serial, lease, time_to_live, at_once } => {
+            Call::Keep { serial, lease, time_to_live } => {
                 let told = self.tell.clone();
                 let word = move |word| tell(&told, Message::Lease { serial, lease, word });
-                let keep = lease::keep(members, lease, time_to_live, at_once, patience, word);
+                let keep = lease::keep(members, lease, time_to_live, patience, word);
                 self.leases.insert(lease, tokio::spawn(keep));
                 return;
             }

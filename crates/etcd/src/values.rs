@@ -11,6 +11,9 @@ pub(crate) struct Value {
     pub(crate) client_id: ClientId,
     /// When it was made or granted, in milliseconds since 1970 by the clock of who wrote it.
     pub(crate) since: u64,
+    /// When it was asked for, in nanoseconds on the monotonic clock of who did: for whoever goes on
+    /// with it on the same machine.
+    pub(crate) asked: u64,
     /// Its place among those that the same revision has made: the first is the smallest.
     pub(crate) place: u64,
     /// The name, if its key has only its hash.
@@ -21,7 +24,8 @@ impl Value {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let name = self.name.as_ref().map(ResourceName::as_bytes).unwrap_or_default();
         let (since, place) = (self.since.to_be_bytes(), self.place.to_be_bytes());
-        [&[VERSION][..], &self.client_id.to_bytes(), &since, &place, name].concat()
+        let asked = self.asked.to_be_bytes();
+        [&[VERSION][..], &self.client_id.to_bytes(), &since, &place, &asked, name].concat()
     }
 
     /// `None` if it is none of ours.
@@ -31,14 +35,15 @@ impl Value {
         };
         let (client_id, rest) = rest.split_first_chunk()?;
         let (since, rest) = rest.split_first_chunk()?;
-        let (place, name) = rest.split_first_chunk()?;
+        let (place, rest) = rest.split_first_chunk()?;
+        let (asked, name) = rest.split_first_chunk()?;
         let name = match name {
             [] => None,
             name => Some(ResourceName::from_wtf8(name).ok()?),
         };
         let client_id = ClientId::from_bytes(*client_id);
         let (since, place) = (u64::from_be_bytes(*since), u64::from_be_bytes(*place));
-        Some(Self { client_id, since, place, name })
+        Some(Self { client_id, since, asked: u64::from_be_bytes(*asked), place, name })
     }
 
     /// The same, with another moment and another place written over it.
@@ -98,13 +103,13 @@ mod tests {
     fn values_are_read_as_they_were_written() {
         let name = ResourceName::from_utf16(&[0xD800, 0x61]).unwrap();
         for name in [None, Some(name)] {
-            let value = Value { client_id: ClientId::random(), since: 7, place: 3, name };
+            let value = Value { client_id: ClientId::random(), since: 7, asked: 5, place: 3, name };
             let bytes = value.encode();
             assert_eq!(Value::decode(&bytes), Some(value.clone()));
             assert_eq!(Value::place(&bytes), 3);
             let later = Value { since: u64::MAX, place: 1, ..value };
             assert_eq!(Value::decode(&Value::restamp(&bytes, u64::MAX, 1)), Some(later));
-            for cut in 0..33 {
+            for cut in 0..41 {
                 assert_eq!(Value::decode(&bytes[..cut]), None);
             }
         }

@@ -72,13 +72,19 @@ fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
                 // Of what it asked for, the mode is left.
                 kind: RequestKind::Wait(lock.mode),
                 token: Some(lock.token),
+                since: lock.since,
             },
         });
         let pending = claims.requests.iter().filter(|request| request.agent == agent);
         let pending = pending.map(|request| Had {
             request: request.request,
             since: request.since,
-            claim: Claim { name: request.name.clone(), kind: request.kind, token: None },
+            claim: Claim {
+                name: request.name.clone(),
+                kind: request.kind,
+                token: None,
+                since: request.since,
+            },
         });
         let mut had: Vec<Had> = held.chain(pending).collect();
         // In the order of the requests.

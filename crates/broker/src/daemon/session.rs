@@ -145,12 +145,13 @@ impl Session {
                 }
             }
         }
+        // Losses first: a new term is not of what was lost before it began.
+        self.say_outcomes(context)?;
         if let Some(terms) = &mut self.terms {
             if terms.poll_look(context).is_ready() {
                 say_terms(&mut self.stream, terms, &self.stay)?;
             }
         }
-        self.say_outcomes(context)?;
         // FAST: to ask an empty set has its price.
         while !self.queries.is_empty() {
             let Poll::Ready(Some(answered)) = self.queries.poll_next_unpin(context) else {

@@ -37,7 +37,13 @@ impl Terms {
         client: &Client,
         request: RequestId,
     ) -> Option<FromDaemon> {
-        self.new_of(client, client.agent_of(request)?)
+        let agent = client.agent_of(request)?;
+        if client.ends(agent).is_none() {
+            // It was lost since, which is told next. Until then it is not to be held without end.
+            self.forget(agent);
+            return Some(FromDaemon::Term { agent, ends: 0 });
+        }
+        self.new_of(client, agent)
     }
 
     /// What is to be said of those who hold something.

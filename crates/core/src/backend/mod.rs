@@ -170,6 +170,9 @@ pub struct Claim {
     pub kind: RequestKind,
     /// The lock's; `None` if the agent has not heard of a grant.
     pub token: Option<FencingToken>,
+    /// When it was asked for, before anybody was told: nanoseconds on `CLOCK_MONOTONIC`, which all
+    /// processes of the machine share.
+    pub since: u64,
 }
 
 /// What a [`Backend`] knows a request by, and the lock that it becomes.

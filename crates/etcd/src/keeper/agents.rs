@@ -5,10 +5,10 @@ use std::{collections::HashMap, time::Duration};
 use navlock_core::{AgentInfo, ClientId};
 use navlock_engine::{AgentId, RequestId};
 
-use super::{AgentSerial, Call, Keeper, Revoked, Shared, kind, wake};
+use super::{AgentSerial, Call, Keeper, Revoked, Shared, kind, recalls::PATIENCE, wake};
 use crate::{
     bucket::{Kind, Surroundings, Wait},
-    clock::{Moment, wall_millis},
+    clock::{Moment, monotonic, wall_millis},
     data::{Step, Transaction},
     failure::Failure,
     hash::HashState,
@@ -94,7 +94,7 @@ impl Surroundings for Around<'_> {
         let Sent { name, kind: asked, key: request } = table.send(id, self.slots)?;
         let name = NameKey::new(&name).is_hash().then_some(name);
         let (client_id, since, place) = (agent.client_id, wall_millis(), id.serial());
-        let value = Value { client_id, since, place, name }.encode();
+        let value = Value { client_id, since, asked: monotonic(), place, name }.encode();
         Some(Ok((Ask { request, mode: asked.mode(), lease, value }, kind(asked))))
     }
 }
@@ -144,20 +144,14 @@ impl Keeper {
         }
         agent.lease = Lease::Live(lease);
         let bucket = agent.bucket;
-        self.keep(serial, lease, term.time_to_live, false);
+        self.keep(serial, lease, Some(term.time_to_live));
         self.publish(serial);
         self.step_all(bucket);
     }
 
-    /// Has a lease be kept.
-    pub(super) fn keep(
-        &mut self,
-        serial: AgentSerial,
-        lease: i64,
-        time_to_live: Duration,
-        at_once: bool,
-    ) {
-        self.calls.push_back(Call::Keep { serial, lease, time_to_live, at_once });
+    /// Has a lease be kept, which is new and made for this long, or was another's.
+    pub(super) fn keep(&mut self, serial: AgentSerial, lease: i64, time_to_live: Option<Duration>) {
+        self.calls.push_back(Call::Keep { serial, lease, time_to_live });
     }
 
     fn not_leased(&mut self, serial: AgentSerial, failure: Failure) {
@@ -205,10 +199,11 @@ impl Keeper {
     /// Tells those whose leases are over by the clock.
     pub(super) fn check_leases(&mut self) {
         let over: Vec<AgentSerial> = {
-            let (table, time_to_live) = (self.shared.table(), self.options.time_to_live);
+            let table = self.shared.table();
+            let patience = self.options.time_to_live.min(PATIENCE);
             let is_over = |&(&serial, agent): &(&AgentSerial, &Agent)| match agent.lease {
                 Lease::Live(_) => table.is_over(serial, agent.id),
-                Lease::Recalled(_, since) => since.elapsed() >= time_to_live,
+                Lease::Recalled(_, since) => since.elapsed() >= patience,
                 Lease::None | Lease::Coming(_) => false,
             };
             self.agents.iter().filter(is_over).map(|(&serial, _)| serial).collect()

@@ -130,6 +130,8 @@ explore! {
     watches_begin_anew: [WRITER, HOLDER], WATCH, 10_000;
     a_machine_is_cut_off: [WRITER, HOLDER], CUT, 12_000;
     a_process_is_killed: [HOLDER, WRITER], KILL, 20_000;
+    whoever_goes_on_is_robbed: [HOLDER, THIEF], KILL, 3000;
+    it_is_taken_again_across_a_kill: [AGAIN, &[]], KILL, 3000;
 
     #[ignore = "minutes; run with --ignored"]
     three_writers: [WRITER, WRITER, WRITER], NONE, 100_000;

@@ -1,12 +1,14 @@
 //! Going on with what agents had through another connection, whose process has ended.
 //!
-//! Its leases go on for a while, and so does all that is under them. Which key is which request is
-//! not written there: it is told from the order. What is left over was ended, or is not wanted any
-//! more.
+//! Its leases go on for a while, and so does all that is under them. What is left over was ended, or
+//! is not wanted any more.
 
 use std::{collections::HashSet, time::Duration};
 
-use navlock_core::backend::{Claim, Ticket};
+use navlock_core::{
+    Lost, RequestKind,
+    backend::{Claim, Ticket},
+};
 use tokio::sync::oneshot;
 
 use super::{AgentSerial, Keeper, agents::Lease, wake};
@@ -22,6 +24,9 @@ use crate::{
     transactions::Ended,
     values::Value,
 };
+
+/// For how long it is tried: whoever speaks for the agents does not let others wait for longer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(9);
 
 /// An agent that wants to go on with what it had.
 pub(super) struct Recall {
@@ -67,7 +72,7 @@ impl Keeper {
 
     /// Answers those for whom it has taken too long: their leases have ended by now.
     pub(super) fn check_recalls(&mut self) {
-        let patience = self.options.time_to_live;
+        let patience = self.options.time_to_live.min(PATIENCE);
         let is_late = |recall: &Recall| recall.since.elapsed() >= patience;
         while let Some(nth) = self.recalls.iter().position(is_late) {
             let late = self.recalls.swap_remove(nth);
@@ -112,15 +117,14 @@ impl Keeper {
         if let (Some(lease), Some(agent)) = (lease, self.agents.get_mut(&serial)) {
             agent.lease = Lease::Recalled(lease, Moment::now());
             self.recalled.insert(lease);
-            // In whole seconds, as it was made.
-            let seconds = u64::try_from(self.options.seconds()).unwrap_or_default();
-            self.keep(serial, lease, Duration::from_secs(seconds), true);
+            // For how long it is good is asked: it was made with the settings of that time.
+            self.keep(serial, lease, None);
         }
         if answer.send(tickets).is_err() {
             // Nobody wants them any more.
             self.lose(serial);
         }
-        self.step_all(bucket);
+        self.step_waiting(bucket);
     }
 
     /// A lease that was another connection's is kept by us.
@@ -139,22 +143,22 @@ impl Keeper {
                     wakers.extend(table.answer(request, State::Held(token(made), Vec::new())));
                 }
                 (None, Some(made)) => table.queued(request, made),
-                (None, None) => {}
+                // It was there when it was recalled.
+                (None, None) => wakers.extend(table.answer(request, State::Lost(Lost::Stolen))),
             }
         }
         drop(table);
         wake(wakers);
         self.publish(serial);
-        self.step_all(bucket);
+        self.step_waiting(bucket);
     }
 }
 
 /// What is there of an agent, in the order of the requests, and which of its claims it is.
 ///
 /// A lock is known by its token. What else there is, locks of which the agent has not heard and
-/// requests, is told by the order: of one name and mode, the last claims are the last that are
-/// there, and what is there before them was ended. If there are more claims than that, the last of
-/// them never got here.
+/// requests, is told by the order and the time: the first of the name and the mode that was written
+/// after the agent had asked. What was written before that is of a request that it has ended.
 fn find(mirror: &Mirror, is_its: impl Fn(&Entry) -> bool, claims: &[Claim]) -> Vec<Found> {
     let entries = mirror.entries().filter(|(_, _, entry)| is_its(entry));
     let mut found: Vec<Found> = entries
@@ -192,24 +196,18 @@ fn find(mirror: &Mirror, is_its: impl Fn(&Entry) -> bool, claims: &[Claim]) -> V
             found.claim = Some(nth);
         }
     }
-    let waiting = |nth: usize| claims[nth].token.is_none();
-    let sorts: HashSet<_> = (0..claims.len())
-        .filter(|&nth| waiting(nth))
-        .map(|nth| (&names[nth], claims[nth].kind.mode()))
-        .collect();
-    for (name, mode) in sorts {
-        let claimed: Vec<usize> = (0..claims.len())
-            .filter(|&nth| waiting(nth) && names[nth] == *name && claims[nth].kind.mode() == mode)
-            .collect();
-        let there: Vec<&mut Found> = found
-            .iter_mut()
-            .filter(|found| {
-                let is_sort = found.name == *name && found.entry.mode == mode;
-                found.claim.is_none() && is_sort && !is_late(found)
-            })
-            .collect();
-        let ended = there.len().saturating_sub(claimed.len());
-        for (found, nth) in there.into_iter().skip(ended).zip(claimed) {
+    for (nth, claim) in claims.iter().enumerate().filter(|(_, claim)| claim.token.is_none()) {
+        let waits = matches!(claim.kind, RequestKind::Wait(_));
+        let is_it = |found: &&mut Found| {
+            let value = Value::decode(&found.entry.value);
+            found.claim.is_none()
+                && found.name == names[nth]
+                && found.entry.mode == claim.kind.mode()
+                && (waits || found.phase == Phase::Held)
+                && !is_late(found)
+                && value.is_some_and(|value| value.asked >= claim.since)
+        };
+        if let Some(found) = found.iter_mut().find(is_it) {
             found.claim = Some(nth);
         }
     }

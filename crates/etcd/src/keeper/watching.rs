@@ -34,6 +34,8 @@ impl Keeper {
         match watched {
             Watched::Up => {
                 house.bucket.early = Some(Vec::new());
+                // A list that is on its way is older than what this watch tells.
+                house.watches += 1;
                 house.is_looking = false;
                 self.look(bucket, Duration::ZERO);
             }
@@ -145,11 +147,15 @@ impl Keeper {
         }
         house.looked = Moment::now();
         let prefix = house.bucket.keys.locks();
-        self.calls.push_back(Call::List { of: Listed::Bucket(bucket), prefix, delay });
+        let of = Listed::Bucket(bucket, house.watches);
+        self.calls.push_back(Call::List { of, prefix, delay });
     }
 
-    pub(super) fn listed(&mut self, bucket: u64, result: Result<Listing, Failure>) {
+    pub(super) fn listed(&mut self, bucket: u64, watch: u64, result: Result<Listing, Failure>) {
         let Some(house) = self.buckets.get_mut(&bucket) else { return };
+        if house.watches != watch {
+            return;
+        }
         house.is_looking = false;
         let Ok(listed) = result else {
             // What the watch tells is of no use without it.
@@ -220,6 +226,6 @@ impl Keeper {
         for (name, ended) in strays {
             house.bucket.push(name, Todo::Remove(ended));
         }
-        self.step_all(bucket);
+        self.step_waiting(bucket);
     }
 }

@@ -18,7 +18,8 @@ fn put(phase: Phase, mode: Mode, request: RequestKey, revision: i64) -> Event {
 }
 
 fn put_at(place: u64, phase: Phase, mode: Mode, request: RequestKey, revision: i64) -> Event {
-    let value = Value { client_id: ClientId::from_bytes([0; 16]), since: 0, place, name: None };
+    let value =
+        Value { client_id: ClientId::from_bytes([0; 16]), since: 0, asked: 0, place, name: None };
     let put = Put { made: revision, lease: 1, value: value.encode().into() };
     let key = LockKey { name: name(), phase, mode, request };
     Event { key, revision, put: Some(put) }

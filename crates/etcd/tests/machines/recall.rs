@@ -43,9 +43,10 @@ fn machine(server: &Server) -> UserAgent {
     connect(&EtcdOptions::new([server.endpoint()]).time_to_live(TIME_TO_LIVE))
 }
 
+/// Of what was asked for at some time before.
 fn claim(name: &str, mode: Mode, guard: Option<&LockGuard>) -> Claim {
     let (name, kind) = (name.try_into().unwrap(), RequestKind::Wait(mode));
-    Claim { name, kind, token: guard.map(|guard| guard.fencing_token()) }
+    Claim { name, kind, token: guard.map(|guard| guard.fencing_token()), since: 0 }
 }
 
 fn recall(

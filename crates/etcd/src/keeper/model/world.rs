@@ -1,6 +1,7 @@
 //! Machines that share an etcd, and what can happen next.
 
 use std::{
+    collections::BTreeMap,
     fmt::{self, Write},
     hash::{BuildHasher, Hasher},
     sync::Arc,
@@ -101,6 +102,8 @@ pub(super) struct World {
     ticks: (i64, usize),
     next_owner: u128,
     has_thief: bool,
+    /// Which request was granted with each token: of which machine, and its number in the script.
+    tokens: BTreeMap<u64, (usize, usize)>,
 }
 
 struct Machine {
@@ -128,6 +131,7 @@ struct Machine {
 struct Asked {
     name: &'static str,
     kind: RequestKind,
+    since: u64,
     /// `None` while it is being recalled, and once it has ended.
     id: Option<RequestId>,
     ended: bool,
@@ -147,6 +151,7 @@ impl World {
             unkept: Vec::new(),
             ticks: (0, 0),
             next_owner: 0,
+            tokens: BTreeMap::new(),
             has_thief: scripts.iter().any(is_theft),
         };
         for (nth, script) in scripts.iter().enumerate() {
@@ -334,7 +339,9 @@ impl World {
                 match call {
                     Call::Watch { .. } => self.begin_watch(nth),
                     Call::Unwatch { .. } => self.machines[nth].heard = None,
-                    Call::Keep { lease, at_once: false, .. } => self.machines[nth].kept.push(lease),
+                    Call::Keep { lease, time_to_live: Some(_), .. } => {
+                        self.machines[nth].kept.push(lease);
+                    }
                     Call::LetGo { lease } => {
                         let kept = &mut self.machines[nth].kept;
                         if let Some(at) = kept.iter().position(|&kept| kept == lease) {
@@ -425,7 +432,7 @@ impl World {
             };
             if let Some(token) = token {
                 let name = name(asked.name);
-                claims.push(Claim { name, kind: asked.kind, token });
+                claims.push(Claim { name, kind: asked.kind, token, since: asked.since });
                 claimed.push(number);
             }
             requests.push(Asked { id: None, ..asked });
@@ -444,6 +451,16 @@ impl World {
 
     /// What must hold at any time.
     fn check(&mut self) {
+        for (nth, machine) in self.machines.iter().enumerate() {
+            for (number, asked) in machine.requests.iter().enumerate() {
+                let Some((Status::Held(token), _)) = asked.id.map(|id| machine.status(id)) else {
+                    continue;
+                };
+                let whose = (nth, number);
+                let is_its = *self.tokens.entry(token.get()).or_insert(whose) == whose;
+                assert!(is_its || asked.kind.mode() == Mode::Shared, "a token is given twice");
+            }
+        }
         if self.has_thief {
             return;
         }
@@ -465,7 +482,7 @@ impl World {
         let mut known = 0;
         for machine in &mut self.machines {
             for number in 0..machine.requests.len() {
-                let Asked { name: of, kind, id, ended } = &machine.requests[number];
+                let Asked { name: of, kind, id, ended, .. } = &machine.requests[number];
                 let (of, kind, Some(id), false) = (*of, *kind, *id, *ended) else { continue };
                 let (status, is_over) = machine.status(id);
                 let phase = match status {
@@ -567,8 +584,10 @@ impl Machine {
         self.acted += 1;
         match act {
             Act::Request(name, kind) => {
+                self.now += Duration::from_nanos(1);
+                let since = u64::try_from(self.now.as_nanos()).expect("it has just begun");
                 let id = self.request(name, kind);
-                self.requests.push(Asked { name, kind, id, ended: false });
+                self.requests.push(Asked { name, kind, since, id, ended: false });
             }
             Act::Finish(number) => {
                 let asked = &mut self.requests[number];
