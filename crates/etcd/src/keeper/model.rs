@@ -133,6 +133,8 @@ explore! {
     whoever_goes_on_is_robbed: [HOLDER, THIEF], KILL, 3000;
     it_is_taken_again_across_a_kill: [AGAIN, &[]], KILL, 3000;
 
+    // What follows has from 70,000 states to more than were ever seen to the end: for changes of the
+    // protocol, by hand and in release mode.
     #[ignore = "minutes; run with --ignored"]
     three_writers: [WRITER, WRITER, WRITER], NONE, 100_000;
     #[ignore = "minutes; run with --ignored"]

@@ -187,6 +187,7 @@ fn nobody_holds_beside_another_when_leases_are_shorter_than_outages() {
                 witness.until_more(SOME);
                 let leader = cluster.leader();
                 cluster.nodes[leader].stop();
+                // The time is the fault: longer than the leases.
                 thread::sleep(Duration::from_secs(3));
                 cluster.nodes[leader].go_on();
                 cluster.until_whole();

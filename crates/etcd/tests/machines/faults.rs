@@ -86,6 +86,7 @@ fn a_holder_is_told_when_etcd_is_away_for_longer_than_the_lease() {
         assert_eq!(soon(guard.lost()), Lost::Disconnected);
         let lost = Instant::now();
         assert!(lost - since < TIME_TO_LIVE);
+        // The time is the fault: until the lease is over for etcd as well.
         thread::sleep(TIME_TO_LIVE.saturating_sub(since.elapsed()));
         server.go_on();
         let (heir, granted) = heir.join().unwrap();
@@ -104,6 +105,7 @@ fn nothing_is_lost_when_etcd_is_away_for_less() {
     server.stop();
     thread::scope(|scope| {
         let request = scope.spawn(|| exclusive(&locks, "other"));
+        // The time is the fault.
         thread::sleep(Duration::from_secs(1));
         server.go_on();
         drop(request.join().unwrap());
