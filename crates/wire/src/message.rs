@@ -16,7 +16,8 @@ use crate::foreign::{
 ///    next one. Agents describe themselves, and can be inspected.
 /// 3. Locks that are seen beyond this machine: a daemon that serves such says so, and until when
 ///    what an agent has is its own.
-pub const VERSION: u16 = 3;
+/// 4. A daemon can be asked to end, and says more of itself and of the end of locks.
+pub const VERSION: u16 = 4;
 
 /// The oldest version that knows of locks which are seen beyond this machine. They may be their
 /// holders' for a time only, and who does not know that goes on with what is another's by then.
