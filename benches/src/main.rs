@@ -55,7 +55,7 @@ fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// The report, for people and for the README.
+/// The report, for people and for docs/figures.md.
 fn in_process(args: &Args) -> (String, String) {
     let mut environment = Environment::look();
     let results: Vec<_> =

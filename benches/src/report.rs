@@ -1,4 +1,4 @@
-//! The report, for people and for the README.
+//! The report, for people and for docs/figures.md.
 
 use std::fmt::{self, Write as _};
 
@@ -70,7 +70,7 @@ fn write_row(out: &mut String, result: &Results) -> fmt::Result {
     Ok(())
 }
 
-/// The section of the README.
+/// The section of docs/figures.md.
 pub(crate) fn markdown(
     results: &[Results],
     memory: Option<&Memory>,

@@ -2,7 +2,10 @@
 
 use crate::run::{Result, built, cargo, npm, root, run};
 
-/// Runs one family of benchmarks and writes its table into its README.
+/// Where the tables stand, each between its markers.
+const FIGURES: &str = "docs/figures.md";
+
+/// Runs one family of benchmarks and writes its table among the figures.
 pub(crate) fn bench(arguments: &[&str]) -> Result {
     if let ["js", rest @ ..] = arguments {
         return js(rest);
@@ -14,7 +17,7 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
     let mut command = cargo(&["run", "--release", "--quiet", "--package", "navlock-benches", "--"]);
     command.arg(family).args(rest);
     if is_whole(rest) {
-        command.args(["--splice", "README.md"]);
+        command.args(["--splice", FIGURES]);
     }
     run(&mut command)
 }
@@ -29,12 +32,12 @@ fn js(arguments: &[&str]) -> Result {
     let mut command = npm(&["run", "bench", "--"]);
     command.args(arguments).env("NAVLOCK_BENCHES", built("navlock-benches")?);
     if is_whole(arguments) {
-        command.args(["--splice", "README.md"]);
+        command.arg("--splice").arg(root().join(FIGURES));
     }
     run(&mut command)
 }
 
-/// Part of a table is for looking at; a README has the whole.
+/// Part of a table is for looking at; the document has the whole.
 fn is_whole(arguments: &[&str]) -> bool {
     !arguments.contains(&"--only") && !arguments.contains(&"--quick")
 }

@@ -1,7 +1,7 @@
 //! The project's own commands.
 //!
 //! - `cargo xtask test`: everything that must hold before a change lands.
-//! - `cargo xtask bench in-process`, `bench broker`, `bench etcd` and `bench js`: the benchmark tables of the READMEs.
+//! - `cargo xtask bench in-process`, `bench broker`, `bench etcd` and `bench js`: the tables of docs/figures.md.
 //! - `cargo xtask break-rules`: breaks each rule on purpose and sees its tests fail.
 //! - `cargo xtask fuzz`: searches for bytes that break the codec of the broker's protocol.
 
@@ -19,10 +19,10 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   test                      format, clippy, tests, doctests, model checks, rustdoc, examples, npm
-  bench in-process [ARG…]   time locks within one process; writes the table into README.md
+  bench in-process [ARG…]   time locks within one process; writes the table into docs/figures.md
   bench broker [ARG…]       the same between processes
   bench etcd [ARG…]         the same between machines
-  bench js [ARG…]           the same in JavaScript; the table is in the package's README
+  bench js [ARG…]           the same in JavaScript
   break-rules [ID…]         break each rule in a copy of the sources and see its tests fail
   fuzz [SECONDS]            search for bytes that break the broker's codec; a minute each way
 ";

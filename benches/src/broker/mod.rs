@@ -105,7 +105,7 @@ impl Case {
     }
 }
 
-/// Measures what is asked for: the report, for people and for the README.
+/// Measures what is asked for: the report, for people and for docs/figures.md.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The report, for people and for the README.
+//! The report, for people and for docs/figures.md.
 
 use std::fmt::{self, Write as _};
 
@@ -121,7 +121,7 @@ pub(super) fn text(cases: &[Case], memory: Option<&Memory>, about: &About) -> St
     })
 }
 
-/// The section of the README.
+/// The section of docs/figures.md.
 pub(super) fn markdown(cases: &[Case], memory: Option<&Memory>, about: &About) -> String {
     collect(|out| {
         writeln!(

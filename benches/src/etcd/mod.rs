@@ -138,7 +138,7 @@ struct Place<'a> {
     count: usize,
 }
 
-/// Measures what is asked for: the report, for people and for the README.
+/// Measures what is asked for: the report, for people and for docs/figures.md.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The report, for people and for the README.
+//! The report, for people and for docs/figures.md.
 
 use std::fmt::{self, Write as _};
 
@@ -133,7 +133,7 @@ pub(super) fn text(cases: &[Case], about: &About) -> String {
     })
 }
 
-/// The section of the README.
+/// The section of docs/figures.md.
 pub(super) fn markdown(cases: &[Case], about: &About) -> String {
     collect(|out| {
         writeln!(

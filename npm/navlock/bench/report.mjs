@@ -1,4 +1,4 @@
-// The figures for people, and for the README.
+// The figures for people, and for docs/figures.md.
 
 /** A table for a terminal. */
 export function text(tables, figures) {

@@ -1,4 +1,4 @@
-// The benchmarks of the package: node bench/run.mjs [--rounds N] [--quick] [--only WORDS] [--splice README.md]
+// The benchmarks of the package: node bench/run.mjs [--rounds N] [--quick] [--only WORDS] [--splice FILE]
 //
 // All subjects take turns in each round, each in a process of its own, so that what else the machine
 // does falls on all of them. What is not installed is left out, and it is said.
