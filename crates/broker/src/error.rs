@@ -8,7 +8,7 @@ use std::{
 
 use navlock_core::Error;
 
-use crate::PlaceError;
+use crate::{PlaceError, SystemError, system_error::time as in_words};
 
 /// Why there is no connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +26,11 @@ pub enum Reason {
     /// It is served by this other user.
     Foreign(u32),
     /// The system refused, while this was being done.
-    Io(&'static str, io::ErrorKind),
+    Io(&'static str, SystemError),
     /// The lock file of those who start a daemon cannot be used.
-    LockFile(PathBuf, io::ErrorKind),
+    LockFile(PathBuf, SystemError),
     /// The program that is the daemon cannot be started.
-    Program(PathBuf, io::ErrorKind),
+    Program(PathBuf, SystemError),
     /// The daemon ended before it listened, and said this.
     Failed(String),
     /// The daemon did not listen within this time.
@@ -77,37 +77,37 @@ impl fmt::Display for Reason {
                 "it is served by uid {uid}, whom we do not trust; \
                  set NAVLOCK_SOCKET to a path in a directory that is yours alone"
             ),
-            Self::Io(doing, kind) => {
-                write!(f, "{kind} while {doing}; mend that or set NAVLOCK_SOCKET")
+            Self::Io(doing, error) => {
+                write!(f, "{error} while {doing}; mend that or set NAVLOCK_SOCKET")
             }
-            Self::LockFile(path, io::ErrorKind::WouldBlock) => write!(
+            Self::LockFile(path, error) if error.kind() == io::ErrorKind::WouldBlock => write!(
                 f,
                 "somebody is starting it and does not come to an end; see who holds {}",
                 path.display()
             ),
-            Self::LockFile(path, kind) => {
-                write!(f, "{kind} at {}; mend that or set NAVLOCK_SOCKET", path.display())
+            Self::LockFile(path, error) => {
+                write!(f, "{error} at {}; mend that or set NAVLOCK_SOCKET", path.display())
             }
-            Self::Program(path, io::ErrorKind::NotFound) => write!(
+            Self::Program(path, error) if error.kind() == io::ErrorKind::NotFound => write!(
                 f,
                 "it is not running, and there is no program {} to start it with; \
                  install navlock or set NAVLOCK_BIN to its path",
                 path.display()
             ),
-            Self::Program(path, kind) => {
-                write!(f, "it is not running, and {} cannot be started: {kind}", path.display())
+            Self::Program(path, error) => {
+                write!(f, "it is not running, and {} cannot be started: {error}", path.display())
             }
             Self::Failed(said) => write!(f, "it could not start: {said}"),
             Self::NotReady(time) => write!(
                 f,
-                "it was started and does not listen after {} seconds; is the machine overloaded?",
-                time.as_secs()
+                "it was started and does not listen after {}; is the machine overloaded?",
+                in_words(*time)
             ),
             Self::Vanished => f.write_str("it ends as soon as it is there; try again"),
             Self::Silent(time) => write!(
                 f,
-                "it does not answer within {} seconds; end its process if it is stuck",
-                time.as_secs()
+                "it does not answer within {}; end its process if it is stuck",
+                in_words(*time)
             ),
             Self::Refused(said) => write!(f, "it refused: {said}"),
             Self::NotRunning => f.write_str("it is not running; whoever needs it starts it"),

@@ -26,6 +26,7 @@ mod lock_file;
 mod runtime_dir;
 mod spawn;
 mod status;
+mod system_error;
 mod this_process;
 
 pub use crate::{
@@ -33,6 +34,7 @@ pub use crate::{
     error::{ConnectError, Reason},
     runtime_dir::{Place, PlaceError},
     status::Status,
+    system_error::SystemError,
     this_process::this_process,
 };
 

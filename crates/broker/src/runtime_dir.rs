@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::SystemError;
+
 /// The longest path of a socket, in bytes, with room for the name under which it is made.
 /// What the kernel takes is 104 bytes at least, with the zero at the end.
 const MAX_PATH: usize = 99;
@@ -45,7 +47,7 @@ pub enum PlaceError {
     /// The system takes no socket path as long as this one.
     TooLong(PathBuf),
     /// Something could not be looked at or made.
-    Io(PathBuf, io::ErrorKind),
+    Io(PathBuf, SystemError),
 }
 
 impl Place {
@@ -132,7 +134,7 @@ impl Place {
             let directory = self.directory();
             match fs::DirBuilder::new().mode(0o700).create(directory) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(PlaceError::Io(directory.to_owned(), error.kind()));
+                    return Err(PlaceError::Io(directory.to_owned(), error.into()));
                 }
                 _ => {}
             }
@@ -160,7 +162,7 @@ impl Place {
                 Err(PlaceError::Foreign(self.socket.clone(), found.uid()))
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(PlaceError::Io(self.socket.clone(), error.kind()))
+                Err(PlaceError::Io(self.socket.clone(), error.into()))
             }
             _ => Ok(()),
         }
@@ -180,7 +182,7 @@ fn check_directory(path: &Path, uid: u32, others: Others) -> Result<(), PlaceErr
         Others::MayNotLook => 0o077,
     };
     let found = fs::symlink_metadata(path)
-        .map_err(|error| PlaceError::Io(path.to_owned(), error.kind()))?;
+        .map_err(|error| PlaceError::Io(path.to_owned(), error.into()))?;
     if !found.is_dir() {
         Err(PlaceError::NotADirectory(path.to_owned()))
     } else if found.uid() != uid {
@@ -229,12 +231,12 @@ impl fmt::Display for PlaceError {
                     path.display()
                 );
             }
-            Self::Io(path, io::ErrorKind::NotFound) => {
+            Self::Io(path, error) if error.kind() == io::ErrorKind::NotFound => {
                 write!(f, "{} does not exist", path.display())?;
                 (path, "make it")
             }
-            Self::Io(path, kind) => {
-                write!(f, "{}: {kind}", path.display())?;
+            Self::Io(path, error) => {
+                write!(f, "{}: {error}", path.display())?;
                 (path, "mend that")
             }
         };

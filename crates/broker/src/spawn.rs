@@ -76,7 +76,9 @@ pub(crate) fn connect_or_start(
 pub(crate) fn connect_to_running(place: &Place, patience: Patience) -> Result<UnixStream, Reason> {
     match place.check() {
         // It comes with the first daemon.
-        Err(PlaceError::Io(_, io::ErrorKind::NotFound)) => return Err(Reason::NotRunning),
+        Err(PlaceError::Io(_, error)) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(Reason::NotRunning);
+        }
         checked => checked?,
     }
     connect(place, patience.at_most(ANSWER))?.ok_or(Reason::NotRunning)
@@ -97,7 +99,7 @@ pub(crate) fn connect(place: &Place, patience: Duration) -> Result<Option<UnixSt
                     thread::sleep(Duration::from_millis(5));
                 }
                 io::ErrorKind::WouldBlock => return Err(Reason::Silent(patience)),
-                kind => return Err(Reason::Io("connecting", kind)),
+                _ => return Err(Reason::Io("connecting", error.into())),
             },
         }
     }
@@ -124,8 +126,8 @@ fn try_connect(path: &Path) -> io::Result<UnixStream> {
 fn wait_for_turn(path: PathBuf, patience: Duration) -> Result<fs::File, Reason> {
     match lock_file::lock(&path, patience) {
         Ok(Some(file)) => Ok(file),
-        Ok(None) => Err(Reason::LockFile(path, io::ErrorKind::WouldBlock)),
-        Err(error) => Err(Reason::LockFile(path, error.kind())),
+        Ok(None) => Err(Reason::LockFile(path, io::ErrorKind::WouldBlock.into())),
+        Err(error) => Err(Reason::LockFile(path, error.into())),
     }
 }
 
@@ -136,7 +138,7 @@ fn start(place: &Place, program: Option<&Path>, patience: Duration) -> Result<()
         None => std::env::var_os("NAVLOCK_BIN").unwrap_or_else(|| OsString::from("navlock")),
     };
     let program = from_here(program.into());
-    let failed = |error: io::Error| Reason::Program(program.clone(), error.kind());
+    let failed = |error: io::Error| Reason::Program(program.clone(), error.into());
     // What the daemon has to say on its way up. It lets go of it once it listens.
     let (mut said, saying) = UnixStream::pair().map_err(failed)?;
     let saying = OwnedFd::from(saying);
@@ -207,7 +209,7 @@ fn wait_until_ready(said: &mut UnixStream, patience: Duration) -> Result<(), Rea
                 io::ErrorKind::Interrupted
                 | io::ErrorKind::WouldBlock
                 | io::ErrorKind::TimedOut => {}
-                kind => return Err(Reason::Io("waiting for it to start", kind)),
+                _ => return Err(Reason::Io("waiting for it to start", error.into())),
             },
         }
         if text.split(|&byte| byte == b'\n').any(|line| line == READY_LINE.as_bytes()) {

@@ -87,7 +87,7 @@ impl EtcdReach {
             let runtime = match runtime {
                 Ok(runtime) => runtime,
                 Err(error) => {
-                    let why = format!("cannot reach etcd: {} while starting", error.kind());
+                    let why = format!("cannot reach etcd: {error} while starting");
                     let _ = connected.send(Err(Error::Unreachable(why)));
                     return;
                 }
@@ -110,7 +110,7 @@ impl EtcdReach {
         };
         let thread = thread::Builder::new().name("navlock-etcd".to_owned()).spawn(serve);
         let thread = thread.map_err(|error| {
-            Error::Unreachable(format!("cannot reach etcd: {} at a thread", error.kind()))
+            Error::Unreachable(format!("cannot reach etcd: {error} at a thread"))
         })?;
         let thread = thread.thread().id();
         connection.await.unwrap_or_else(|_| Err(gone()))?;

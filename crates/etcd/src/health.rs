@@ -66,8 +66,7 @@ pub struct Member {
 pub fn check(options: &EtcdOptions) -> Result<Health, Error> {
     options.check()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| Error::Unreachable(format!("{} at a runtime", error.kind())))?;
+    let runtime = runtime.map_err(|error| Error::Unreachable(format!("{error} at a runtime")))?;
     Ok(runtime.block_on(async {
         let mut endpoints = Vec::with_capacity(options.endpoints.len());
         for endpoint in &options.endpoints {

@@ -67,7 +67,7 @@ fn try_connect(
     if reach.is_none() && options.must_be_shared() {
         return Err(Reason::NotShared);
     }
-    socket.set_nonblocking(true).map_err(|error| Reason::Io("connecting", error.kind()))?;
+    socket.set_nonblocking(true).map_err(|error| Reason::Io("connecting", error.into()))?;
     Ok(Welcomed { ear: Ear::new(socket, codec, heard), reach })
 }
 
@@ -76,7 +76,7 @@ fn check_peer(socket: &UnixStream) -> Result<(), Reason> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
         let peer = rustix::net::sockopt::socket_peercred(socket)
-            .map_err(|error| Reason::Io("asking who serves it", error.kind()))?;
+            .map_err(|error| Reason::Io("asking who serves it", error.into()))?;
         if peer.uid.as_raw() != uid() {
             return Err(Reason::Foreign(peer.uid.as_raw()));
         }
@@ -102,7 +102,7 @@ fn shake_hands(
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::InvalidInput => {
             Reason::Vanished
         }
-        kind => Reason::Io("saying hello", kind),
+        _ => Reason::Io("saying hello", error.into()),
     };
     socket.set_read_timeout(Some(answer)).map_err(ended)?;
     let mut hello = BytesMut::new();

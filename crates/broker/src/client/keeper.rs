@@ -223,7 +223,7 @@ impl Keeper {
     fn try_connect(&self, patience: Patience) -> Result<(), Reason> {
         let welcomed = handshake::connect(&self.place, &self.options, patience)?;
         let registered = self.shared.connected(welcomed);
-        registered.map_err(|error| Reason::Io(REGISTERING, error.kind()))
+        registered.map_err(|error| Reason::Io(REGISTERING, error.into()))
     }
 
     fn pause(&self) {

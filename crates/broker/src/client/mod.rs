@@ -199,7 +199,7 @@ const REGISTERING: &str = "writing to its directory";
 /// Starts the thread that keeps a connection. It ends with the connection.
 fn keeper_thread(keep: impl FnOnce() + Send + 'static) -> Result<(), Reason> {
     let thread = std::thread::Builder::new().name("navlock-broker".to_owned()).spawn(keep);
-    thread.map(drop).map_err(|error| Reason::Io("starting a thread", error.kind()))
+    thread.map(drop).map_err(|error| Reason::Io("starting a thread", error.into()))
 }
 
 /// Connects, and has it known that we live. Blocks.
@@ -207,13 +207,13 @@ fn open(place: Place, options: ConnectOptions) -> Result<(Connection, Keeper), R
     let welcomed = handshake::connect(&place, &options, Patience::endless())?;
     let (connection, keeper) = prepare(place, options)?;
     let registered = connection.shared().connected(welcomed);
-    registered.map_err(|error| Reason::Io(REGISTERING, error.kind()))?;
+    registered.map_err(|error| Reason::Io(REGISTERING, error.into()))?;
     Ok((connection, keeper))
 }
 
 /// A connection before it is made.
 fn prepare(place: Place, options: ConnectOptions) -> Result<(Connection, Keeper), Reason> {
-    let wires = || Wires::new().map_err(|error| Reason::Io("connecting", error.kind()));
+    let wires = || Wires::new().map_err(|error| Reason::Io("connecting", error.into()));
     let files = ClientFiles::of(&place);
     let key = ClientId::random().to_bytes();
     let (nudge, nudged) = wires()?.split();

@@ -68,9 +68,8 @@ impl Etcd {
         let secret = |file: PathBuf| secret::read(&path(file)).map_err(|what| wrong(&what));
         let public = |file: PathBuf| {
             let file = path(file);
-            let failed = |error: std::io::Error| {
-                wrong(&format!("cannot read {}: {}", file.display(), error.kind()))
-            };
+            let failed =
+                |error: std::io::Error| wrong(&format!("cannot read {}: {error}", file.display()));
             fs::read(&file).map_err(failed)
         };
 

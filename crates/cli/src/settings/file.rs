@@ -64,7 +64,7 @@ pub(super) fn find(chosen: Option<&Path>) -> Result<Option<(PathBuf, String)>, S
                 return Err(format!(
                     "cannot read the settings in {}: {}; mend that, or remove it",
                     path.display(),
-                    error.kind()
+                    error
                 ));
             }
         }

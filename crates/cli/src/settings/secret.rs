@@ -14,8 +14,7 @@ use rustix::process::geteuid;
 /// Of root's files a group may be let in, as a broker of somebody else could not read it otherwise;
 /// of our own nobody.
 pub(super) fn read(path: &Path) -> std::result::Result<Vec<u8>, String> {
-    let failed =
-        |error: std::io::Error| format!("cannot read {}: {}", path.display(), error.kind());
+    let failed = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
     // The file that is looked at is the one that is read.
     let (mut file, mode, owner) = open(path).map_err(failed)?;
     let (forbidden, good) = if owner == 0 { (0o027, "0640") } else { (0o077, "0600") };

@@ -79,3 +79,27 @@ fn a_place_that_was_chosen_is_not_to_be_removed_or_closed() {
         assert!(!said.contains("remove") && !said.contains("chmod"), "{said}");
     }
 }
+
+#[test]
+fn out_of_descriptors_it_says_so_whatever_it_was_doing() {
+    let sandbox = Sandbox::new();
+    sandbox.written(&["daemon", "start"]);
+    let mut doing = std::collections::BTreeSet::new();
+    for most in 4..40 {
+        let script = format!("ulimit -n {most}; exec \"$NAVLOCK\" query");
+        let mut command = sandbox.program("sh");
+        command.args(["-c", &script]).stderr(Stdio::piped()).stdout(Stdio::piped());
+        let output = finish(command.spawn().unwrap());
+        let said = String::from_utf8(output.stderr).unwrap();
+        match output.status.code() {
+            Some(0) => break,
+            Some(69) => {
+                assert!(said.contains("Too many open files (os error 24) while "), "{said}");
+                doing.insert(said);
+            }
+            // The system could not even load the program.
+            _ => assert!(said.contains("error while loading shared libraries"), "{said}"),
+        }
+    }
+    assert!(doing.len() >= 2, "{doing:?}");
+}

@@ -38,8 +38,10 @@ fn usable(place: &Place) -> Check {
             Check::ok("place", detail)
         }
         // The broker's own directory comes with the first client.
-        Err(PlaceError::Io(path, ErrorKind::NotFound))
-            if path == place.directory() && *place == Place::of_user() =>
+        Err(PlaceError::Io(path, error))
+            if error.kind() == ErrorKind::NotFound
+                && path == place.directory()
+                && *place == Place::of_user() =>
         {
             Check::ok("place", format_args!("{} will be made when needed", socket.display()))
         }

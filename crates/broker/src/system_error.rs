@@ -1,0 +1,92 @@
+//! Why the system refused something.
+
+use std::{error::Error, fmt, io, time::Duration};
+
+/// Why the system refused something: its error, which unlike [`io::Error`] can be copied and compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemError {
+    kind: io::ErrorKind,
+    code: Option<i32>,
+}
+
+impl SystemError {
+    /// What sort of error it is.
+    pub fn kind(self) -> io::ErrorKind {
+        self.kind
+    }
+
+    /// The number by which the system knows it (`errno`), if it came from the system.
+    pub fn raw_os_error(self) -> Option<i32> {
+        self.code
+    }
+}
+
+impl From<io::Error> for SystemError {
+    fn from(error: io::Error) -> Self {
+        Self { kind: error.kind(), code: error.raw_os_error() }
+    }
+}
+
+impl From<io::ErrorKind> for SystemError {
+    fn from(kind: io::ErrorKind) -> Self {
+        Self { kind, code: None }
+    }
+}
+
+impl From<rustix::io::Errno> for SystemError {
+    fn from(error: rustix::io::Errno) -> Self {
+        io::Error::from(error).into()
+    }
+}
+
+impl fmt::Display for SystemError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code {
+            // The system's own words: a kind has none for most numbers.
+            Some(code) => io::Error::from_raw_os_error(code).fmt(f),
+            None => self.kind.fmt(f),
+        }
+    }
+}
+
+impl Error for SystemError {}
+
+/// A time that something had, for people.
+pub(crate) fn time(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds < 0.1 => format!("{} ms", time.as_millis()),
+        seconds if seconds < 10.0 && time.subsec_millis() >= 100 => format!("{seconds:.1} seconds"),
+        1.0 => "1 second".to_owned(),
+        seconds => format!("{seconds:.0} seconds"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_system_keeps_its_number_and_its_words() {
+        let error = SystemError::from(rustix::io::Errno::MFILE);
+        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::MFILE.raw_os_error()));
+        assert!(error.to_string().starts_with("Too many open files (os error "), "{error}");
+        assert_eq!(error, SystemError::from(io::Error::from(rustix::io::Errno::MFILE)));
+        let error = SystemError::from(io::ErrorKind::NotFound);
+        assert_eq!((error.raw_os_error(), &*error.to_string()), (None, "entity not found"));
+    }
+
+    #[test]
+    fn no_time_is_said_to_be_zero_seconds() {
+        for (milliseconds, said) in [
+            (0, "0 ms"),
+            (50, "50 ms"),
+            (300, "0.3 seconds"),
+            (1000, "1 second"),
+            (1500, "1.5 seconds"),
+            (10_000, "10 seconds"),
+            (15_400, "15 seconds"),
+        ] {
+            assert_eq!(time(Duration::from_millis(milliseconds)), said);
+        }
+    }
+}
