@@ -100,7 +100,7 @@ redraws the table. Elsewhere, and with --json, it writes what there is whenever 
 and an empty line after it.")]
 pub(crate) struct QueryArgs {
     /// Show this name only.
-    #[arg(value_parser = values::name)]
+    #[arg(value_parser = values::name())]
     pub(crate) name: Option<ResourceName>,
 
     /// One JSON object a line.
@@ -125,7 +125,7 @@ pub(crate) struct WaitArgs {
     pub(crate) request: RequestArgs,
 
     /// The names: with several, wait until all are free at one moment.
-    #[arg(required = true, value_name = "NAME", value_parser = values::name)]
+    #[arg(value_name = "NAME", required_unless_present = "locks", value_parser = values::name())]
     pub(crate) names: Vec<ResourceName>,
 }
 
@@ -206,28 +206,11 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
     parse_from(std::env::args_os().collect())
 }
 
-/// Of `run`, what follows the first `--` is not looked at: it is the command's.
-fn parse_from(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
+fn parse_from(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut command = Cli::command();
-    let escape = arguments.iter().position(|argument| argument == "--");
-    let escape = escape.filter(|_| subcommand(&arguments).as_deref() == Some("run"));
-    let after = escape.map(|escape| {
-        let after = arguments.split_off(escape + 1);
-        arguments.pop();
-        after
-    });
-    if after.is_some() {
-        // What is before it are names, among which options may stand.
-        command = command
-            .mut_subcommand("run", |run| run.mut_arg("rest", |rest| rest.trailing_var_arg(false)));
-    }
-    let explained = |error| explain(error, &arguments);
-    let matches = command.try_get_matches_from_mut(&arguments).map_err(explained)?;
-    let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
-    if let Command::Run(run) = &mut cli.command {
-        run.after = after;
-    }
-    Ok(cli)
+    let matches =
+        command.try_get_matches_from_mut(&arguments).map_err(|error| explain(error, &arguments))?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 /// The subcommand that these arguments are for, as far as that can be told without parsing them.

@@ -1,21 +1,33 @@
 //! The arguments of `navlock run`, and how names and the command are told apart.
 
-use std::{ffi::OsString, time::Duration};
+use std::{
+    collections::{HashSet, VecDeque},
+    ffi::{OsStr, OsString},
+    mem,
+    time::Duration,
+};
 
 use clap::{Args, ValueEnum};
 use navlock::{Mode, ResourceName};
 
 use super::values;
-use crate::exit::{Failure, USAGE};
+use crate::{
+    exit::{Failure, USAGE},
+    text::{clipped, printable},
+};
+
+/// How much of a word is repeated in a message, in columns.
+const LONGEST_WORD: usize = 60;
 
 const EXIT_CODES: &str = "\
 Names and the command:
-  NAME COMMAND [ARGUMENT]...              the first word is the name, as for flock(1)
-  NAME... -- COMMAND [ARGUMENT]...        all before the first \"--\" are names
-  NAME -c TEXT, or -c TEXT NAME...        all words are names
-Write the \"--\" if the command has one among its own arguments. Several locks are taken one after the
-other, in the one order that all programs use: those that take several at once cannot wait for each
-other in a circle. Between them is nothing by halves: if one cannot be had, none is held.
+  NAME [--] COMMAND [ARGUMENT]...         one lock; all after the name is the command, as for flock(1)
+  -l NAME... [--] COMMAND [ARGUMENT]...   several locks: -l before each name
+  NAME -c TEXT, or -l NAME... -c TEXT     a line for the shell
+Options stand before the name. If the command has a \"--\" among its own arguments, the name has one
+after it as well: NAME -- COMMAND ARGUMENT -- ARGUMENT. Several locks are taken one after the other, in
+the one order that all programs use: those that take several at once cannot wait for each other in a
+circle. Between them is nothing by halves: if one cannot be had, none is held.
 
 Exit codes:
   the command's own; 128+n if signal n ended it
@@ -38,9 +50,9 @@ character in it, or one of several names has a line end.";
 #[derive(Debug, Args)]
 #[command(
     after_help = EXIT_CODES,
-    override_usage = "navlock run [OPTIONS] NAME COMMAND [ARGUMENT]...\n       \
-                      navlock run [OPTIONS] NAME... -- COMMAND [ARGUMENT]...\n       \
-                      navlock run [OPTIONS] -c SHELL-COMMAND NAME..."
+    override_usage = "navlock run [OPTIONS] NAME [--] COMMAND [ARGUMENT]...\n       \
+                      navlock run [OPTIONS] -l NAME [-l NAME]... [--] COMMAND [ARGUMENT]...\n       \
+                      navlock run [OPTIONS] NAME -c SHELL-COMMAND"
 )]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -65,22 +77,19 @@ pub(crate) struct RunArgs {
     #[arg(short = 'c', long = "command", value_name = "SHELL-COMMAND", allow_hyphen_values = true)]
     pub(crate) shell_command: Option<OsString>,
 
-    /// The lock's name: any text that does not start with '-'.
-    #[arg(value_name = "NAME")]
-    pub(crate) first: Option<OsString>,
-
-    /// More names, or the command and its arguments: see below.
-    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
-    pub(crate) rest: Vec<OsString>,
-
-    /// What stands after "--", if that is there.
-    #[arg(skip)]
-    pub(crate) after: Option<Vec<OsString>>,
+    /// The lock's name, unless names are given with -l: any text that does not start with '-'. Then
+    /// the command and its arguments.
+    #[arg(value_name = "NAME", trailing_var_arg = true)]
+    pub(crate) words: Vec<OsString>,
 }
 
 /// What to ask for, and for how long.
 #[derive(Debug, Args)]
 pub(crate) struct RequestArgs {
+    /// A lock's name. For several locks, give it several times.
+    #[arg(short, long = "lock", value_name = "NAME", value_parser = values::name())]
+    pub(crate) locks: Vec<ResourceName>,
+
     /// Hold the lock together with others that share it.
     #[arg(short, long, conflicts_with = "exclusive")]
     pub(crate) shared: bool,
@@ -135,78 +144,103 @@ impl RequestArgs {
 
 impl RunArgs {
     /// The names, each once and in the order given, and what to run under their locks.
-    pub(crate) fn words(&mut self) -> Result<(Vec<ResourceName>, Work), Failure> {
-        let before = self.first.take().into_iter().chain(std::mem::take(&mut self.rest)).collect();
-        let (words, work) = if let Some(text) = self.shell_command.take() {
-            (all_names(before, self.after.take())?, Work::Shell(text))
-        } else {
-            let (names, mut command) = split(before, self.after.take());
-            if names.is_empty() {
+    ///
+    /// A `--` further on than right after the name is refused: with it, earlier versions took all
+    /// words before it for names, flock(1) takes it for the command's, and either would run
+    /// something else than who meant the other.
+    pub(crate) fn names_and_work(&mut self) -> Result<(Vec<ResourceName>, Work), Failure> {
+        let mut names = mem::take(&mut self.request.locks);
+        let shell_command = self.shell_command.take();
+        let mut words = VecDeque::from(mem::take(&mut self.words));
+        if names.is_empty() {
+            let Some(word) = words.pop_front() else {
                 return Err(usage("no name was given; give one, and a command after it"));
+            };
+            names.push(values::to_name(&word).map_err(usage)?);
+            return Ok((names, work_after(&word, words, shell_command)?));
+        }
+        let mut known = HashSet::with_capacity(names.len());
+        names.retain(|name| known.insert(name.clone()));
+        let work = match (shell_command, words.pop_front()) {
+            (None, None) => return Err(usage("no command was given; add one after the names")),
+            (None, Some(program)) => Work::Program(program, words.into()),
+            (Some(text), None) => Work::Shell(text),
+            (Some(_), Some(word)) => {
+                return Err(usage(format_args!(
+                    "there are names with -l, a command with -c, and {}; write '-l {0}' if that is \
+                     a name as well",
+                    spelled(&word)
+                )));
             }
-            if command.is_empty() {
-                return Err(usage("no command was given; add one after the name"));
-            }
-            let program = command.remove(0);
-            (names, Work::Program(program, command))
         };
-        if words.is_empty() {
-            return Err(usage("no name was given; give one beside the shell's command"));
-        }
-        let mut names: Vec<ResourceName> = Vec::with_capacity(words.len());
-        for word in words {
-            let name = name(&word)?;
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
         Ok((names, work))
     }
 }
 
-/// The names and the command, where that is not the shell's.
-fn split(
-    mut before: Vec<OsString>,
-    after: Option<Vec<OsString>>,
-) -> (Vec<OsString>, Vec<OsString>) {
-    match after {
-        None if before.is_empty() => (before, Vec::new()),
-        None => {
-            let command = before.split_off(1);
-            (before, command)
+/// What is to be run under the lock of this name, given the words after that.
+fn work_after(
+    name: &OsStr,
+    mut words: VecDeque<OsString>,
+    shell_command: Option<OsString>,
+) -> Result<Work, Failure> {
+    let name = spelled(name);
+    if let Some(text) = shell_command {
+        return match words.front() {
+            None => Ok(Work::Shell(text)),
+            Some(word) => Err(usage(format_args!(
+                "there is a command with -c, and {} after the name; for several locks write \
+                 'navlock run -l {name} -l {0} -c …'",
+                spelled(word)
+            ))),
+        };
+    }
+    let escape = words.iter().position(|word| word == "--");
+    match (words.front().and_then(|word| word.to_str()), escape) {
+        (Some("--"), _) => drop(words.pop_front()),
+        // As flock(1) has it.
+        (Some("-c" | "--command"), _) => {
+            return match words.make_contiguous() {
+                [_, text] => Ok(Work::Shell(mem::take(text))),
+                _ => Err(usage("-c takes one argument: quote the shell's command")),
+            };
         }
-        // It has only ended the options.
-        Some(mut after) if before.is_empty() => match after.iter().position(|word| word == "--") {
-            Some(escape) => {
-                let command = after.split_off(escape + 1);
-                after.pop();
-                (after, command)
-            }
-            None => split(after, None),
-        },
-        Some(after) => (before, after),
+        (Some(option), _) if option.starts_with('-') => {
+            return Err(usage(format_args!(
+                "'{}' stands where the command is to be; options stand before the name, as in \
+                 'navlock run {0} {name} …'",
+                spelled(OsStr::new(option))
+            )));
+        }
+        (_, Some(escape)) => {
+            let spell = |words: &mut dyn Iterator<Item = &OsString>, before: &str| {
+                words.fold(String::new(), |line, word| line + before + &spelled(word))
+            };
+            let command = spell(&mut words.iter().skip(escape + 1), " ");
+            let names = spell(&mut words.iter().take(escape), " -l ");
+            let whole = spell(&mut words.iter(), " ");
+            return Err(usage(format_args!(
+                "this can be read in two ways, for the sake of the '--'; write \
+                 'navlock run {name} --{whole}' for one lock and all the rest as its command, or \
+                 'navlock run -l {name}{names} --{command}' for several locks"
+            )));
+        }
+        _ => {}
+    }
+    match words.pop_front() {
+        Some(program) => Ok(Work::Program(program, words.into())),
+        None => Err(usage("no command was given; add one after the name")),
     }
 }
 
-/// The names, where the command is the shell's.
-fn all_names(
-    before: Vec<OsString>,
-    after: Option<Vec<OsString>>,
-) -> Result<Vec<OsString>, Failure> {
-    match after {
-        Some(after) if before.is_empty() => Ok(after),
-        Some(after) if !after.is_empty() => {
-            Err(usage("there is a command after '--' and another one with -c; give one of them"))
-        }
-        _ => Ok(before),
+/// A word as it would be typed into a shell.
+fn spelled(word: &OsStr) -> String {
+    let word = clipped(&printable(&word.to_string_lossy()), LONGEST_WORD);
+    let is_plain = |char: char| char.is_alphanumeric() || "_-./:=@%+,…".contains(char);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
-}
-
-fn name(word: &OsString) -> Result<ResourceName, Failure> {
-    let Some(text) = word.to_str() else {
-        return Err(usage(format_args!("{word:?} is not UTF-8, as a name has to be")));
-    };
-    ResourceName::try_from(text).map_err(|reserved| usage(format_args!("{text:?}: {reserved}")))
 }
 
 fn usage(what: impl std::fmt::Display) -> Failure {
@@ -228,9 +262,10 @@ mod tests {
         }
     }
 
-    fn words(line: &[&str]) -> Option<(Vec<String>, Work)> {
-        let (names, work) = parse(line).unwrap().words().ok()?;
-        Some((names.iter().map(ToString::to_string).collect(), work))
+    fn words(line: &[&str]) -> Result<(Vec<String>, Work), String> {
+        let read = parse(line).unwrap().names_and_work();
+        let (names, work) = read.map_err(|failure| format!("{failure:?}"))?;
+        Ok((names.iter().map(ToString::to_string).collect(), work))
     }
 
     fn program(words: &[&str]) -> Work {
@@ -240,40 +275,76 @@ mod tests {
     #[test]
     fn what_follows_the_name_is_the_command_with_its_own_options() {
         for arguments in [
-            &["-s", "db", "--", "sh", "-n", "--steal"][..],
-            &["-s", "db", "sh", "-n", "--steal"],
-            &["db", "-s", "--", "sh", "-n", "--steal"],
-            &["-s", "--", "db", "sh", "-n", "--steal"],
-            &["-s", "--", "db", "--", "sh", "-n", "--steal"],
+            &["-s", "db", "sh", "-n", "--steal", "-l", "x", "-c"][..],
+            &["-s", "db", "--", "sh", "-n", "--steal", "-l", "x", "-c"],
+            &["-s", "--", "db", "sh", "-n", "--steal", "-l", "x", "-c"],
+            &["-s", "--", "db", "--", "sh", "-n", "--steal", "-l", "x", "-c"],
+            &["-s", "-l", "db", "sh", "-n", "--steal", "-l", "x", "-c"],
+            &["-l", "db", "-s", "--", "sh", "-n", "--steal", "-l", "x", "-c"],
         ] {
             let mut run = parse(arguments).unwrap();
             assert!(run.request.shared && !run.request.nonblock && !run.steal, "{arguments:?}");
-            let (names, work) = run.words().ok().unwrap();
+            let (names, work) = run.names_and_work().ok().unwrap();
+            assert_eq!(names.len(), 1, "{arguments:?}");
             assert_eq!(names[0].as_str(), Some("db"), "{arguments:?}");
-            assert_eq!(work, program(&["sh", "-n", "--steal"]), "{arguments:?}");
+            assert_eq!(work, program(&["sh", "-n", "--steal", "-l", "x", "-c"]), "{arguments:?}");
         }
     }
 
     #[test]
-    fn with_two_hyphens_all_before_them_are_names() {
-        let expected = (vec!["a".to_owned(), "b".to_owned()], program(&["cmd", "-x", "--", "y"]));
+    fn two_hyphens_right_after_the_name_leave_all_others_to_the_command() {
+        let expected = (vec!["db".to_owned()], program(&["rm", "-f", "--", "a", "--"]));
         for line in [
-            &["a", "b", "--", "cmd", "-x", "--", "y"][..],
-            &["a", "-s", "b", "--", "cmd", "-x", "--", "y"],
-            &["a", "b", "a", "--", "cmd", "-x", "--", "y"],
-            &["--", "a", "b", "--", "cmd", "-x", "--", "y"],
+            &["db", "--", "rm", "-f", "--", "a", "--"][..],
+            &["--", "db", "--", "rm", "-f", "--", "a", "--"],
+            &["-l", "db", "rm", "-f", "--", "a", "--"],
+            &["-l", "db", "--", "rm", "-f", "--", "a", "--"],
         ] {
             assert_eq!(words(line).unwrap(), expected, "{line:?}");
         }
     }
 
     #[test]
-    fn with_a_shell_command_all_words_are_names() {
+    fn two_hyphens_that_could_end_names_or_be_the_commands_are_refused() {
+        for line in [
+            &["db", "cat", "--", "/bin/date"][..],
+            &["--", "db", "cat", "--", "/bin/date"],
+            &["db", "rm", "-f", "--", "x"],
+            &["a", "b", "--", "--"],
+            &["a", "b", "--"],
+        ] {
+            let refused = words(line).unwrap_err();
+            assert!(refused.contains("code: 64") && refused.contains("in two ways"), "{refused}");
+        }
+        let refused = words(&["db", "cat", "it's", "--", "/bin/date", "-u"]).unwrap_err();
+        for spelling in [
+            r"'navlock run db -- cat 'it'\\''s' -- /bin/date -u'",
+            r"'navlock run -l db -l cat -l 'it'\\''s' -- /bin/date -u'",
+        ] {
+            assert!(refused.contains(spelling), "{refused}");
+        }
+    }
+
+    #[test]
+    fn several_locks_are_named_one_by_one() {
+        let expected = (vec!["b".to_owned(), "a".to_owned()], program(&["cmd", "-x", "--", "y"]));
+        for line in [
+            &["-l", "b", "-l", "a", "--", "cmd", "-x", "--", "y"][..],
+            &["-lb", "--lock=a", "-s", "--lock", "b", "cmd", "-x", "--", "y"],
+        ] {
+            assert_eq!(words(line).unwrap(), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_for_the_shell_is_beside_a_name_or_names() {
         for (line, names) in [
             (&["a", "-c", "x -- y"][..], &["a"][..]),
-            (&["-c", "x -- y", "a", "b"], &["a", "b"]),
-            (&["-c", "x -- y", "--", "a", "b"], &["a", "b"]),
-            (&["a", "b", "-c", "x -- y", "--"], &["a", "b"]),
+            (&["a", "--command", "x -- y"], &["a"]),
+            (&["-c", "x -- y", "a"], &["a"]),
+            (&["-c", "x -- y", "--", "a"], &["a"]),
+            (&["-l", "a", "-l", "b", "-c", "x -- y"], &["a", "b"]),
+            (&["-c", "x -- y", "-l", "a", "-l", "b"], &["a", "b"]),
         ] {
             let (given, work) = words(line).unwrap();
             assert_eq!(given, names, "{line:?}");
@@ -281,6 +352,7 @@ mod tests {
         }
         // That option is the command's.
         assert_eq!(words(&["a", "sh", "-c", "x"]).unwrap().1, program(&["sh", "-c", "x"]));
+        assert_eq!(words(&["a", "--", "-c", "x"]).unwrap().1, program(&["-c", "x"]));
     }
 
     #[test]
@@ -293,10 +365,18 @@ mod tests {
             &["--", "a"],
             &["--", "--", "a"],
             &["-c", "x"],
+            &["-l", "a"],
+            &["-l", "a", "--"],
+            &["-c", "x", "a", "b"],
+            &["-c", "x", "-l", "a", "b"],
+            &["-c", "x", "a", "--", "y"],
+            &["a", "-c"],
+            &["a", "-c", "x", "y"],
             &["a", "-c", "x", "--", "y"],
-            &["a", "--", "-c", "--"][..2],
+            &["a", "-s", "true"],
         ] {
-            assert_eq!(words(line), None, "{line:?}");
+            let refused = words(line).unwrap_err();
+            assert!(refused.contains("code: 64"), "{line:?}: {refused}");
         }
     }
 

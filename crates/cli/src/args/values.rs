@@ -1,11 +1,19 @@
 //! What values of options mean.
 
-use std::time::Duration;
+use std::{ffi::OsStr, time::Duration};
 
-use navlock::{ReservedName, ResourceName};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use navlock::ResourceName;
 
-pub(super) fn name(text: &str) -> Result<ResourceName, ReservedName> {
-    ResourceName::try_from(text)
+/// A name, as an option's value.
+pub(super) fn name() -> impl TypedValueParser<Value = ResourceName> {
+    OsStringValueParser::new().try_map(|word| to_name(&word))
+}
+
+pub(super) fn to_name(word: &OsStr) -> Result<ResourceName, String> {
+    let text =
+        word.to_str().ok_or_else(|| format!("{word:?} is not UTF-8, as a name has to be"))?;
+    ResourceName::try_from(text).map_err(|reserved| format!("{text:?}: {reserved}"))
 }
 
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {

@@ -31,7 +31,7 @@ const LONGEST_NAMES: usize = 32 << 10;
 const LONGEST_COMMAND: usize = 200;
 
 pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Failure> {
-    let (names, work) = args.words()?;
+    let (names, work) = args.names_and_work()?;
     let reach = context.connect()?;
     let locks = context.lock_manager(&reach);
     let mut info = this_process();
@@ -118,14 +118,7 @@ fn spawn(
             _ => exit::NOT_EXECUTABLE,
         };
         let program = command.get_program().to_string_lossy();
-        let hint = match names {
-            [_, .., last] if code == exit::NOT_FOUND => {
-                let last = quoted_name(last);
-                format!(" (all before \"--\" is taken for names, the last of which is {last})")
-            }
-            _ => String::new(),
-        };
-        Failure::new(code, format_args!("cannot run {}: {error}{hint}", printable(&program)))
+        Failure::new(code, format_args!("cannot run {}: {error}", printable(&program)))
     })?;
     Ok((child, lifeline))
 }

@@ -13,7 +13,7 @@ pub(super) fn wait(context: &Context, args: &WaitArgs) -> Result<ExitCode, Failu
     let mut info = this_process();
     info.why.clone_from(&args.request.why);
     locks.describe(&info);
-    let mut names = args.names.clone();
+    let mut names: Vec<_> = args.request.locks.iter().chain(&args.names).cloned().collect();
     names.sort();
     names.dedup();
     drop(acquire(context, &locks, &names, &args.request, false)?);

@@ -5,17 +5,18 @@ use std::fs;
 use crate::sandbox::{Sandbox, eventually, finish, wait};
 
 #[test]
-fn what_is_before_two_hyphens_are_names_and_the_command_is_told_all_of_them() {
+fn a_command_is_told_all_names_in_the_order_in_which_they_were_given() {
     let sandbox = Sandbox::new();
     let script = "echo \"$NAVLOCK_NAME\"; echo \"$NAVLOCK_FENCE\"; echo $NAVLOCK_MODE; echo $*";
-    let said = sandbox.written(&["run", "b", "a", "b", "--", "sh", "-c", script, "x", "--", "y"]);
+    let names = ["run", "-l", "b", "-l", "a", "-l", "b"];
+    let said = sandbox.written(&[&names[..], &["sh", "-c", script, "x", "--", "y"]].concat());
     let lines: Vec<_> = said.lines().collect();
     let [b, a, fence_b, fence_a, mode, rest] = *lines else { panic!("{said}") };
     assert_eq!([b, a, mode, rest], ["b", "a", "exclusive", "-- y"]);
     // Taken in the order of the names, not in that in which they were given.
     let (fence_a, fence_b): (u64, u64) = (fence_a.parse().unwrap(), fence_b.parse().unwrap());
     assert_ne!(fence_a, fence_b);
-    let holder = sandbox.hold(&["b", "a", "--"]);
+    let holder = sandbox.hold(&["-l", "b", "-l", "a"]);
     assert_eq!(sandbox.query(), ["held a exclusive", "held b exclusive"]);
     holder.release();
 }
@@ -24,8 +25,9 @@ fn what_is_before_two_hyphens_are_names_and_the_command_is_told_all_of_them() {
 fn who_takes_the_same_names_in_another_order_waits_and_never_for_ever() {
     let sandbox = Sandbox::new();
     let start = |names: &str| {
+        let names = names.replace(' ', " -l ");
         let script = format!(
-            "for i in 1 2 3 4 5 6 7 8 9 10; do \"$NAVLOCK\" run {names} -- \
+            "for i in 1 2 3 4 5 6 7 8 9 10; do \"$NAVLOCK\" run -l {names} -- \
              sh -c 'read n <counter; echo $((n + 1)) >counter' || exit; done"
         );
         sandbox.program("sh").args(["-c", &script]).spawn().unwrap()
@@ -43,13 +45,13 @@ fn without_waiting_all_are_had_or_none() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["b"]);
     for (code, options) in [(1, &["-n"][..]), (9, &["-n", "-E", "9"]), (1, &["-w", "0"])] {
-        let arguments = [&["run"], options, &["a", "b", "--", "touch", "ran"]].concat();
+        let arguments = [&["run"], options, &["-l", "a", "-l", "b", "touch", "ran"]].concat();
         assert_eq!(sandbox.code(&arguments), code, "{options:?}");
     }
     assert!(!sandbox.path("ran").exists());
     assert_eq!(sandbox.query(), ["held b exclusive"]);
     holder.release();
-    assert_eq!(sandbox.code(&["run", "-n", "a", "b", "--", "touch", "ran"]), 0);
+    assert_eq!(sandbox.code(&["run", "-n", "-l", "a", "-l", "b", "touch", "ran"]), 0);
     assert!(sandbox.path("ran").exists());
 }
 
@@ -57,7 +59,8 @@ fn without_waiting_all_are_had_or_none() {
 fn the_time_given_is_for_all_of_them() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["b"]);
-    let output = sandbox.output(&["run", "-w", "0.2", "-E", "7", "a", "b", "--", "true"]);
+    let arguments = ["run", "-w", "0.2", "-E", "7", "-l", "a", "-l", "b", "true"];
+    let output = sandbox.output(&arguments);
     assert_eq!(output.status.code(), Some(7));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("\"b\" could not be had within 0.2 s"), "{said}");
@@ -69,7 +72,7 @@ fn the_time_given_is_for_all_of_them() {
 fn all_of_them_can_be_stolen() {
     let sandbox = Sandbox::new();
     let mut victims = [sandbox.hold(&["a"]), sandbox.hold(&["b"])];
-    assert_eq!(sandbox.code(&["run", "--steal", "a", "b", "--", "true"]), 0);
+    assert_eq!(sandbox.code(&["run", "--steal", "-l", "a", "-l", "b", "true"]), 0);
     for victim in &mut victims {
         assert_eq!(victim.ended().code(), Some(75));
     }
@@ -79,7 +82,7 @@ fn all_of_them_can_be_stolen() {
 fn who_loses_one_while_waiting_for_another_lets_go_of_all() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["b"]);
-    let waiter = sandbox.start(&["run", "a", "b", "--", "touch", "ran"]);
+    let waiter = sandbox.start(&["run", "-l", "a", "-l", "b", "touch", "ran"]);
     eventually("it waits", || sandbox.query().len() == 3);
     assert_eq!(sandbox.code(&["run", "--steal", "a", "true"]), 0);
     let output = finish(waiter);
@@ -111,19 +114,52 @@ fn a_line_for_the_shell_runs_under_all_names() {
     crate::sandbox::write(&shell, "#!/bin/sh\necho \"mine: $*\"\n");
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&shell, executable).unwrap();
-    let mut command = sandbox.navlock(&["run", "-c", "exit 3", "a", "b"]);
+    let mut command = sandbox.navlock(&["run", "-c", "exit 3", "-l", "a", "-l", "b"]);
     let output = command.env("SHELL", &shell).output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "mine: -c exit 3\n");
     assert_eq!(sandbox.code(&["run", "-c", "exit 3", "a"]), 3);
 }
 
 #[test]
-fn a_command_that_was_cut_by_its_own_hyphens_is_told_so() {
+fn a_command_with_two_hyphens_of_its_own_is_run_or_refused_and_never_cut() {
     let sandbox = Sandbox::new();
-    let output = sandbox.output(&["run", "db", "git", "checkout", "--", "no-such-file"]);
-    assert_eq!(output.status.code(), Some(127));
+    // As flock(1) would have it: three words, of which the last are of the first.
+    for command in [&["cat", "--", "./ran"][..], &["cat", "-u", "--", "./ran"]] {
+        crate::sandbox::write(&sandbox.path("ran"), "#!/bin/sh\necho it ran\n");
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(sandbox.path("ran"), executable).unwrap();
+        let output = sandbox.output(&[&["run", "db"], command].concat());
+        assert_eq!(output.status.code(), Some(64), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        for spelling in ["'navlock run db -- cat ", "'navlock run -l db -l cat "] {
+            assert!(said.contains(spelling), "{said}");
+        }
+        for before in [&["run", "db", "--"][..], &["run", "-l", "db"]] {
+            let said = sandbox.written(&[before, command].concat());
+            assert_eq!(said, "#!/bin/sh\necho it ran\n");
+        }
+    }
+}
+
+#[test]
+fn the_form_of_several_names_of_before_is_refused_with_todays() {
+    let sandbox = Sandbox::new();
+    let output = sandbox.output(&["run", "a", "true", "--", "touch", "ran"]);
+    assert_eq!(output.status.code(), Some(64), "{output:?}");
+    assert!(!sandbox.path("ran").exists());
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        said.contains("all before \"--\" is taken for names, the last of which is \"checkout\"")
-    );
+    assert!(said.contains("'navlock run -l a -l true -- touch ran' for several locks"), "{said}");
+}
+
+#[test]
+fn a_wait_takes_names_in_either_form() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["b"]);
+    for names in [&["a", "b"][..], &["-l", "a", "-l", "b"], &["-l", "b", "a"]] {
+        assert_eq!(sandbox.code(&[&["wait", "-n"], names].concat()), 1, "{names:?}");
+    }
+    holder.release();
+    assert_eq!(sandbox.code(&["wait", "-n", "-l", "a", "b"]), 0);
+    assert_eq!(sandbox.code(&["wait", "-n"]), 64);
 }

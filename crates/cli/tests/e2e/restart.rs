@@ -166,7 +166,7 @@ fn many_who_find_the_broker_dead_start_one() {
 fn a_command_that_was_stolen_from_does_not_get_its_lock_back_by_a_restart() {
     let sandbox = Sandbox::new();
     let mut holder = sandbox.hold(&["db"]);
-    let mut both = sandbox.hold(&["a", "b", "--"]);
+    let mut both = sandbox.hold(&["-l", "a", "-l", "b"]);
     holder.kill_wrapper();
     both.kill_wrapper();
     for stolen in ["db", "a"] {
@@ -282,7 +282,7 @@ fn an_orphan_is_known_by_its_command_after_a_restart_too() {
 #[test]
 fn who_has_lost_one_of_its_locks_leaves_the_others_to_its_command() {
     let sandbox = Sandbox::new();
-    let mut holder = sandbox.hold(&["--on-lost", "ignore", "a", "b", "--"]);
+    let mut holder = sandbox.hold(&["--on-lost", "ignore", "-l", "a", "-l", "b"]);
     assert_eq!(sandbox.code(&["run", "--steal", "a", "true"]), 0);
     assert_eq!(sandbox.query(), ["held b exclusive"]);
     holder.kill_wrapper();
