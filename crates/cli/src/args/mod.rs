@@ -203,13 +203,13 @@ pub(crate) struct ManArgs {
 
 /// The arguments of this process.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
-    parse_from(std::env::args_os().collect())
+    parse_from(&std::env::args_os().collect::<Vec<_>>())
 }
 
-fn parse_from(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
+fn parse_from(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     let mut command = Cli::command();
     let matches =
-        command.try_get_matches_from_mut(&arguments).map_err(|error| explain(error, &arguments))?;
+        command.try_get_matches_from_mut(arguments).map_err(|error| explain(error, arguments))?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
@@ -292,7 +292,7 @@ mod tests {
             "navlock query -v --bucket b db",
             "navlock query db --bucket=b -v",
         ] {
-            let cli = parse_from(line.split(' ').map(OsString::from).collect()).unwrap();
+            let cli = parse_from(&line.split(' ').map(OsString::from).collect::<Vec<_>>()).unwrap();
             assert!(cli.common.verbose && cli.common.bucket == "b", "{line}");
         }
     }

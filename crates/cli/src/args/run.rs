@@ -42,7 +42,10 @@ The command sees NAVLOCK_NAME, NAVLOCK_MODE and NAVLOCK_FENCE, the fencing token
 larger for every later holder of the name, so that what the command writes to can refuse one that
 comes too late. Of several locks, NAVLOCK_NAME and NAVLOCK_FENCE have one line each, in the order in
 which the names were given. NAVLOCK_NAME is not set if it would be longer than 32 KiB, has a NUL
-character in it, or one of several names has a line end.";
+character in it, or one of several names has a line end.
+
+HUP, INT, QUIT and TERM are passed on to the command, unless it has them from the terminal already.
+What was ignored when navlock was started, as nohup has it, stays ignored for both.";
 
 /// Runs a command while holding a lock.
 ///
@@ -254,8 +257,8 @@ mod tests {
     use super::{super::*, *};
 
     fn parse(line: &[&str]) -> Result<RunArgs, ErrorKind> {
-        let line = ["navlock", "run"].iter().chain(line).map(OsString::from).collect();
-        match parse_from(line) {
+        let line: Vec<_> = ["navlock", "run"].iter().chain(line).map(OsString::from).collect();
+        match parse_from(&line) {
             Ok(Cli { command: Command::Run(run), .. }) => Ok(run),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.kind()),

@@ -1,27 +1,31 @@
 //! Watching over a running command: its end, our signals, its lock.
+//!
+//! All that can fail is done before there is a command, and no thread is started for it: a command
+//! that runs is never killed for want of something to watch it with.
 
 use std::{
     fs,
-    process::{Child, ExitStatus},
-    sync::{
-        Arc,
-        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    io::{self, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
     },
+    process::{Child, ExitStatus},
+    sync::Arc,
     task::{Context, Poll, Wake, Waker},
-    thread,
     time::{Duration, Instant},
 };
 
 use navlock::{LockGuard, Lost, ResourceName};
 use rustix::{
-    io::Errno,
+    event::{PollFd, PollFlags, Timespec, poll},
     process::{
         Pid, Signal, WaitId, WaitIdOptions, getpgid, getpgrp, getpid, getsid, kill_process, waitid,
     },
 };
 use signal_hook::{
     consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM},
-    iterator::{SignalsInfo, exfiltrator::WithOrigin},
+    iterator::{backend::SignalDelivery, exfiltrator::WithOrigin},
     low_level::siginfo::{Cause, Origin},
 };
 
@@ -33,6 +37,10 @@ use crate::{
 /// How long a command that has lost its lock may take to end.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// How often it is looked whether the command has ended, where only a signal says so: that may be
+/// blocked.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// What the command does while something is told of its locks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Command {
@@ -42,7 +50,9 @@ pub(super) enum Command {
 
 /// Catches signals, from before there is a command until it has ended.
 pub(super) struct Supervisor {
-    signals: SignalsInfo<WithOrigin>,
+    signals: SignalDelivery<UnixStream, WithOrigin>,
+    /// A byte in here has us look at the locks. It comes where the signals come.
+    bell: Arc<Bell>,
 }
 
 /// What became of the command.
@@ -50,14 +60,6 @@ pub(super) struct Ended {
     pub(super) status: ExitStatus,
     /// Whether a lock was lost before that.
     pub(super) lost: bool,
-}
-
-enum Event {
-    Signal(Origin),
-    /// A lock may be lost.
-    Woken,
-    /// The command has ended.
-    Ended,
 }
 
 impl Supervisor {
@@ -72,10 +74,16 @@ impl Supervisor {
             // Not to hear of it, which who has it blocked does not: where it is ignored, a child's
             // status is gone with the child.
             .chain([SIGCHLD]);
-        let signals = SignalsInfo::<WithOrigin>::new(caught).map_err(|error| {
+        let catch = || -> io::Result<Self> {
+            let (read, write) = UnixStream::pair()?;
+            write.set_nonblocking(true)?;
+            let bell = Arc::new(Bell(write.try_clone()?));
+            let signals = SignalDelivery::with_pipe(read, write, WithOrigin::default(), caught)?;
+            Ok(Self { signals, bell })
+        };
+        catch().map_err(|error| {
             Failure::new(NOT_EXECUTABLE, format_args!("cannot catch signals: {error}"))
-        })?;
-        Ok(Self { signals })
+        })
     }
 
     /// Waits until the command has ended. For each of its locks that is lost before that, calls
@@ -93,12 +101,8 @@ impl Supervisor {
                 send(&child, signal);
             }
         }
-        let watched = self.watch(&child);
-        if watched.is_err() {
-            let _ = child.kill();
-        }
-        let (events, sender) = watched?;
-        let waker = Waker::from(Arc::new(Notify(sender)));
+        let end = ChildEnd::of(&child);
+        let waker = Waker::from(Arc::clone(&self.bell));
         let context = Context::from_waker(&waker);
         let mut known = vec![false; guards.len()];
         let mut kill_at = None;
@@ -118,49 +122,65 @@ impl Supervisor {
             for (name, how) in lost {
                 tell(name, how, Command::Runs);
             }
-            match receive(&events, kill_at) {
-                Ok(Event::Signal(origin)) => forward(&child, &origin),
-                Ok(Event::Woken) => {}
-                Ok(Event::Ended) => {
-                    let status = child.wait().map_err(|error| {
-                        let message = format_args!("cannot wait for the command: {error}");
-                        Failure::new(NOT_EXECUTABLE, message)
-                    })?;
-                    // In its last moments.
-                    for (name, how) in newly_lost(guards, &mut known, &context) {
-                        tell(name, how, Command::HasEnded);
-                    }
-                    return Ok(Ended { status, lost: known.contains(&true) });
+            let has_ended = end.wait(&child, self.signals.get_read(), kill_at);
+            for origin in self.signals.pending() {
+                forward(&child, &origin);
+            }
+            if has_ended {
+                let status = child.wait().map_err(|error| {
+                    let message = format_args!("cannot wait for the command: {error}");
+                    Failure::new(NOT_EXECUTABLE, message)
+                })?;
+                // In its last moments.
+                for (name, how) in newly_lost(guards, &mut known, &context) {
+                    tell(name, how, Command::HasEnded);
                 }
-                Err(_) => {
-                    kill_at = None;
-                    send(&child, Signal::KILL);
-                }
+                return Ok(Ended { status, lost: known.contains(&true) });
+            }
+            if kill_at.is_some_and(|at| at <= Instant::now()) {
+                kill_at = None;
+                send(&child, Signal::KILL);
             }
         }
     }
+}
 
-    /// Has the signals that are caught, and the end of the command, become events.
-    fn watch(self, child: &Child) -> Result<(Receiver<Event>, Sender<Event>), Failure> {
-        let (sender, events) = channel();
-        let (from_signals, from_child) = (sender.clone(), sender.clone());
-        let mut signals = self.signals;
-        start("navlock-signals", move || {
-            for origin in signals.forever() {
-                if from_signals.send(Event::Signal(origin)).is_err() {
-                    return;
-                }
-            }
-        })?;
-        let pid = Pid::from_child(child);
-        start("navlock-child", move || {
-            // Without reaping it: its number is its own until the one who sends it signals has
-            // heard of its end, so that none goes to a stranger who was given it.
-            let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            while matches!(waitid(WaitId::Pid(pid), how), Err(Errno::INTR)) {}
-            let _ = from_child.send(Event::Ended);
-        })?;
-        Ok((events, sender))
+/// How the end of a command is noticed. It is not reaped by that: its number is its own until the
+/// one who sends it signals has heard of its end, so that none goes to a stranger who was given it.
+struct ChildEnd {
+    /// Readable when it has ended. `None` where the system has no such thing, or none left.
+    process: Option<OwnedFd>,
+}
+
+impl ChildEnd {
+    fn of(child: &Child) -> Self {
+        #[cfg(target_os = "linux")]
+        let process = {
+            use rustix::process::{PidfdFlags, pidfd_open};
+            pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok()
+        };
+        #[cfg(not(target_os = "linux"))]
+        let process = None;
+        Self { process }
+    }
+
+    /// Waits until the command has ended, something can be read here, or it is so late. Whether it
+    /// has ended.
+    fn wait(&self, child: &Child, read: &UnixStream, deadline: Option<Instant>) -> bool {
+        let look = self.process.is_none().then_some(LOOK);
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let timeout = look.into_iter().chain(left).min();
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let process = self.process.as_ref().map_or(read.as_fd(), AsFd::as_fd);
+        let mut polled =
+            [PollFd::new(read, PollFlags::IN), PollFd::from_borrowed_fd(process, PollFlags::IN)];
+        // What it fails with is that a signal has come, which is in there to be read.
+        let _ = poll(&mut polled, timeout.as_ref());
+        if self.process.is_some() {
+            return !polled[1].revents().is_empty();
+        }
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        matches!(waitid(WaitId::Pid(Pid::from_child(child)), how), Ok(Some(_)))
     }
 }
 
@@ -179,20 +199,6 @@ fn newly_lost<'a>(
         Poll::Pending => None,
     });
     lost.collect()
-}
-
-fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
-    let started = thread::Builder::new().name(name.to_owned()).spawn(run);
-    started.map(drop).map_err(|error| {
-        Failure::new(NOT_EXECUTABLE, format_args!("cannot watch the command: {error}"))
-    })
-}
-
-fn receive(events: &Receiver<Event>, deadline: Option<Instant>) -> Result<Event, RecvTimeoutError> {
-    match deadline {
-        Some(deadline) => events.recv_timeout(deadline.saturating_duration_since(Instant::now())),
-        None => events.recv().map_err(RecvTimeoutError::from),
-    }
 }
 
 /// Passes a signal on, unless the command has it already, as far as that can be told.
@@ -240,12 +246,12 @@ fn ignored_signals() -> u64 {
         .unwrap_or(0)
 }
 
-/// Has the waiting thread look at the lock.
-struct Notify(Sender<Event>);
+/// Has whoever waits look at the locks.
+struct Bell(UnixStream);
 
-impl Wake for Notify {
+impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        // Nobody waits any more, if it fails.
-        let _ = self.0.send(Event::Woken);
+        // If it is full there is something in it.
+        let _ = (&self.0).write(&[0]);
     }
 }

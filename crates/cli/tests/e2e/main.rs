@@ -24,6 +24,9 @@ mod restart;
 mod sandbox;
 mod settings;
 #[cfg(target_os = "linux")]
+mod shortage;
+mod signals;
+#[cfg(target_os = "linux")]
 mod terminal;
 mod wait;
 mod words;

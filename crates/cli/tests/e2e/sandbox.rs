@@ -5,6 +5,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio},
+    sync::{Arc, Once},
     thread,
     time::{Duration, Instant},
 };
@@ -14,6 +15,7 @@ use rustix::{
     fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat},
     process::{Pid, Signal, kill_process},
 };
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 /// A directory with a broker's socket in it. The broker ends with this.
 pub(crate) struct Sandbox {
@@ -30,6 +32,7 @@ impl Sandbox {
 
     /// One whose broker ends after so many seconds without clients.
     pub(crate) fn with_idle(idle: &'static str) -> Self {
+        heed_signals();
         Self { directory: tempfile::tempdir().unwrap(), idle, config: "/dev/null".into() }
     }
 
@@ -290,6 +293,25 @@ impl Drop for Holder {
         let _ = self.wrapper.kill();
         let _ = self.wrapper.wait();
     }
+}
+
+/// Has what is started from here on begin with the usual dispositions of signals, whatever this
+/// process was started with: a script that ends with `&`, and `nohup`, have it ignore some.
+///
+/// What is ignored stays so in a new program, what is caught does not. So the ignored ones are
+/// caught here, which does as little with them.
+fn heed_signals() {
+    static HEEDED: Once = Once::new();
+    HEEDED.call_once(|| {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = ignored.map_or(0, |mask| u64::from_str_radix(mask.trim(), 16).unwrap());
+        for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCHLD] {
+            if ignored >> (signal - 1) & 1 == 1 {
+                signal_hook::flag::register(signal, Arc::default()).unwrap();
+            }
+        }
+    });
 }
 
 /// Waits until something is true, which nobody announces.

@@ -1,0 +1,65 @@
+//! Signals: those that were ignored when `navlock` was started, and those that it watches with.
+
+use std::{env, process::Stdio};
+
+use rustix::process::Signal;
+
+use crate::sandbox::{Sandbox, finish};
+
+#[test]
+fn an_ignored_signal_stays_ignored_for_navlock_and_for_the_command() {
+    let sandbox = Sandbox::new();
+    for signal in ["HUP", "INT", "QUIT", "TERM"] {
+        let script = format!(
+            "trap '' {signal}; exec \"$NAVLOCK\" run db \
+             sh -c 'kill -{signal} $$; kill -{signal} $PPID; exit 5'"
+        );
+        let status = sandbox.program("sh").args(["-c", &script]).status().unwrap();
+        assert_eq!(status.code(), Some(5), "{signal}");
+    }
+}
+
+#[test]
+fn a_wait_goes_on_after_a_signal_that_was_ignored() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let script = "trap '' HUP; exec \"$NAVLOCK\" run db true";
+    let mut waiter = sandbox.program("sh").args(["-c", script]).spawn().unwrap();
+    crate::sandbox::eventually("it waits", || sandbox.query().len() == 2);
+    rustix::process::kill_process(rustix::process::Pid::from_child(&waiter), Signal::HUP).unwrap();
+    holder.release();
+    assert!(crate::sandbox::wait(&mut waiter).success());
+}
+
+/// This very program, started as `nohup … &` starts it, passes a test that needs these signals.
+#[test]
+fn these_tests_pass_where_they_are_started_with_signals_ignored() {
+    let test = "exit::a_signal_to_the_wrapper_reaches_the_command_which_decides";
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.program("sh");
+    command
+        .args(["-c", "trap '' HUP INT QUIT TERM; exec \"$0\" --exact \"$1\""])
+        .arg(env::current_exe().unwrap())
+        .arg(test)
+        .current_dir(env::current_dir().unwrap())
+        .stdout(Stdio::piped());
+    let output = finish(command.spawn().unwrap());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_wrapper_starts_no_thread_for_a_command_that_runs() {
+    let sandbox = Sandbox::new();
+    // Who starts the broker waits for its end as well.
+    sandbox.query();
+    // It counts when it is told to, by a signal that the wrapper watches for and passes on.
+    let script =
+        "trap 'ls /proc/$PPID/task | wc -l; exit 0' INT; echo $$; while read x; do :; done";
+    let mut holder = sandbox.hold_by(&["db"], script);
+    holder.signal(Signal::INT);
+    // That which is there, and that which keeps its connection.
+    assert_eq!(holder.line().trim(), "2");
+    assert!(holder.ended().success());
+}
