@@ -57,8 +57,7 @@ pub(crate) fn test() -> Result {
 }
 
 /// Programs that must be there, with the packages of Debian that have them.
-const NEEDED: [(&str, &str, &str); 4] = [
-    ("protoc", "protobuf-compiler", "the client of etcd is built with it"),
+const NEEDED: [(&str, &str, &str); 3] = [
     ("etcd", "etcd-server", "the tests of many machines start it"),
     ("etcdctl", "etcd-client", "the tests of many machines disturb etcd by it"),
     ("npm", "npm", "the npm package is tested with Node 20 or newer and its npm"),

@@ -9,7 +9,7 @@ use super::{Place, TIME_TO_LIVE, each, median, micros, on_a_runtime};
 /// A lease, as all locks have one.
 pub(super) async fn lease(client: &mut Client) -> Result<i64, etcd_client::Error> {
     let seconds = i64::try_from(TIME_TO_LIVE.as_secs()).unwrap_or(i64::MAX);
-    Ok(client.lease_grant(seconds, None).await?.id())
+    Ok(client.lease_grant(seconds).await?.id())
 }
 
 /// A transaction that puts a key if it is not there, and its deletion.

@@ -22,7 +22,7 @@ pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, String> {
 
 #[cfg(not(feature = "etcd"))]
 pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, String> {
-    Err(unable(etcd, "etcd", "etcd", "protoc (Debian: protobuf-compiler)"))
+    Err(unable(etcd, "etcd", "etcd"))
 }
 
 /// How to speak to it.
@@ -30,8 +30,7 @@ pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, String> {
 pub(crate) fn options(etcd: &Etcd) -> Result<navlock_etcd::EtcdOptions, String> {
     let is_https = |endpoint: &String| endpoint.starts_with("https://");
     if cfg!(not(feature = "etcd-tls")) && etcd.endpoints.iter().any(is_https) {
-        let needs = "protoc and a C compiler";
-        return Err(unable(etcd, "TLS, which https:// needs", "etcd-tls", needs));
+        return Err(unable(etcd, "TLS, which https:// needs", "etcd-tls"));
     }
     let mut options = navlock_etcd::EtcdOptions::new(etcd.endpoints.iter().cloned());
     if let Some(namespace) = &etcd.namespace {
@@ -59,10 +58,10 @@ pub(crate) fn options(etcd: &Etcd) -> Result<navlock_etcd::EtcdOptions, String> 
 }
 
 /// What people are told who ask this program for what it was built without.
-fn unable(etcd: &Etcd, without: &str, feature: &str, needs: &str) -> String {
+fn unable(etcd: &Etcd, without: &str, feature: &str) -> String {
     format!(
         "{} names the etcd at {}, and this navlock was built without {without}; build it with \
-         'cargo install --path crates/cli --features {feature}', which needs {needs}",
+         'cargo install --path crates/cli --features {feature}'",
         etcd.origin,
         etcd.endpoints.join(", ")
     )

@@ -85,10 +85,8 @@ pub(crate) async fn transaction(
     delay: Duration,
     patience: Duration,
 ) -> Result<Answer, Failure> {
-    let answer = call(&members, delay, patience, async |client| {
-        let mut client = client.kv_client().max_decoding_message_size(usize::MAX);
-        client.txn(transaction.into()).await
-    });
+    let answer =
+        call(&members, delay, patience, async |mut client| client.txn(transaction.into()).await);
     Ok(answer.await?.into())
 }
 
@@ -99,8 +97,7 @@ pub(crate) async fn list(
     delay: Duration,
     patience: Duration,
 ) -> Result<Listing, Failure> {
-    let answer = call(&members, delay, patience, async |client| {
-        let mut client = client.kv_client().max_decoding_message_size(usize::MAX);
+    let answer = call(&members, delay, patience, async |mut client| {
         client.get(prefix, Some(GetOptions::new().with_prefix())).await
     });
     let mut answer = answer.await?;
@@ -118,7 +115,7 @@ pub(crate) async fn lease(
     let mut sent = Moment::now();
     let answer = call(&members, delay, patience, async |mut client| {
         sent = Moment::now();
-        client.lease_grant(seconds, None).await
+        client.lease_grant(seconds).await
     });
     let answer = answer.await?;
     let seconds = u64::try_from(answer.ttl()).unwrap_or_default();

@@ -60,9 +60,9 @@ pub(crate) async fn keep(
     loop {
         sleep(wait).await;
         let member = members.best(patience).await;
-        let mut client = member.client.lease_client();
+        let mut client = member.client.clone();
         let sent = Moment::now();
-        let (mut keeper, mut stream) = match timeout(patience, client.keep_alive(id)).await {
+        let (mut keeper, mut stream) = match timeout(patience, client.lease_keep_alive(id)).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(etcd_client::Error::LeaseKeepAliveError(_))) => return tell(Word::Gone),
             Ok(Err(_)) | Err(_) => {
@@ -103,8 +103,8 @@ pub(crate) async fn keep(
 async fn granted(members: &Members, id: i64, patience: Duration) -> Option<Duration> {
     loop {
         let member = members.best(patience).await;
-        let mut client = member.client.lease_client();
-        if let Ok(Ok(lease)) = timeout(patience, client.time_to_live(id, None)).await {
+        let mut client = member.client.clone();
+        if let Ok(Ok(lease)) = timeout(patience, client.lease_time_to_live(id)).await {
             // Below zero if there is none.
             let is_there = lease.ttl() > 0;
             let seconds = u64::try_from(lease.granted_ttl()).ok().filter(|_| is_there);

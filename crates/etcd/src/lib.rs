@@ -38,7 +38,6 @@
 //!
 //! | feature | adds | needs to build |
 //! |---|---|---|
-//! | | | `protoc` (Debian: protobuf-compiler) |
 //! | `tls` | `https://` endpoints | a C compiler |
 //!
 //! Read on: `keys.rs` says what stands in etcd, `transactions.rs` what is done to it.

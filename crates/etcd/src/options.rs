@@ -137,8 +137,7 @@ impl EtcdOptions {
             // A server that has gone without a word is noticed by this.
             .with_keep_alive(self.time_to_live / 8, self.call())
             .with_keep_alive_while_idle(true)
-            .with_require_leader(true)
-            .with_auto_token_refresh(true);
+            .with_require_leader(true);
         #[cfg(feature = "tls")]
         if self.endpoints.iter().any(|endpoint| endpoint.starts_with("https://")) {
             return options.with_tls(self.tls.clone());

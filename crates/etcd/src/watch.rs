@@ -38,7 +38,7 @@ pub(crate) async fn watch(
 ) {
     loop {
         let member = members.best(patience).await;
-        let mut client = member.client.watch_client().max_decoding_message_size(usize::MAX);
+        let mut client = member.client.clone();
         let options = WatchOptions::new().with_prefix();
         let opened = timeout(patience, async {
             let mut stream = client.watch(keys.locks(), Some(options)).await.ok()?;

@@ -64,7 +64,7 @@
 //! | feature | adds | default |
 //! |---|---|---|
 //! | `local` | `navlock::local()`: locks that all processes of a user on this machine share | no |
-//! | `etcd` | `navlock::etcd()`: locks that all machines share which use one etcd; needs `protoc` to build (Debian: protobuf-compiler) | no |
+//! | `etcd` | `navlock::etcd()`: locks that all machines share which use one etcd | no |
 //! | `etcd-tls` | the same, with `https://` endpoints; needs a C compiler as well | no |
 //!
 //! Read on: [`LockManager`], then ARCHITECTURE.md and CONFORMANCE.md in the repository.

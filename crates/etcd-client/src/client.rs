@@ -1,0 +1,216 @@
+//! The connection, and how a call is made.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use http::uri::PathAndQuery;
+use prost::Message;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{
+    Code, Request, Streaming,
+    metadata::{Ascii, MetadataValue},
+    transport::{Channel, Endpoint, channel::Change},
+};
+use tonic_prost::ProstCodec;
+
+use crate::{
+    ConnectOptions, Error,
+    messages::{AuthenticateRequest, AuthenticateResponse, StatusRequest, StatusResponse},
+};
+
+type Token = MetadataValue<Ascii>;
+
+/// A connection to etcd. Clones share it.
+#[derive(Clone)]
+pub struct Client {
+    channel: Channel,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: ConnectOptions,
+    token: Mutex<Option<Token>>,
+    /// Held while logging in, so that of many calls which find the token expired one does.
+    login: tokio::sync::Mutex<()>,
+}
+
+impl Client {
+    /// A connection to these endpoints, each `host:port` or a URL; calls go to one of those that can
+    /// be reached. Unless there is a user, nothing is sent yet: the first call finds out whether
+    /// anybody is there, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// That an endpoint makes no sense; with a user, whatever keeps it from logging in.
+    pub async fn connect<E: AsRef<str>>(
+        endpoints: impl IntoIterator<Item = E>,
+        options: Option<ConnectOptions>,
+    ) -> Result<Self, Error> {
+        let options = options.unwrap_or_default();
+        let endpoints = endpoints.into_iter().map(|endpoint| options.endpoint(endpoint.as_ref()));
+        Self::connect_to(endpoints.collect::<Result<Vec<_>, Error>>()?, options).await
+    }
+
+    async fn connect_to(endpoints: Vec<Endpoint>, options: ConnectOptions) -> Result<Self, Error> {
+        if endpoints.is_empty() {
+            return Err(Error::InvalidArgs("there is no endpoint".to_owned()));
+        }
+        // Also of one endpoint: such a channel goes on trying to connect while a call waits.
+        let (channel, change) = Channel::balance_channel(endpoints.len());
+        for endpoint in endpoints {
+            let insert = Change::Insert(endpoint.uri().clone(), endpoint);
+            // The channel is there to receive it, and has room for all.
+            let _ = change.send(insert).await;
+        }
+        let (token, login) = (Mutex::default(), tokio::sync::Mutex::default());
+        let client = Self { channel, shared: Arc::new(Shared { options, token, login }) };
+        client.log_in(None).await?;
+        Ok(client)
+    }
+
+    /// What the member says of itself.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn status(&mut self) -> Result<StatusResponse, Error> {
+        self.unary("/etcdserverpb.Maintenance/Status", StatusRequest {}).await
+    }
+
+    /// A question with one answer. The path is that of the method.
+    pub(crate) async fn unary<Q, A>(&self, path: &'static str, question: Q) -> Result<A, Error>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        let token = self.token();
+        match self.ask(path, self.signed(question.clone())).await {
+            Err(error) => {
+                self.log_in_again(error, token).await?;
+                self.ask(path, self.signed(question)).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Messages there, of which this is the first, and messages back. Etcd ends the stream when the
+    /// sender is dropped.
+    pub(crate) async fn streaming<Q, A>(
+        &self,
+        path: &'static str,
+        first: Q,
+    ) -> Result<(mpsc::Sender<Q>, Streaming<A>), Error>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        let token = self.token();
+        match self.open(path, first.clone()).await {
+            Err(error) => {
+                self.log_in_again(error, token).await?;
+                self.open(path, first).await
+            }
+            opened => opened,
+        }
+    }
+
+    async fn open<Q, A>(
+        &self,
+        path: &'static str,
+        first: Q,
+    ) -> Result<(mpsc::Sender<Q>, Streaming<A>), Error>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let (ask, asked) = mpsc::channel(1);
+        // It is empty, and `asked` is here.
+        let _ = ask.try_send(first);
+        let request = self.signed(ReceiverStream::new(asked));
+        let path = PathAndQuery::from_static(path);
+        let mut grpc = self.grpc().await?;
+        let answers = grpc.streaming(request, path, ProstCodec::default()).await?;
+        Ok((ask, answers.into_inner()))
+    }
+
+    /// If a call failed only because its token had expired, there is another one now.
+    async fn log_in_again(&self, error: Error, token: Option<Token>) -> Result<(), Error> {
+        match error {
+            Error::GRpcStatus(status) if self.is_expired(&status) => self.log_in(token).await,
+            error => Err(error),
+        }
+    }
+
+    fn is_expired(&self, status: &tonic::Status) -> bool {
+        // The services that etcd has built above its own client lose the code.
+        let says_so = || status.message().contains("invalid auth token");
+        self.shared.options.user.is_some()
+            && (status.code() == Code::Unauthenticated
+                || status.code() == Code::Unknown && says_so())
+    }
+
+    /// Gets a token, unless there is another than the one that was of no use.
+    async fn log_in(&self, useless: Option<Token>) -> Result<(), Error> {
+        let Some((name, password)) = self.shared.options.user.clone() else { return Ok(()) };
+        let _one_at_a_time = self.shared.login.lock().await;
+        if self.token() != useless {
+            return Ok(());
+        }
+        let question = self.led(Request::new(AuthenticateRequest { name, password }));
+        let answer: AuthenticateResponse =
+            self.ask("/etcdserverpb.Auth/Authenticate", question).await?;
+        let token = answer.token.parse().map_err(|_| {
+            tonic::Status::internal("the token that etcd gives is none that can be sent")
+        })?;
+        *self.shared.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
+        Ok(())
+    }
+
+    fn token(&self) -> Option<Token> {
+        self.shared.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn ask<Q, A>(&self, path: &'static str, question: Request<Q>) -> Result<A, Error>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let path = PathAndQuery::from_static(path);
+        let answer = self.grpc().await?.unary(question, path, ProstCodec::default()).await?;
+        Ok(answer.into_inner())
+    }
+
+    async fn grpc(&self) -> Result<tonic::client::Grpc<Channel>, Error> {
+        let grpc = tonic::client::Grpc::new(self.channel.clone());
+        // Etcd is believed: a list may be as long as it is.
+        let mut grpc = grpc.max_decoding_message_size(usize::MAX);
+        grpc.ready().await.map_err(|error| tonic::Status::from_error(error.into()))?;
+        Ok(grpc)
+    }
+
+    /// A request with all that etcd wants to know beside it.
+    fn signed<T>(&self, content: T) -> Request<T> {
+        let mut request = self.led(Request::new(content));
+        if let Some(token) = self.token() {
+            request.metadata_mut().insert("token", token);
+        }
+        request
+    }
+
+    fn led<T>(&self, mut request: Request<T>) -> Request<T> {
+        if self.shared.options.require_leader {
+            request.metadata_mut().insert("hasleader", Token::from_static("true"));
+        }
+        request
+    }
+}
+
+/// Without user, password and token.
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,170 @@
+//! Leases: what is written under one ends with it.
+
+use prost::Message;
+use tokio::sync::mpsc;
+use tonic::Streaming;
+
+use crate::{
+    Client, Error, ResponseHeader,
+    messages::{LeaseGrantRequest, LeaseRequest},
+};
+
+impl Client {
+    /// A new lease, which etcd keeps for so many seconds at a time.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn lease_grant(&mut self, seconds: i64) -> Result<LeaseGrantResponse, Error> {
+        self.unary("/etcdserverpb.Lease/LeaseGrant", LeaseGrantRequest { ttl: seconds }).await
+    }
+
+    /// Ends a lease.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn lease_revoke(&mut self, id: i64) -> Result<LeaseRevokeResponse, Error> {
+        self.unary("/etcdserverpb.Lease/LeaseRevoke", LeaseRequest { id }).await
+    }
+
+    /// How long a lease lasts.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn lease_time_to_live(&mut self, id: i64) -> Result<LeaseTimeToLiveResponse, Error> {
+        self.unary("/etcdserverpb.Lease/LeaseTimeToLive", LeaseRequest { id }).await
+    }
+
+    /// Renews a lease, and opens a stream by which it can be renewed again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseKeepAliveError`] if there is no such lease; else see [`Error`].
+    pub async fn lease_keep_alive(
+        &mut self,
+        id: i64,
+    ) -> Result<(LeaseKeeper, LeaseKeepAliveStream), Error> {
+        let opened = self.streaming("/etcdserverpb.Lease/LeaseKeepAlive", LeaseRequest { id });
+        let (ask, answers) = opened.await?;
+        let mut answers = LeaseKeepAliveStream { answers };
+        let first = answers.message().await?.ok_or(Error::Closed)?;
+        if first.ttl <= 0 {
+            return Err(Error::LeaseKeepAliveError("there is no such lease".to_owned()));
+        }
+        Ok((LeaseKeeper { id, ask }, answers))
+    }
+}
+
+/// Renews a lease.
+#[derive(Debug)]
+pub struct LeaseKeeper {
+    id: i64,
+    ask: mpsc::Sender<LeaseRequest>,
+}
+
+impl LeaseKeeper {
+    /// Asks for it to be renewed. The answer comes by the stream.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`] if the stream has ended.
+    pub async fn keep_alive(&mut self) -> Result<(), Error> {
+        self.ask.send(LeaseRequest { id: self.id }).await.map_err(|_| Error::Closed)
+    }
+}
+
+/// The answers to a [`LeaseKeeper`].
+#[derive(Debug)]
+pub struct LeaseKeepAliveStream {
+    answers: Streaming<LeaseKeepAliveResponse>,
+}
+
+impl LeaseKeepAliveStream {
+    /// The next one; `None` when there will be none.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn message(&mut self) -> Result<Option<LeaseKeepAliveResponse>, Error> {
+        Ok(self.answers.message().await?)
+    }
+}
+
+/// A new lease.
+#[derive(Clone, PartialEq, Message)]
+pub struct LeaseGrantResponse {
+    #[prost(message, optional, tag = "1")]
+    header: Option<ResponseHeader>,
+    #[prost(int64, tag = "2")]
+    id: i64,
+    #[prost(int64, tag = "3")]
+    ttl: i64,
+}
+
+impl LeaseGrantResponse {
+    /// At which revision.
+    pub const fn header(&self) -> Option<&ResponseHeader> {
+        self.header.as_ref()
+    }
+
+    /// Its number.
+    pub const fn id(&self) -> i64 {
+        self.id
+    }
+
+    /// For how many seconds etcd keeps it, which may be more than was asked for.
+    pub const fn ttl(&self) -> i64 {
+        self.ttl
+    }
+}
+
+/// That a lease has ended.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct LeaseRevokeResponse {
+    #[prost(message, optional, tag = "1")]
+    header: Option<ResponseHeader>,
+}
+
+impl LeaseRevokeResponse {
+    /// At which revision.
+    pub const fn header(&self) -> Option<&ResponseHeader> {
+        self.header.as_ref()
+    }
+}
+
+/// That a lease was renewed, or is not there.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct LeaseKeepAliveResponse {
+    #[prost(int64, tag = "3")]
+    ttl: i64,
+}
+
+impl LeaseKeepAliveResponse {
+    /// For how many seconds etcd keeps it from now on; 0 or less if it is not there.
+    pub const fn ttl(&self) -> i64 {
+        self.ttl
+    }
+}
+
+/// How long a lease lasts.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct LeaseTimeToLiveResponse {
+    #[prost(int64, tag = "3")]
+    ttl: i64,
+    #[prost(int64, tag = "4")]
+    granted_ttl: i64,
+}
+
+impl LeaseTimeToLiveResponse {
+    /// For how many seconds more; 0 or less if it is not there.
+    pub const fn ttl(&self) -> i64 {
+        self.ttl
+    }
+
+    /// For how many seconds each time that it is renewed.
+    pub const fn granted_ttl(&self) -> i64 {
+        self.granted_ttl
+    }
+}

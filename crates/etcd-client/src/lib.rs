@@ -1,0 +1,51 @@
+//! The part of [etcd](https://etcd.io)'s API, version 3, that navlock uses: keys and transactions,
+//! watches, leases, logging in, and what a member says of itself.
+//!
+//! It is no general client: what is not called by navlock is not here, and nothing is tried again but
+//! what was refused because a token had expired. The messages are written by hand
+//! ([`prost`] derives their encoding), so that a build needs neither `protoc` nor etcd's
+//! descriptions; a field keeps its number for ever, so there is little to follow.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), navlock_etcd_client::Error> {
+//! use navlock_etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
+//!
+//! let mut client = Client::connect(["127.0.0.1:2379"], None).await?;
+//! let is_free = Compare::create_revision("key", CompareOp::Equal, 0);
+//! let put = TxnOp::put("key", "value", None);
+//! let answer = client.txn(Txn::new().when([is_free]).and_then([put])).await?;
+//! println!("it was free: {}", answer.succeeded());
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod connect;
+mod error;
+mod kv;
+mod lease;
+#[cfg(feature = "lock-service")]
+mod lock;
+mod messages;
+mod txn;
+mod watch;
+
+#[cfg(feature = "lock-service")]
+pub use self::lock::{LockOptions, LockResponse, UnlockResponse};
+pub use self::{
+    client::Client,
+    connect::ConnectOptions,
+    error::Error,
+    kv::{DeleteOptions, DeleteResponse, GetOptions, GetResponse, PutOptions, PutResponse},
+    lease::{
+        LeaseGrantResponse, LeaseKeepAliveResponse, LeaseKeepAliveStream, LeaseKeeper,
+        LeaseRevokeResponse, LeaseTimeToLiveResponse,
+    },
+    messages::{KeyValue, ResponseHeader, StatusResponse},
+    txn::{Compare, CompareOp, Txn, TxnOp, TxnOpResponse, TxnResponse},
+    watch::{Event, EventType, WatchOptions, WatchResponse, WatchStream},
+};
+#[cfg(feature = "tls")]
+pub use tonic::transport::{Certificate, ClientTlsConfig as TlsOptions, Identity};

@@ -1,0 +1,220 @@
+//! Transactions.
+
+use prost::{Message, Oneof};
+
+use crate::{
+    Client, DeleteOptions, DeleteResponse, Error, GetOptions, GetResponse, PutOptions, PutResponse,
+    ResponseHeader,
+    messages::{DeleteRangeRequest, PutRequest, RangeRequest},
+};
+
+impl Client {
+    /// Does one thing or another, in one revision.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn txn(&mut self, txn: Txn) -> Result<TxnResponse, Error> {
+        self.unary("/etcdserverpb.KV/Txn", txn).await
+    }
+}
+
+/// How a key compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(i32)]
+pub enum CompareOp {
+    /// It is the same.
+    Equal = 0,
+    /// The key's is greater.
+    Greater = 1,
+    /// The key's is less.
+    Less = 2,
+    /// It is another.
+    NotEqual = 3,
+}
+
+/// Etcd's number for "when the key came to be", of what can be compared of a key.
+const CREATE: i32 = 1;
+
+/// A condition of a transaction.
+#[derive(Clone, PartialEq, Message)]
+pub struct Compare {
+    #[prost(int32, tag = "1")]
+    result: i32,
+    #[prost(int32, tag = "2")]
+    target: i32,
+    #[prost(bytes = "vec", tag = "3")]
+    key: Vec<u8>,
+    #[prost(oneof = "Value", tags = "5")]
+    value: Option<Value>,
+    #[prost(bytes = "vec", tag = "64")]
+    range_end: Vec<u8>,
+}
+
+/// What it is compared with: a choice, so that a zero is sent as well.
+#[derive(Clone, Copy, PartialEq, Oneof)]
+enum Value {
+    #[prost(int64, tag = "5")]
+    CreateRevision(i64),
+}
+
+impl Compare {
+    /// When the key came to be. One that is not there compares as 0.
+    pub fn create_revision(key: impl Into<Vec<u8>>, op: CompareOp, revision: i64) -> Self {
+        Self {
+            result: op as i32,
+            target: CREATE,
+            key: key.into(),
+            value: Some(Value::CreateRevision(revision)),
+            range_end: Vec::new(),
+        }
+    }
+
+    /// The same of all keys up to this one, without it.
+    #[must_use]
+    pub fn with_range(mut self, end: impl Into<Vec<u8>>) -> Self {
+        self.range_end = end.into();
+        self
+    }
+}
+
+/// Conditions, and what is done if they hold or do not.
+#[derive(Clone, PartialEq, Message)]
+pub struct Txn {
+    #[prost(message, repeated, tag = "1")]
+    compare: Vec<Compare>,
+    #[prost(message, repeated, tag = "2")]
+    success: Vec<TxnOp>,
+    #[prost(message, repeated, tag = "3")]
+    failure: Vec<TxnOp>,
+}
+
+impl Txn {
+    /// Without conditions, they hold.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// If all of these hold…
+    #[must_use]
+    pub fn when(mut self, compare: impl Into<Vec<Compare>>) -> Self {
+        self.compare = compare.into();
+        self
+    }
+
+    /// … this is done,
+    #[must_use]
+    pub fn and_then(mut self, operations: impl Into<Vec<TxnOp>>) -> Self {
+        self.success = operations.into();
+        self
+    }
+
+    /// else that.
+    #[must_use]
+    pub fn or_else(mut self, operations: impl Into<Vec<TxnOp>>) -> Self {
+        self.failure = operations.into();
+        self
+    }
+}
+
+/// One thing that a transaction does.
+#[derive(Clone, PartialEq, Message)]
+pub struct TxnOp {
+    #[prost(oneof = "Operation", tags = "1, 2, 3, 4")]
+    operation: Option<Operation>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+enum Operation {
+    #[prost(message, tag = "1")]
+    Get(RangeRequest),
+    #[prost(message, tag = "2")]
+    Put(PutRequest),
+    #[prost(message, tag = "3")]
+    Delete(DeleteRangeRequest),
+    #[prost(message, tag = "4")]
+    Txn(Txn),
+}
+
+impl TxnOp {
+    /// See [`Client::get`].
+    pub fn get(key: impl Into<Vec<u8>>, options: Option<GetOptions>) -> Self {
+        Operation::Get(options.unwrap_or_default().of(key)).into()
+    }
+
+    /// See [`Client::put`].
+    pub fn put(
+        key: impl Into<Vec<u8>>,
+        value: impl Into<Vec<u8>>,
+        options: Option<PutOptions>,
+    ) -> Self {
+        Operation::Put(options.unwrap_or_default().of(key, value)).into()
+    }
+
+    /// See [`Client::delete`].
+    pub fn delete(key: impl Into<Vec<u8>>, options: Option<DeleteOptions>) -> Self {
+        Operation::Delete(options.unwrap_or_default().of(key)).into()
+    }
+
+    /// A transaction within this one.
+    pub fn txn(txn: Txn) -> Self {
+        Operation::Txn(txn).into()
+    }
+}
+
+impl From<Operation> for TxnOp {
+    fn from(operation: Operation) -> Self {
+        Self { operation: Some(operation) }
+    }
+}
+
+/// What a transaction has come to.
+#[derive(Clone, PartialEq, Message)]
+pub struct TxnResponse {
+    #[prost(message, optional, tag = "1")]
+    header: Option<ResponseHeader>,
+    #[prost(bool, tag = "2")]
+    succeeded: bool,
+    #[prost(message, repeated, tag = "3")]
+    responses: Vec<ResponseOp>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ResponseOp {
+    #[prost(oneof = "TxnOpResponse", tags = "1, 2, 3, 4")]
+    response: Option<TxnOpResponse>,
+}
+
+/// What one thing has come to that a transaction did.
+#[derive(Clone, PartialEq, Oneof)]
+pub enum TxnOpResponse {
+    /// Of [`TxnOp::get`].
+    #[prost(message, tag = "1")]
+    Get(GetResponse),
+    /// Of [`TxnOp::put`].
+    #[prost(message, tag = "2")]
+    Put(PutResponse),
+    /// Of [`TxnOp::delete`].
+    #[prost(message, tag = "3")]
+    Delete(DeleteResponse),
+    /// Of [`TxnOp::txn`].
+    #[prost(message, tag = "4")]
+    Txn(TxnResponse),
+}
+
+impl TxnResponse {
+    /// In which revision.
+    pub const fn header(&self) -> Option<&ResponseHeader> {
+        self.header.as_ref()
+    }
+
+    /// That the conditions held.
+    pub const fn succeeded(&self) -> bool {
+        self.succeeded
+    }
+
+    /// What each thing has come to that was done.
+    pub fn op_responses(self) -> Vec<TxnOpResponse> {
+        self.responses.into_iter().filter_map(|response| response.response).collect()
+    }
+}
