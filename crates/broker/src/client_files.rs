@@ -206,7 +206,7 @@ fn parse(key: &str) -> Option<ClientKey> {
 
 /// Looks who has the file locked, and removes it if nobody has.
 fn look_at(path: &Path) -> Looked {
-    let file = match File::open(path) {
+    let file = match lock_file::open_existing(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Looked::Free,
         Err(error) => return Looked::Unknown(error),

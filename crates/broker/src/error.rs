@@ -44,6 +44,8 @@ pub enum Reason {
     Refused(String),
     /// What answers does not speak navlock's protocol.
     Nonsense,
+    /// The daemon does not end, and is this process, if that is known.
+    Hangs(Option<u32>),
     /// Nobody listens, and it was not to be started.
     NotRunning,
     /// Its locks are those of this machine only, and that is not what was asked for.
@@ -110,6 +112,13 @@ impl fmt::Display for Reason {
                 in_words(*time)
             ),
             Self::Refused(said) => write!(f, "it refused: {said}"),
+            Self::Hangs(Some(pid)) => {
+                write!(f, "it does not end; 'kill -KILL {pid}' ends it, and its clients keep their locks")
+            }
+            Self::Hangs(None) => f.write_str(
+                "it does not end as it is asked to, and which process it is cannot be told for certain; \
+                 end it by hand where it runs, or wait until its clients have gone",
+            ),
             Self::NotRunning => f.write_str("it is not running; whoever needs it starts it"),
             Self::NotShared => f.write_str(
                 "it keeps locks of this machine only, but NAVLOCK_ETCD is set; 'navlock daemon stop' \

@@ -30,7 +30,7 @@ mod system_error;
 mod this_process;
 
 pub use crate::{
-    client::{BrokerReach, ConnectOptions, Lifeline, local},
+    client::{BrokerReach, ConnectOptions, Control, Lifeline, Stopped, local, stop},
     error::{ConnectError, Reason},
     runtime_dir::{Place, PlaceError},
     status::Status,

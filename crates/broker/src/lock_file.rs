@@ -1,7 +1,8 @@
 //! Files that exist for their locks.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read},
     os::unix::fs::MetadataExt,
     path::Path,
     thread,
@@ -12,6 +13,8 @@ use rustix::{
     fs::{FlockOperation, Mode, OFlags, flock},
     io::Errno,
 };
+
+use crate::runtime_dir::uid;
 
 /// Locks the file at `path`, which is made if it is not there. Dropping it releases the lock.
 /// `None` if somebody else has it for longer than `patience`.
@@ -38,8 +41,39 @@ pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<Option<fs::Fil
 }
 
 fn open(path: &Path) -> io::Result<fs::File> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
+    open_ours(path, OFlags::RDWR | OFlags::CREATE)
+}
+
+/// Opens a file that is there for reading, without waiting for anything: what stands at its path may
+/// be a pipe that nobody writes to.
+///
+/// # Errors
+///
+/// If there is none, or it is no file, or not ours.
+pub(crate) fn open_existing(path: &Path) -> io::Result<fs::File> {
+    open_ours(path, OFlags::RDONLY)
+}
+
+fn open_ours(path: &Path, access: OFlags) -> io::Result<fs::File> {
+    let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = fs::File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file; remove it"));
+    }
+    if found.uid() != uid() {
+        let why = format!("it is owned by uid {}; have it removed", found.uid());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(file)
+}
+
+/// What a short file of ours says; `None` if it cannot be read, or is longer than any of ours.
+pub(crate) fn read_short(path: &Path) -> Option<String> {
+    const ENOUGH: u64 = 64;
+    let mut text = String::new();
+    open_existing(path).ok()?.take(ENOUGH).read_to_string(&mut text).ok()?;
+    (text.len() as u64 != ENOUGH).then_some(text)
 }
 
 /// What tells a file from all others that exist.

@@ -88,7 +88,7 @@ impl Place {
     }
 
     /// The broker holds a lock on this file for life.
-    pub(crate) fn broker_lock(&self) -> PathBuf {
+    pub fn broker_lock(&self) -> PathBuf {
         self.beside("broker.lock")
     }
 

@@ -10,7 +10,7 @@ pub struct Status {
     pub release: String,
     /// For how long it has run, in milliseconds.
     pub age: u64,
-    /// How many clients are connected, with the one that asks.
+    /// How many clients are connected; with the one that asks, if it is one.
     pub clients: u64,
     /// How many commands hold locks whose client was killed.
     pub orphans: u64,
@@ -20,6 +20,8 @@ pub struct Status {
     pub pending: u64,
     /// How far its locks are seen, for people; `None` if that is this machine.
     pub reach: Option<String>,
+    /// Under what it runs, for people: what, and how it is. Empty if only a client asked.
+    pub details: Vec<(String, String)>,
 }
 
 impl Status {
@@ -27,6 +29,7 @@ impl Status {
     pub(crate) fn new(status: navlock_wire::Status, reach: Option<&str>) -> Self {
         let navlock_wire::Status { pid, release, age, clients, orphans, held, pending } = status;
         let reach = reach.map(str::to_owned);
-        Self { pid, release, age, clients, orphans, held, pending, reach }
+        let details = Vec::new();
+        Self { pid, release, age, clients, orphans, held, pending, reach, details }
     }
 }

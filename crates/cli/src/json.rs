@@ -30,6 +30,10 @@ impl Object {
         }
     }
 
+    pub(crate) fn object(self, key: &str, value: &Self) -> Self {
+        self.raw(key, value)
+    }
+
     fn raw(mut self, key: &str, value: impl Display) -> Self {
         let separator = if self.0.is_empty() { '{' } else { ',' };
         // A string takes everything.

@@ -38,8 +38,8 @@ mod message;
 pub use crate::{
     codec::{ClientCodec, Codec, CodecError, DaemonCodec, MAX_FRAME},
     message::{
-        Agent, AgentInfo, ClientId, ClientKey, Failure, FromDaemon, InspectionEntry, Lost,
-        MAX_BUCKET, MAX_NAME, MAX_TEXT, Moment, OLDEST_VERSION, Query, SHARED_VERSION,
-        SnapshotEntry, Status, ToDaemon, Uptime, VERSION, negotiate,
+        Agent, AgentInfo, CONTROL_VERSION, ClientId, ClientKey, Failure, FromDaemon,
+        InspectionEntry, Lost, MAX_BUCKET, MAX_NAME, MAX_TEXT, Moment, OLDEST_VERSION, Query,
+        SHARED_VERSION, SnapshotEntry, Status, ToDaemon, Uptime, VERSION, negotiate,
     },
 };

@@ -23,6 +23,9 @@ pub const VERSION: u16 = 4;
 /// holders' for a time only, and who does not know that goes on with what is another's by then.
 pub const SHARED_VERSION: u16 = 3;
 
+/// The oldest version in which the daemon itself can be spoken to, by who is no client.
+pub const CONTROL_VERSION: u16 = 4;
+
 /// The oldest version that this crate's daemon speaks.
 pub const OLDEST_VERSION: u16 = 1;
 
@@ -180,11 +183,19 @@ pub enum ToDaemon {
         #[serde(with = "optional_name")]
         name: Option<ResourceName>,
     },
-    /// Asks how the daemon is.
+    /// Asks how the daemon is. Since version 4 also before [`Introduce`](Self::Introduce).
     Status {
         /// The question's number.
         query: Query,
     },
+    /// Since version 4, before [`Introduce`](Self::Introduce): asks under what the daemon runs.
+    Details {
+        /// The question's number.
+        query: Query,
+    },
+    /// Since version 4, in place of [`Introduce`](Self::Introduce): the daemon shall end. Its clients
+    /// claim what they have from the next one.
+    Stop,
 }
 
 /// What the daemon says.
@@ -290,6 +301,15 @@ pub enum FromDaemon {
         /// When that is over.
         ends: Uptime,
     },
+    /// Since version 4: under what the daemon runs.
+    Details {
+        /// To which question.
+        query: Query,
+        /// What is known and how it is, in words for people. Releases know more or less.
+        details: Vec<(String, String)>,
+    },
+    /// Since version 4: the daemon ends now, as it was asked to. The connection ends with it.
+    Stopping,
 }
 
 /// Why a request ended without a lock, or a question without a snapshot.

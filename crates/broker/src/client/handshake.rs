@@ -63,7 +63,7 @@ fn try_connect(
     check_peer(&socket)?;
     let mut codec = ClientCodec::default();
     let mut heard = BytesMut::new();
-    let reach = shake_hands(&mut socket, &mut codec, &mut heard, patience)?;
+    let (_, reach) = shake_hands(&mut socket, &mut codec, &mut heard, patience)?;
     if reach.is_none() && options.must_be_shared() {
         return Err(Reason::NotShared);
     }
@@ -72,7 +72,7 @@ fn try_connect(
 }
 
 /// Same uid or nothing. The modes of directory and socket say so already; this asks the kernel.
-fn check_peer(socket: &UnixStream) -> Result<(), Reason> {
+pub(super) fn check_peer(socket: &UnixStream) -> Result<(), Reason> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
         let peer = rustix::net::sockopt::socket_peercred(socket)
@@ -86,14 +86,14 @@ fn check_peer(socket: &UnixStream) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Says hello and waits to be welcomed. What has been heard beyond that stays in `heard`. How far the
-/// locks are seen, if that is further than this machine.
-fn shake_hands(
+/// Says hello and waits to be welcomed. What has been heard beyond that stays in `heard`. The
+/// version, and how far the locks are seen, if that is further than this machine.
+pub(super) fn shake_hands(
     socket: &mut UnixStream,
     codec: &mut ClientCodec,
     heard: &mut BytesMut,
     patience: Patience,
-) -> Result<Option<String>, Reason> {
+) -> Result<(u16, Option<String>), Reason> {
     // Zero would be for ever.
     let answer = patience.at_most(ANSWER).max(Duration::from_millis(1));
     let ended = |error: io::Error| match error.kind() {
@@ -112,11 +112,13 @@ fn shake_hands(
         return Err(Reason::Silent(answer));
     }
     let mut bytes = [0; 512];
-    let reach = loop {
+    let welcomed = loop {
         match codec.decode(heard).map_err(|_| Reason::Nonsense)? {
-            Some(FromDaemon::Welcome { version: OLDEST..=VERSION }) => break None,
-            Some(FromDaemon::WelcomeShared { version: OLDEST..=VERSION, reach }) => {
-                break Some(reach);
+            Some(FromDaemon::Welcome { version: version @ OLDEST..=VERSION }) => {
+                break (version, None);
+            }
+            Some(FromDaemon::WelcomeShared { version: version @ OLDEST..=VERSION, reach }) => {
+                break (version, Some(reach));
             }
             Some(FromDaemon::Refused { reason }) => return Err(Reason::Refused(reason)),
             Some(_) => return Err(Reason::Nonsense),
@@ -129,5 +131,5 @@ fn shake_hands(
         }
     };
     socket.set_read_timeout(None).map_err(ended)?;
-    Ok(reach)
+    Ok(welcomed)
 }

@@ -20,6 +20,7 @@
 
 mod backend;
 mod connection;
+mod control;
 mod handshake;
 mod io;
 mod keeper;
@@ -34,12 +35,15 @@ use navlock_core::{Backend, ClientId, Error, Reach, UserAgent};
 use navlock_wire::ToDaemon;
 use tokio::sync::oneshot;
 
-pub use self::lifeline::Lifeline;
 use self::{
     backend::BrokerBackend,
     connection::{Connection, Shared},
     io::Wires,
     keeper::Keeper,
+};
+pub use self::{
+    control::{Control, Stopped, stop},
+    lifeline::Lifeline,
 };
 use crate::{
     Place, Status,

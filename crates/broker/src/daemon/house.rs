@@ -3,7 +3,10 @@
 use std::{
     collections::{HashMap, VecDeque},
     fmt, mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
 };
 
 use navlock_core::{AgentInfo, ClientId, Inspected, Inspection, Mode, ResourceName, UserAgent};
@@ -19,6 +22,7 @@ use super::{
     orphans::Orphan,
     recall,
     recovery::{self, Claims, Recovery},
+    surroundings,
 };
 use crate::{
     client_files::{ClientFiles, Found, Inherited},
@@ -49,6 +53,12 @@ pub(super) struct House {
     rooms: Mutex<Rooms>,
     /// Somebody has gone.
     pub(super) gone: Notify,
+    /// Somebody has asked the daemon to end.
+    pub(super) stopped: Notify,
+    /// Under what the daemon runs, as far as that does not change.
+    details: Vec<(String, String)>,
+    /// The daemon ends, and its clients go on with the next one.
+    is_left: AtomicBool,
 }
 
 #[derive(Default)]
@@ -85,6 +95,9 @@ impl House {
             recovery: Recovery::new(found),
             rooms: Mutex::default(),
             gone: Notify::new(),
+            stopped: Notify::new(),
+            details: options.details.clone(),
+            is_left: AtomicBool::new(false),
         }
     }
 
@@ -239,6 +252,20 @@ impl House {
         }
     }
 
+    /// Leaves all that clients have as it is, whatever becomes of their sessions from here on: where
+    /// locks are kept elsewhere, to end them would be to release them.
+    pub(super) fn leave_behind(&self) {
+        self.is_left.store(true, SeqCst);
+        self.everybody().into_iter().for_each(mem::forget);
+    }
+
+    /// Under what the daemon runs, in words for people.
+    pub(super) fn details(&self) -> Vec<(String, String)> {
+        let mut details = self.details.clone();
+        details.extend(surroundings::now());
+        details
+    }
+
     /// Adds to an inspection what is known here and not where the locks are kept.
     pub(super) fn complete(
         &self,
@@ -324,6 +351,9 @@ impl Rooms {
 
 impl Drop for Stay {
     fn drop(&mut self) {
+        if self.house.is_left.load(SeqCst) {
+            return;
+        }
         let left = self.house.rooms().clients.remove(&self.room);
         drop(left);
         if let Some(key) = self.key {

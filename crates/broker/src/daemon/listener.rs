@@ -64,6 +64,7 @@ pub(super) async fn serve_in(
                 idle_since = Instant::now();
                 unswept = true;
             }
+            () = house.stopped.notified() => return,
             () = house.gone.notified() => idle_since = Instant::now(),
             _ = look.tick() => house.tidy(),
             _ = sweep.tick(), if unswept => {

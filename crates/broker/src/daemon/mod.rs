@@ -14,6 +14,7 @@ mod recall;
 mod recovery;
 mod requests;
 mod session;
+mod surroundings;
 mod terms;
 mod tokens;
 
@@ -67,6 +68,11 @@ pub struct Options {
     pub recovery: Duration,
     /// How far its locks are seen, for people, if that is further than this machine.
     pub reach: Option<String>,
+    /// A directory of the user's that outlives `/tmp`: there it keeps a second bound of its fencing
+    /// tokens. It is made if it is not there.
+    pub state: Option<PathBuf>,
+    /// What there is to be known of it besides, for people: what, and how it is.
+    pub details: Vec<(String, String)>,
 }
 
 /// What one connection can have at a time, so that a client that has gone wrong does not take
@@ -108,6 +114,8 @@ impl Default for Options {
             limits: Limits::default(),
             recovery: RECLAIM,
             reach: None,
+            state: None,
+            details: Vec::new(),
         }
     }
 }
@@ -134,7 +142,9 @@ pub fn user_agent(first: FencingToken) -> UserAgent {
 /// listens. `user_agent` is told from where on fencing tokens are larger than all that earlier
 /// daemons gave at this place, and says for people why, if it cannot be had.
 ///
-/// Blocks the thread, which must not be one of a tokio runtime.
+/// Blocks the thread, which must not be one of a tokio runtime. When this returns, all connections
+/// have ended. What clients had that were still there is not released: they claim it from the next
+/// daemon. So the process should end soon.
 ///
 /// # Errors
 ///
@@ -154,14 +164,18 @@ pub fn run(
         .enable_time()
         .build()
         .map_err(failed)?;
-    let mut tokens = Tokens::begin(place.tokens());
+    let mut tokens = Tokens::begin(place.tokens(), options.state.as_deref());
     // Before anybody can connect: who registers from here on is no client of an earlier daemon.
     let files = ClientFiles::of(place);
     let found = files.find().map_err(failed)?;
     let user_agent = user_agent(tokens.first()).map_err(DaemonError::Reach)?;
+    let mut options = options.clone();
+    let complaint = tokens.complaint().map(|why| ("fencing tokens".to_owned(), why));
+    options.details.extend(complaint);
+    let options = &options;
     let house = House::new(user_agent, options, Some(files), &found);
     let house = Arc::new(house);
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let listener = listen(place).map_err(failed)?;
         let ours = lock_file::identity_at(place.socket());
         ready();
@@ -181,9 +195,11 @@ pub fn run(
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
             _ => Ok(()),
         }
-    })?;
+    });
     tokens.end();
-    Ok(())
+    // Who is still there claims what it has from the next daemon, as if we had been killed.
+    house.leave_behind();
+    ended
 }
 
 /// Keeps the promise of where our tokens end ahead of them. Never ends.
@@ -258,7 +274,7 @@ impl fmt::Display for DaemonError {
         match self {
             Self::Place(error) => error.fmt(f),
             Self::Taken(path) => {
-                let pid = fs::read_to_string(path).unwrap_or_default();
+                let pid = lock_file::read_short(path).unwrap_or_default();
                 let pid = Some(pid.trim()).filter(|pid| !pid.is_empty()).unwrap_or("unknown");
                 write!(
                     f,

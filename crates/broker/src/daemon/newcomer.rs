@@ -1,10 +1,15 @@
 //! How a session begins: agreeing on a version, and hearing who it is.
 
-use std::{future::poll_fn, pin::Pin, sync::Arc};
+use std::{
+    future::{pending, poll_fn},
+    pin::Pin,
+    sync::Arc,
+};
 
 use futures_util::{Sink, StreamExt};
 use navlock_wire::{
-    DaemonCodec, FromDaemon, OLDEST_VERSION, SHARED_VERSION, ToDaemon, VERSION, negotiate,
+    CONTROL_VERSION, ClientKey, DaemonCodec, FromDaemon, OLDEST_VERSION, SHARED_VERSION, ToDaemon,
+    VERSION, negotiate,
 };
 use tokio::net::UnixStream;
 use tokio_util::codec::Decoder;
@@ -34,9 +39,7 @@ impl Newcomer {
         let stay = if version == 1 {
             self.house.enter(None, false)
         } else {
-            let ToDaemon::Introduce { client, returning } = self.next().await? else {
-                return Err(Nonsense("it did not introduce itself").into());
-            };
+            let (client, returning) = self.hear_introduction(version).await?;
             let stay = self.house.enter(Some(client), returning);
             if returning {
                 loop {
@@ -50,6 +53,36 @@ impl Newcomer {
         };
         let Self { stream, house } = self;
         Ok((Session::new(stream, stay, house, version), claims))
+    }
+
+    /// Hears who it is. Who wants to know how the daemon is, or have it end, need not say so: it is no
+    /// client, and is not kept waiting by those who come back.
+    async fn hear_introduction(&mut self, version: u16) -> Result<(ClientKey, bool), End> {
+        loop {
+            let answer = match self.next().await? {
+                ToDaemon::Introduce { client, returning } => return Ok((client, returning)),
+                ToDaemon::Status { query } if version >= CONTROL_VERSION => {
+                    FromDaemon::Status { query, status: self.house.status() }
+                }
+                ToDaemon::Details { query } if version >= CONTROL_VERSION => {
+                    FromDaemon::Details { query, details: self.house.details() }
+                }
+                ToDaemon::Stop if version >= CONTROL_VERSION => {
+                    self.say(&FromDaemon::Stopping).await?;
+                    self.house.stopped.notify_one();
+                    // The connection ends with us: that is how it is known that we have ended.
+                    return pending().await;
+                }
+                _ => return Err(Nonsense("it did not introduce itself").into()),
+            };
+            self.say(&answer).await?;
+        }
+    }
+
+    /// Says something, and waits until it is sent.
+    async fn say(&mut self, message: &FromDaemon) -> Result<(), End> {
+        Pin::new(&mut self.stream).start_send(message).map_err(End::Stream)?;
+        poll_fn(|context| flush(&mut self.stream, context)).await.map_err(End::Stream)
     }
 
     /// Agrees on a version.
@@ -81,8 +114,7 @@ impl Newcomer {
                 ),
             },
         };
-        Pin::new(&mut self.stream).start_send(&answer).map_err(End::Stream)?;
-        poll_fn(|context| flush(&mut self.stream, context)).await.map_err(End::Stream)?;
+        self.say(&answer).await?;
         version.ok_or(End::Foreign)
     }
 

@@ -1,42 +1,115 @@
 //! That fencing tokens grow from one daemon to the next.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+        mpsc,
+    },
+    thread,
     time::{Duration, Instant, SystemTime},
 };
 
 use navlock_core::FencingToken;
+use rustix::fs::{FlockOperation, OFlags, flock};
 
-/// How far ahead of what is used up the file is.
+use crate::lock_file;
+
+/// How far ahead of what is used up the files are.
 const AHEAD: Duration = Duration::from_secs(60);
 
-/// With less than this left, the file is written again.
+/// With less than this left, the files are written again.
 const LOW: Duration = Duration::from_secs(20);
+
+/// A file that is further ahead of the clock than this was not written by a daemon, or by one whose
+/// clock was wrong beyond anything that is to be kept up with.
+const BELIEVED: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// No token begins above this, so that there is always room to grow. It is the year 2262.
+const LARGEST: u64 = 1 << 63;
 
 /// Where a daemon's fencing tokens begin, and the promise to later ones of where they end.
 ///
 /// Tokens begin with the time of the start, in nanoseconds since 1970, and no daemon grants a lock
 /// a nanosecond, so what is used up can be told from the time that has passed. That is enough for
-/// as long as the clock goes forward. The file is for when it was turned back: it holds a number
-/// that is larger than all that were given, and the next daemon begins with no less.
+/// as long as the clock goes forward. The files are for when it was turned back: each holds a number
+/// that is larger than all that were given, and the next daemon begins with no less. One is beside
+/// the socket, which in `/tmp` may be gone after a restart of the machine; the other in the user's
+/// own directory for such things, where brokers at several places share it.
 ///
-/// What is lost when both happen, the clock turned back and the file gone, nothing can save.
+/// What is lost when the clock is turned back and both files are gone, nothing can save.
 pub(super) struct Tokens {
-    path: PathBuf,
+    beside: PathBuf,
+    /// In the user's own directory, which may be on a file system that does not answer: it is looked
+    /// at by other threads, and not waited for while somebody waits for us.
+    state: Option<PathBuf>,
+    /// Such a thread is at it.
+    busy: Arc<AtomicBool>,
     first: u64,
     started: Instant,
     promised: u64,
+    disbelieved: Vec<PathBuf>,
+}
+
+/// How long the user's own directory may take to answer when a daemon starts, and when it ends.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a file says.
+enum Found {
+    /// All that were given are smaller.
+    Promise(u64),
+    /// It is not there, or cannot be read.
+    Nothing,
+    /// It is there, and cannot be what a daemon has written.
+    Nonsense,
 }
 
 impl Tokens {
-    /// Those of a daemon that starts now.
-    pub(super) fn begin(path: PathBuf) -> Self {
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        // 64 bits of nanoseconds last until the year 2554.
-        let first = nanoseconds(since_1970.unwrap_or_default()).max(promised(&path));
-        let mut tokens = Self { path, first, started: Instant::now(), promised: first };
-        tokens.keep_ahead();
+    /// Those of a daemon that starts now, by the system's clock.
+    pub(super) fn begin(beside: PathBuf, state: Option<&Path>) -> Self {
+        Self::begin_at(SystemTime::now(), beside, state)
+    }
+
+    fn begin_at(now: SystemTime, beside: PathBuf, state: Option<&Path>) -> Self {
+        let now = nanoseconds(now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+        let now = now.min(LARGEST);
+        let state = state.map(|directory| directory.join("tokens"));
+        let mut tokens = Self {
+            beside,
+            state,
+            busy: Arc::default(),
+            first: now,
+            started: Instant::now(),
+            promised: 0,
+            disbelieved: Vec::new(),
+        };
+        let beside = tokens.beside.clone();
+        let kept = tokens.state.clone().and_then(|file| {
+            let found = tokens.aside(PATIENCE, {
+                let file = file.clone();
+                move || {
+                    // If it cannot be made, the file cannot be written either.
+                    let directory = file.parent().unwrap_or(Path::new("/"));
+                    let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+                    found(&file, now)
+                }
+            });
+            Some((file, found?))
+        });
+        for (file, found) in
+            [Some((beside.clone(), found(&beside, now))), kept].into_iter().flatten()
+        {
+            match found {
+                Found::Promise(number) => tokens.first = tokens.first.max(number),
+                Found::Nothing => {}
+                Found::Nonsense => tokens.disbelieved.push(file),
+            }
+        }
+        tokens.renew(PATIENCE);
         tokens
     }
 
@@ -45,18 +118,32 @@ impl Tokens {
         FencingToken::new(self.first)
     }
 
+    /// What was wrong with the files, for people, if anything was.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let files: Vec<_> =
+            self.disbelieved.iter().map(|file| file.display().to_string()).collect();
+        (!files.is_empty()).then(|| {
+            format!("begun without {}, which held no number that can be believed", files.join(", "))
+        })
+    }
+
     /// Renews the promise if it is about to be used up. To be called every few seconds.
     pub(super) fn keep_ahead(&mut self) {
+        self.renew(Duration::ZERO);
+    }
+
+    fn renew(&mut self, patience: Duration) {
         let used = self.used();
         if self.promised.saturating_sub(used) < nanoseconds(LOW) {
-            self.promise(used.saturating_add(nanoseconds(AHEAD)));
+            let before = self.promised;
+            self.promised = used.saturating_add(nanoseconds(AHEAD));
+            self.promise(self.promised, before, patience);
         }
     }
 
     /// No more will be given.
-    pub(super) fn end(mut self) {
-        let used = self.used();
-        self.promise(used);
+    pub(super) fn end(self) {
+        self.promise(self.used(), self.promised, PATIENCE);
     }
 
     /// All that were given are smaller.
@@ -64,30 +151,84 @@ impl Tokens {
         self.first.saturating_add(nanoseconds(self.started.elapsed())).saturating_add(1)
     }
 
-    fn promise(&mut self, number: u64) {
-        // Somebody removed our files, and another broker has promised for itself.
-        if promised(&self.path) > self.promised {
-            return;
-        }
+    fn promise(&self, number: u64, before: u64, patience: Duration) {
         // If it cannot be written there is still the clock, and a broker that does not start
         // because a disk is full helps nobody.
-        if write(&self.path, number).is_ok() {
-            self.promised = number;
+        let _ = promise(&self.beside, number, before);
+        if let Some(file) = self.state.clone() {
+            self.aside(patience, move || promise(&file, number, before).is_ok());
         }
+    }
+
+    /// Has another thread do this, and waits for it so long. One at a time.
+    fn aside<T: Send + 'static>(
+        &self,
+        patience: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        if self.busy.swap(true, SeqCst) {
+            return None;
+        }
+        let (done, is_done) = mpsc::channel();
+        let busy = Arc::clone(&self.busy);
+        let spawned = thread::Builder::new().name("navlock-tokens".to_owned()).spawn(move || {
+            let outcome = work();
+            busy.store(false, SeqCst);
+            let _ = done.send(outcome);
+        });
+        if spawned.is_err() {
+            self.busy.store(false, SeqCst);
+        }
+        is_done.recv_timeout(patience).ok()
     }
 }
 
-/// What an earlier daemon has promised, if that can be read.
-fn promised(path: &Path) -> u64 {
-    fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
+/// Has the file say no less than this; and no more, if what it says is what we have `promised`, and
+/// not the promise of another: who removed our files has another broker beside us for a moment.
+fn promise(file: &Path, number: u64, promised: u64) -> io::Result<()> {
+    let directory = fs::File::open(file.parent().unwrap_or(Path::new("/")))?;
+    // Nobody writes between our look and our writing; if it cannot be locked, hardly anybody. The
+    // lock that a daemon has on its own directory against cleaners is another, and shared.
+    let _ = flock(&directory, FlockOperation::NonBlockingLockExclusive);
+    let found = match found(file, number) {
+        Found::Promise(found) if found > promised => found,
+        _ => 0,
+    };
+    write(file, number.max(found))
+}
+
+/// What the file says, believed if that is not too far ahead of this number.
+fn found(file: &Path, now: u64) -> Found {
+    if lock_file::identity_at(file).is_none() {
+        return Found::Nothing;
+    }
+    let number = lock_file::read_short(file).and_then(|text| text.trim().parse().ok());
+    match number {
+        Some(number) if number <= now.saturating_add(nanoseconds(BELIEVED)).min(LARGEST) => {
+            Found::Promise(number)
+        }
+        _ => Found::Nonsense,
+    }
 }
 
 fn write(path: &Path, number: u64) -> io::Result<()> {
-    // Whole or not at all, whenever we are killed.
+    // Whole or not at all, whenever we are killed; and nobody else's business.
     let mut unborn = path.to_owned().into_os_string();
-    unborn.push(".new");
-    fs::write(&unborn, format!("{number}\n"))?;
-    fs::rename(&unborn, path)
+    unborn.push(format!(".{}.new", std::process::id()));
+    let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+    let opened = fs::File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(&unborn);
+    let written = opened.and_then(|mut file| {
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        writeln!(file, "{number}")?;
+        fs::rename(&unborn, path)
+    });
+    written.inspect_err(|_| _ = fs::remove_file(&unborn))
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -100,42 +241,140 @@ mod tests {
 
     const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-    fn first(path: &Path) -> u64 {
-        Tokens::begin(path.to_owned()).first
+    struct Files {
+        directory: tempfile::TempDir,
+    }
+
+    impl Files {
+        fn new() -> Self {
+            Self { directory: tempfile::tempdir().unwrap() }
+        }
+
+        /// Beside the socket, and in the user's own directory.
+        fn both(&self) -> [PathBuf; 2] {
+            [self.directory.path().join("tokens"), self.state().join("tokens")]
+        }
+
+        fn state(&self) -> PathBuf {
+            self.directory.path().join("state/navlock")
+        }
+
+        fn begin(&self, now: SystemTime) -> Tokens {
+            Tokens::begin_at(now, self.directory.path().join("tokens"), Some(&self.state()))
+        }
+    }
+
+    fn promised(file: &Path) -> u64 {
+        lock_file::read_short(file).unwrap().trim().parse().unwrap()
     }
 
     #[test]
     fn tokens_grow_from_start_to_start_without_a_file_as_well() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("tokens");
+        let files = Files::new();
         let mut last = 0;
         for _ in 0..10 {
-            let next = first(&path);
+            let next = files.begin(SystemTime::now()).first;
             assert!(next > last);
             last = next;
         }
-        assert!(promised(&path) > last);
-        fs::remove_file(&path).unwrap();
-        fs::write(&path, "no number").unwrap();
-        assert!(first(&path) > nanoseconds(30 * YEAR));
+        for file in files.both() {
+            assert!(promised(&file) > last);
+            fs::remove_file(&file).unwrap();
+            fs::write(&file, "no number").unwrap();
+        }
+        assert!(files.begin(SystemTime::now()).first > nanoseconds(30 * YEAR));
     }
 
     #[test]
     fn tokens_grow_although_the_clock_was_turned_back() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("tokens");
-        // As if by a clock that was a year ahead.
-        let ahead = first(&path) + nanoseconds(YEAR);
-        let promised = promised(&path);
-        let mut before =
-            Tokens { path: path.clone(), first: ahead, started: Instant::now(), promised };
-        before.keep_ahead();
-        let killed = first(&path);
-        assert!(killed >= before.used());
-        assert!(first(&path) > killed);
-        // Two at one place, after somebody removed all files: the later promise stands.
-        let last = super::promised(&path);
+        let files = Files::new();
+        let now = SystemTime::now();
+        // By a clock that was a year ahead, twice: killed, and ended.
+        let before = files.begin(now + YEAR);
+        let killed = files.begin(now);
+        assert!(killed.first >= before.used());
+        let last = killed.used();
+        killed.end();
+        assert!(files.begin(now).first >= last);
+    }
+
+    #[test]
+    fn tokens_grow_although_the_place_was_emptied_and_the_clock_turned_back() {
+        let files = Files::new();
+        let now = SystemTime::now();
+        for lost in files.both() {
+            let before = files.begin(now + YEAR);
+            fs::remove_file(lost).unwrap();
+            assert!(files.begin(now).first >= before.used());
+        }
+    }
+
+    #[test]
+    fn the_later_promise_of_another_daemon_stands() {
+        let files = Files::new();
+        let now = SystemTime::now();
+        // Two at one place, after somebody removed all files.
+        let before = files.begin(now);
+        let after = files.begin(now + YEAR);
         before.end();
-        assert_eq!(super::promised(&path), last);
+        for file in files.both() {
+            assert_eq!(promised(&file), after.promised);
+        }
+    }
+
+    #[test]
+    fn what_no_daemon_can_have_promised_is_not_believed() {
+        let files = Files::new();
+        let now = SystemTime::now();
+        let too_far = nanoseconds(130 * YEAR) + files.begin(now).first;
+        for nonsense in
+            [&u64::MAX.to_string(), &too_far.to_string(), "-1", "x", &"9".repeat(70), ""]
+        {
+            for file in files.both() {
+                fs::write(file, nonsense).unwrap();
+            }
+            let tokens = files.begin(now);
+            assert!(tokens.first < nanoseconds(100 * YEAR), "{nonsense}");
+            assert!(tokens.complaint().is_some_and(|why| why.contains("state/navlock/tokens")));
+            // It is mended, and believed from now on.
+            assert!(files.begin(now).first > tokens.first, "{nonsense}");
+            assert_eq!(files.begin(now).complaint(), None);
+        }
+    }
+
+    #[test]
+    fn a_clock_beyond_all_years_leaves_room_to_grow() {
+        let files = Files::new();
+        let tokens = files.begin(SystemTime::UNIX_EPOCH + 600 * YEAR);
+        assert_eq!(tokens.first, LARGEST);
+        assert!(tokens.promised > LARGEST && tokens.promised < u64::MAX / 3 * 2);
+    }
+
+    #[test]
+    fn without_a_directory_for_state_there_is_one_file() {
+        let files = Files::new();
+        let beside = files.directory.path().join("tokens");
+        let nowhere = Path::new("/dev/null/navlock");
+        for state in [None, Some(nowhere)] {
+            let first = Tokens::begin(beside.clone(), state).first;
+            assert!(Tokens::begin(beside.clone(), state).first > first);
+        }
+    }
+
+    #[test]
+    fn the_files_are_ours_alone() {
+        let files = Files::new();
+        drop(files.begin(SystemTime::now()));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        for file in files.both() {
+            assert_eq!(mode(&file), 0o600);
+        }
+        assert_eq!(mode(&files.state()), 0o700);
+        // One that others could read stays so no longer.
+        for file in files.both() {
+            fs::set_permissions(file, fs::Permissions::from_mode(0o666)).unwrap();
+        }
+        drop(files.begin(SystemTime::now()));
+        assert!(files.both().iter().all(|file| mode(file) == 0o600));
     }
 }

@@ -3,19 +3,16 @@
 use std::{
     fs::File,
     io::{self, Write},
-    path::PathBuf,
     process::ExitCode,
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use navlock::{BrokerReach, Error, Place, Reason, Status, blocking::block_on_timeout};
-use navlock_broker::daemon::{self, Options};
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::Errno,
-    process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit},
+use navlock::{Error, Place, Reason, Status};
+use navlock_broker::{
+    Control, Stopped,
+    daemon::{self, Options},
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Context;
 use crate::{
@@ -24,17 +21,11 @@ use crate::{
     exit::{Failure, UNREACHABLE},
     json::Object,
     reach,
-    settings::Settings,
+    settings::{self, Settings},
     terminal::write_out,
     text::printable,
     time::{elapsed, millis},
 };
-
-/// How long a broker may take to end.
-const END: Duration = Duration::from_secs(10);
-
-/// How long it may take to say how it is.
-const ANSWER: Duration = Duration::from_secs(5);
 
 pub(super) fn daemon(context: &Context, args: &DaemonArgs) -> Result<ExitCode, Failure> {
     match &args.command {
@@ -56,6 +47,7 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     let etcd = settings.etcd.as_ref();
     let mut options = Options::default();
     options.idle = Some(args.idle_seconds);
+    options.state = settings::state_directory();
     options.reach = etcd.map(|etcd| {
         let namespace = etcd.namespace.as_deref().unwrap_or("navlock");
         format!("etcd at {}, namespace {namespace}", etcd.endpoints.join(", "))
@@ -89,61 +81,52 @@ fn detach() {
 }
 
 fn start(context: &Context) -> Result<ExitCode, Failure> {
-    let (reach, done) = match context.connect_to_running() {
-        Ok(reach) => (reach, "is running already"),
+    let done = match Control::connect(&context.place) {
+        Ok(_) => "is running already",
         Err(error) if *error.reason() == Reason::NotRunning => {
-            (context.connect()?, "was started; without clients it ends after a while")
+            drop(context.connect()?);
+            "was started; without clients it ends after a while"
         }
         Err(error) => return Err(Error::from(error).into()),
     };
-    let socket = context.place.socket().display();
-    let process = pid(&context.place)
-        .map_or_else(String::new, |pid| format!("process {}, ", pid.as_raw_nonzero()));
-    write(&format!("the broker ({process}{socket}) {done}\n"))?;
-    drop(reach);
+    let status = asked(&mut Control::connect(&context.place).map_err(Error::from)?);
+    let broker = named(&context.place, status.ok().as_ref());
+    write(&format!("{broker} {done}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn stop(context: &Context) -> Result<ExitCode, Failure> {
-    let socket = context.place.socket().display();
-    let Some(pid) = pid(&context.place) else {
+    let stopped = navlock_broker::stop(&context.place);
+    let Some(Stopped { status, signalled, .. }) =
+        stopped.map_err(|error| match error.reason() {
+            Reason::Hangs(_) => Failure::new(1, &error),
+            _ => Error::from(error).into(),
+        })?
+    else {
+        let socket = context.place.socket().display();
         write(&format!("no broker is running at {socket}\n"))?;
         return Ok(ExitCode::SUCCESS);
     };
-    let number = pid.as_raw_nonzero();
-    // Asked before, and the connection closed: who is there when it ends starts another one.
-    let known = context.connect_to_running().ok().and_then(|reach| asked(&reach).ok());
-    let not_ended = |why: &dyn std::fmt::Display| {
-        let message = format_args!("the broker (process {number}, {socket}) does not end: {why}");
-        Failure::new(1, message)
-    };
-    match kill_process(pid, Signal::TERM) {
-        Ok(()) | Err(Errno::SRCH) => {}
-        Err(error) => return Err(not_ended(&error)),
-    }
-    let deadline = Instant::now() + END;
-    // The lock that it holds for life; by now another one may hold it.
-    while self::pid(&context.place) == Some(pid) {
-        if Instant::now() >= deadline {
-            return Err(not_ended(&format_args!("kill it with 'kill -KILL {number}'")));
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    // We were one of them.
-    let clients = known.map_or(0, |status| status.clients.saturating_sub(1));
-    let rest = match clients {
+    let rest = match status.as_ref().map_or(0, |status| status.clients) {
         0 => String::new(),
         1 => "; its client starts another one and keeps its locks".to_owned(),
         clients => format!("; its {clients} clients start another one and keep their locks"),
     };
-    write(&format!("the broker (process {number}, {socket}) has ended{rest}\n"))?;
+    let how = if signalled { ", by a signal: it did not answer the question to end" } else { "" };
+    write(&format!("{} has ended{how}{rest}\n", named(&context.place, status.as_ref())))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The broker, for people.
+fn named(place: &Place, status: Option<&Status>) -> String {
+    let process = status.map_or_else(String::new, |status| format!("process {}, ", status.pid));
+    format!("the broker ({process}{})", place.socket().display())
 }
 
 fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, Failure> {
     let socket = context.place.socket().to_string_lossy();
-    let reach = match context.connect_to_running() {
-        Ok(reach) => reach,
+    let mut control = match Control::connect(&context.place) {
+        Ok(control) => control,
         Err(error) if *error.reason() == Reason::NotRunning => {
             if args.json {
                 let object = Object::default().boolean("running", false);
@@ -155,90 +138,54 @@ fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, Failure> {
         }
         Err(error) => return Err(Error::from(error).into()),
     };
-    let known = match asked(&reach) {
-        Ok(status) => Some(status),
-        // It is there, and of a release that cannot tell more.
-        Err(Error::Refused(_)) => None,
-        Err(error) => return Err(error.into()),
-    };
-    let noted = || pid(&context.place).and_then(|pid| pid.as_raw_nonzero().get().try_into().ok());
-    let pid: Option<u32> = known.as_ref().map(|status| status.pid).or_else(noted);
-    let text = if args.json {
-        format!("{}\n", object(&socket, pid, known.as_ref()))
-    } else {
-        lines(&socket, pid, known.as_ref())
-    };
+    let status = asked(&mut control)?;
+    let text =
+        if args.json { format!("{}\n", object(&socket, &status)) } else { lines(&socket, &status) };
     write(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn object(socket: &str, pid: Option<u32>, known: Option<&Status>) -> Object {
-    let mut object = Object::default().boolean("running", true).string("socket", socket);
-    if let Some(pid) = pid {
-        object = object.number("pid", pid.into());
-    }
-    if let Some(status) = known {
-        object = object
-            .string("release", &status.release)
-            .number("ageMs", millis(Duration::from_millis(status.age)))
-            .number("clients", status.clients)
-            .number("orphans", status.orphans)
-            .number("held", status.held)
-            .number("pending", status.pending);
-        if let Some(reach) = &status.reach {
-            object = object.string("reach", reach);
-        }
-    }
-    object
+fn object(socket: &str, status: &Status) -> Object {
+    let object = Object::default()
+        .boolean("running", true)
+        .string("socket", socket)
+        .number("pid", status.pid.into())
+        .string("release", &status.release)
+        .number("ageMs", millis(Duration::from_millis(status.age)))
+        .number("clients", status.clients)
+        .number("orphans", status.orphans)
+        .number("held", status.held)
+        .number("pending", status.pending);
+    let object = match &status.reach {
+        Some(reach) => object.string("reach", reach),
+        None => object,
+    };
+    let details = status.details.iter();
+    let details = details.fold(Object::default(), |object, (what, is)| object.string(what, is));
+    object.object("details", &details)
 }
 
-fn lines(socket: &str, pid: Option<u32>, known: Option<&Status>) -> String {
-    let mut rows = vec![("socket", printable(socket))];
-    rows.extend(pid.map(|pid| ("process", pid.to_string())));
-    match known {
-        Some(status) => rows.extend([
-            ("release", printable(&status.release)),
-            ("reach", printable(status.reach.as_deref().unwrap_or("this machine"))),
-            ("age", elapsed(Duration::from_millis(status.age))),
-            ("clients", format!("{} (this one among them)", status.clients)),
-            ("orphans", format!("{} (commands whose navlock was killed)", status.orphans)),
-            ("held", status.held.to_string()),
-            ("pending", status.pending.to_string()),
-        ]),
-        None => rows.push(("release", "another one, which does not tell more".to_owned())),
-    }
-    let lines: Vec<_> = rows.iter().map(|(what, is)| format!("{what:8} {is}")).collect();
+fn lines(socket: &str, status: &Status) -> String {
+    let mut rows = vec![
+        ("socket".to_owned(), printable(socket)),
+        ("process".to_owned(), status.pid.to_string()),
+        ("release".to_owned(), printable(&status.release)),
+        ("reach".to_owned(), printable(status.reach.as_deref().unwrap_or("this machine"))),
+        ("age".to_owned(), elapsed(Duration::from_millis(status.age))),
+        ("clients".to_owned(), status.clients.to_string()),
+        ("orphans".to_owned(), format!("{} (commands whose navlock was killed)", status.orphans)),
+        ("held".to_owned(), status.held.to_string()),
+        ("pending".to_owned(), status.pending.to_string()),
+    ];
+    rows.extend(status.details.iter().map(|(what, is)| (printable(what), printable(is))));
+    let widest = rows.iter().map(|(what, _)| what.chars().count()).max().unwrap_or_default();
+    let lines: Vec<_> = rows.iter().map(|(what, is)| format!("{what:widest$} {is}")).collect();
     lines.join("\n") + "\n"
 }
 
 /// How the broker says that it is.
-pub(super) fn asked(reach: &BrokerReach) -> Result<Status, Error> {
-    block_on_timeout(reach.status(), ANSWER).unwrap_or_else(|| {
-        let seconds = ANSWER.as_secs();
-        Err(Error::Unreachable(format!("the broker does not answer within {seconds} seconds")))
-    })
-}
-
-/// The broker's process, if there is one: it holds the lock of the file in which it stands.
-pub(super) fn pid(place: &Place) -> Option<Pid> {
-    let path = lock_file(place);
-    let file = File::open(&path).ok()?;
-    match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(Errno::WOULDBLOCK) => {
-            Pid::from_raw(std::fs::read_to_string(&path).ok()?.trim().parse().ok()?)
-        }
-        _ => None,
-    }
-}
-
-/// The file on which the broker at this place has a lock for life.
-pub(super) fn lock_file(place: &Place) -> PathBuf {
-    if *place == Place::of_user() {
-        return place.directory().join("broker.lock");
-    }
-    let mut path = place.socket().as_os_str().to_owned();
-    path.push(".broker.lock");
-    path.into()
+pub(super) fn asked(control: &mut Control) -> Result<Status, Error> {
+    control.status().map_err(Error::from)
 }
 
 fn write(text: &str) -> Result<(), Failure> {

@@ -42,9 +42,13 @@ pub(super) struct EtcdTable {
 /// The user's own directory is that of the password file and not `$HOME`, which a broker has from
 /// whoever happened to start it.
 pub(super) fn places() -> Vec<PathBuf> {
+    home().map(|home| home.join(OF_THE_USER)).into_iter().chain([OF_THE_MACHINE.into()]).collect()
+}
+
+/// The user's own directory.
+pub(super) fn home() -> Option<PathBuf> {
     let user = User::from_uid(Uid::effective()).ok().flatten();
-    let own = user.map(|user| user.dir).filter(|home| home.is_absolute());
-    own.map(|home| home.join(OF_THE_USER)).into_iter().chain([OF_THE_MACHINE.into()]).collect()
+    user.map(|user| user.dir).filter(|home| home.is_absolute())
 }
 
 /// The file that was chosen, or else the first that is there, with what is in it.

@@ -14,6 +14,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::process::geteuid;
+
 pub(crate) use self::etcd::Etcd;
 use crate::args::SettingsArgs;
 
@@ -24,6 +26,20 @@ pub(crate) struct Settings {
     pub(crate) file: Option<PathBuf>,
     /// `None` where the broker keeps the locks itself.
     pub(crate) etcd: Option<Etcd>,
+}
+
+/// A directory of the user's that outlives `/tmp`, for what brokers keep: that of `NAVLOCK_STATE`, for
+/// containers and tests, else one that follows from the uid as the settings do. `None` for a user
+/// without a home.
+pub(crate) fn state_directory() -> Option<PathBuf> {
+    match env::var_os("NAVLOCK_STATE").filter(|path| !path.is_empty()) {
+        Some(chosen) => Some(PathBuf::from(chosen)).filter(|path| path.is_absolute()),
+        None if geteuid().is_root() => Some("/var/lib/navlock".into()),
+        None => {
+            let home = file::home().filter(|home| home.is_dir());
+            home.map(|home| home.join(".local/state/navlock"))
+        }
+    }
 }
 
 impl Settings {

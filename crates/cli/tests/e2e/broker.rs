@@ -1,6 +1,10 @@
 //! The broker: that there is one, when it ends, and whom it does not serve.
 
-use std::{fs, os::unix::fs::symlink};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    process::Stdio,
+};
 
 use navlock::{BrokerReach, ConnectOptions, Place, blocking::block_on_timeout};
 use navlock_broker::daemon;
@@ -223,4 +227,37 @@ fn a_file_in_the_place_of_the_socket_is_refused_and_left_alone() {
             .contains("sock is not a socket; set NAVLOCK_SOCKET")
     );
     assert_eq!(fs::read_to_string(sandbox.socket()).unwrap(), "precious");
+}
+
+#[test]
+fn its_files_are_its_users_alone_whatever_the_mask() {
+    let sandbox = Sandbox::new();
+    let script = "umask 0; exec \"$NAVLOCK\" daemon start";
+    assert!(wait(&mut sandbox.program("sh").args(["-c", script]).spawn().unwrap()).success());
+    let files = ["sock", "sock.broker.lock", "sock.tokens", "state/tokens"];
+    for (name, mode) in files.map(|name| (name, 0o600)).into_iter().chain([("state", 0o700)]) {
+        let found = fs::symlink_metadata(sandbox.path(name)).unwrap().permissions();
+        assert_eq!(found.mode() & 0o777, mode, "{name}");
+    }
+}
+
+#[test]
+fn fencing_tokens_grow_although_the_place_was_emptied_and_the_clock_turned_back() {
+    let sandbox = Sandbox::new();
+    let fence = |clock: &str| -> Option<u64> {
+        let mut command = sandbox.program("faketime");
+        command.args(["--exclude-monotonic", "-f", clock, NAVLOCK, "daemon", "run"]);
+        let mut broker = command.stdout(Stdio::null()).spawn().ok()?;
+        eventually("it is there", || sandbox.code(&["daemon", "status"]) == 0);
+        let fence = sandbox.written(&["run", "db", "sh", "-c", "echo $NAVLOCK_FENCE"]);
+        sandbox.written(&["daemon", "stop"]);
+        assert!(wait(&mut broker).success());
+        Some(fence.trim().parse().unwrap())
+    };
+    let Some(before) = fence("+400d") else {
+        println!("skipped: there is no faketime");
+        return;
+    };
+    fs::remove_file(sandbox.path("sock.tokens")).unwrap();
+    assert!(fence("-400d").unwrap() > before);
 }

@@ -1,8 +1,13 @@
 //! `navlock daemon`.
 
-use std::process::Stdio;
+use std::{fs, os::unix::net::UnixListener, process::Stdio};
 
-use crate::sandbox::{Sandbox, eventually, finish};
+use rustix::{
+    fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat},
+    process::{Signal, geteuid, kill_process},
+};
+
+use crate::sandbox::{Sandbox, eventually, finish, wait};
 
 #[test]
 fn a_broker_is_started_once_shown_and_stopped() {
@@ -47,7 +52,7 @@ fn a_broker_that_is_stopped_leaves_the_locks_to_the_next() {
     let before = status();
     assert_eq!([&before["held"], &before["pending"]], [2, 1]);
     assert_eq!(before["release"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(before["clients"], 3, "the holder, the waiter and who asks");
+    assert_eq!(before["clients"], 2, "the holder and the waiter");
 
     let said = sandbox.written(&["daemon", "stop"]);
     assert!(said.ends_with("; its 2 clients start another one and keep their locks\n"), "{said}");
@@ -86,4 +91,103 @@ fn a_service_manager_can_run_it() {
     assert_eq!(output.status.code(), Some(69));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("another broker (process"), "{said}");
+}
+
+#[test]
+fn a_number_in_a_file_is_nobodys_end() {
+    let sandbox = Sandbox::new();
+    let mut victim = sandbox.program("sleep").arg("600").spawn().unwrap();
+    let lock = fs::File::create(sandbox.path("sock.broker.lock")).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    for number in [victim.id().to_string(), "-1".to_owned(), "0".to_owned()] {
+        fs::write(sandbox.path("sock.broker.lock"), number).unwrap();
+        assert!(sandbox.written(&["daemon", "stop"]).starts_with("no broker is running"));
+        assert_eq!(sandbox.code(&["daemon", "status"]), 69);
+    }
+    // Nor is one in a place that another user has made, whoever listens there.
+    if geteuid().is_root() {
+        let _listener = UnixListener::bind(sandbox.socket()).unwrap();
+        std::os::unix::fs::chown(sandbox.path(""), Some(65534), None).unwrap();
+        let output = sandbox.output(&["daemon", "stop"]);
+        assert_eq!(output.status.code(), Some(69), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("is owned by uid 65534"), "{said}");
+    }
+    assert!(victim.try_wait().unwrap().is_none());
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    fs::remove_file(sandbox.path("sock.broker.lock")).unwrap();
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_lock_hangs_nobody() {
+    let sandbox = Sandbox::new();
+    for name in ["sock.broker.lock", "sock.tokens"] {
+        mknodat(CWD, sandbox.path(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    }
+    assert!(sandbox.written(&["daemon", "stop"]).starts_with("no broker is running"));
+    assert_eq!(sandbox.code(&["doctor"]), 0);
+    let output = sandbox.output(&["run", "db", "true"]);
+    assert_eq!(output.status.code(), Some(69), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("sock.broker.lock: it is no file; remove it"), "{said}");
+    fs::remove_file(sandbox.path("sock.broker.lock")).unwrap();
+    assert_eq!(sandbox.code(&["run", "db", "true"]), 0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_broker_that_does_not_answer_is_ended_by_a_signal_and_its_clients_keep_their_locks() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let broker = sandbox.broker().unwrap();
+    kill_process(broker, Signal::STOP).unwrap();
+    let said = sandbox.written(&["daemon", "stop"]);
+    assert!(said.contains("has ended, by a signal"), "{said}");
+    eventually("there is another", || sandbox.broker().is_some_and(|next| next != broker));
+    assert_eq!(sandbox.query(), ["held db exclusive"]);
+    holder.release();
+}
+
+#[test]
+fn whoever_listens_and_is_no_broker_is_not_signalled() {
+    let sandbox = Sandbox::new();
+    // We are the process at the other end.
+    let _listener = UnixListener::bind(sandbox.socket()).unwrap();
+    let output = sandbox.output(&["daemon", "stop"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("which process it is cannot be told for certain"), "{said}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn on_a_full_disk_the_broker_is_found_and_ended_all_the_same() {
+    let sandbox = Sandbox::new();
+    let disk = sandbox.path("disk");
+    fs::create_dir(&disk).unwrap();
+    // A disk of our own, which has room for the broker's files and then for nothing.
+    let script = r#"set -e
+        mount -t tmpfs -o size=64k,nr_inodes=16,mode=700 none "$0"
+        export NAVLOCK_SOCKET="$0/sock"
+        "$NAVLOCK" daemon start >&2
+        i=0; while touch "$0/$i" 2>/dev/null; do i=$((i+1)); done
+        head -c 1M /dev/zero >"$0/0" 2>/dev/null || :
+        "$NAVLOCK" daemon status
+        "$NAVLOCK" doctor | grep broker:
+        "$NAVLOCK" daemon stop
+        "$NAVLOCK" daemon status || echo "then $?""#;
+    let mut command = sandbox.program("unshare");
+    command.args(["-rm", "sh", "-c", script]).arg(&disk).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    wait(&mut child);
+    let output = finish(child);
+    let (shown, said) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    if said.contains("unshare") || said.contains("mount:") {
+        println!("skipped: no disk of our own is to be had: {said}");
+        return;
+    }
+    assert!(shown.contains("clients") && shown.contains("ok    broker: process"), "{shown}{said}");
+    assert!(shown.contains(") has ended\n") && shown.ends_with("then 69\n"), "{shown}{said}");
 }

@@ -62,6 +62,21 @@ fn what_is_wrong_is_named_with_a_remedy() {
 }
 
 #[test]
+fn a_place_that_is_not_ours_is_not_written_to() {
+    let sandbox = Sandbox::new();
+    let (theirs, link) = (sandbox.path("theirs"), sandbox.path("link"));
+    fs::create_dir(&theirs).unwrap();
+    std::os::unix::fs::symlink(&theirs, &link).unwrap();
+    let before = fs::metadata(&theirs).unwrap().modified().unwrap();
+    let output = sandbox.output(&["doctor", "--socket", link.join("sock").to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("fail  place: ") && !shown.contains("file system:"), "{shown}");
+    // Not even for a moment.
+    assert_eq!(fs::metadata(&theirs).unwrap().modified().unwrap(), before);
+}
+
+#[test]
 fn what_a_killed_broker_left_is_explained() {
     let sandbox = Sandbox::new();
     sandbox.written(&["daemon", "start"]);

@@ -73,6 +73,7 @@ impl Sandbox {
             .env("NAVLOCK_IDLE_SECS", self.idle)
             .env("NAVLOCK", NAVLOCK)
             .env("NAVLOCK_CONFIG", &self.config)
+            .env("NAVLOCK_STATE", self.path("state"))
             .env_remove("NAVLOCK_ETCD")
             .env_remove("NAVLOCK_BUCKET")
             .env_remove("NAVLOCK_BIN")

@@ -66,6 +66,7 @@ fn version_1_from_daemon() -> Vec<FromDaemon> {
 fn all_to_daemon() -> Vec<ToDaemon> {
     let mut all = version_1_to_daemon();
     all.extend(version_2_to_daemon());
+    all.extend([ToDaemon::Details { query: u64::MAX }, ToDaemon::Stop]);
     all
 }
 
@@ -110,6 +111,12 @@ fn all_from_daemon() -> Vec<FromDaemon> {
         },
         FromDaemon::Term { agent: u32::MAX, ends: u64::MAX },
         FromDaemon::Term { agent: 0, ends: 0 },
+        FromDaemon::Details {
+            query: 5,
+            details: vec![("nice".to_owned(), "10".to_owned()), (String::new(), String::new())],
+        },
+        FromDaemon::Details { query: 0, details: Vec::new() },
+        FromDaemon::Stopping,
     ]);
     all
 }
@@ -171,7 +178,7 @@ trait Place {
 }
 
 impl Place for ToDaemon {
-    const PLACES: u8 = 14;
+    const PLACES: u8 = 16;
     fn place(&self) -> u8 {
         match self {
             Self::Hello { .. } => 0,
@@ -188,12 +195,14 @@ impl Place for ToDaemon {
             Self::Describe { .. } => 11,
             Self::Inspect { .. } => 12,
             Self::Status { .. } => 13,
+            Self::Details { .. } => 14,
+            Self::Stop => 15,
         }
     }
 }
 
 impl Place for FromDaemon {
-    const PLACES: u8 = 13;
+    const PLACES: u8 = 15;
     fn place(&self) -> u8 {
         match self {
             Self::Welcome { .. } => 0,
@@ -209,6 +218,8 @@ impl Place for FromDaemon {
             Self::Settled => 10,
             Self::WelcomeShared { .. } => 11,
             Self::Term { .. } => 12,
+            Self::Details { .. } => 13,
+            Self::Stopping => 14,
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use navlock::{BrokerReach, Error, Reason, UserAgent, blocking::block_on_timeout};
+use navlock::{BrokerReach, Reason, UserAgent, blocking::block_on_timeout};
+use navlock_broker::Control;
 
 use super::{
     super::{Context, daemon},
@@ -22,8 +23,15 @@ const SLOW: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn checks(context: &Context) -> Vec<Check> {
-    match context.connect_to_running() {
-        Ok(reach) => vec![release(&reach), speed(&reach)],
+    match Control::connect(&context.place) {
+        Ok(mut control) => {
+            let mut checks = vec![release(&mut control)];
+            checks.push(match context.connect_to_running() {
+                Ok(reach) => speed(&reach),
+                Err(error) => Check::fail("answers", error),
+            });
+            checks
+        }
         Err(error) if *error.reason() == Reason::NotRunning => {
             vec![Check::ok("broker", "not running; whoever needs it starts it")]
         }
@@ -31,9 +39,9 @@ pub(super) fn checks(context: &Context) -> Vec<Check> {
     }
 }
 
-fn release(reach: &BrokerReach) -> Check {
+fn release(control: &mut Control) -> Check {
     let remedy = "when it suits, 'navlock daemon stop': the next one is of this release";
-    match daemon::asked(reach) {
+    match daemon::asked(control) {
         Ok(status) if status.release == RELEASE => {
             let detail = format_args!("process {}, release {RELEASE} as this navlock", status.pid);
             Check::ok("broker", detail)
@@ -43,10 +51,6 @@ fn release(reach: &BrokerReach) -> Check {
                 "process {} is of release {}, this navlock of {RELEASE}",
                 status.pid, status.release
             );
-            Check::warn("broker", detail).remedy(remedy)
-        }
-        Err(Error::Refused(_)) => {
-            let detail = format_args!("of another release than this navlock, {RELEASE}");
             Check::warn("broker", detail).remedy(remedy)
         }
         Err(error) => Check::fail("broker", error),

@@ -36,7 +36,7 @@ fn variable(name: &str, value: &OsStr) -> Check {
     match name {
         "NAVLOCK_NAME" | "NAVLOCK_MODE" | "NAVLOCK_FENCE" => ok("this runs under a lock"),
         "NAVLOCK_BUCKET" | "NAVLOCK_SOCKET" | "NAVLOCK_BIN" | "NAVLOCK_IDLE_SECS"
-        | "NAVLOCK_ETCD" | "NAVLOCK_CONFIG"
+        | "NAVLOCK_ETCD" | "NAVLOCK_CONFIG" | "NAVLOCK_STATE"
             if value.is_empty() =>
         {
             ok("empty is unset")
@@ -52,6 +52,7 @@ fn variable(name: &str, value: &OsStr) -> Check {
             ok("the etcd of brokers that are started from here, whatever the file says")
         }
         "NAVLOCK_CONFIG" => ok("the settings of brokers that are started from here"),
+        "NAVLOCK_STATE" => ok("where brokers keep a bound of their fencing tokens"),
         "NAVLOCK_IDLE_SECS" => match args::idle_seconds_error(&shown) {
             None => ok("seconds for which a broker without clients stays"),
             Some(error) => Check::fail(what, format_args!("{shown:?}")).remedy(error),

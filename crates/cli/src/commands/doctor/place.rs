@@ -4,25 +4,27 @@ use std::{
     fs::{self, File},
     io::{self, ErrorKind},
     os::unix::{fs::MetadataExt, net::UnixListener},
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, SystemTime},
 };
 
-use navlock::{Place, PlaceError};
+use navlock::{Place, PlaceError, Reason};
+use navlock_broker::Control;
 use rustix::fs::{FlockOperation, flock};
 
-use super::{super::daemon, Check};
+use super::Check;
 
 /// A clock that is behind what was written by more than this was turned back.
 const TURNED_BACK: Duration = Duration::from_secs(2);
 
 pub(super) fn checks(place: &Place) -> Vec<Check> {
     let mut checks = vec![usable(place)];
-    if place.directory().is_dir() {
+    // What is not ours is not written to.
+    if place.check().is_ok() {
         checks.push(file_system(place.directory()));
         checks.extend(left_behind(place));
+        checks.push(clock(&place.broker_lock()));
     }
-    checks.push(clock(&daemon::lock_file(place)));
     checks
 }
 
@@ -77,14 +79,15 @@ fn try_file_system(probe: &Path) -> Result<(), (&'static str, io::Error)> {
 /// What brokers that were killed have left.
 fn left_behind(place: &Place) -> Option<Check> {
     let socket = place.socket();
-    if !socket.exists() || daemon::pid(place).is_some() {
+    let is_running = |error: navlock::ConnectError| *error.reason() != Reason::NotRunning;
+    if !socket.exists() || Control::connect(place).map_or_else(is_running, |_| true) {
         return None;
     }
     let detail = format_args!("{} is of a broker that has ended", socket.display());
     Some(Check::warn("stale socket", detail).remedy("nothing to do: the next broker replaces it"))
 }
 
-fn clock(written: &PathBuf) -> Check {
+fn clock(written: &Path) -> Check {
     let now = SystemTime::now();
     let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let years = 1970.0 + since.as_secs_f64() / (365.2425 * 86_400.0);

@@ -1,9 +1,8 @@
 //! The settings of brokers, and whether the one that runs has them.
 
-use super::{
-    super::{Context, daemon},
-    Check,
-};
+use navlock_broker::Control;
+
+use super::{super::Context, Check};
 use crate::{args::SettingsArgs, settings::Settings};
 
 pub(super) fn checks(context: &Context, args: &SettingsArgs) -> Vec<Check> {
@@ -30,8 +29,7 @@ pub(super) fn checks(context: &Context, args: &SettingsArgs) -> Vec<Check> {
 
 /// Whether the broker that runs keeps its locks where the settings say, if it does not.
 fn running(context: &Context, is_on_etcd: bool) -> Option<Check> {
-    let running = context.connect_to_running().ok()?;
-    let reach = daemon::asked(&running).ok()?.reach;
+    let reach = Control::connect(&context.place).ok()?.status().ok()?.reach;
     let detail = match &reach {
         None if is_on_etcd => "the settings name an etcd, and the broker that runs is on none",
         Some(_) if !is_on_etcd => "the broker that runs is on etcd, and the settings name none",

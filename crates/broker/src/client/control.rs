@@ -1,0 +1,313 @@
+//! Speaking to the daemon itself: how it is, and that it may end.
+//!
+//! Whoever does this is no client: it has no agents and no file, so that it works where the disk is
+//! full, and it is answered although clients are still waited for.
+
+use std::{
+    io::{ErrorKind, Read},
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    thread,
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use navlock_core::ClientId;
+use navlock_wire::{CONTROL_VERSION, ClientCodec, FromDaemon, ToDaemon};
+use tokio_util::codec::{Decoder, Encoder};
+
+use super::{
+    connection::send,
+    handshake::{self, check_peer},
+};
+use crate::{
+    Place, Status,
+    error::{ConnectError, Reason},
+    lock_file,
+    spawn::{Patience, connect_to_running},
+};
+
+/// How long the daemon may take to answer.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// How long it may take to end.
+const END: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether a daemon has ended that cannot tell.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A connection to the daemon itself.
+#[derive(Debug)]
+pub struct Control {
+    place: Place,
+    socket: UnixStream,
+    heard: BytesMut,
+    version: u16,
+    reach: Option<String>,
+    process: Option<Process>,
+}
+
+/// How a daemon was brought to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stopped {
+    /// How it was when it was asked, if it said so.
+    pub status: Option<Status>,
+    /// It did not answer, or is of a release that cannot be asked, and was sent SIGTERM.
+    pub signalled: bool,
+}
+
+/// A process, by a descriptor: unlike a number it never comes to mean another one.
+#[derive(Debug)]
+struct Process {
+    pid: u32,
+    descriptor: OwnedFd,
+}
+
+impl Control {
+    /// Connects to the daemon at this place, if there is one. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Why not; [`Reason::NotRunning`] if there is none.
+    pub fn connect(place: &Place) -> Result<Self, ConnectError> {
+        open(place).map_err(|reason| failed(place, reason))?.greet()
+    }
+
+    /// How the daemon is. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// If it does not answer, or is of a release that cannot tell.
+    pub fn status(&mut self) -> Result<Status, ConnectError> {
+        self.ask_status().map_err(|reason| failed(&self.place, reason))
+    }
+
+    fn ask_status(&mut self) -> Result<Status, Reason> {
+        self.say(&ToDaemon::Status { query: 0 })?;
+        let status = self.hear(|message| match message {
+            FromDaemon::Status { status, .. } => Some(status),
+            _ => None,
+        })?;
+        let mut status = Status::new(status, self.reach.as_deref());
+        if self.version < CONTROL_VERSION {
+            // There we had to be a client.
+            status.clients = status.clients.saturating_sub(1);
+            return Ok(status);
+        }
+        self.say(&ToDaemon::Details { query: 1 })?;
+        status.details = self.hear(|message| match message {
+            FromDaemon::Details { details, .. } => Some(details),
+            _ => None,
+        })?;
+        Ok(status)
+    }
+
+    /// Has the daemon end.
+    fn end(mut self) -> Result<Stopped, Reason> {
+        let status = self.ask_status().ok();
+        if self.version < CONTROL_VERSION {
+            // It says which process it is, and the kernel says who listens.
+            let known = status.as_ref().map(|status| status.pid);
+            let process = self.process.take().filter(|process| known == Some(process.pid));
+            signal(process)?;
+            return Ok(Stopped { status, signalled: true });
+        }
+        self.say(&ToDaemon::Stop)?;
+        let stopping = self.hear(|message| matches!(message, FromDaemon::Stopping).then_some(()));
+        match stopping {
+            Ok(()) | Err(Reason::Vanished) => {}
+            Err(reason) => return Err(reason),
+        }
+        // The connection ends with it. Who has its process knows that all else has ended as well.
+        let _ = self.socket.set_read_timeout(Some(END));
+        let closed = !matches!(
+            self.socket.read(&mut [0]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+        );
+        let pid = status.as_ref().map(|status| status.pid);
+        let process = self.process.filter(|process| Some(process.pid) == pid);
+        let has_ended = closed && process.is_none_or(|process| process.has_ended(END));
+        let stopped = Stopped { status, signalled: false };
+        if has_ended { Ok(stopped) } else { Err(Reason::Hangs(pid)) }
+    }
+
+    fn greet(mut self) -> Result<Self, ConnectError> {
+        self.shake_hands().map_err(|reason| failed(&self.place, reason))?;
+        Ok(self)
+    }
+
+    fn shake_hands(&mut self) -> Result<(), Reason> {
+        let patience = Patience::until(Instant::now() + ANSWER);
+        let mut codec = ClientCodec::default();
+        let (socket, heard) = (&mut self.socket, &mut self.heard);
+        let (version, reach) = handshake::shake_hands(socket, &mut codec, heard, patience)?;
+        (self.version, self.reach) = (version, reach);
+        let _ = self.socket.set_read_timeout(Some(ANSWER));
+        if version < CONTROL_VERSION {
+            let client = ClientId::random().to_bytes();
+            self.say(&ToDaemon::Introduce { client, returning: false })?;
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, message: &ToDaemon) -> Result<(), Reason> {
+        let mut bytes = BytesMut::new();
+        ClientCodec::default().encode(message, &mut bytes).map_err(|_| Reason::Nonsense)?;
+        if send(&self.socket, &mut bytes) { Ok(()) } else { Err(Reason::Silent(ANSWER)) }
+    }
+
+    /// Hears until it is what was asked for.
+    fn hear<T>(&mut self, wanted: impl Fn(FromDaemon) -> Option<T>) -> Result<T, Reason> {
+        let mut bytes = [0; 4096];
+        loop {
+            let heard = ClientCodec::default().decode(&mut self.heard);
+            match heard.map_err(|_| Reason::Nonsense)? {
+                Some(FromDaemon::Refused { reason }) => return Err(Reason::Refused(reason)),
+                Some(message) => {
+                    if let Some(wanted) = wanted(message) {
+                        return Ok(wanted);
+                    }
+                    continue;
+                }
+                None => {}
+            }
+            match self.socket.read(&mut bytes) {
+                Ok(0) => return Err(Reason::Vanished),
+                Ok(length) => self.heard.extend_from_slice(&bytes[..length]),
+                Err(error) => match error.kind() {
+                    ErrorKind::Interrupted => {}
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                        return Err(Reason::Silent(ANSWER));
+                    }
+                    ErrorKind::ConnectionReset => return Err(Reason::Vanished),
+                    _ => return Err(Reason::Io("waiting for its answer", error.into())),
+                },
+            }
+        }
+    }
+}
+
+/// Has the daemon at this place end, and waits until it has. Its clients start another one and keep
+/// their locks. `None` if there is none. Blocks.
+///
+/// One that does not answer, or is of a release that does not know the message, is sent SIGTERM; but
+/// only if the kernel says that it is the process that listens, and that this has the daemon's lock.
+///
+/// # Errors
+///
+/// If the place is not to be used, or the daemon does not end.
+pub fn stop(place: &Place) -> Result<Option<Stopped>, ConnectError> {
+    let mut control = match open(place) {
+        Ok(control) => control,
+        Err(Reason::NotRunning) => return Ok(None),
+        Err(reason) => return Err(failed(place, reason)),
+    };
+    let stopped = match control.shake_hands() {
+        Ok(()) => control.end(),
+        Err(Reason::Vanished) => Ok(Stopped { status: None, signalled: false }),
+        Err(Reason::Silent(_) | Reason::Refused(_)) => {
+            let process = control.process.filter(|process| process.has_lock_of(place));
+            signal(process).map(|()| Stopped { status: None, signalled: true })
+        }
+        Err(reason) => Err(reason),
+    };
+    stopped.map(Some).map_err(|reason| failed(place, reason))
+}
+
+fn failed(place: &Place, reason: Reason) -> ConnectError {
+    ConnectError { socket: place.socket().to_owned(), reason }
+}
+
+/// Connects, to whom may be trusted.
+fn open(place: &Place) -> Result<Control, Reason> {
+    let socket = connect_to_running(place, Patience::until(Instant::now() + ANSWER))?;
+    check_peer(&socket)?;
+    let process = Process::listening(&socket);
+    let place = place.clone();
+    Ok(Control { place, socket, heard: BytesMut::new(), version: 0, reach: None, process })
+}
+
+/// Ends a process, and waits until it has ended.
+fn signal(process: Option<Process>) -> Result<(), Reason> {
+    let Some(process) = process else {
+        return Err(Reason::Hangs(None));
+    };
+    process.terminate();
+    if process.has_ended(END) { Ok(()) } else { Err(Reason::Hangs(Some(process.pid))) }
+}
+
+#[cfg(target_os = "linux")]
+impl Process {
+    /// The process that listens at the other end: that which has begun to, if several could.
+    fn listening(socket: &UnixStream) -> Option<Self> {
+        use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
+        use rustix::process::{Pid, PidfdFlags, pidfd_open};
+        let pid = rustix::net::sockopt::socket_peercred(socket).ok()?.pid;
+        // Zero is one that we cannot see, in another PID namespace.
+        let number = u32::try_from(pid.as_raw_nonzero().get()).ok()?;
+        // Before Linux 6.5 by its number, while the connection stands; what it is besides is looked
+        // at afterwards, with this descriptor at hand.
+        let descriptor = getsockopt(socket, PeerPidfd).ok().or_else(|| {
+            pidfd_open(Pid::from_raw(pid.as_raw_nonzero().get())?, PidfdFlags::empty()).ok()
+        })?;
+        Some(Self { pid: number, descriptor })
+    }
+
+    /// Whether it is the daemon of this place: it has the file open on which that has its lock.
+    fn has_lock_of(&self, place: &Place) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let Some(lock) = lock_file::identity_at(&place.broker_lock()) else {
+            return false;
+        };
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.pid)).into_iter().flatten();
+        let mut open = open.flatten().filter_map(|entry| std::fs::metadata(entry.path()).ok());
+        // The number means the process as long as that has not ended.
+        open.any(|found| (found.dev(), found.ino()) == lock) && !self.has_ended(Duration::ZERO)
+    }
+
+    fn terminate(&self) {
+        use rustix::process::{Signal, pidfd_send_signal};
+        // The second for one that was stopped, which takes the first when it goes on. If they cannot
+        // be sent, the process does not end, which is seen.
+        for signal in [Signal::TERM, Signal::CONT] {
+            let _ = pidfd_send_signal(&self.descriptor, signal);
+        }
+    }
+
+    /// Whether it has ended, or does within this time.
+    fn has_ended(&self, patience: Duration) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
+            match poll(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], Some(&left)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) if Instant::now() < deadline => {
+                    thread::sleep(LOOK);
+                }
+                Ok(0) | Err(_) => return false,
+                Ok(_) => return true,
+            }
+        }
+    }
+}
+
+/// Elsewhere there are no descriptors of processes, and nothing is signalled.
+#[cfg(not(target_os = "linux"))]
+impl Process {
+    fn listening(_: &UnixStream) -> Option<Self> {
+        None
+    }
+
+    fn has_lock_of(&self, place: &Place) -> bool {
+        let _ =
+            (&self.descriptor, lock_file::identity_at(&place.broker_lock()), thread::sleep, LOOK);
+        false
+    }
+
+    fn terminate(&self) {}
+
+    fn has_ended(&self, _: Duration) -> bool {
+        false
+    }
+}
