@@ -18,9 +18,6 @@ use crate::{
     transactions::{Ask, Ended, MOST, MOST_BYTES, Operation},
 };
 
-/// How many heirs are granted by who releases.
-const MOST_HEIRS: usize = 40;
-
 /// One bucket.
 #[derive(Debug)]
 pub(crate) struct Bucket {
@@ -176,7 +173,11 @@ impl Bucket {
         operation
     }
 
-    /// Grants what can be granted of ours, or takes it away if nobody wants it any more.
+    /// Grants what can be granted if something of ours is in it, or takes ours away if nobody wants
+    /// it any more.
+    ///
+    /// Readers are granted from the first on, whosever they are: were each machine to grant its
+    /// own, a later one could be granted before an earlier one.
     fn grant(
         &self,
         key: &NameKey,
@@ -187,29 +188,20 @@ impl Bucket {
             return None;
         }
         let most = if name.singly { 1 } else { MOST };
-        let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
-        for entry in self.mirror.grantable(key) {
-            match standing(entry, around) {
-                Standing::Wanted => wanted.push(entry.clone()),
-                Standing::Unwanted => unwanted.push(entry.ended()),
-                Standing::NotToDo => {}
-            }
-            if wanted.len().max(unwanted.len()) == most {
-                break;
-            }
+        let granted = granted(self.mirror.grantable(key), most, around);
+        let stands = |entry: &&Entry, standing| self::standing(entry, around) == standing;
+        let mut front = self.mirror.grantable(key);
+        if !granted.is_empty() && front.any(|entry| stands(&entry, Standing::Wanted)) {
+            name.tried = self.mirror.revision();
+            return Some(Operation::Grant(granted));
         }
-        if wanted.is_empty() && unwanted.is_empty() {
+        let front = self.mirror.grantable(key);
+        let unwanted = front.filter(|entry| stands(entry, Standing::Unwanted)).take(MOST);
+        let mut unwanted: Vec<_> = unwanted.map(Entry::ended).collect();
+        if unwanted.is_empty() {
             return None;
         }
         name.tried = self.mirror.revision();
-        if unwanted.is_empty() {
-            let mut bytes = 0;
-            wanted.retain(|entry| {
-                bytes += entry.value.len();
-                bytes == entry.value.len() || bytes <= MOST_BYTES
-            });
-            return Some(Operation::Grant(wanted));
-        }
         // What is asked for does the same, and in its turn.
         let is_asked_for = |request| {
             let asks = |todo: &Todo| matches!(todo, Todo::Remove(of) if of.request == request);
@@ -269,7 +261,7 @@ impl Bucket {
         match *ended {
             [] => None,
             [one] if one.only == Some(Phase::Held) => {
-                let heirs = self.heirs(key, one.request, around);
+                let heirs = granted(self.mirror.heirs(key, one.request), MOST, around);
                 Some(if heirs.is_empty() {
                     Operation::Remove(ended)
                 } else {
@@ -278,20 +270,6 @@ impl Bucket {
             }
             _ => Some(Operation::Remove(ended)),
         }
-    }
-
-    /// Who is next, once this lock is released.
-    fn heirs(&self, key: &NameKey, of: RequestKey, around: &impl Surroundings) -> Vec<Entry> {
-        let mut heirs = self.mirror.heirs(key, of, MOST_HEIRS);
-        let mut bytes = 0;
-        let granted = heirs.iter().take_while(|heir| {
-            bytes += heir.value.len();
-            let is_foreign = around.owner(heir.request, heir.made) == Owner::Foreign;
-            bytes <= MOST_BYTES && (is_foreign || standing(heir, around) == Standing::Wanted)
-        });
-        let granted = granted.count();
-        heirs.truncate(granted);
-        heirs
     }
 
     /// What was on its way for this name has come to an end.
@@ -317,13 +295,31 @@ impl Bucket {
     }
 }
 
+/// As much of the front of a queue as one transaction grants: up to what is not to be granted, or
+/// does not fit in.
+fn granted<'a>(
+    front: impl Iterator<Item = &'a Entry>,
+    most: usize,
+    around: &impl Surroundings,
+) -> Vec<Entry> {
+    let mut bytes = 0;
+    let granted = front.take(most).take_while(|entry| {
+        bytes += entry.value.len();
+        let fits = bytes == entry.value.len() || bytes <= MOST_BYTES;
+        fits && matches!(standing(entry, around), Standing::Wanted | Standing::Foreign)
+    });
+    granted.cloned().collect()
+}
+
 /// What is to be done with a request that can be granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Wanted,
+    /// Another machine's, and wanted as far as we know.
+    Foreign,
     /// It is ours, and nobody wants it.
     Unwanted,
-    /// It is not ours, or the mirror is behind.
+    /// The mirror is behind.
     NotToDo,
 }
 
@@ -335,6 +331,7 @@ fn standing(entry: &Entry, around: &impl Surroundings) -> Standing {
             Status::Ended | Status::Absent => Standing::Unwanted,
         },
         Owner::Stray => Standing::Unwanted,
-        Owner::Past | Owner::Foreign => Standing::NotToDo,
+        Owner::Foreign => Standing::Foreign,
+        Owner::Past => Standing::NotToDo,
     }
 }

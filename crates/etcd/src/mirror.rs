@@ -165,14 +165,12 @@ impl Mirror {
     }
 
     /// The requests that can be granted once this lock is released, whosever they are.
-    pub(crate) fn heirs(&self, name: &NameKey, of: RequestKey, most: usize) -> Vec<Entry> {
-        let alone = |resource: &&Resource| {
+    pub(crate) fn heirs(&self, name: &NameKey, of: RequestKey) -> impl Iterator<Item = &Entry> {
+        let alone = move |resource: &&Resource| {
             resource.held.len() == 1 && resource.held.values().all(|holder| holder.request == of)
         };
-        let Some(resource) = self.names.get(name).filter(alone) else {
-            return Vec::new();
-        };
-        Self::front(&resource.queue, true, true).take(most).cloned().collect()
+        let resource = self.names.get(name).filter(alone).into_iter();
+        resource.flat_map(|resource| Self::front(&resource.queue, true, true))
     }
 
     /// The front of a queue, as far as it can be granted.

@@ -54,7 +54,7 @@ pub(crate) enum Operation {
     /// A request that does not wait. It never leaves anything in the queue.
     IfAvailable(Ask),
     Steal(Ask),
-    /// Grants what waits.
+    /// Grants what waits, whosever it is.
     Grant(Vec<Entry>),
     /// Ends requests and locks.
     Remove(Vec<Ended>),
@@ -150,7 +150,7 @@ impl Operation {
         outcomes
     }
 
-    /// The requests that it makes or ends, all of them ours.
+    /// The requests that it makes or ends. All of them are ours, but for those of a grant.
     pub(crate) fn own(&self) -> Vec<RequestKey> {
         match self {
             Self::Request(asks) => asks.iter().map(|ask| ask.request).collect(),

@@ -35,7 +35,7 @@ fn grantable(mirror: &Mirror) -> Vec<u64> {
 }
 
 fn heirs(mirror: &Mirror, of: RequestKey) -> Vec<u64> {
-    mirror.heirs(&name(), of, 10).iter().map(|entry| entry.request.slot).collect()
+    mirror.heirs(&name(), of).map(|entry| entry.request.slot).collect()
 }
 
 fn mirror(events: impl IntoIterator<Item = Event>) -> Mirror {

@@ -223,6 +223,33 @@ fn an_agent_whose_lease_was_revoked_is_told() {
 }
 
 #[test]
+fn readers_are_granted_together_although_the_first_of_them_is_cut_off() {
+    let server = Server::start();
+    let a = machine(&server).lock_manager("bucket");
+    let writer = exclusive(&a, "db");
+    let leases = etcdctl(&server, &["lease", "list"]);
+    let lease = leases.lines().last().unwrap();
+    let cable = Proxy::to(server.port());
+    // For long enough to be away for a while.
+    let b = connect(&EtcdOptions::new([cable.endpoint()])).lock_manager("bucket");
+    let c = machine(&server).lock_manager("bucket");
+    thread::scope(|scope| {
+        let first = scope.spawn(|| soon(b.lock("db").shared()).unwrap());
+        until_waiting(&c, 1);
+        let second = scope.spawn(|| soon(c.lock("db").shared()).unwrap());
+        until_waiting(&c, 2);
+        cable.cut();
+        // Nobody hands it over.
+        etcdctl(&server, &["lease", "revoke", lease]);
+        let second = second.join().unwrap();
+        cable.mend();
+        let first = first.join().unwrap();
+        assert_eq!(first.fencing_token(), second.fencing_token());
+        assert!(first.fencing_token() > writer.fencing_token());
+    });
+}
+
+#[test]
 fn no_etcd_is_an_error_that_says_where() {
     let since = Instant::now();
     let nowhere = EtcdOptions::new(["127.0.0.1:1"]).timeout(Duration::from_secs(1));

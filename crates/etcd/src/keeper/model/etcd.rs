@@ -1,6 +1,6 @@
 //! Etcd in memory: the part of its data model that `data.rs` names.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use navlock_core::Mode;
 
@@ -20,6 +20,8 @@ pub(super) struct Etcd {
     pub(super) found: BTreeMap<Vec<u8>, KeyValue>,
     pub(super) leases: BTreeSet<i64>,
     last_lease: i64,
+    /// Of each name, the place in its queue that was granted last.
+    granted: HashMap<NameKey, (i64, u64)>,
     /// What happened, by revision.
     pub(super) log: Vec<Vec<Event>>,
 }
@@ -29,7 +31,7 @@ impl Etcd {
         // As a new server has.
         let revision = 1;
         let (found, leases, log) = Default::default();
-        Self { keys, revision, found, leases, last_lease: 0, log }
+        Self { keys, revision, found, leases, last_lease: 0, granted: HashMap::new(), log }
     }
 
     pub(super) fn transact(&mut self, transaction: &Transaction) -> Result<Answer, Failure> {
@@ -148,7 +150,7 @@ impl Etcd {
     }
 
     /// The rules of the engine, for what has just changed.
-    fn check(&self, before: &BTreeMap<Vec<u8>, KeyValue>, is_theft: bool) {
+    fn check(&mut self, before: &BTreeMap<Vec<u8>, KeyValue>, is_theft: bool) {
         let (old, new) = (entries(&self.keys, before), self.entries());
         let is_there = |entries: &[(LockKey, Put)], key: &LockKey| {
             entries.iter().any(|(other, _)| other == key)
@@ -160,6 +162,7 @@ impl Etcd {
             let modes: Vec<Mode> = held.map(|(key, _)| key.mode).collect();
             assert!(modes.len() < 2 || modes.iter().all(|mode| *mode == Mode::Shared), "{modes:?}");
         }
+        let mut granted = Vec::new();
         for (key, _) in new.iter().filter(|(key, _)| key.phase == Phase::Held) {
             if is_there(&old, key) || is_theft {
                 continue;
@@ -175,6 +178,13 @@ impl Etcd {
                 let waits_on = is_there(&new, other);
                 assert!(!(was_before && waits_on), "{key:?} has overtaken {other:?}");
             }
+            granted.extend(was.map(|was| (key.name.clone(), was)));
+        }
+        // By the order of their requests, which is that of their keys.
+        granted.sort_by_key(|&(_, was)| was);
+        for (name, was) in granted {
+            let last = self.granted.insert(name, was);
+            assert!(last.is_none_or(|last| last <= was), "{was:?} is granted after {last:?}");
         }
     }
 }

@@ -33,6 +33,9 @@ use crate::{
 /// So long that nothing but a [cut](Step::Cut) ends it.
 const TIME_TO_LIVE: Duration = Duration::from_secs(1000);
 
+/// How many agents of a machine have a lease when it begins.
+const WARM: usize = 2;
+
 /// So often each machine looks after itself before it is taken that nothing comes of it.
 const ROUNDS: usize = 2;
 
@@ -40,8 +43,28 @@ const ROUNDS: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Act {
     Request(&'static str, RequestKind),
+    /// The same by another agent than the first, which is number 0.
+    RequestBy(usize, &'static str, RequestKind),
     /// Releases or aborts the nth request.
     Finish(usize),
+}
+
+impl Act {
+    /// Whose request it is, by number on its machine.
+    fn agent(&self) -> usize {
+        match *self {
+            Self::RequestBy(agent, ..) => agent,
+            Self::Request(..) | Self::Finish(_) => 0,
+        }
+    }
+
+    /// What it asks for, if it does.
+    fn kind(&self) -> Option<RequestKind> {
+        match *self {
+            Self::Request(_, kind) | Self::RequestBy(_, _, kind) => Some(kind),
+            Self::Finish(_) => None,
+        }
+    }
 }
 
 /// What may go wrong, and how often in a run.
@@ -55,6 +78,13 @@ pub(super) struct Faults {
     pub(super) cuts: u32,
     /// A process is killed, and another one goes on for its clients.
     pub(super) kills: u32,
+}
+
+impl Faults {
+    pub(super) fn each(&mut self) -> [&mut u32; 4] {
+        let Self { calls, watches, cuts, kills } = self;
+        [calls, watches, cuts, kills]
+    }
 }
 
 /// What happens next.
@@ -109,18 +139,23 @@ pub(super) struct World {
 struct Machine {
     script: Vec<Act>,
     acted: usize,
-    client: ClientId,
     now: Duration,
     shared: Arc<Shared>,
     keeper: Keeper,
-    agent: AgentId,
-    serial: AgentSerial,
+    agents: Vec<Party>,
     /// What it has asked for, by number in the script.
     requests: Vec<Asked>,
     flights: Vec<Flight>,
     /// How much of the log its watch has told; `None` while there is no watch.
     heard: Option<usize>,
     kept: Vec<i64>,
+}
+
+/// An agent on a machine.
+struct Party {
+    client: ClientId,
+    agent: AgentId,
+    serial: AgentSerial,
     recall: Option<oneshot::Receiver<Vec<Option<Ticket>>>>,
     /// Which of its requests were claimed.
     claimed: Vec<usize>,
@@ -129,6 +164,8 @@ struct Machine {
 /// A request, as its user sees it.
 #[derive(Debug)]
 struct Asked {
+    /// Whose it is, by number on its machine.
+    agent: usize,
     name: &'static str,
     kind: RequestKind,
     since: u64,
@@ -141,9 +178,8 @@ impl World {
     pub(super) fn new(scripts: &[&[Act]], faults: Faults) -> Self {
         clock::set::to(Duration::from_secs(1));
         let etcd = Etcd::new(BucketKeys::new("n", "b"));
-        let is_theft = |script: &&[Act]| {
-            script.iter().any(|act| matches!(act, Act::Request(_, RequestKind::Steal)))
-        };
+        let is_theft =
+            |script: &&[Act]| script.iter().any(|act| act.kind() == Some(RequestKind::Steal));
         let mut world = Self {
             etcd,
             machines: Vec::new(),
@@ -155,24 +191,34 @@ impl World {
             has_thief: scripts.iter().any(is_theft),
         };
         for (nth, script) in scripts.iter().enumerate() {
-            let client = ClientId::from_bytes([u8::try_from(nth).expect("few"); 16]);
-            let machine = world.machine(client, script.to_vec());
+            let count = script.iter().map(Act::agent).max().unwrap_or_default() + 1;
+            let client = |agent| {
+                let mut bytes = [u8::try_from(nth).expect("few"); 16];
+                bytes[0] = u8::try_from(agent).expect("few");
+                ClientId::from_bytes(bytes)
+            };
+            let clients: Vec<_> = (0..count).map(client).collect();
+            let machine = world.machine(&clients, script.to_vec());
             world.machines.push(machine);
         }
         world.warm_up();
         world
     }
 
-    /// Has each machine have its watch and its lease: how it comes to them is the same each time.
+    /// Has each machine have its watch, and its first two agents their leases: how it comes to them
+    /// is the same each time.
     fn warm_up(&mut self) {
         let faults = std::mem::take(&mut self.faults);
         let scripts: Vec<_> =
             self.machines.iter_mut().map(|machine| std::mem::take(&mut machine.script)).collect();
         for nth in 0..self.machines.len() {
-            let id = self.machines[nth].request("warm", RequestKind::Wait(Mode::Exclusive));
-            self.run_dry();
-            self.machines[nth].finish(id);
-            self.run_dry();
+            for agent in 0..self.machines[nth].agents.len().min(WARM) {
+                let kind = RequestKind::Wait(Mode::Exclusive);
+                let id = self.machines[nth].request(agent, "warm", kind);
+                self.run_dry();
+                self.machines[nth].finish(id);
+                self.run_dry();
+            }
         }
         self.faults = faults;
         for (machine, script) in self.machines.iter_mut().zip(scripts) {
@@ -189,30 +235,30 @@ impl World {
         }
     }
 
-    fn machine(&mut self, client: ClientId, script: Vec<Act>) -> Machine {
+    fn machine(&mut self, clients: &[ClientId], script: Vec<Act>) -> Machine {
         self.next_owner += 1;
         let options = EtcdOptions::new(["x"]).namespace("n").time_to_live(TIME_TO_LIVE);
         let shared = Arc::new(Shared::default());
         let mut keeper = Keeper::new(Arc::clone(&shared), options, self.next_owner);
         let bucket = shared.table().open_bucket("b");
         keeper.hear(Message::OpenBucket { bucket, name: "b".to_owned() });
-        let (agent, serial) = shared.table().open_agent(bucket);
-        keeper.hear(Message::OpenAgent { bucket: 0, serial, agent, client_id: client });
+        let party = |&client_id| {
+            let (agent, serial) = shared.table().open_agent(bucket);
+            keeper.hear(Message::OpenAgent { bucket: 0, serial, agent, client_id });
+            Party { client: client_id, agent, serial, recall: None, claimed: Vec::new() }
+        };
+        let agents = clients.iter().map(party).collect();
         Machine {
             script,
             acted: 0,
-            client,
             now: Duration::from_secs(1),
             shared,
             keeper,
-            agent,
-            serial,
+            agents,
             requests: Vec::new(),
             flights: Vec::new(),
             heard: None,
             kept: Vec::new(),
-            recall: None,
-            claimed: Vec::new(),
         }
     }
 
@@ -420,9 +466,11 @@ impl World {
             _ => None,
         });
         let late: Vec<Flight> = late.collect();
-        let (client, script, acted) = (old.client, old.script.clone(), old.acted);
-        let mut claims = Vec::new();
-        let (mut requests, mut claimed) = (Vec::new(), Vec::new());
+        let clients: Vec<_> = old.agents.iter().map(|party| party.client).collect();
+        let (script, acted) = (old.script.clone(), old.acted);
+        let mut claims: Vec<Vec<Claim>> = clients.iter().map(|_| Vec::new()).collect();
+        let mut claimed: Vec<Vec<usize>> = clients.iter().map(|_| Vec::new()).collect();
+        let mut requests = Vec::new();
         for (number, asked) in std::mem::take(&mut old.requests).into_iter().enumerate() {
             let status = asked.id.map(|id| old.status(id));
             let token = match status {
@@ -432,20 +480,25 @@ impl World {
             };
             if let Some(token) = token {
                 let name = name(asked.name);
-                claims.push(Claim { name, kind: asked.kind, token, since: asked.since });
-                claimed.push(number);
+                let claim = Claim { name, kind: asked.kind, token, since: asked.since };
+                claims[asked.agent].push(claim);
+                claimed[asked.agent].push(number);
             }
             requests.push(Asked { id: None, ..asked });
         }
         let now = old.now;
-        let mut new = self.machine(client, script);
-        let (answer, answered) = oneshot::channel();
+        let mut new = self.machine(&clients, script);
         new.now = now;
-        let serial = new.serial;
-        new.within(|keeper| keeper.hear(Message::Recall { serial, claims, answer }));
+        for (agent, (claims, claimed)) in claims.into_iter().zip(claimed).enumerate() {
+            let (answer, answered) = oneshot::channel();
+            let party = &mut new.agents[agent];
+            (party.claimed, party.recall) = (claimed, Some(answered));
+            let serial = party.serial;
+            new.within(|keeper| keeper.hear(Message::Recall { serial, claims, answer }));
+        }
         new.acted = acted;
         new.flights = late;
-        (new.requests, new.claimed, new.recall) = (requests, claimed, Some(answered));
+        new.requests = requests;
         self.machines[nth] = new;
     }
 
@@ -459,6 +512,17 @@ impl World {
                 let whose = (nth, number);
                 let is_its = *self.tokens.entry(token.get()).or_insert(whose) == whose;
                 assert!(is_its || asked.kind.mode() == Mode::Shared, "a token is given twice");
+            }
+            // Of those that wait in one queue, the tokens grow in the order of the requests.
+            let mut last = BTreeMap::new();
+            for asked in &machine.requests {
+                let Some((Status::Held(token), _)) = asked.id.map(|id| machine.status(id)) else {
+                    continue;
+                };
+                if matches!(asked.kind, RequestKind::Wait(_)) {
+                    let before = last.insert((asked.name, asked.agent), token);
+                    assert!(before.is_none_or(|before| before <= token), "tokens go back");
+                }
             }
         }
         if self.has_thief {
@@ -482,7 +546,8 @@ impl World {
         let mut known = 0;
         for machine in &mut self.machines {
             for number in 0..machine.requests.len() {
-                let Asked { name: of, kind, id, ended, .. } = &machine.requests[number];
+                let Asked { agent, name: of, kind, id, ended, .. } = &machine.requests[number];
+                let client = machine.agents[*agent].client;
                 let (of, kind, Some(id), false) = (*of, *kind, *id, *ended) else { continue };
                 let (status, is_over) = machine.status(id);
                 let phase = match status {
@@ -490,7 +555,6 @@ impl World {
                     Status::Pending(_) => Phase::Queued,
                     _ => continue,
                 };
-                let client = machine.client;
                 let is_it = |(key, put): &&(crate::keys::LockKey, crate::mirror::Put)| {
                     let value = crate::values::Value::decode(&put.value).expect("it is ours");
                     let held = match status {
@@ -572,7 +636,7 @@ impl Machine {
     }
 
     fn may_act(&self) -> bool {
-        let is_recalling = self.recall.is_some();
+        let is_recalling = self.agents.iter().any(|party| party.recall.is_some());
         match self.script.get(self.acted) {
             Some(_) => !is_recalling,
             None => false,
@@ -583,11 +647,12 @@ impl Machine {
         let act = self.script[self.acted];
         self.acted += 1;
         match act {
-            Act::Request(name, kind) => {
+            Act::Request(name, kind) | Act::RequestBy(_, name, kind) => {
+                let agent = act.agent();
                 self.now += Duration::from_nanos(1);
                 let since = u64::try_from(self.now.as_nanos()).expect("it has just begun");
-                let id = self.request(name, kind);
-                self.requests.push(Asked { name, kind, since, id, ended: false });
+                let id = self.request(agent, name, kind);
+                self.requests.push(Asked { agent, name, kind, since, id, ended: false });
             }
             Act::Finish(number) => {
                 let asked = &mut self.requests[number];
@@ -607,9 +672,10 @@ impl Machine {
         }
     }
 
-    fn request(&mut self, of: &str, kind: RequestKind) -> Option<RequestId> {
+    fn request(&mut self, agent: usize, of: &str, kind: RequestKind) -> Option<RequestId> {
         clock::set::to(self.now);
-        let made = self.shared.table().request(self.agent, &name(of), kind, Waker::noop());
+        let agent = self.agents[agent].agent;
+        let made = self.shared.table().request(agent, &name(of), kind, Waker::noop());
         let (id, serial) = made.ok()?;
         let name = name(of);
         self.within(|keeper| keeper.hear(Message::Request { bucket: 0, serial, id, name }));
@@ -626,12 +692,14 @@ impl Machine {
 
     /// Goes on with what was recalled; asks anew for what was not.
     fn take_recalled(&mut self) {
-        let Some(Ok(tickets)) = self.recall.as_mut().map(oneshot::Receiver::try_recv) else {
-            return;
-        };
-        self.recall = None;
-        for (number, ticket) in std::mem::take(&mut self.claimed).into_iter().zip(tickets) {
-            self.requests[number].id = ticket.map(|ticket| ticket.id);
+        for party in &mut self.agents {
+            let Some(Ok(tickets)) = party.recall.as_mut().map(oneshot::Receiver::try_recv) else {
+                continue;
+            };
+            party.recall = None;
+            for (number, ticket) in std::mem::take(&mut party.claimed).into_iter().zip(tickets) {
+                self.requests[number].id = ticket.map(|ticket| ticket.id);
+            }
         }
     }
 
