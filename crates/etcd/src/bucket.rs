@@ -1,8 +1,9 @@
 //! What is to be done in one bucket, name by name.
 //!
 //! Of one name, one operation is on its way at a time, so that requests come in the order of the
-//! calls; names do not wait for each other. Sans-IO: it says what to do, the
-//! [keeper](crate::keeper) does it.
+//! calls; names do not wait for each other. What ends goes before what begins: a release does not
+//! wait until all have asked that ask on this machine, but only for its own agent. Sans-IO: it says
+//! what to do, the [keeper](crate::keeper) does it.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -35,20 +36,28 @@ pub(crate) struct Bucket {
 /// One name of which something is to be done.
 #[derive(Debug, Default)]
 struct Name {
+    /// What is to be done in its turn.
     todo: VecDeque<(u64, Todo)>,
+    /// What is to be ended before that.
+    ending: VecDeque<(u64, Ended)>,
+    /// How many requests each agent has in `todo`.
+    asking: HashMap<AgentSerial, usize, HashState>,
     /// The number of what is being done.
     busy: Option<u64>,
     /// At this revision of the mirror a grant came to nothing.
     tried: i64,
     /// Grants are made one by one: a lease among them had ended.
     singly: bool,
+    /// Requests of different leases are made apart: one of the leases had ended.
+    apart: bool,
 }
 
 /// Something that was asked for.
 #[derive(Debug)]
 pub(crate) enum Todo {
     Request(RequestId, AgentSerial),
-    Remove(Ended),
+    /// Of an agent, if it is known of which and that may have asked for something before.
+    Remove(Ended, Option<AgentSerial>),
 }
 
 /// What the bucket asks of its surroundings.
@@ -98,7 +107,16 @@ impl Bucket {
 
     pub(crate) fn push(&mut self, name: NameKey, todo: Todo) {
         let number = self.number();
-        self.names.entry(name).or_default().todo.push_back((number, todo));
+        let name = self.names.entry(name).or_default();
+        match todo {
+            Todo::Remove(ended, agent) if !agent.is_some_and(|agent| name.is_asking(agent)) => {
+                name.ending.push_back((number, ended));
+            }
+            todo => {
+                name.count(&todo);
+                name.todo.push_back((number, todo));
+            }
+        }
     }
 
     /// Requests are to be made again, before all that came after them.
@@ -106,7 +124,9 @@ impl Bucket {
         let Some(name) = self.names.get_mut(name) else { return };
         let number = name.busy.unwrap_or_default();
         for (request, agent) in requests.into_iter().rev() {
-            name.todo.push_front((number, Todo::Request(request, agent)));
+            let todo = Todo::Request(request, agent);
+            name.count(&todo);
+            name.todo.push_front((number, todo));
         }
     }
 
@@ -126,7 +146,8 @@ impl Bucket {
         // What is being done may be newer: a grant comes before what was asked for.
         let oldest = |name: &Name| {
             let todo = name.todo.front().map(|&(number, _)| number);
-            name.busy.into_iter().chain(todo).min()
+            let ending = name.ending.front().map(|&(number, _)| number);
+            name.busy.into_iter().chain(todo).chain(ending).min()
         };
         let names = self.names.values().filter_map(oldest);
         names.chain(self.beside.first().copied()).all(|oldest| oldest > number)
@@ -139,14 +160,14 @@ impl Bucket {
 
     /// Whether nothing of this name is on its way or to be done.
     pub(crate) fn is_idle(&self, name: &NameKey) -> bool {
-        self.names.get(name).is_none_or(|name| name.busy.is_none() && name.todo.is_empty())
+        self.names.get(name).is_none_or(Name::is_idle)
     }
 
     /// Grants that came to nothing may be tried again.
     pub(crate) fn forget_tries(&mut self) {
         self.names.retain(|_, name| {
             (name.tried, name.singly) = (0, false);
-            name.busy.is_some() || !name.todo.is_empty()
+            !name.is_idle()
         });
     }
 
@@ -163,11 +184,12 @@ impl Bucket {
             if operation.is_some() {
                 name.busy = Some(self.number());
             } else {
-                operation = self.take(key, &mut name, around);
+                operation = self.end(key, &mut name, around);
+                operation = operation.or_else(|| self.take(key, &mut name, around));
             }
         }
         let is_tried = name.tried == self.mirror.revision() && name.tried > 0;
-        if name.busy.is_some() || !name.todo.is_empty() || is_tried {
+        if !name.is_idle() || is_tried {
             self.names.insert(key.clone(), name);
         }
         operation
@@ -204,14 +226,37 @@ impl Bucket {
         name.tried = self.mirror.revision();
         // What is asked for does the same, and in its turn.
         let is_asked_for = |request| {
-            let asks = |todo: &Todo| matches!(todo, Todo::Remove(of) if of.request == request);
-            name.todo.iter().any(|(_, todo)| asks(todo))
+            let asks = |todo: &Todo| matches!(todo, Todo::Remove(of, _) if of.request == request);
+            name.ending.iter().any(|(_, of)| of.request == request)
+                || name.todo.iter().any(|(_, todo)| asks(todo))
         };
         unwanted.retain(|ended| !is_asked_for(ended.request));
         (!unwanted.is_empty()).then_some(Operation::Remove(unwanted))
     }
 
-    /// Does what was asked for, as much as goes into one transaction.
+    /// Ends what is to be ended first. A lock that has heirs is handed over, alone.
+    fn end(
+        &self,
+        key: &NameKey,
+        name: &mut Name,
+        around: &mut impl Surroundings,
+    ) -> Option<Operation> {
+        let is_lock = |(_, ended): &(u64, Ended)| ended.only == Some(Phase::Held);
+        if let Some(nth) = name.ending.iter().take(MOST).position(is_lock) {
+            let (number, ended) = name.ending[nth];
+            let heirs = granted(self.mirror.heirs(key, ended.request), MOST, around);
+            if !heirs.is_empty() {
+                name.ending.remove(nth);
+                name.busy = Some(number);
+                return Some(Operation::HandOver(ended, heirs));
+            }
+        }
+        name.busy = Some(name.ending.front()?.0);
+        let count = name.ending.len().min(MOST);
+        Some(Operation::Remove(name.ending.drain(..count).map(|(_, ended)| ended).collect()))
+    }
+
+    /// Makes the requests that are next, as many as go into one transaction.
     fn take(
         &self,
         key: &NameKey,
@@ -219,57 +264,42 @@ impl Bucket {
         around: &mut impl Surroundings,
     ) -> Option<Operation> {
         let mut asks: Vec<Ask> = Vec::new();
-        let mut ended: Vec<Ended> = Vec::new();
         let mut bytes = 0;
-        while asks.len() < MOST && ended.len() < MOST {
+        while asks.len() < MOST {
             let Some(&(number, ref todo)) = name.todo.front() else { break };
-            match *todo {
-                Todo::Request(request, agent) if ended.is_empty() => {
-                    let (ask, kind) = match around.ask(agent, request) {
-                        None => {
-                            name.todo.pop_front();
-                            continue;
-                        }
-                        Some(Err(Wait)) => break,
-                        Some(Ok(ask)) => ask,
-                    };
-                    bytes += ask.value.len();
-                    let same_lease = asks.first().is_none_or(|first| first.lease == ask.lease);
-                    let fits = asks.is_empty() || bytes <= MOST_BYTES;
-                    if kind != Kind::Wait && !asks.is_empty() || !same_lease || !fits {
-                        break;
-                    }
-                    name.todo.pop_front();
-                    name.busy.get_or_insert(number);
-                    match kind {
-                        Kind::Wait => asks.push(ask),
-                        Kind::IfAvailable => return Some(Operation::IfAvailable(ask)),
-                        Kind::Steal => return Some(Operation::Steal(ask)),
-                    }
+            let (request, agent) = match *todo {
+                Todo::Request(request, agent) => (request, agent),
+                // Its agent has asked for nothing before it any more.
+                Todo::Remove(ended, _) if asks.is_empty() => {
+                    name.pop();
+                    name.ending.push_back((number, ended));
+                    return self.end(key, name, around);
                 }
-                Todo::Remove(end) if asks.is_empty() => {
-                    name.todo.pop_front();
-                    name.busy.get_or_insert(number);
-                    ended.push(end);
+                Todo::Remove(..) => break,
+            };
+            let (ask, kind) = match around.ask(agent, request) {
+                None => {
+                    name.pop();
+                    continue;
                 }
-                _ => break,
+                Some(Err(Wait)) => break,
+                Some(Ok(ask)) => ask,
+            };
+            bytes += ask.value.len();
+            let is_with = |first: &Ask| !name.apart || first.lease == ask.lease;
+            let fits = asks.first().is_none_or(is_with) && (asks.is_empty() || bytes <= MOST_BYTES);
+            if kind != Kind::Wait && !asks.is_empty() || !fits {
+                break;
+            }
+            name.pop();
+            name.busy.get_or_insert(number);
+            match kind {
+                Kind::Wait => asks.push(ask),
+                Kind::IfAvailable => return Some(Operation::IfAvailable(ask)),
+                Kind::Steal => return Some(Operation::Steal(ask)),
             }
         }
-        if !asks.is_empty() {
-            return Some(Operation::Request(asks));
-        }
-        match *ended {
-            [] => None,
-            [one] if one.only == Some(Phase::Held) => {
-                let heirs = granted(self.mirror.heirs(key, one.request), MOST, around);
-                Some(if heirs.is_empty() {
-                    Operation::Remove(ended)
-                } else {
-                    Operation::HandOver(one, heirs)
-                })
-            }
-            _ => Some(Operation::Remove(ended)),
-        }
+        (!asks.is_empty()).then_some(Operation::Request(asks))
     }
 
     /// What was on its way for this name has come to an end.
@@ -287,11 +317,48 @@ impl Bucket {
         }
     }
 
+    /// A request found that one of several leases has ended: they are tried apart, until it is known
+    /// which.
+    pub(crate) fn ask_apart(&mut self, key: &NameKey, apart: bool) {
+        if let Some(name) = self.names.get_mut(key) {
+            name.apart = apart;
+        }
+    }
+
     /// Since which revision a request has its keys, as a lock and as one that waits, as far as the
     /// mirror knows.
     pub(crate) fn has(&self, request: RequestKey) -> (Option<i64>, Option<i64>) {
         let made = |phase| self.mirror.made(phase, request);
         (made(Phase::Held), made(Phase::Queued))
+    }
+}
+
+impl Name {
+    fn is_idle(&self) -> bool {
+        self.busy.is_none() && self.todo.is_empty() && self.ending.is_empty()
+    }
+
+    /// Whether this agent has asked for something that is still to be done.
+    fn is_asking(&self, agent: AgentSerial) -> bool {
+        self.asking.contains_key(&agent)
+    }
+
+    /// Notes what is added to `todo`.
+    fn count(&mut self, todo: &Todo) {
+        if let Todo::Request(_, agent) = *todo {
+            *self.asking.entry(agent).or_default() += 1;
+        }
+    }
+
+    /// Takes the first out of `todo`.
+    fn pop(&mut self) {
+        let Some((_, Todo::Request(_, agent))) = self.todo.pop_front() else { return };
+        if let Some(count) = self.asking.get_mut(&agent) {
+            *count -= 1;
+            if *count == 0 {
+                self.asking.remove(&agent);
+            }
+        }
     }
 }
 
@@ -335,3 +402,6 @@ fn standing(entry: &Entry, around: &impl Surroundings) -> Standing {
         Owner::Past => Standing::NotToDo,
     }
 }
+
+#[cfg(test)]
+mod tests;

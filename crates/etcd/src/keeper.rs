@@ -281,14 +281,14 @@ impl Keeper {
                 self.push(bucket, &key, Todo::Request(id, serial));
             }
             Message::Finish { id, finished } => {
-                let Finished { bucket, name, ended, was_over } = finished;
+                let Finished { bucket, name, ended, agent, was_over } = finished;
                 if was_over {
                     self.slots.retire(ended.request, id);
                 } else {
                     // A late try may have put it into the queue again.
                     let only = ended.only.filter(|_| self.slots.is_certain(ended.request));
                     let ended = Ended { only, ..ended };
-                    self.push(bucket, &NameKey::new(&name), Todo::Remove(ended));
+                    self.push(bucket, &NameKey::new(&name), Todo::Remove(ended, agent));
                 }
             }
             Message::Query { bucket, answer } => self.query(bucket, answer),
@@ -416,9 +416,14 @@ impl Keeper {
     /// What is to be done instead, if anything.
     fn failed(&mut self, of: Operated, failure: Failure) -> Option<Operation> {
         let no_lease = failure == Failure::NoLease;
-        // What never had a place in the queue is asked for under the next lease.
-        if no_lease && of.tries == 0 {
+        let is_mixed = of.operation.has_several_leases();
+        // What never had a place in the queue is asked for under the next lease. Of several leases
+        // nothing says which it was; what was done of it before has gone with its lease.
+        if no_lease && (of.tries == 0 || is_mixed) {
             self.take_back(&of);
+            if let Some(house) = self.buckets.get_mut(&of.bucket) {
+                house.bucket.ask_apart(&of.name, is_mixed);
+            }
         }
         let leases = match of.operation {
             // Of an heir.
@@ -434,6 +439,7 @@ impl Keeper {
             Operation::Grant(entries) => {
                 entries.iter().map(|entry| (entry.request, entry.lease)).collect()
             }
+            Operation::Request(_) if is_mixed && no_lease => return None,
             Operation::Request(asks) => asks.iter().map(|ask| (ask.request, ask.lease)).collect(),
             Operation::IfAvailable(ask) | Operation::Steal(ask) => vec![(ask.request, ask.lease)],
         };

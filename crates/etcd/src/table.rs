@@ -94,6 +94,8 @@ pub(crate) struct Finished {
     pub(crate) bucket: u64,
     pub(crate) name: ResourceName,
     pub(crate) ended: Ended,
+    /// Whose it was, if that has not been terminated.
+    pub(crate) agent: Option<AgentSerial>,
     /// Whether it was over already.
     pub(crate) was_over: bool,
 }
@@ -208,7 +210,8 @@ impl Table {
         let only = matches!(state, State::Held(..)).then_some(Phase::Held);
         let finished = key.map(|request| {
             let ended = Ended { id: Some(id), request, mode: kind.mode(), only };
-            Finished { bucket, name, ended, was_over }
+            let agent = agent.and_then(|agent| self.agent(agent));
+            Finished { bucket, name, ended, agent, was_over }
         });
         Some((state, finished))
     }
@@ -240,8 +243,8 @@ impl Table {
         if !matches!(request.state, State::Pending(_)) {
             return None;
         }
-        let key = slots.take(id);
-        request.key = Some(key);
+        // It may have one already, if it did not fit into a transaction.
+        let key = *request.key.get_or_insert_with(|| slots.take(id));
         Some(Sent { name: request.name.clone(), kind: request.kind, key })
     }
 

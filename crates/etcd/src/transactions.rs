@@ -161,6 +161,14 @@ impl Operation {
         }
     }
 
+    /// Whether it makes requests under more than one lease.
+    pub(crate) fn has_several_leases(&self) -> bool {
+        match self {
+            Self::Request(asks) => asks.iter().any(|ask| ask.lease != asks[0].lease),
+            _ => false,
+        }
+    }
+
     /// What it ends, and so frees the keys of.
     pub(crate) fn ends(&self) -> &[Ended] {
         match self {

@@ -90,11 +90,12 @@ fn explore(scripts: &[&[Act]], faults: Faults) -> Seen {
     }
 }
 
-const NONE: Faults = Faults { calls: 0, watches: 0, cuts: 0, kills: 0 };
+const NONE: Faults = Faults { calls: 0, watches: 0, cuts: 0, kills: 0, revokes: 0 };
 const CALL: Faults = Faults { calls: 1, ..NONE };
 const WATCH: Faults = Faults { watches: 1, ..NONE };
 const CUT: Faults = Faults { cuts: 1, ..NONE };
 const KILL: Faults = Faults { kills: 1, ..NONE };
+const REVOKE: Faults = Faults { revokes: 1, ..NONE };
 
 const X: RequestKind = Wait(Exclusive);
 const S: RequestKind = Wait(Shared);
@@ -110,6 +111,15 @@ const THIEF_AFTER: &[Act] = &[Request("a", X), Finish(0), Request("a", Steal)];
 /// Takes the lock and keeps it.
 const HOLDER: &[Act] = &[Request("a", X)];
 const READS: &[Act] = &[Request("a", S)];
+/// Several agents of one machine.
+const CROWD: &[Act] = &[
+    RequestBy(0, "a", X),
+    RequestBy(1, "a", X),
+    RequestBy(2, "a", X),
+    Finish(0),
+    Finish(1),
+    Finish(2),
+];
 
 /// Each a test: who does what, what goes wrong, and how many states there are at least to be seen,
 /// so that it is noticed if the explorer looks at nothing any more.
@@ -166,6 +176,9 @@ search! {
     calls_lost_around_a_kill: [HOLDER, WRITER], Faults { calls: 1, ..KILL }, 300;
     a_kill_of_one_with_two_requests: [TWICE, HOLDER], KILL, 300;
     a_kill_and_a_cut: [HOLDER, WRITER], Faults { kills: 1, ..CUT }, 300;
+    a_crowd_of_one_machine: [CROWD, WRITER], NONE, 300;
+    a_lease_of_a_crowd_is_ended: [CROWD, WRITER], REVOKE, 300;
+    a_lease_of_a_crowd_is_ended_and_a_call_is_lost: [CROWD, WRITER], Faults { calls: 1, ..REVOKE }, 300;
 }
 
 /// Who does what and what goes wrong is drawn as well.

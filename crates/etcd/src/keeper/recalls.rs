@@ -111,7 +111,7 @@ impl Keeper {
             } else {
                 // Of one that is kept, a late try may have put another key.
                 let only = kept.contains(&entry.request).then_some(phase);
-                house.bucket.push(name, Todo::Remove(Ended { only, ..entry.ended() }));
+                house.bucket.push(name, Todo::Remove(Ended { only, ..entry.ended() }, None));
             }
         }
         if let (Some(lease), Some(agent)) = (lease, self.agents.get_mut(&serial)) {

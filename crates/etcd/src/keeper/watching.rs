@@ -114,7 +114,7 @@ impl Keeper {
         if let Some(house) = self.buckets.get_mut(&bucket) {
             for (key, only) in strays {
                 let ended = Ended { id: None, request: key.request, mode: key.mode, only };
-                house.bucket.push(key.name, Todo::Remove(ended));
+                house.bucket.push(key.name, Todo::Remove(ended, None));
             }
         }
         // What went without a thief went with its lease.
@@ -135,7 +135,7 @@ impl Keeper {
         let late = |&(_, _, entry): &(_, _, &Entry)| entry.request == key && entry.made > over;
         let late = house.bucket.mirror.entries().find(late);
         if let Some((name, ended)) = late.map(|(name, _, entry)| (name.clone(), entry.ended())) {
-            house.bucket.push(name, Todo::Remove(ended));
+            house.bucket.push(name, Todo::Remove(ended, None));
         }
     }
 
@@ -224,7 +224,7 @@ impl Keeper {
         drop(table);
         wake(wakers);
         for (name, ended) in strays {
-            house.bucket.push(name, Todo::Remove(ended));
+            house.bucket.push(name, Todo::Remove(ended, None));
         }
         self.step_waiting(bucket);
     }

@@ -168,7 +168,7 @@ fn script(random: &mut Random, names: &[&'static str], agents: usize, has_thief:
     // Those that nothing has ended yet.
     let mut open: Vec<usize> = Vec::new();
     let mut requests = 0;
-    for _ in 0..1 + random.below(6) {
+    for _ in 0..=random.below(6) {
         if !open.is_empty() && random.below(2) == 0 {
             let nth = random.below(open.len());
             script.push(Act::Finish(open.swap_remove(nth)));

@@ -1,7 +1,7 @@
 //! Machines that share an etcd, and what can happen next.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::{self, Write},
     hash::{BuildHasher, Hasher},
     sync::Arc,
@@ -16,7 +16,10 @@ use navlock_core::{
 use navlock_engine::{AgentId, RequestId};
 use tokio::sync::oneshot;
 
-use super::etcd::{Etcd, order};
+use super::{
+    super::agents::Agent,
+    etcd::{Etcd, order},
+};
 use crate::{
     clock::{self, Moment},
     data::Transaction,
@@ -78,12 +81,14 @@ pub(super) struct Faults {
     pub(super) cuts: u32,
     /// A process is killed, and another one goes on for its clients.
     pub(super) kills: u32,
+    /// Somebody ends a lease that is kept.
+    pub(super) revokes: u32,
 }
 
 impl Faults {
-    pub(super) fn each(&mut self) -> [&mut u32; 4] {
-        let Self { calls, watches, cuts, kills } = self;
-        [calls, watches, cuts, kills]
+    pub(super) fn each(&mut self) -> [&mut u32; 5] {
+        let Self { calls, watches, cuts, kills, revokes } = self;
+        [calls, watches, cuts, kills, revokes]
     }
 }
 
@@ -106,6 +111,10 @@ pub(super) enum Step {
     Cut(usize),
     /// Etcd ends a lease that nobody keeps.
     Expire(i64),
+    /// Somebody ends the nth lease that a machine keeps.
+    Revoke(usize, usize),
+    /// A machine hears that a lease of its is gone.
+    HearGone(usize),
     Kill(usize),
     /// Nothing else happens: a machine looks after itself.
     Tick(usize),
@@ -132,6 +141,10 @@ pub(super) struct World {
     ticks: (i64, usize),
     next_owner: u128,
     has_thief: bool,
+    /// Whether a holder may have lost its lock before it hears of that.
+    has_overlap: bool,
+    /// Whom something has happened to by which it may lose what it has: machines and agents.
+    troubled: BTreeSet<(usize, usize)>,
     /// Which request was granted with each token: of which machine, and its number in the script.
     tokens: BTreeMap<u64, (usize, usize)>,
 }
@@ -149,6 +162,8 @@ struct Machine {
     /// How much of the log its watch has told; `None` while there is no watch.
     heard: Option<usize>,
     kept: Vec<i64>,
+    /// Leases that it still keeps, and that somebody has ended.
+    revoked: Vec<i64>,
 }
 
 /// An agent on a machine.
@@ -188,6 +203,8 @@ impl World {
             ticks: (0, 0),
             next_owner: 0,
             tokens: BTreeMap::new(),
+            has_overlap: false,
+            troubled: BTreeSet::new(),
             has_thief: scripts.iter().any(is_theft),
         };
         for (nth, script) in scripts.iter().enumerate() {
@@ -259,6 +276,7 @@ impl World {
             flights: Vec::new(),
             heard: None,
             kept: Vec::new(),
+            revoked: Vec::new(),
         }
     }
 
@@ -277,6 +295,9 @@ impl World {
             }
             if machine.may_act() {
                 steps.push(Step::Act(nth));
+            }
+            if !machine.revoked.is_empty() {
+                steps.push(Step::HearGone(nth));
             }
         }
         steps.extend(self.unkept.iter().map(|&lease| Step::Expire(lease)));
@@ -298,6 +319,9 @@ impl World {
             }
             if self.faults.cuts > 0 && has_any && is_busy {
                 steps.push(Step::Cut(nth));
+            }
+            if self.faults.revokes > 0 && is_busy {
+                steps.extend((0..machine.kept.len()).map(|at| Step::Revoke(nth, at)));
             }
             if self.faults.kills > 0 && has_any && is_busy {
                 steps.push(Step::Kill(nth));
@@ -358,6 +382,7 @@ impl World {
             }
             Step::Cut(nth) => {
                 self.faults.cuts -= 1;
+                self.trouble(nth);
                 let machine = &mut self.machines[nth];
                 machine.now += TIME_TO_LIVE;
                 self.unkept.append(&mut machine.kept);
@@ -365,6 +390,25 @@ impl World {
             Step::Expire(lease) => {
                 self.unkept.retain(|&unkept| unkept != lease);
                 self.etcd.end_lease(lease);
+            }
+            Step::Revoke(nth, at) => {
+                self.faults.revokes -= 1;
+                self.has_overlap = true;
+                let machine = &mut self.machines[nth];
+                let lease = machine.kept.remove(at);
+                machine.revoked.push(lease);
+                let serial = machine.agent_with(lease);
+                let agents = machine.agents.iter().position(|party| Some(party.serial) == serial);
+                self.troubled.extend(agents.map(|agent| (nth, agent)));
+                self.etcd.end_lease(lease);
+            }
+            Step::HearGone(nth) => {
+                let machine = &mut self.machines[nth];
+                let lease = machine.revoked.remove(0);
+                if let Some(serial) = machine.agent_with(lease) {
+                    let word = Word::Gone;
+                    machine.within(|keeper| keeper.hear(Message::Lease { serial, lease, word }));
+                }
             }
             Step::Kill(nth) => self.kill(nth),
             Step::Tick(nth) => {
@@ -389,6 +433,7 @@ impl World {
                         self.machines[nth].kept.push(lease);
                     }
                     Call::LetGo { lease } => {
+                        self.machines[nth].revoked.retain(|&revoked| revoked != lease);
                         let kept = &mut self.machines[nth].kept;
                         if let Some(at) = kept.iter().position(|&kept| kept == lease) {
                             kept.remove(at);
@@ -457,6 +502,7 @@ impl World {
     /// The process is killed. Another one goes on for its client, who knows what it has seen.
     fn kill(&mut self, nth: usize) {
         self.faults.kills -= 1;
+        self.trouble(nth);
         let old = &mut self.machines[nth];
         self.unkept.append(&mut old.kept);
         let late = old.flights.drain(..).filter_map(|flight| match flight {
@@ -502,6 +548,12 @@ impl World {
         self.machines[nth] = new;
     }
 
+    /// All agents of a machine may lose what they have.
+    fn trouble(&mut self, nth: usize) {
+        let agents = 0..self.machines[nth].agents.len();
+        self.troubled.extend(agents.map(|agent| (nth, agent)));
+    }
+
     /// What must hold at any time.
     fn check(&mut self) {
         for (nth, machine) in self.machines.iter().enumerate() {
@@ -512,6 +564,15 @@ impl World {
                 let whose = (nth, number);
                 let is_its = *self.tokens.entry(token.get()).or_insert(whose) == whose;
                 assert!(is_its || asked.kind.mode() == Mode::Shared, "a token is given twice");
+            }
+            if !self.has_thief {
+                for asked in &machine.requests {
+                    let has_ended =
+                        asked.id.is_some_and(|id| machine.status(id).0 == Status::Ended);
+                    let is_wait = matches!(asked.kind, RequestKind::Wait(_));
+                    let troubled = self.troubled.contains(&(nth, asked.agent));
+                    assert!(!has_ended || !is_wait || troubled, "{asked:?} is lost for nothing");
+                }
             }
             // Of those that wait in one queue, the tokens grow in the order of the requests.
             let mut last = BTreeMap::new();
@@ -525,7 +586,7 @@ impl World {
                 }
             }
         }
-        if self.has_thief {
+        if self.has_thief || self.has_overlap {
             return;
         }
         let mut believed: Vec<(&str, Mode)> = Vec::new();
@@ -600,7 +661,8 @@ impl World {
         for machine in machines {
             let log = machine.heard.map(|heard| &etcd.log[heard..]);
             note(format_args!("{:?}{log:?}{:?}", machine.flights, machine.requests));
-            note(format_args!("{:?}", (machine.acted, machine.now, &machine.kept)));
+            let leases = (&machine.kept, &machine.revoked);
+            note(format_args!("{:?}", (machine.acted, machine.now, leases)));
             note(format_args!("{}", machine.keeper.recalls.len()));
             for house in machine.keeper.buckets.values() {
                 note(format_args!("{:?}{}{:?}", house.bucket, house.is_looking, house.looked));
@@ -626,6 +688,12 @@ impl Machine {
 
     fn watched(&mut self, watched: Watched) {
         self.within(|keeper| keeper.hear(Message::Watched { bucket: 0, watched }));
+    }
+
+    /// Which agent has this lease.
+    fn agent_with(&self, lease: i64) -> Option<AgentSerial> {
+        let has = |agent: &&Agent| agent.lease_id() == Some(lease);
+        self.keeper.agents.iter().find(|(_, agent)| has(agent)).map(|(&serial, _)| serial)
     }
 
     fn status(&self, id: RequestId) -> (Status, bool) {

@@ -1,0 +1,123 @@
+use navlock_core::{Mode, ResourceName};
+
+use super::*;
+
+/// Agents that all have a lease of their own, unless they are to wait for it.
+#[derive(Default)]
+struct Agents {
+    without_lease: Vec<AgentSerial>,
+}
+
+fn id(serial: u64) -> RequestId {
+    RequestId::from_parts(0, serial)
+}
+
+fn key(of: RequestId) -> RequestKey {
+    RequestKey { owner: 1, slot: of.serial() }
+}
+
+impl Surroundings for Agents {
+    fn owner(&self, key: RequestKey, _: i64) -> Owner {
+        Owner::Request(id(key.slot))
+    }
+
+    fn status(&self, _: RequestId) -> Status {
+        Status::Pending(0)
+    }
+
+    fn ask(&mut self, agent: AgentSerial, request: RequestId) -> Option<Result<(Ask, Kind), Wait>> {
+        if self.without_lease.contains(&agent) {
+            return Some(Err(Wait));
+        }
+        let lease = i64::try_from(agent).unwrap();
+        let (request, mode) = (key(request), Mode::Exclusive);
+        Some(Ok((Ask { request, mode, lease, value: vec![0; 41] }, Kind::Wait)))
+    }
+}
+
+fn name() -> NameKey {
+    NameKey::new(&ResourceName::try_from("db").unwrap())
+}
+
+fn release(of: u64) -> Ended {
+    let of = id(of);
+    let (request, only) = (key(of), Some(Phase::Held));
+    Ended { id: Some(of), request, mode: Mode::Exclusive, only }
+}
+
+fn bucket() -> Bucket {
+    Bucket::new(BucketKeys::new("navlock", "b"))
+}
+
+/// What is done, one operation after the other, until nothing is to be done.
+fn operations(bucket: &mut Bucket, agents: &mut Agents) -> Vec<Operation> {
+    let next = || {
+        let operation = bucket.step(&name(), agents);
+        bucket.ended(&name());
+        operation
+    };
+    std::iter::from_fn(next).collect()
+}
+
+/// The requests of an operation, or what it ends.
+fn about(operation: &Operation) -> Vec<u64> {
+    operation.own().iter().map(|key| key.slot).collect()
+}
+
+#[test]
+fn a_release_does_not_wait_for_the_requests_of_others() {
+    let mut bucket = bucket();
+    for nth in 1..=1000 {
+        bucket.push(name(), Todo::Request(id(nth), nth));
+    }
+    bucket.push(name(), Todo::Remove(release(0), Some(0)));
+    let operations = operations(&mut bucket, &mut Agents::default());
+    assert!(matches!(&operations[0], Operation::Remove(ended) if ended[0] == release(0)));
+    // Of agents with leases of their own, as many as fit into a transaction share one.
+    assert_eq!(operations.len(), 1 + 1000_usize.div_ceil(MOST));
+    let asked: Vec<_> = operations[1..].iter().flat_map(about).collect();
+    assert_eq!(asked, (1..=1000).collect::<Vec<_>>());
+    assert!(bucket.is_idle(&name()));
+}
+
+#[test]
+fn a_release_waits_for_what_its_own_agent_has_asked_for_before() {
+    let mut bucket = bucket();
+    bucket.push(name(), Todo::Request(id(1), 1));
+    bucket.push(name(), Todo::Request(id(2), 2));
+    bucket.push(name(), Todo::Remove(release(0), Some(2)));
+    bucket.push(name(), Todo::Request(id(3), 3));
+    bucket.push(name(), Todo::Remove(release(9), Some(9)));
+    let operations = operations(&mut bucket, &mut Agents::default());
+    let order: Vec<_> = operations.iter().map(about).collect();
+    assert_eq!(order, [vec![9], vec![1, 2], vec![0], vec![3]]);
+}
+
+#[test]
+fn a_release_does_not_wait_for_the_leases_of_others() {
+    let mut bucket = bucket();
+    let mut agents = Agents { without_lease: vec![1] };
+    bucket.push(name(), Todo::Request(id(1), 1));
+    bucket.push(name(), Todo::Remove(release(0), Some(0)));
+    assert_eq!(operations(&mut bucket, &mut agents).len(), 1);
+    assert!(!bucket.is_done(1), "the request waits");
+    agents.without_lease.clear();
+    assert_eq!(operations(&mut bucket, &mut agents).len(), 1);
+    assert!(bucket.is_done(u64::MAX - 1));
+}
+
+#[test]
+fn requests_of_several_leases_go_apart_once_one_of_them_has_ended() {
+    let mut bucket = bucket();
+    for nth in [1, 2, 3] {
+        bucket.push(name(), Todo::Request(id(nth), nth));
+    }
+    let mut agents = Agents::default();
+    let together = bucket.step(&name(), &mut agents).unwrap();
+    assert!(together.has_several_leases());
+    bucket.ask_apart(&name(), true);
+    bucket.push_again(&name(), [1, 2, 3].map(|nth| (id(nth), nth)).into());
+    bucket.ended(&name());
+    let apart: Vec<_> = operations(&mut bucket, &mut agents).iter().map(about).collect();
+    assert_eq!(apart, [[1], [2], [3]]);
+}
