@@ -3,6 +3,7 @@
 //! - `cargo xtask test`: everything that must hold before a change lands.
 //! - `cargo xtask bench in-process`, `bench broker`, `bench etcd` and `bench js`: the tables of docs/figures.md.
 //! - `cargo xtask break-rules`: breaks each rule on purpose and sees its tests fail.
+//! - `cargo xtask torture`: kills, stops and starves workers at random, and sees that their locks hold.
 //! - `cargo xtask fuzz`: searches for bytes that break the codec of the broker's protocol.
 
 #![forbid(unsafe_code)]
@@ -12,6 +13,7 @@ mod break_rules;
 mod fuzz;
 mod run;
 mod test;
+mod torture;
 
 use std::process::ExitCode;
 
@@ -24,6 +26,8 @@ usage: cargo xtask <command>
   bench etcd [ARG…]         the same between machines
   bench js [ARG…]           the same in JavaScript
   break-rules [ID…]         break each rule in a copy of the sources and see its tests fail
+  torture [OPTION…]         kill, stop and starve eight workers at random, as root; --minutes N,
+                            --reach broker|etcd, --seed N, --without KIND, --break
   fuzz [SECONDS]            search for bytes that break the broker's codec; a minute each way
 ";
 
@@ -34,6 +38,7 @@ fn main() -> ExitCode {
         ["test"] => test::test(),
         ["bench", rest @ ..] => bench::bench(rest),
         ["fuzz", rest @ ..] => fuzz::fuzz(rest),
+        ["torture", rest @ ..] => torture::torture(rest),
         ["break-rules", ids @ ..] => break_rules::break_rules(ids),
         _ => Err(USAGE.to_owned()),
     };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, process::Command};
 
 /// Each crate, with those of ours that it may depend on outside its tests.
-const MAY_DEPEND_ON: [(&str, &[&str]); 12] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 13] = [
     ("navlock-engine", &[]),
     ("navlock-core", &["navlock-engine"]),
     ("navlock-wire", &["navlock-engine"]),
@@ -19,6 +19,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 12] = [
         "navlock-benches",
         &["navlock", "navlock-broker", "navlock-core", "navlock-engine", "navlock-etcd-client"],
     ),
+    ("navlock-torture", &["navlock"]),
     ("xtask", &[]),
 ];
 

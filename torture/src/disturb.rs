@@ -1,0 +1,320 @@
+//! What befalls them.
+
+use std::{fs, thread, time::Duration};
+
+use rustix::process::Signal;
+
+use crate::{
+    events::now,
+    history::{Instance, Interval, Kind, Trouble},
+    processes,
+    run::{Filled, Run, Stopped, Whose, is_command, signal},
+};
+
+/// One kind of it: what leaves it out, how often it is, what it is called.
+type Disturbance = (&'static str, u64, &'static str, fn(&mut Run<'_>) -> Option<()>);
+
+const DISTURBANCES: [Disturbance; 24] = [
+    ("kills", 12, "broker killed", |run| run.kill_broker()),
+    ("kills", 4, "next broker killed", |run| run.kill_next_broker()),
+    ("kills", 3, "starter killed", |run| run.kill_starter()),
+    ("kills", 12, "navlock killed", |run| run.kill(&[Who::Wrapper])),
+    ("kills", 8, "command killed", |run| run.kill(&[Who::Command])),
+    ("kills", 5, "navlock and command killed", |run| run.kill(&[Who::Wrapper, Who::Command])),
+    ("kills", 5, "command and navlock killed", |run| run.kill(&[Who::Command, Who::Wrapper])),
+    ("kills", 6, "orphan killed", |run| run.kill(&[Who::Orphan])),
+    ("kills", 8, "waiter killed", |run| run.kill(&[Who::Waiter])),
+    ("kills", 8, "newborn killed", |run| run.kill(&[Who::Newborn])),
+    ("kills", 8, "client killed", |run| run.kill(&[Who::Client])),
+    ("stops", 4, "broker stopped", |run| run.stop_broker()),
+    ("stops", 2, "next broker stopped", |run| run.stop_next_broker()),
+    ("stops", 2, "starter stopped", |run| run.stop_starter()),
+    ("stops", 8, "navlock stopped", |run| run.stop(Who::Wrapper)),
+    ("stops", 4, "command stopped", |run| run.stop(Who::Command)),
+    ("stops", 4, "waiter stopped", |run| run.stop(Who::Waiter)),
+    ("stops", 8, "client stopped", |run| run.stop(Who::Client)),
+    ("full-disk", 2, "disk filled", |run| run.fill(Filled::Bytes)),
+    ("full-disk", 2, "inodes used up", |run| run.fill(Filled::Inodes)),
+    ("clock-steps", 6, "clock stepped", |run| run.step_clock()),
+    ("removed-files", 6, "file removed", |run| run.remove()),
+    ("members", 3, "member of etcd disturbed", |run| run.disturb_member()),
+    ("cuts", 3, "machine cut off", |run| run.cut_off()),
+];
+
+/// Whom it befalls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    /// A `navlock run` whose command is at work.
+    Wrapper,
+    /// Such a command.
+    Command,
+    /// A command whose `navlock run` was killed.
+    Orphan,
+    /// A `navlock run` without a command.
+    Waiter,
+    /// Who was just started.
+    Newborn,
+    /// A program that uses the library.
+    Client,
+}
+
+impl Run<'_> {
+    /// Has something befall somebody.
+    pub(crate) fn disturb(&mut self) {
+        let possible = DISTURBANCES.iter().filter(|(kind, ..)| self.options.has(kind));
+        let possible: Vec<_> = possible.collect();
+        let mut left =
+            self.dice.below(possible.iter().map(|(_, weight, ..)| weight).sum::<u64>().max(1));
+        for (_, weight, what, disturb) in possible {
+            if left < *weight {
+                if disturb(self).is_some() {
+                    *self.disturbances.entry(what).or_default() += 1;
+                }
+                return;
+            }
+            left -= weight;
+        }
+    }
+
+    /// Any of whom this is true.
+    fn choose(&mut self, who: Who) -> Option<u64> {
+        let works = |instance: &Instance| instance.command.is_some_and(is_command);
+        let is_run = |instance: &Instance| matches!(instance.kind, Kind::Run { .. });
+        let is_it = |instance: &Instance| {
+            let ended = instance.ended.is_some();
+            match who {
+                Who::Wrapper | Who::Command => is_run(instance) && !ended && works(instance),
+                Who::Orphan => is_run(instance) && ended && works(instance),
+                Who::Waiter => is_run(instance) && !ended && instance.command.is_none(),
+                Who::Newborn => !ended && now() - instance.born < 30_000,
+                Who::Client => !ended && matches!(instance.kind, Kind::Client),
+            }
+        };
+        let suitable = self.history.instances.iter().filter(|(_, instance)| is_it(instance));
+        let suitable: Vec<_> = suitable.map(|(id, _)| *id).collect();
+        self.dice.choose(&suitable).copied()
+    }
+
+    /// Kills these processes of somebody.
+    fn kill(&mut self, whom: &[Who]) -> Option<()> {
+        let id = self.choose(whom[0])?;
+        for who in whom {
+            let instance = self.history.instances.get_mut(&id)?;
+            let (pid, killed) = match who {
+                Who::Command | Who::Orphan => (instance.command?, &mut instance.command_killed),
+                _ => (instance.pid, &mut instance.killed),
+            };
+            killed.get_or_insert_with(now);
+            self.events.say(format_args!("kills {id} {pid} {who:?}"));
+            signal(pid, Signal::KILL);
+        }
+        Some(())
+    }
+
+    /// How long somebody is stopped, or something is otherwise as it should not be.
+    fn while_(&mut self) -> u64 {
+        let milliseconds = match self.dice.below(10) {
+            0..5 => self.dice.below(500),
+            5..8 => self.dice.below(4000),
+            _ => self.dice.below(15_000),
+        };
+        milliseconds * 1000
+    }
+
+    fn stop(&mut self, who: Who) -> Option<()> {
+        let id = self.choose(who)?;
+        let during = self.while_();
+        let instance = self.history.instances.get_mut(&id)?;
+        let (pid, stops, whose) = match who {
+            Who::Command => (instance.command?, &mut instance.command_stops, Whose::Command(id)),
+            _ => (instance.pid, &mut instance.stops, Whose::Worker(id)),
+        };
+        if self.stopped.iter().any(|stopped| stopped.pid == pid) {
+            return None;
+        }
+        stops.push(Interval::begin());
+        self.events.say(format_args!("stops {id} {pid} {who:?} for {during}"));
+        signal(pid, Signal::STOP);
+        self.stopped.push(Stopped { pid, until: now() + during, whose });
+        Some(())
+    }
+
+    /// The brokers of a machine, and who is about to become one.
+    pub(crate) fn brokers(&self, machine: usize) -> Vec<i32> {
+        let socket = self.sandbox.machines[machine].socket();
+        let is_broker = |pid: &i32| {
+            let words = processes::words(*pid);
+            words.get(1..).is_some_and(|words| words == ["daemon", "run"])
+                && processes::variable(*pid, "NAVLOCK_SOCKET").as_deref() == socket.to_str()
+                && !processes::is_gone(*pid)
+        };
+        processes::all().into_iter().filter(is_broker).collect()
+    }
+
+    fn any_machine(&mut self) -> usize {
+        let machines = self.sandbox.machines.len() as u64;
+        usize::try_from(self.dice.below(machines)).expect("there are few")
+    }
+
+    fn kill_broker(&mut self) -> Option<()> {
+        let machine = self.any_machine();
+        let brokers = self.brokers(machine);
+        let pid = *self.dice.choose(&brokers)?;
+        self.end_broker(machine, pid);
+        Some(())
+    }
+
+    fn end_broker(&mut self, machine: usize, pid: i32) {
+        self.events.say(format_args!("kills broker of m{machine} {pid}"));
+        self.trouble(Trouble::BrokerKilled, Some(machine));
+        signal(pid, Signal::KILL);
+    }
+
+    /// Kills the broker, and waits until there is another one.
+    fn next_broker(&mut self) -> Option<(usize, i32)> {
+        let machine = self.any_machine();
+        let before = self.brokers(machine);
+        for pid in &before {
+            self.end_broker(machine, *pid);
+        }
+        // Not for long: perhaps nobody needs one.
+        for _ in 0..200 {
+            let next = self.brokers(machine).into_iter().find(|pid| !before.contains(pid));
+            if let Some(next) = next {
+                return Some((machine, next));
+            }
+            thread::sleep(Duration::from_micros(500));
+        }
+        None
+    }
+
+    fn kill_next_broker(&mut self) -> Option<()> {
+        let (machine, pid) = self.next_broker()?;
+        // Nothing is waited for: at which moment it is killed is what is tried.
+        thread::sleep(Duration::from_micros(self.dice.below(30_000)));
+        self.end_broker(machine, pid);
+        Some(())
+    }
+
+    /// Who is starting the next broker.
+    fn starter(&mut self) -> Option<(usize, u64, i32)> {
+        let (machine, broker) = self.next_broker()?;
+        let parent = processes::parent(broker)?;
+        let id = self.history.instances.iter().find(|(_, instance)| instance.pid == parent);
+        Some((machine, *id?.0, parent))
+    }
+
+    fn kill_starter(&mut self) -> Option<()> {
+        let (_, id, pid) = self.starter()?;
+        self.history.instances.get_mut(&id)?.killed.get_or_insert_with(now);
+        self.events.say(format_args!("kills {id} {pid} Starter"));
+        signal(pid, Signal::KILL);
+        Some(())
+    }
+
+    fn stop_starter(&mut self) -> Option<()> {
+        let (machine, id, pid) = self.starter()?;
+        self.history.instances.get_mut(&id)?.stops.push(Interval::begin());
+        self.stop_process(machine, pid, "starter");
+        let until = now() + self.while_();
+        self.stopped.push(Stopped { pid, until, whose: Whose::Worker(id) });
+        Some(())
+    }
+
+    fn stop_next_broker(&mut self) -> Option<()> {
+        let (machine, pid) = self.next_broker()?;
+        self.stop_process(machine, pid, "next broker");
+        Some(())
+    }
+
+    fn stop_broker(&mut self) -> Option<()> {
+        let machine = self.any_machine();
+        let brokers = self.brokers(machine);
+        let pid = *self.dice.choose(&brokers)?;
+        self.stop_process(machine, pid, "broker");
+        Some(())
+    }
+
+    /// Stops one that others of this machine wait for.
+    fn stop_process(&mut self, machine: usize, pid: i32, what: &str) {
+        if self.stopped.iter().any(|stopped| stopped.pid == pid) {
+            return;
+        }
+        let during = self.while_();
+        self.events.say(format_args!("stops {what} of m{machine} {pid} for {during}"));
+        self.trouble(Trouble::BrokerStopped, Some(machine));
+        signal(pid, Signal::STOP);
+        self.stopped.push(Stopped { pid, until: now() + during, whose: Whose::Broker(machine) });
+    }
+
+    fn fill(&mut self, filled: Filled) -> Option<()> {
+        if self.full.is_some() {
+            return None;
+        }
+        let until = now() + self.while_();
+        self.trouble(Trouble::DiskFull, None);
+        let what = match filled {
+            Filled::Bytes => "bytes",
+            Filled::Inodes => "inodes",
+        };
+        self.events.say(format_args!("disk-is-full of {what} for {}", until - now()));
+        self.full = Some((filled, until));
+        self.tick();
+        Some(())
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "others cannot always be done")]
+    fn step_clock(&mut self) -> Option<()> {
+        let most = *self.dice.choose(&[2, 60, 3600, 86_400, 400 * 86_400]).expect("there are some");
+        let seconds = i64::try_from(self.dice.below(most)).expect("it is small");
+        let seconds = if self.dice.chance(2) { seconds } else { -seconds };
+        self.events.say(format_args!("clock is wrong by {seconds} s"));
+        self.sandbox.step_clock(seconds);
+        Some(())
+    }
+
+    fn remove(&mut self) -> Option<()> {
+        let machine = self.any_machine();
+        let directory = self.sandbox.machines[machine].directory.clone();
+        let clients = directory.join("sock.clients");
+        let what = self.dice.below(8);
+        let path = match what {
+            0 => directory.join("sock"),
+            1 => directory.join("sock.broker.lock"),
+            2 => directory.join("sock.spawn.lock"),
+            3 => directory.join("sock.tokens"),
+            4 => clients,
+            5 | 6 => {
+                let files = fs::read_dir(&clients).ok()?.flatten();
+                let files: Vec<_> = files.map(|entry| entry.path()).collect();
+                self.dice.choose(&files)?.clone()
+            }
+            _ => directory,
+        };
+        self.events.say(format_args!("removes {}", path.display()));
+        let removed =
+            if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        if what == 7 {
+            let _ = fs::create_dir(&path);
+        }
+        removed.ok()?;
+        self.trouble(Trouble::FilesRemoved, Some(machine));
+        if let Some((_, _, during)) = self.history.troubles.last_mut() {
+            // What comes of it takes a while.
+            during.to = Some(now() + 10_000_000);
+        }
+        Some(())
+    }
+
+    fn disturb_member(&mut self) -> Option<()> {
+        let during = self.while_();
+        let etcd = self.etcd.as_mut()?;
+        etcd.disturb_member(&mut self.dice, during, &self.events, &mut self.history)
+    }
+
+    fn cut_off(&mut self) -> Option<()> {
+        let (machine, during) = (self.any_machine(), self.while_());
+        let etcd = self.etcd.as_mut()?;
+        etcd.cut_off(machine, during, &self.events, &mut self.history)
+    }
+}

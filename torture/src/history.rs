@@ -1,0 +1,202 @@
+//! What has happened so far, as far as it takes to judge.
+
+use std::collections::BTreeMap;
+
+use navlock::Mode;
+
+use crate::events::now;
+
+/// A time that has begun and may have ended, in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interval {
+    pub(crate) from: u64,
+    pub(crate) to: Option<u64>,
+}
+
+impl Interval {
+    pub(crate) fn begin() -> Self {
+        Self { from: now(), to: None }
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.to = self.to.or_else(|| Some(now()));
+    }
+
+    /// How much of it lies between these moments.
+    pub(crate) fn within(&self, from: u64, to: u64) -> u64 {
+        self.to.unwrap_or(u64::MAX).min(to).saturating_sub(self.from.max(from))
+    }
+}
+
+/// What a worker is.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    /// A `navlock run`.
+    Run { names: Vec<String>, closes: bool, steals: bool, may_give_up: bool },
+    /// A program that uses the library.
+    Client,
+    /// One that does not ask.
+    Rogue,
+}
+
+/// A worker, with what it has started.
+#[derive(Clone, Debug)]
+pub(crate) struct Instance {
+    pub(crate) machine: usize,
+    pub(crate) kind: Kind,
+    /// The `navlock run`, or the client.
+    pub(crate) pid: i32,
+    pub(crate) born: u64,
+    pub(crate) killed: Option<u64>,
+    pub(crate) stops: Vec<Interval>,
+    /// What the `navlock run` runs.
+    pub(crate) command: Option<i32>,
+    pub(crate) command_killed: Option<u64>,
+    pub(crate) command_stops: Vec<Interval>,
+    /// When the process ended that is a child of ours.
+    pub(crate) ended: Option<u64>,
+}
+
+impl Instance {
+    pub(crate) fn is_orphaned(&self, at: u64) -> bool {
+        matches!(self.kind, Kind::Run { .. }) && self.killed.is_some_and(|killed| killed <= at)
+    }
+
+    pub(crate) fn closes(&self) -> bool {
+        matches!(self.kind, Kind::Run { closes: true, .. })
+    }
+}
+
+/// A time in which somebody believed to hold a lock.
+#[derive(Clone, Debug)]
+pub(crate) struct Hold {
+    pub(crate) instance: u64,
+    pub(crate) name: String,
+    pub(crate) token: u64,
+    pub(crate) pid: i32,
+    pub(crate) from: u64,
+    pub(crate) to: Option<u64>,
+    /// Whether it was said to be lost when it ended.
+    pub(crate) is_lost: bool,
+}
+
+/// What befell more than one worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// A broker was killed; on this machine.
+    BrokerKilled,
+    /// A broker was stopped, or one that was about to be one, or who was starting it.
+    BrokerStopped,
+    DiskFull,
+    FilesRemoved,
+    /// The machine was cut off from etcd.
+    Cut,
+    /// A member of etcd was killed or stopped.
+    Member,
+}
+
+/// Something that may be wrong, to be judged when it is known what was disturbed.
+#[derive(Clone, Debug)]
+pub(crate) enum Suspicion {
+    /// This one began to hold while the process held.
+    Conflict { holder: u64, name: String, token: u64, other: i32 },
+    /// This one has a token that is not larger than that of the other.
+    Token { holder: u64, name: String, token: u64, other: u64, others: u64 },
+    /// This one was told that it has lost, or that it cannot have.
+    Loss { instance: u64, said: String },
+}
+
+#[derive(Default)]
+pub(crate) struct History {
+    pub(crate) instances: BTreeMap<u64, Instance>,
+    pub(crate) holds: Vec<Hold>,
+    /// On which machine, if not on all.
+    pub(crate) troubles: Vec<(Trouble, Option<usize>, Interval)>,
+    pub(crate) suspicions: Vec<(u64, Suspicion)>,
+    /// Of each name: the largest token of an exclusive holder and of any, and whose they are.
+    largest: BTreeMap<String, [(u64, u64); 2]>,
+    pub(crate) grants: u64,
+    pub(crate) commands: u64,
+}
+
+impl History {
+    /// Takes in what the workers have written.
+    pub(crate) fn take_in(&mut self, lines: &str) {
+        for line in lines.lines() {
+            let words: Vec<_> = line.split(' ').collect();
+            let number = |nth: usize| words.get(nth).and_then(|word| word.parse::<u64>().ok());
+            let (Some(at), Some(instance)) = (number(0), number(2)) else { continue };
+            match words[1] {
+                "command" => {
+                    let pid = number(3).and_then(|pid| i32::try_from(pid).ok());
+                    if let Some(instance) = self.instances.get_mut(&instance) {
+                        instance.command = pid;
+                        self.commands += 1;
+                    }
+                }
+                "begins" => self.begins(at, instance, &words[3..]),
+                "ends" => {
+                    let [_, _, _, name, _, token, _, how] = words[..] else { continue };
+                    let is_it = |hold: &&mut Hold| {
+                        hold.instance == instance
+                            && hold.name == name
+                            && token.parse() == Ok(hold.token)
+                            && hold.to.is_none()
+                    };
+                    if let Some(hold) = self.holds.iter_mut().rev().find(is_it) {
+                        hold.to = Some(at);
+                        hold.is_lost = how == "lost";
+                    }
+                    if how == "lost" {
+                        let said = format!("{name} {token}");
+                        self.suspicions.push((at, Suspicion::Loss { instance, said }));
+                    }
+                }
+                "conflict" => {
+                    let [_, _, _, name, _, token, _, other] = words[..] else { continue };
+                    let (Ok(token), Ok(other)) = (token.parse(), other.parse()) else { continue };
+                    let name = name.to_owned();
+                    let conflict = Suspicion::Conflict { holder: instance, name, token, other };
+                    self.suspicions.push((at, conflict));
+                }
+                "failed" => {
+                    let said = words[3..].join(" ");
+                    self.suspicions.push((at, Suspicion::Loss { instance, said }));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn begins(&mut self, at: u64, instance: u64, words: &[&str]) {
+        let [name, mode, token, pid, _] = words else { return };
+        let (Ok(token), Ok(pid)) = (token.parse::<u64>(), pid.parse()) else { return };
+        let mode = if *mode == "shared" { Mode::Shared } else { Mode::Exclusive };
+        self.grants += 1;
+        let name = (*name).to_owned();
+        let largest = self.largest.entry(name.clone()).or_default();
+        let (other, others) = largest[usize::from(mode == Mode::Exclusive)];
+        if token <= other {
+            let name = name.clone();
+            let token = Suspicion::Token { holder: instance, name, token, other, others };
+            self.suspicions.push((at, token));
+            // Said once, and not of all who come after.
+            *largest = [(0, 0); 2];
+        }
+        // Readers' tokens are to be larger than those of writers, writers' than all.
+        if mode == Mode::Exclusive {
+            largest[0] = largest[0].max((token, instance));
+        }
+        largest[1] = largest[1].max((token, instance));
+        let (to, is_lost) = (None, false);
+        self.holds.push(Hold { instance, name, token, pid, from: at, to, is_lost });
+    }
+
+    /// Forgets who has ended, and what befell them.
+    pub(crate) fn forget(&mut self) {
+        self.instances.retain(|_, instance| instance.ended.is_none());
+        self.holds.clear();
+        let recent = now().saturating_sub(60_000_000);
+        self.troubles.retain(|(_, _, during)| during.to.is_none_or(|to| to > recent));
+    }
+}

@@ -1,0 +1,232 @@
+//! What is promised to whom: which of the things that happened may happen.
+//!
+//! Whatever is said here that somebody may have lost stands in the README, in "What happens on a
+//! crash" and "What can still go wrong".
+
+use crate::{
+    history::{History, Hold, Instance, Interval, Kind, Suspicion, Trouble},
+    options::Reach,
+};
+
+/// A second, in the unit of events.
+const SECOND: u64 = 1_000_000;
+
+/// The time to live of leases, where there are any.
+pub(crate) const TIME_TO_LIVE: u64 = 6;
+
+pub(crate) struct Judge<'a> {
+    pub(crate) history: &'a History,
+    pub(crate) reach: Reach,
+}
+
+/// What is to be said of something.
+pub(crate) enum Verdict {
+    /// It may be, for this reason.
+    Excused(&'static str),
+    Violation(String),
+}
+
+impl Judge<'_> {
+    pub(crate) fn judge(&self, at: u64, suspicion: &Suspicion) -> Verdict {
+        match suspicion {
+            Suspicion::Conflict { holder, name, token, other } => {
+                self.conflict(at, *holder, name, *token, *other)
+            }
+            Suspicion::Token { holder, name, token, other, others } => {
+                let late = self.may_overlap(*holder, name, at);
+                // Or the other one was never granted what it thinks.
+                match late.or_else(|| self.may_overlap(*others, name, at)) {
+                    Some(reason) => Verdict::Excused(reason),
+                    None => Verdict::Violation(format!(
+                        "{holder} has {name} with token {token} after {others} had it with {other}: {:?}, {:?}",
+                        self.history.instances.get(holder),
+                        self.history.instances.get(others),
+                    )),
+                }
+            }
+            Suspicion::Loss { instance, said } => match self.may_lose(*instance, at) {
+                Some(reason) => Verdict::Excused(reason),
+                None => Verdict::Violation(format!(
+                    "{instance} has lost something without a cause: {said}: {:?}",
+                    self.history.instances.get(instance)
+                )),
+            },
+        }
+    }
+
+    fn conflict(&self, at: u64, holder: u64, name: &str, token: u64, other: i32) -> Verdict {
+        let is_it = |hold: &&Hold| {
+            hold.pid == other
+                && hold.name == name
+                && hold.instance != holder
+                && hold.to.is_none_or(|to| to + SECOND > at)
+        };
+        let others = self.history.holds.iter().rev().find(is_it);
+        let reason = self.may_overlap(holder, name, at).or_else(|| {
+            let others = others?;
+            self.may_overlap(others.instance, name, at)
+        });
+        let both = || {
+            let instance = |id: u64| self.history.instances.get(&id);
+            format!(
+                "{holder} {:?}\n      with {others:?} {:?}",
+                instance(holder),
+                others.and_then(|hold| instance(hold.instance))
+            )
+        };
+        match (reason, others) {
+            (Some("it was stopped, and comes back too late"), Some(hold))
+                if self.is_client(hold.instance) && hold.to.is_some() && !hold.is_lost =>
+            {
+                Verdict::Violation(format!("overtaken and never told: {}", both()))
+            }
+            (Some(reason), _) => Verdict::Excused(reason),
+            (None, _) => Verdict::Violation(format!(
+                "two hold {name}, token {token} and process {other}: {}",
+                both()
+            )),
+        }
+    }
+
+    fn is_client(&self, instance: u64) -> bool {
+        self.history
+            .instances
+            .get(&instance)
+            .is_some_and(|instance| matches!(instance.kind, Kind::Client))
+    }
+
+    /// Why this one's lock may be another's by now, though it has not noticed.
+    fn may_overlap(&self, instance: u64, name: &str, at: u64) -> Option<&'static str> {
+        let it = self.history.instances.get(&instance)?;
+        if matches!(it.kind, Kind::Rogue) {
+            return None;
+        }
+        if it.closes() && it.is_orphaned(at) {
+            return Some("with --close a command does not hold without its navlock");
+        }
+        if self.was_stolen(instance, it, name, at) {
+            return Some("it was stolen from");
+        }
+        match self.reach {
+            Reach::Broker => {
+                let is_kept_by_its_command = matches!(it.kind, Kind::Run { closes: false, .. });
+                if !is_kept_by_its_command && was_away(it, at, 6) && self.broker_died(it, at) {
+                    return Some("it was stopped, and comes back too late");
+                }
+            }
+            Reach::Etcd => {
+                if was_away(it, at, TIME_TO_LIVE / 3) {
+                    return Some("it was stopped, and comes back too late");
+                }
+                if it.is_orphaned(at) && self.broker_was_away(it, at, TIME_TO_LIVE / 3) {
+                    return Some("nobody could tell a command without its navlock");
+                }
+            }
+        }
+        None
+    }
+
+    /// Why this one may be told that it has lost.
+    pub(crate) fn may_lose(&self, instance: u64, at: u64) -> Option<&'static str> {
+        let it = self.history.instances.get(&instance)?;
+        let names = self.history.holds.iter().filter(|hold| hold.instance == instance);
+        let mut names: Vec<_> = names.map(|hold| hold.name.as_str()).collect();
+        if let Kind::Run { names: asked, .. } = &it.kind {
+            names.extend(asked.iter().map(String::as_str));
+        }
+        if names.iter().any(|name| self.was_stolen(instance, it, name, at)) {
+            return Some("it was stolen from");
+        }
+        let seconds = match self.reach {
+            Reach::Broker => 6,
+            Reach::Etcd => TIME_TO_LIVE / 3,
+        };
+        if was_away(it, at, seconds) {
+            return Some("it was stopped, and comes back too late");
+        }
+        if self.broker_was_away(it, at, seconds) {
+            return Some("there was no broker for a while");
+        }
+        None
+    }
+
+    /// Why this one may not have come as far as to ask.
+    pub(crate) fn may_fail(&self, instance: u64, at: u64) -> Option<&'static str> {
+        let it = self.history.instances.get(&instance)?;
+        let full = |(trouble, _, during): &(Trouble, Option<usize>, Interval)| {
+            matches!(trouble, Trouble::DiskFull | Trouble::FilesRemoved)
+                && during.within(it.born.saturating_sub(SECOND), at) > 0
+        };
+        if self.history.troubles.iter().any(full) {
+            return Some("the disk was full, or its files were removed");
+        }
+        self.may_lose(instance, at)
+    }
+
+    /// Whether somebody has, or may have, stolen this from it.
+    fn was_stolen(&self, instance: u64, it: &Instance, name: &str, at: u64) -> bool {
+        self.history.instances.iter().any(|(&thief, other)| {
+            let Kind::Run { names: stolen, steals: true, .. } = &other.kind else { return false };
+            let is_other = thief == instance || !stolen.iter().any(|stolen| stolen == name);
+            if is_other || other.born > at {
+                return false;
+            }
+            // It began before the thief had ended.
+            let ended = other.ended.unwrap_or(u64::MAX);
+            let held = |hold: &&Hold| hold.instance == instance && hold.name == name;
+            let mut holds = self.history.holds.iter().filter(held);
+            let is_before = holds.any(|hold| hold.from < ended) || it.born < ended;
+            let began = self.history.holds.iter().find(|hold| hold.instance == thief);
+            is_before && began.is_none_or(|began| !self.has_had_time(it, began.from, at))
+        })
+    }
+
+    /// Whether it was told long enough ago to have ended.
+    fn has_had_time(&self, it: &Instance, since: u64, at: u64) -> bool {
+        let stopped = |stops: &[Interval]| stops.iter().any(|stop| stop.within(since, at) > 0);
+        let is_hindered = it.is_orphaned(at)
+            || stopped(&it.stops)
+            || stopped(&it.command_stops)
+            || self.troubles_of(it).any(|(_, during)| during.within(since, at) > 0);
+        // As long as a command may take to end, and somewhat longer.
+        at > since + 8 * SECOND && !is_hindered
+    }
+
+    fn troubles_of<'a>(
+        &'a self,
+        it: &'a Instance,
+    ) -> impl Iterator<Item = (Trouble, &'a Interval)> {
+        let troubles = self.history.troubles.iter();
+        let here =
+            troubles.filter(|(_, machine, _)| machine.is_none_or(|machine| machine == it.machine));
+        here.map(|(trouble, _, during)| (*trouble, during))
+    }
+
+    fn broker_died(&self, it: &Instance, at: u64) -> bool {
+        let since = at.saturating_sub(40 * SECOND);
+        self.troubles_of(it).any(|(trouble, during)| {
+            matches!(trouble, Trouble::BrokerKilled | Trouble::FilesRemoved)
+                && during.from > since
+                && during.from <= at
+        })
+    }
+
+    /// Whether its broker was not at work, or could not begin to be, for so long.
+    fn broker_was_away(&self, it: &Instance, at: u64, seconds: u64) -> bool {
+        let since = at.saturating_sub(30 * SECOND);
+        let away = self.troubles_of(it).filter(|(trouble, _)| match trouble {
+            Trouble::BrokerStopped | Trouble::DiskFull | Trouble::FilesRemoved => true,
+            Trouble::Cut => self.reach == Reach::Etcd,
+            Trouble::BrokerKilled | Trouble::Member => false,
+        });
+        let away: u64 = away.map(|(_, during)| during.within(since, at)).sum();
+        away >= seconds * SECOND
+    }
+}
+
+/// Whether it was stopped for so long, and not long ago.
+fn was_away(it: &Instance, at: u64, seconds: u64) -> bool {
+    let since = at.saturating_sub(30 * SECOND);
+    let stopped: u64 = it.stops.iter().map(|stop| stop.within(since, at)).sum();
+    stopped >= seconds * SECOND
+}

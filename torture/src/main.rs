@@ -1,0 +1,94 @@
+//! Eight workers under random kills, stops, full disks, clock steps and removed files.
+//!
+//! Real processes of `navlock` and of the library hold locks, and each takes the kernel's own lock of
+//! a file while it believes that it holds: whoever does not get that at once has found a violation,
+//! unless the README says that it may be. After each minute the disturbances pause, and everything
+//! has to come to its end.
+//!
+//! It needs Linux, root (for a disk of its own that can be full, and for a PID namespace in which there
+//! is nobody but its own), `unshare` of util-linux, and a C compiler. Nothing outlives it.
+
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "linux")]
+mod dice;
+#[cfg(target_os = "linux")]
+mod disturb;
+#[cfg(target_os = "linux")]
+mod etcd;
+#[cfg(target_os = "linux")]
+mod events;
+#[cfg(target_os = "linux")]
+mod history;
+#[cfg(target_os = "linux")]
+mod judge;
+#[cfg(target_os = "linux")]
+mod options;
+#[cfg(target_os = "linux")]
+mod pause;
+#[cfg(target_os = "linux")]
+mod processes;
+#[cfg(target_os = "linux")]
+mod proxy;
+#[cfg(target_os = "linux")]
+mod run;
+#[cfg(target_os = "linux")]
+mod sandbox;
+#[cfg(target_os = "linux")]
+mod witness;
+#[cfg(target_os = "linux")]
+mod worker;
+
+use std::process::ExitCode;
+
+#[cfg(not(target_os = "linux"))]
+fn main() -> ExitCode {
+    eprintln!("navlock-torture needs Linux: its namespaces, mounts and /proc");
+    ExitCode::FAILURE
+}
+
+#[cfg(target_os = "linux")]
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        ["command", ref rest @ ..] => return worker::command(rest),
+        ["client", ref rest @ ..] => return worker::client(rest),
+        ["inside", ref rest @ ..] => inside(rest),
+        ref rest => outside(rest),
+    };
+    done.unwrap_or_else(|message| {
+        eprintln!("navlock-torture: {message}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Starts itself again in namespaces of its own.
+#[cfg(target_os = "linux")]
+fn outside(words: &[&str]) -> Result<ExitCode, String> {
+    use std::{env, process::Command};
+
+    let options = options::Options::parse(words.iter().map(|&word| word.to_owned()))?;
+    if !rustix::process::getuid().is_root() {
+        return Err("this needs root, for a disk and a PID namespace of its own".to_owned());
+    }
+    std::fs::create_dir_all(&options.logs)
+        .map_err(|error| format!("cannot make {}: {error}", options.logs.display()))?;
+    let program = env::current_exe().map_err(|error| error.to_string())?;
+    let status = Command::new("unshare")
+        .args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
+        .arg(program)
+        .arg("inside")
+        .args(words)
+        .status()
+        .map_err(|error| format!("cannot start unshare (of util-linux): {error}"))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The run itself, as the first process of its PID namespace: all ends with it.
+#[cfg(target_os = "linux")]
+fn inside(words: &[&str]) -> Result<ExitCode, String> {
+    let options = options::Options::parse(words.iter().map(|&word| word.to_owned()))?;
+    let run = run::Run::new(&options).map_err(|error| format!("cannot begin: {error}"))?;
+    Ok(if run.run() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,124 @@
+//! The pause after each round: nothing is disturbed, and everything must come to its end.
+
+use std::{
+    fs,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    events::now,
+    judge::TIME_TO_LIVE,
+    options::Reach,
+    processes,
+    run::{Run, TICK},
+    worker::NAMES,
+};
+
+/// How long it may take until all have worked who waited, on the machine that this is.
+const END: Duration = Duration::from_secs(60);
+
+/// How long until a name can be had: the ten seconds for which a new broker waits for clients, and
+/// what it takes to start one.
+const FREE: Duration = Duration::from_secs(15);
+
+/// What a broker may have at rest, without clients: memory in KiB, and descriptors.
+const MEMORY: u64 = 64 << 10;
+const DESCRIPTORS: usize = 60;
+
+impl Run<'_> {
+    pub(crate) fn pause(&mut self) {
+        self.events.say(format_args!("pause"));
+        self.set_stop(true);
+        for stopped in std::mem::take(&mut self.stopped) {
+            self.go_on(&stopped);
+        }
+        self.make_room();
+        if let Some(etcd) = &mut self.etcd {
+            etcd.mend(&self.sandbox.logs, &self.events, &mut self.history);
+        }
+        let free = match self.options.reach {
+            Reach::Broker => FREE,
+            Reach::Etcd => FREE + Duration::from_secs(TIME_TO_LIVE),
+        };
+        let all_ended = self.until(END, "all workers end", |run| run.living().is_empty());
+        self.judge();
+        if all_ended {
+            for machine in 0..self.sandbox.machines.len() {
+                self.check_machine(machine, free);
+            }
+        }
+        self.history.forget();
+        self.set_stop(false);
+        self.events.say(format_args!("goes on"));
+    }
+
+    /// Whether this comes about in time. If not, something is stuck.
+    fn until(&mut self, time: Duration, what: &str, is: impl Fn(&Self) -> bool) -> bool {
+        let began = Instant::now();
+        loop {
+            self.tick();
+            if is(self) {
+                return true;
+            }
+            if began.elapsed() > time {
+                break;
+            }
+            thread::sleep(TICK);
+        }
+        self.stuck += 1;
+        let mut said = format!("not in {time:?}: {what}\n");
+        for pid in processes::all() {
+            said.extend(["  ", &processes::describe(pid), "\n"]);
+        }
+        for machine in 0..self.sandbox.machines.len() {
+            said.extend([format!("  m{machine}:\n"), self.query(machine)]);
+        }
+        self.violated(now(), &said);
+        false
+    }
+
+    fn check_machine(&mut self, machine: usize, free: Duration) {
+        let empty = format!("m{machine} has nothing held and nothing pending");
+        self.until(free, &empty, |run| run.query(machine).is_empty());
+        let seconds = free.as_secs().to_string();
+        for name in NAMES {
+            let mut command = self.sandbox.navlock(machine, &["run", "-w", &seconds, name, "true"]);
+            let output = command.stderr(Stdio::piped()).output();
+            let output = output.expect("navlock can be started");
+            if !output.status.success() {
+                self.stuck += 1;
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                let status = output.status;
+                self.violated(now(), &format!("m{machine}: {name} is not free: {status}: {said}"));
+            }
+        }
+        let clients = self.sandbox.machines[machine].directory.join("sock.clients");
+        let nothing = format!("m{machine} has no files of clients that are gone");
+        self.until(free, &nothing, |_| fs::read_dir(&clients).map_or(0, Iterator::count) == 0);
+        self.until(free, &format!("m{machine} has one broker"), |run| {
+            run.brokers(machine).len() == 1
+        });
+        for pid in self.brokers(machine) {
+            let Some((memory, descriptors)) = processes::size(pid) else { continue };
+            self.events.say(format_args!("broker {pid} {memory} KiB {descriptors} descriptors"));
+            let (most, many) = self.broker_size;
+            self.broker_size = (most.max(memory), many.max(descriptors));
+            if memory > MEMORY || descriptors > DESCRIPTORS {
+                let what =
+                    format!("the broker at rest has {memory} KiB, {descriptors} descriptors");
+                self.violated(now(), &what);
+            }
+        }
+    }
+
+    /// What is held and pending; a line for each.
+    fn query(&self, machine: usize) -> String {
+        let mut command = self.sandbox.navlock(machine, &["query", "--json"]);
+        let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output();
+        let output = output.expect("navlock can be started");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        text(&output.stdout) + &text(&output.stderr)
+    }
+}

@@ -1,0 +1,91 @@
+//! Processes, as /proc has them. In a run's own PID namespace there are none but its own.
+
+use std::fs;
+
+/// All there are.
+pub(crate) fn all() -> Vec<i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The words of its command line.
+pub(crate) fn words(pid: i32) -> Vec<String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = line.split(|&byte| byte == 0).filter(|word| !word.is_empty());
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// A variable that it was started with.
+pub(crate) fn variable(pid: i32, name: &str) -> Option<String> {
+    let variables = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = variables.split(|&byte| byte == 0);
+    variables.find_map(|variable| {
+        let (found, value) = std::str::from_utf8(variable).ok()?.split_once('=')?;
+        (found == name).then(|| value.to_owned())
+    })
+}
+
+/// Whether it runs, or is stopped, and has not been killed: what was killed does nothing any more,
+/// though its files may be open for a while.
+pub(crate) fn lives(pid: i32) -> bool {
+    const EXITING: u64 = 0x4;
+    const KILL: u64 = 1 << 8;
+    let Some((state, flags)) = stat(pid) else {
+        return false;
+    };
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let pending = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0) & KILL != 0
+    };
+    !matches!(state, 'Z' | 'X')
+        && flags & EXITING == 0
+        && !pending("SigPnd:")
+        && !pending("ShdPnd:")
+}
+
+/// Whether nothing of it is left but, perhaps, its exit code.
+pub(crate) fn is_gone(pid: i32) -> bool {
+    stat(pid).is_none_or(|(state, _)| matches!(state, 'Z' | 'X'))
+}
+
+/// Who has started it, or has adopted it.
+pub(crate) fn parent(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat[stat.rfind(')')? + 1..].split_whitespace().nth(1)?.parse().ok()
+}
+
+/// State and flags.
+fn stat(pid: i32) -> Option<(char, u64)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.nth(5)?.parse().ok()?))
+}
+
+/// Its memory in KiB, and how many descriptors it has open.
+pub(crate) fn size(pid: i32) -> Option<(u64, usize)> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let memory = memory.split_whitespace().next()?.parse().ok()?;
+    Some((memory, fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count()))
+}
+
+/// What it is at, for people.
+pub(crate) fn describe(pid: i32) -> String {
+    let state = stat(pid).map_or('-', |(state, _)| state);
+    let at = fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
+    format!("{pid} {state} {at} {}", words(pid).join(" "))
+}
+
+/// Who has this file locked, by flock(2).
+pub(crate) fn lockers(inode: u64) -> Vec<i32> {
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let locker = |line: &str| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let ["FLOCK", _, _, pid, file, ..] = fields.get(1..)? else { return None };
+        let found: u64 = file.rsplit(':').next()?.parse().ok()?;
+        (found == inode).then(|| pid.parse().ok())?
+    };
+    locks.lines().filter_map(locker).collect()
+}

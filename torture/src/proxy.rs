@@ -1,0 +1,80 @@
+//! A cable that can be cut.
+
+use std::{
+    io::{self, Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+/// Passes on what it is given, until it is cut.
+#[derive(Clone)]
+pub(crate) struct Proxy {
+    pub(crate) port: u16,
+    cut: Arc<AtomicBool>,
+    connections: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Proxy {
+    /// One to this port of this machine.
+    pub(crate) fn to(port: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let proxy = Self {
+            port: listener.local_addr()?.port(),
+            cut: Arc::default(),
+            connections: Arc::default(),
+        };
+        let accepting = proxy.clone();
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                if accepting.cut.load(Ordering::SeqCst) {
+                    continue;
+                }
+                if let Ok(server) = TcpStream::connect(("127.0.0.1", port)) {
+                    // What cannot be passed on is closed.
+                    let _ = accepting.join(&client, &server);
+                }
+            }
+        });
+        Ok(proxy)
+    }
+
+    fn join(&self, client: &TcpStream, server: &TcpStream) -> io::Result<()> {
+        let ways = [
+            (client.try_clone()?, server.try_clone()?),
+            (server.try_clone()?, client.try_clone()?),
+        ];
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        for (from, to) in ways {
+            connections.push(from.try_clone()?);
+            thread::spawn(move || pass(from, to));
+        }
+        Ok(())
+    }
+
+    /// Ends all connections and lets no new ones come about.
+    pub(crate) fn cut(&self) {
+        self.cut.store(true, Ordering::SeqCst);
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        for connection in connections.drain(..) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
+
+    pub(crate) fn mend(&self) {
+        self.cut.store(false, Ordering::SeqCst);
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream) {
+    let mut bytes = [0; 16 << 10];
+    while let Ok(length) = from.read(&mut bytes) {
+        if length == 0 || to.write_all(&bytes[..length]).is_err() {
+            break;
+        }
+    }
+    let _ = (to.shutdown(Shutdown::Both), from.shutdown(Shutdown::Both));
+}

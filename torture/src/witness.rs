@@ -1,0 +1,116 @@
+//! The oracle: a file of each name, which who holds the name's lock locks with flock(2). Navlock
+//! knows nothing of it.
+
+use std::{
+    fs::File,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    process, thread,
+    time::{Duration, Instant},
+};
+
+use navlock::Mode;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::{events::Events, processes};
+
+/// How long a process that was killed may keep its files.
+const DYING: Duration = Duration::from_secs(20);
+
+/// Who believes that it holds a lock.
+pub(crate) struct Holder<'a> {
+    pub(crate) instance: &'a str,
+    pub(crate) name: String,
+    pub(crate) mode: Mode,
+    pub(crate) token: String,
+}
+
+impl Holder<'_> {
+    fn said(&self) -> String {
+        let Self { instance, name, mode, token } = self;
+        format!("{instance} {name} {mode} {token} {}", process::id())
+    }
+}
+
+/// A holder that is seen.
+pub(crate) struct Witness<'a> {
+    events: &'a Events,
+    holder: Holder<'a>,
+    file: File,
+    is_locked: bool,
+}
+
+impl<'a> Witness<'a> {
+    /// Takes the file's lock, which must be free, and says who holds.
+    pub(crate) fn begin(directory: &Path, events: &'a Events, holder: Holder<'a>) -> Self {
+        let path = directory.join(format!("{}.witness", holder.name));
+        let file = File::options().create(true).append(true).open(path).expect("there is room");
+        let mut witness = Self { events, holder, file, is_locked: false };
+        let before = events.length();
+        let began = Instant::now();
+        while !witness.lock() {
+            if let Some(other) = witness.other(before) {
+                events.say(format_args!("conflict {} {other}", witness.holder.said()));
+                break;
+            }
+            if began.elapsed() > DYING {
+                events.say(format_args!("conflict {} -1", witness.holder.said()));
+                break;
+            }
+            thread::yield_now();
+        }
+        let seen = if witness.is_locked { "seen" } else { "unseen" };
+        events.say(format_args!("begins {} {seen}", witness.holder.said()));
+        witness
+    }
+
+    fn lock(&mut self) -> bool {
+        let how = match self.holder.mode {
+            Mode::Shared => FlockOperation::NonBlockingLockShared,
+            Mode::Exclusive => FlockOperation::NonBlockingLockExclusive,
+        };
+        self.is_locked = self.is_locked || flock(&self.file, how).is_ok();
+        self.is_locked
+    }
+
+    /// Who has locked the file and is alive, or has said something since.
+    fn other(&self, before: u64) -> Option<i32> {
+        let me = i32::try_from(process::id()).ok()?;
+        let inode = self.file.metadata().ok()?.ino();
+        let living = |pid: &i32| *pid != me && processes::lives(*pid);
+        let found = processes::lockers(inode).into_iter().find(living);
+        // A signal that was sent has not always arrived when the next line is run.
+        if let Some(found) = found {
+            thread::sleep(Duration::from_millis(2));
+            if processes::lives(found) {
+                return Some(found);
+            }
+        }
+        let (since, _) = self.events.since(before);
+        let mine = self.holder.said();
+        since.lines().find_map(|line| {
+            let words: Vec<_> = line.split(' ').collect();
+            let [_, "begins" | "ends", _, name, mode, _, pid, ..] = words[..] else { return None };
+            let excludes = self.holder.mode == Mode::Exclusive || mode == "exclusive";
+            let is_other = name == self.holder.name && excludes && !line.contains(&mine);
+            is_other.then(|| pid.parse().ok())?
+        })
+    }
+
+    /// To be called now and then while it holds.
+    pub(crate) fn look(&mut self) {
+        if !self.is_locked && self.lock() {
+            self.events.say(format_args!("locks {}", self.holder.said()));
+        }
+    }
+
+    /// It ends, having lost its lock or not.
+    pub(crate) fn end(self, is_lost: bool) {
+        let how = if is_lost { "lost" } else { "kept" };
+        self.events.say(format_args!("ends {} {how}", self.holder.said()));
+        if self.is_locked {
+            // Not by closing it: who is being started may have a copy for a moment.
+            flock(&self.file, FlockOperation::Unlock).expect("it is locked");
+        }
+    }
+}

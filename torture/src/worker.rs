@@ -1,0 +1,219 @@
+//! What the processes do that are tortured.
+
+use std::{
+    env, fs,
+    os::unix::process::parent_id,
+    path::{Path, PathBuf},
+    process::{self, ExitCode},
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock::{
+    BrokerReach, ConnectOptions, Error, LockGuard, LockManager, Mode, Place, UserAgent,
+    blocking::block_on_timeout,
+};
+
+use crate::{
+    dice::Dice,
+    events::{Events, directory},
+    witness::{Holder, Witness},
+};
+
+/// When this is among the logs, nobody begins anything new.
+pub(crate) const STOP: &str = "stop";
+
+/// The names that are locked.
+pub(crate) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// How long a piece of work is, after which a worker looks around.
+const PIECE: Duration = Duration::from_millis(5);
+
+/// How long anything may take that a worker of the library waits for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Who was away for longer than this looks again whether it has lost, and for as long as `LINGER`.
+const AWAY: Duration = Duration::from_secs(5);
+const LINGER: Duration = Duration::from_secs(3);
+
+/// What `navlock run` runs: `command INSTANCE MILLISECONDS close|keep`.
+pub(crate) fn command(words: &[&str]) -> ExitCode {
+    let [instance, milliseconds, close] = words else { panic!("{words:?}") };
+    let directory = directory();
+    let events = Events::open(&directory).expect("the logs are there");
+    let parent = parent_id();
+    events.say(format_args!("command {instance} {} {parent}", process::id()));
+    let told = |name| env::var(name).expect("navlock run tells its command");
+    let [names, mode, tokens] = ["NAVLOCK_NAME", "NAVLOCK_MODE", "NAVLOCK_FENCE"].map(told);
+    let mode = if mode == "shared" { Mode::Shared } else { Mode::Exclusive };
+    let holders = names.lines().zip(tokens.lines()).map(|(name, token)| {
+        let holder = Holder { instance, name: name.to_owned(), mode, token: token.to_owned() };
+        Witness::begin(&directory, &events, holder)
+    });
+    let mut holders: Vec<_> = holders.collect();
+    let work = Duration::from_millis(milliseconds.parse().expect("a number of milliseconds"));
+    let began = Instant::now();
+    while began.elapsed() < work {
+        // Nothing is waited for: this is the work, during which somebody is disturbed.
+        thread::sleep(PIECE.min(work));
+        holders.iter_mut().for_each(Witness::look);
+        // With --close it does not hold without its navlock.
+        if *close == "close" && parent_id() != parent {
+            break;
+        }
+    }
+    for holder in holders {
+        holder.end(false);
+    }
+    ExitCode::SUCCESS
+}
+
+/// A program that uses the library: `client INSTANCE SEED MILLISECONDS`. It locks one name after the
+/// other, or two at once, in one thread or two.
+pub(crate) fn client(words: &[&str]) -> ExitCode {
+    let [instance, seed, milliseconds] = words else { panic!("{words:?}") };
+    let directory = &directory();
+    let events = &Events::open(directory).expect("the logs are there");
+    let seed: u64 = seed.parse().expect("a seed");
+    let lifetime = Duration::from_millis(milliseconds.parse().expect("a number of milliseconds"));
+    let options = ConnectOptions::default().place(Place::from_env());
+    let reach = match block_on_timeout(BrokerReach::connect(options), PATIENCE) {
+        Some(Ok(reach)) => reach,
+        Some(Err(error)) => {
+            eprintln!("cannot connect: {error}");
+            return 69.into();
+        }
+        None => {
+            eprintln!("to connect takes longer than {PATIENCE:?}");
+            return 70.into();
+        }
+    };
+    let locks = &UserAgent::with_reach(reach).lock_manager("default");
+    let turns = |dice| {
+        let until = Instant::now() + lifetime;
+        let mut client = Client { directory, events, instance, locks, dice };
+        while Instant::now() < until && !directory.join(STOP).exists() {
+            client.turn();
+        }
+    };
+    thread::scope(|scope| {
+        if seed % 2 == 0 {
+            scope.spawn(|| turns(Dice(!seed)));
+        }
+        turns(Dice(seed));
+    });
+    ExitCode::SUCCESS
+}
+
+struct Client<'a> {
+    directory: &'a PathBuf,
+    events: &'a Events,
+    instance: &'a str,
+    locks: &'a LockManager,
+    dice: Dice,
+}
+
+impl Client<'_> {
+    /// Asks for something, and has it for a while.
+    fn turn(&mut self) {
+        let guards = match self.ask() {
+            Ok(guards) => guards,
+            Err(error) => {
+                let said = error.to_string();
+                self.events.say(format_args!("failed {} {said:?}", self.instance));
+                // Nothing is waited for: a worker that fails does not keep the others from working.
+                thread::sleep(Duration::from_millis(100));
+                return;
+            }
+        };
+        let holder = |guard: &LockGuard| Holder {
+            instance: self.instance,
+            name: guard.name().as_str().expect("our names are text").to_owned(),
+            mode: guard.mode(),
+            token: guard.fencing_token().to_string(),
+        };
+        let begin = |guard: LockGuard| {
+            let witness = Witness::begin(self.directory, self.events, holder(&guard));
+            (guard, witness)
+        };
+        let mut held: Vec<_> = guards.into_iter().map(begin).collect();
+        let work = match self.dice.below(20) {
+            0 => self.dice.below(4000),
+            1..3 => self.dice.below(400),
+            _ => self.dice.below(15),
+        };
+        work_for(Duration::from_millis(work), &mut held);
+        for (guard, witness) in held {
+            witness.end(guard.is_lost());
+            drop(guard);
+        }
+        // Nothing is waited for: not all are always at work.
+        thread::sleep(Duration::from_millis(self.dice.below(20)));
+    }
+
+    /// Asks in one of the ways in which that can be done. Nothing, if it may not be had.
+    fn ask(&mut self) -> Result<Vec<LockGuard>, Error> {
+        let name = *self.dice.choose(&NAMES).expect("there are names");
+        let is_shared = self.dice.chance(2);
+        let request = self.locks.lock(name);
+        let request = if is_shared { request.shared() } else { request };
+        match self.dice.below(10) {
+            0 => {
+                let guard = request.if_available().blocking_timeout(PATIENCE)?;
+                Ok(guard.into_iter().collect())
+            }
+            // Aborts may cross grants.
+            1 => {
+                let timeout = Duration::from_micros(self.dice.below(50_000));
+                match request.blocking_timeout(timeout) {
+                    Err(Error::TimedOut) => Ok(Vec::new()),
+                    guard => Ok(vec![guard?]),
+                }
+            }
+            2 | 3 => {
+                let second = *self.dice.choose(&NAMES).expect("there are names");
+                let both = self.locks.lock_all([name, second]);
+                block_on_timeout(both, PATIENCE).unwrap_or(Err(Error::TimedOut))
+            }
+            _ => Ok(vec![request.blocking_timeout(PATIENCE)?]),
+        }
+    }
+}
+
+/// Works, unless a lock is lost.
+fn work_for(work: Duration, held: &mut [(LockGuard, Witness<'_>)]) {
+    let began = Instant::now();
+    let mut until = began + work;
+    let mut lingers = false;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            // Who was stopped must be told what it has lost, which takes its time.
+            let was_away = began.elapsed() > work + AWAY;
+            if lingers || !was_away {
+                return;
+            }
+            lingers = true;
+            until = Instant::now() + LINGER;
+            continue;
+        }
+        // Nothing is waited for: this is the work.
+        thread::sleep(PIECE.min(left));
+        if held.iter().any(|(guard, _)| guard.is_lost()) {
+            return;
+        }
+        for (_, witness) in held.iter_mut() {
+            witness.look();
+        }
+    }
+}
+
+/// Whether workers are told not to begin anything new.
+pub(crate) fn set_stop(directory: &Path, stop: bool) {
+    let path = directory.join(STOP);
+    if stop {
+        fs::write(path, "").expect("the disk of the logs has room");
+    } else {
+        fs::remove_file(path).expect("it is there");
+    }
+}
