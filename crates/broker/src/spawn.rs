@@ -1,12 +1,13 @@
 //! Starting a daemon when there is none.
 
 use std::{
-    ffi::OsString,
+    env,
+    ffi::{OsStr, OsString},
     fs, io,
     io::Read,
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf, absolute},
-    process::{Command, Stdio},
+    process::{self, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -135,7 +136,7 @@ fn wait_for_turn(path: PathBuf, patience: Duration) -> Result<fs::File, Reason> 
 fn start(place: &Place, program: Option<&Path>, patience: Duration) -> Result<(), Reason> {
     let program = match program {
         Some(program) => program.as_os_str().to_owned(),
-        None => std::env::var_os("NAVLOCK_BIN").unwrap_or_else(|| OsString::from("navlock")),
+        None => env::var_os("NAVLOCK_BIN").unwrap_or_else(|| OsString::from("navlock")),
     };
     let program = from_here(program.into());
     let failed = |error: io::Error| Reason::Program(program.clone(), error.into());
@@ -145,6 +146,9 @@ fn start(place: &Place, program: Option<&Path>, patience: Duration) -> Result<()
     let mut command = Command::new(&program);
     command
         .args(["daemon", "run"])
+        .env_clear()
+        .envs(env::vars_os().filter(|(name, _)| is_for_a_broker(name)))
+        .env("NAVLOCK_STARTED_BY", format!("process {} {}", process::id(), our_name()))
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(saying.try_clone().map_err(failed)?)
@@ -169,6 +173,38 @@ fn start(place: &Place, program: Option<&Path>, patience: Duration) -> Result<()
             Err(reason)
         }
     }
+}
+
+/// Whether a broker, which is everybody's, has this variable from whoever happens to start it: what a
+/// program needs to be found and to start, and what is meant for brokers. The rest may be secret.
+fn is_for_a_broker(name: &OsStr) -> bool {
+    const USUAL: [&str; 14] = [
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "TZ",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "DYLD_LIBRARY_PATH",
+        "DYLD_FALLBACK_LIBRARY_PATH",
+        "RUST_BACKTRACE",
+        "LLVM_PROFILE_FILE",
+    ];
+    USUAL.iter().any(|usual| name == *usual)
+        || ["NAVLOCK", "LC_"]
+            .iter()
+            .any(|start| name.as_encoded_bytes().starts_with(start.as_bytes()))
+}
+
+/// The name of this program, without its arguments, which may be secret.
+fn our_name() -> String {
+    let program = env::args_os().next().map(PathBuf::from);
+    let name = program.as_deref().and_then(Path::file_name);
+    name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 /// The program as it is called from another working folder: a name is looked up in the `PATH`, a

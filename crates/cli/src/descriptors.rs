@@ -1,14 +1,31 @@
 //! Descriptors that a broker inherits from whoever happened to need it first.
 
-use std::{fs, os::fd::RawFd};
+use std::{
+    env, fs,
+    os::{
+        fd::{FromRawFd, OwnedFd, RawFd},
+        unix::net::UnixListener,
+    },
+    process,
+};
+
+/// The first descriptor that a service manager passes (`sd_listen_fds(3)`).
+const FIRST_PASSED: RawFd = 3;
 
 /// Closes everything but the standard streams: a broker that keeps its starter's pipe open has
 /// those hang who read the pipe to its end, and one that keeps another broker's connection open
 /// keeps the locks of that.
 ///
+/// The socket that a service manager has passed is kept, and returned.
+///
 /// To be called before anything is opened and before there is a second thread.
+///
+/// # Errors
+///
+/// If more was passed than one socket.
 #[allow(unsafe_code, reason = "closing a descriptor that no value of this program owns is that")]
-pub(crate) fn close_inherited() {
+pub(crate) fn close_inherited() -> Result<Option<UnixListener>, String> {
+    let passed = passed(|name| env::var(name).ok());
     let list = ["/proc/self/fd", "/dev/fd"].into_iter().find_map(|list| fs::read_dir(list).ok());
     // Collected first, and what was open then: the list itself is read from a descriptor.
     let listed: Vec<_> = list.into_iter().flatten().filter_map(Result::ok).collect();
@@ -16,10 +33,54 @@ pub(crate) fn close_inherited() {
     let open = paths.iter().filter(|path| path.symlink_metadata().is_ok());
     let inherited = open
         .filter_map(|path| path.file_name()?.to_str()?.parse().ok())
-        .filter(|&descriptor: &RawFd| descriptor > 2);
+        .filter(|&descriptor: &RawFd| descriptor > 2)
+        .filter(|&descriptor| passed != Ok(true) || descriptor != FIRST_PASSED);
     for descriptor in inherited {
         // SAFETY: This thread is the only one and has opened nothing, so that nothing in this
         // program owns the number or will use it.
         unsafe { rustix::io::close(descriptor) };
+    }
+    passed.map(|is_passed| {
+        // SAFETY: The service manager has passed it to this process, by its number, and nothing in
+        // this program owns it yet.
+        is_passed.then(|| unsafe { OwnedFd::from_raw_fd(FIRST_PASSED) }.into())
+    })
+}
+
+/// Whether a service manager has passed us a socket, by what these variables say.
+fn passed(variable: impl Fn(&str) -> Option<String>) -> Result<bool, String> {
+    let number = |name| variable(name).and_then(|text| text.parse::<u32>().ok());
+    // They are inherited by those who were not meant.
+    if number("LISTEN_PID") != Some(process::id()) {
+        return Ok(false);
+    }
+    match number("LISTEN_FDS") {
+        None | Some(0) => Ok(false),
+        Some(1) => Ok(true),
+        Some(more) => Err(format!(
+            "{more} sockets were passed (LISTEN_FDS), and a broker has one; \
+             write one ListenStream= into its unit"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_is_passed_to_the_process_that_is_named() {
+        let of = |pid: u32, sockets: &'static str| {
+            passed(move |name| match name {
+                "LISTEN_PID" => Some(pid.to_string()),
+                _ => Some(sockets.to_owned()),
+            })
+        };
+        let us = process::id();
+        assert_eq!(of(us, "1"), Ok(true));
+        assert_eq!(of(us + 1, "1"), Ok(false));
+        assert_eq!(of(us, "0"), Ok(false));
+        assert!(of(us, "2").unwrap_err().contains("2 sockets"));
+        assert_eq!(passed(|_| None), Ok(false));
     }
 }

@@ -10,7 +10,7 @@ use clap::error::ErrorKind;
 use navlock::Error;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::args;
+use crate::{args, terminal::write_out};
 
 /// The lock could not be had, and that is what was asked: `-n`, `-w`.
 pub(crate) const CONFLICT: u8 = 1;
@@ -98,8 +98,10 @@ pub(crate) fn mention(text: &[u8]) {
 /// arguments.
 pub(crate) fn after_clap(shown: &clap::Error) -> ExitCode {
     if !shown.use_stderr() {
-        let _ = shown.print();
-        return ExitCode::SUCCESS;
+        return match write_out(shown.render().to_string().as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => Failure::of_writing(&error).report(),
+        };
     }
     if shown.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = shown.print();
@@ -110,17 +112,21 @@ pub(crate) fn after_clap(shown: &clap::Error) -> ExitCode {
     USAGE.into()
 }
 
-/// What is wrong, without the usage and the tips that follow after an empty line.
+/// What is wrong, and what is nearly the same and right, without the usage and all else that follows
+/// after an empty line.
 fn one_line(error: &clap::Error, subcommand: Option<&str>) -> String {
     let text = error.to_string();
     let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
     let line = lines.collect::<Vec<_>>().join(" ");
     let what = line.strip_prefix("error: ").unwrap_or(&line);
-    let help = match subcommand {
+    let nearly = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
+    let nearly: String =
+        nearly.filter(|tip| tip.contains("similar")).map(|tip| format!("; {tip}")).collect();
+    let help = match subcommand.filter(|name| args::is_subcommand(name)) {
         Some(name) if error.kind() != ErrorKind::InvalidSubcommand || name == "daemon" => {
             format!("navlock {name} --help")
         }
         _ => "navlock --help".to_owned(),
     };
-    format!("{what}; see '{help}'")
+    format!("{what}{nearly}; see '{help}'")
 }

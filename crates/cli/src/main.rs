@@ -11,6 +11,7 @@ mod exit;
 mod json;
 mod reach;
 mod settings;
+mod surroundings;
 mod table;
 mod terminal;
 mod text;

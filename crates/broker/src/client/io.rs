@@ -95,6 +95,10 @@ impl Ear {
         }
         loop {
             match self.codec.decode(&mut self.heard) {
+                Ok(Some(FromDaemon::Refused { reason })) => {
+                    self.nonsense = Some(format!("the broker refuses: {reason}"));
+                    return Ok(wakers);
+                }
                 Ok(Some(message)) => take_in(message, &mut wakers),
                 Ok(None) => return Ok(wakers),
                 Err(error) => {

@@ -228,6 +228,11 @@ impl House {
         rooms.clients.is_empty() && rooms.orphans.is_empty()
     }
 
+    /// How many are there whose client was killed.
+    pub(super) fn orphans(&self) -> usize {
+        self.rooms().orphans.len()
+    }
+
     /// Those who are there, and the heirs of those who were killed.
     fn everybody(&self) -> Vec<SharedClient> {
         let rooms = self.rooms();

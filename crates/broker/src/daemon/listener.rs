@@ -1,8 +1,9 @@
 //! Who comes and who goes.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{fs, future::pending, sync::Arc, time::Duration};
 
 use navlock_core::UserAgent;
+use rustix::process::{Resource, getrlimit};
 use tokio::{
     net::{UnixListener, UnixStream},
     task::JoinSet,
@@ -11,6 +12,15 @@ use tokio::{
 
 use super::{Options, house::House, newcomer::Newcomer};
 use crate::{client_files::Found, runtime_dir::uid};
+
+/// Descriptors that clients do not get.
+const RESERVE: usize = 32;
+
+/// How many connections for which there is no room are dealt with at a time.
+const CROWD: usize = 8;
+
+/// How many descriptors a daemon has open to begin with, where they cannot be counted.
+const OPEN: usize = 16;
 
 /// How often what could not be done at once is looked at again.
 const LOOK: Duration = Duration::from_secs(2);
@@ -42,6 +52,8 @@ pub(super) async fn serve_in(
     options: &Options,
 ) {
     let mut sessions = JoinSet::new();
+    let mut crowd = JoinSet::new();
+    let most = most_clients();
     let mut idle_since = Instant::now();
     let mut look = interval(LOOK);
     let mut sweep = interval_at(Instant::now() + SWEEP, SWEEP);
@@ -54,11 +66,16 @@ pub(super) async fn serve_in(
     loop {
         tokio::select! {
             () = &mut recovered, if recovering => recovering = false,
-            stream = accept(listener) => {
-                if is_ours(&stream) {
-                    sessions.spawn(session(stream, Arc::clone(house), options.limits.handshake));
+            stream = accept(listener), if crowd.len() < CROWD => {
+                let (house, patience) = (Arc::clone(house), options.limits.handshake);
+                if !is_ours(&stream) {
+                } else if sessions.len() + 2 * house.orphans() < most {
+                    sessions.spawn(session(stream, house, patience));
+                } else {
+                    crowd.spawn(turn_away(stream, house, patience, most));
                 }
             }
+            Some(_) = crowd.join_next() => {}
             // A session that panicked has ended like any other: what its client had is free.
             Some(_) = sessions.join_next() => {
                 idle_since = Instant::now();
@@ -93,6 +110,29 @@ async fn idle(since: Instant, options: &Options) {
         Some(end) => sleep_until(end).await,
         None => pending().await,
     }
+}
+
+/// So many clients leave enough descriptors for all else that we open: files of clients, and
+/// connections that are turned away or ask for something else than locks.
+fn most_clients() -> usize {
+    let Some(most) = getrlimit(Resource::Nofile).current else {
+        return usize::MAX;
+    };
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let open = ["/proc/self/fd", "/dev/fd"].into_iter().find_map(|list| fs::read_dir(list).ok());
+    let open = open.map_or(OPEN, Iterator::count);
+    most.saturating_sub(open + RESERVE.min(most / 4))
+}
+
+/// Serves one for whom there is no room as a client.
+async fn turn_away(stream: UnixStream, house: Arc<House>, patience: Duration, most: usize) {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or_default();
+    let why = format!(
+        "it has {most} clients, as many as its limit of {limit} open files allows; raise that \
+         (ulimit -Hn, or LimitNOFILE= of its service), then 'navlock daemon stop'"
+    );
+    let newcomer = Newcomer::new(stream, house).turned_away(why);
+    let _ = timeout(patience, newcomer.introduce()).await;
 }
 
 /// Same uid or nothing. The modes of directory and socket say so already; this asks the kernel.

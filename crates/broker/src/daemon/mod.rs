@@ -22,7 +22,7 @@ use std::{
     error::Error,
     fmt, fs,
     io::{self, Write},
-    os::unix::fs::PermissionsExt,
+    os::unix::{fs::PermissionsExt, net},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
@@ -71,6 +71,9 @@ pub struct Options {
     /// A directory of the user's that outlives `/tmp`: there it keeps a second bound of its fencing
     /// tokens. It is made if it is not there.
     pub state: Option<PathBuf>,
+    /// The socket, if somebody else has made it and goes on listening at it: a service manager that
+    /// starts daemons when they are needed. It must be the one at the daemon's place.
+    pub socket: Option<Arc<net::UnixListener>>,
     /// What there is to be known of it besides, for people: what, and how it is.
     pub details: Vec<(String, String)>,
 }
@@ -100,6 +103,8 @@ pub enum DaemonError {
     Place(PlaceError),
     /// Another daemon has the place, and does not end.
     Taken(PathBuf),
+    /// The socket that was passed is at another place, or is none.
+    Passed(PathBuf, String),
     /// What keeps its locks is not to be had, for this reason.
     Reach(String),
     /// Something failed at this path.
@@ -115,6 +120,7 @@ impl Default for Options {
             recovery: RECLAIM,
             reach: None,
             state: None,
+            socket: None,
             details: Vec::new(),
         }
     }
@@ -176,7 +182,10 @@ pub fn run(
     let house = House::new(user_agent, options, Some(files), &found);
     let house = Arc::new(house);
     let ended = runtime.block_on(async {
-        let listener = listen(place).map_err(failed)?;
+        let listener = match &options.socket {
+            Some(passed) => take_over(place, passed)?,
+            None => listen(place).map_err(failed)?,
+        };
         let ours = lock_file::identity_at(place.socket());
         ready();
         tokio::select! {
@@ -188,7 +197,7 @@ pub fn run(
         // The name goes first: from here on clients start a new daemon, which waits for our lock.
         // Who is between being connected and being accepted sees the stream end before it was
         // welcomed, and tries again.
-        if lock_file::identity_at(place.socket()) != ours {
+        if options.socket.is_some() || lock_file::identity_at(place.socket()) != ours {
             return Ok(());
         }
         match fs::remove_file(place.socket()) {
@@ -269,6 +278,22 @@ fn listen(place: &Place) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
+/// Listens at a socket that was passed, which must be that of the place.
+fn take_over(place: &Place, passed: &net::UnixListener) -> Result<UnixListener, DaemonError> {
+    let wrong = |is: String| DaemonError::Passed(place.socket().to_owned(), is);
+    let address = passed.local_addr().map_err(|error| wrong(error.to_string()))?;
+    match address.as_pathname() {
+        Some(path) if path == place.socket() => {}
+        Some(path) => return Err(wrong(path.display().to_string())),
+        None => return Err(wrong("a socket without a path".to_owned())),
+    }
+    let ours = passed.try_clone().and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        UnixListener::from_std(socket)
+    });
+    ours.map_err(|error| wrong(error.to_string()))
+}
+
 impl fmt::Display for DaemonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -282,6 +307,12 @@ impl fmt::Display for DaemonError {
                     path.display()
                 )
             }
+            Self::Passed(path, is) => write!(
+                f,
+                "the socket that was passed (LISTEN_FDS) is {is}, and the broker's place is {}; have \
+                 both say the same, by ListenStream= or NAVLOCK_SOCKET",
+                path.display()
+            ),
             Self::Reach(why) => f.write_str(why),
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
         }

@@ -25,11 +25,19 @@ use super::{
 pub(super) struct Newcomer {
     stream: Stream,
     house: Arc<House>,
+    /// Why there is no room for it as a client, if there is none.
+    crowded: Option<String>,
 }
 
 impl Newcomer {
     pub(super) fn new(stream: UnixStream, house: Arc<House>) -> Self {
-        Self { stream: DaemonCodec::default().framed(stream), house }
+        Self { stream: DaemonCodec::default().framed(stream), house, crowded: None }
+    }
+
+    /// For this reason it cannot be a client. What else can be had is had all the same.
+    pub(super) fn turned_away(mut self, why: String) -> Self {
+        self.crowded = Some(why);
+        self
     }
 
     /// Agrees on a version and hears who it is and what it claims.
@@ -51,7 +59,7 @@ impl Newcomer {
             }
             stay
         };
-        let Self { stream, house } = self;
+        let Self { stream, house, .. } = self;
         Ok((Session::new(stream, stay, house, version), claims))
     }
 
@@ -60,7 +68,13 @@ impl Newcomer {
     async fn hear_introduction(&mut self, version: u16) -> Result<(ClientKey, bool), End> {
         loop {
             let answer = match self.next().await? {
-                ToDaemon::Introduce { client, returning } => return Ok((client, returning)),
+                ToDaemon::Introduce { client, returning } => {
+                    let Some(reason) = self.crowded.take() else {
+                        return Ok((client, returning));
+                    };
+                    self.say(&FromDaemon::Refused { reason }).await?;
+                    return Err(End::Foreign);
+                }
                 ToDaemon::Status { query } if version >= CONTROL_VERSION => {
                     FromDaemon::Status { query, status: self.house.status() }
                 }
@@ -114,7 +128,17 @@ impl Newcomer {
                 ),
             },
         };
+        // Who cannot be spoken to before it introduces itself is told now.
+        let answer = match &self.crowded {
+            Some(why) if version.is_none_or(|version| version < CONTROL_VERSION) => {
+                FromDaemon::Refused { reason: why.clone() }
+            }
+            _ => answer,
+        };
         self.say(&answer).await?;
+        if matches!(answer, FromDaemon::Refused { .. }) {
+            return Err(End::Foreign);
+        }
         version.ok_or(End::Foreign)
     }
 

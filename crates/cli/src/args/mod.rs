@@ -9,7 +9,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::{
     Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand,
     builder::{OsStringValueParser, TypedValueParser},
-    error::ErrorKind,
+    error::{ContextKind, ErrorKind},
 };
 use clap_complete::Shell;
 use navlock::ResourceName;
@@ -226,14 +226,23 @@ pub(crate) fn subcommand(arguments: &[OsString]) -> Option<String> {
     None
 }
 
+/// Whether there is such a subcommand.
+pub(crate) fn is_subcommand(name: &str) -> bool {
+    Cli::command().find_subcommand(name).is_some()
+}
+
 /// A name that looks like an option is the one mistake that clap cannot know.
 fn explain(error: clap::Error, arguments: &[OsString]) -> clap::Error {
-    if error.kind() != ErrorKind::UnknownArgument {
+    let takes_names =
+        ["run", "query", "wait"].map(Some).contains(&subcommand(arguments).as_deref());
+    // Who has an option's name nearly right has no name in mind.
+    let is_nearly_right = error.get(ContextKind::SuggestedArg).is_some();
+    if error.kind() != ErrorKind::UnknownArgument || !takes_names || is_nearly_right {
         return error;
     }
     let unknown =
         arguments.iter().skip(1).filter_map(|argument| argument.to_str()).find(|argument| {
-            error.get(clap::error::ContextKind::InvalidArg).is_some_and(|invalid| {
+            error.get(ContextKind::InvalidArg).is_some_and(|invalid| {
                 let invalid = invalid.to_string();
                 argument.starts_with('-')
                     && (argument.starts_with(&invalid) || invalid == *argument)

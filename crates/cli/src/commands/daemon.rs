@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::{self, Write},
     process::ExitCode,
+    sync::Arc,
     time::Duration,
 };
 
@@ -12,7 +13,6 @@ use navlock_broker::{
     Control, Stopped,
     daemon::{self, Options},
 };
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Context;
 use crate::{
@@ -22,6 +22,7 @@ use crate::{
     json::Object,
     reach,
     settings::{self, Settings},
+    surroundings::{self, STARTED_BY},
     terminal::write_out,
     text::printable,
     time::{elapsed, millis},
@@ -37,21 +38,26 @@ pub(super) fn daemon(context: &Context, args: &DaemonArgs) -> Result<ExitCode, F
 }
 
 fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
-    close_inherited();
+    let failed = |error: String| Failure::new(UNREACHABLE, error);
+    let passed = close_inherited().map_err(failed)?;
+    let starter = std::env::var(STARTED_BY).ok();
+    surroundings::leave(starter.is_some());
     // Away from the terminal and the process group of whoever happened to need us first. It fails
     // if we lead a group already, as when somebody tries us out in a shell; then that is meant.
     let _ = rustix::process::setsid();
-    raise_descriptor_limit();
-    let failed = |error: String| Failure::new(UNREACHABLE, error);
     let settings = Settings::load(&args.settings).map_err(failed)?;
     let etcd = settings.etcd.as_ref();
     let mut options = Options::default();
     options.idle = Some(args.idle_seconds);
     options.state = settings::state_directory();
+    options.details.push(("started by".to_owned(), started_by(starter, passed.is_some())));
+    options.socket = passed.map(Arc::new);
     options.reach = etcd.map(|etcd| {
         let namespace = etcd.namespace.as_deref().unwrap_or("navlock");
         format!("etcd at {}, namespace {namespace}", etcd.endpoints.join(", "))
     });
+    // No path is meant from here any more, and no file system is held for us.
+    let _ = std::env::set_current_dir("/");
     let user_agent = |first| match etcd {
         Some(etcd) => reach::connect(etcd),
         None => Ok(daemon::user_agent(first)),
@@ -61,12 +67,15 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has as many descriptors as we may: each client takes one, and the usual 1024 are there for the
-/// sake of programs that use `select`.
-fn raise_descriptor_limit() {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // If not, there are fewer clients.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+/// Who has started us, for people.
+fn started_by(client: Option<String>, is_passed: bool) -> String {
+    let parent = rustix::process::getppid().map_or(0, |parent| parent.as_raw_nonzero().get());
+    let name = std::fs::read_to_string(format!("/proc/{parent}/comm")).unwrap_or_default();
+    match (client, is_passed) {
+        (Some(client), _) => format!("{client}, a client that found none"),
+        (None, true) => format!("process {parent} {}, with its socket", name.trim()),
+        (None, false) => format!("process {parent} {}", name.trim()),
+    }
 }
 
 /// Says that we listen, then lets go of those who wait for that.

@@ -26,6 +26,7 @@ mod settings;
 #[cfg(target_os = "linux")]
 mod shortage;
 mod signals;
+mod surroundings;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod wait;

@@ -53,7 +53,10 @@ fn wrong_arguments_are_explained_in_one_line() {
             "the argument '--shared' cannot be used with '--exclusive'; see 'navlock run --help'",
         ),
         (&["run"], "no name was given; give one, and a command after it; see 'navlock run --help'"),
-        (&["rum"], "unrecognized subcommand 'rum'; see 'navlock --help'"),
+        (
+            &["rum"],
+            "unrecognized subcommand 'rum'; a similar subcommand exists: 'run'; see 'navlock --help'",
+        ),
     ] {
         assert_eq!(said(&sandbox, arguments), format!("navlock: {what}\n"));
     }
@@ -102,4 +105,45 @@ fn out_of_descriptors_it_says_so_whatever_it_was_doing() {
         }
     }
     assert!(doing.len() >= 2, "{doing:?}");
+}
+
+#[test]
+fn what_is_nearly_right_is_told_and_a_name_is_only_spoken_of_where_there_are_names() {
+    let sandbox = Sandbox::new();
+    for (arguments, what, not) in [
+        (
+            &["doctor", "--foo"][..],
+            "unexpected argument '--foo' found; see 'navlock doctor",
+            "name",
+        ),
+        (
+            &["query", "--jsno"],
+            "a similar argument exists: '--json'; see 'navlock query",
+            "reserved",
+        ),
+        (&["quer"], "'query'; see 'navlock --help'", "name"),
+        (&["daemon", "stat"], "'stat", "name"),
+        (&["query", "--xyz"], "names that start with '-' are reserved", "similar"),
+        (&["-u", "9"], "see 'navlock --help'", "navlock 9"),
+    ] {
+        let output = sandbox.output(arguments);
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(what) && !said.contains(not), "{arguments:?}: {said}");
+        assert_eq!(said.matches('\n').count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn help_that_cannot_be_written_is_a_failure() {
+    let sandbox = Sandbox::new();
+    for arguments in [&["--help"][..], &["run", "--help"], &["--version"]] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut command = sandbox.navlock(arguments);
+        command.stdout(Stdio::from(full)).stderr(Stdio::piped());
+        let output = finish(command.spawn().unwrap());
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.starts_with("navlock: cannot write the answer: No space left"), "{said}");
+    }
 }

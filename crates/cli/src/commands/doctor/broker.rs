@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use navlock::{BrokerReach, Reason, UserAgent, blocking::block_on_timeout};
+use navlock::{BrokerReach, Reason, Status, UserAgent, blocking::block_on_timeout};
 use navlock_broker::Control;
 
 use super::{
@@ -26,6 +26,7 @@ pub(super) fn checks(context: &Context) -> Vec<Check> {
     match Control::connect(&context.place) {
         Ok(mut control) => {
             let mut checks = vec![release(&mut control)];
+            checks.extend(control.status().ok().and_then(|status| surroundings(&status)));
             checks.push(match context.connect_to_running() {
                 Ok(reach) => speed(&reach),
                 Err(error) => Check::fail("answers", error),
@@ -55,6 +56,34 @@ fn release(control: &mut Control) -> Check {
         }
         Err(error) => Check::fail("broker", error),
     }
+}
+
+/// Under what it runs, if it tells: what holds for one holds for all who use it.
+fn surroundings(status: &Status) -> Option<Check> {
+    if status.details.is_empty() {
+        return None;
+    }
+    let binds = |(what, is): &&(String, String)| match &**what {
+        "nice" | "OOM score adjustment" => is.parse().is_ok_and(|number: i32| number > 0),
+        "scheduling" | "fencing tokens" => true,
+        "limits" => ["CPU time", "address space", "bytes of data", "in a file"]
+            .iter()
+            .any(|limit| is.contains(limit)),
+        _ => false,
+    };
+    let shown = |rows: &mut dyn Iterator<Item = &(String, String)>| {
+        rows.map(|(what, is)| format!("{what}: {is}")).collect::<Vec<_>>().join("; ")
+    };
+    let bound = shown(&mut status.details.iter().filter(binds));
+    let all = shown(&mut status.details.iter());
+    Some(if bound.is_empty() {
+        Check::ok("surroundings", all)
+    } else {
+        Check::warn("surroundings", bound).remedy(
+            "the broker has it from whoever started it; 'navlock daemon stop', and have the next one \
+             started without, as by contrib/systemd",
+        )
+    })
 }
 
 /// The time from a question to its answer.

@@ -14,7 +14,7 @@ pub(super) fn checks(context: &Context, args: &SettingsArgs) -> Vec<Check> {
     let detail = detail.unwrap_or_else(|| {
         let places = Settings::places();
         let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
-        format!("no file, neither {}", places.join(" nor "))
+        nowhere(&places)
     });
     let mut checks = vec![Check::ok("settings", detail)];
     if let Some(etcd) = &settings.etcd {
@@ -27,6 +27,15 @@ pub(super) fn checks(context: &Context, args: &SettingsArgs) -> Vec<Check> {
     checks
 }
 
+/// That there is a file in none of these places.
+fn nowhere(places: &[String]) -> String {
+    match places {
+        // A user that the system does not know has no directory.
+        [place] => format!("no file, not {place}"),
+        places => format!("no file, neither {}", places.join(" nor ")),
+    }
+}
+
 /// Whether the broker that runs keeps its locks where the settings say, if it does not.
 fn running(context: &Context, is_on_etcd: bool) -> Option<Check> {
     let reach = Control::connect(&context.place).ok()?.status().ok()?.reach;
@@ -37,4 +46,16 @@ fn running(context: &Context, is_on_etcd: bool) -> Option<Check> {
     };
     let remedy = "when nothing is held, 'navlock daemon stop': the next one has the settings";
     Some(Check::warn("settings", detail).remedy(remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_place_is_not_neither() {
+        let place = |path: &str| path.to_owned();
+        assert_eq!(nowhere(&[place("/a")]), "no file, not /a");
+        assert_eq!(nowhere(&[place("/a"), place("/b")]), "no file, neither /a nor /b");
+    }
 }

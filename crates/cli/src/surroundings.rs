@@ -1,0 +1,99 @@
+//! What a broker has from whoever happened to need it first, and does not keep.
+
+use nix::{
+    libc,
+    sched::{CpuSet, sched_setaffinity},
+    sys::signal::{SigHandler, SigSet, Signal, signal},
+    unistd::Pid,
+};
+use rustix::{
+    fs::Mode,
+    process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit, umask},
+};
+
+/// The variable by which a client says that it starts a broker, and who it is.
+pub(crate) const STARTED_BY: &str = "NAVLOCK_STARTED_BY";
+
+/// Signals that end a program or have it wait, which its starter may have ignored.
+const USUAL: [Signal; 14] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGCHLD,
+    Signal::SIGCONT,
+    Signal::SIGTSTP,
+    Signal::SIGTTIN,
+    Signal::SIGTTOU,
+    Signal::SIGXCPU,
+    Signal::SIGWINCH,
+];
+
+/// What bounds a process, as far as its starter may have lowered it for itself.
+const LIMITS: [Resource; 6] = [
+    // Each client takes one descriptor, and the usual 1024 are there for the sake of programs that
+    // use `select`.
+    Resource::Nofile,
+    Resource::Cpu,
+    Resource::As,
+    Resource::Data,
+    Resource::Fsize,
+    Resource::Core,
+];
+
+/// Puts away what a broker has from its starter and what can be put away without a privilege. What
+/// somebody gave it who started it on purpose, by hand or by a service manager, is not looked at but
+/// for what no broker wants.
+///
+/// To be called before there is a second thread.
+pub(crate) fn leave(is_on_demand: bool) {
+    let _ = umask(Mode::RWXG | Mode::RWXO);
+    reset_signals();
+    // If any of this fails, the broker is as it would have been, and says so when it is asked.
+    raise(Resource::Nofile);
+    if is_on_demand {
+        LIMITS.into_iter().for_each(raise);
+        let _ = setpriority_process(None, 0);
+        reset_scheduling();
+        // What starters lower for others to be killed first, and what was raised to protect them.
+        let _ = std::fs::write("/proc/self/oom_score_adj", "0");
+    }
+}
+
+/// Raises what holds for now to what may be.
+fn raise(limit: Resource) {
+    let Rlimit { maximum, .. } = getrlimit(limit);
+    let _ = setrlimit(limit, Rlimit { current: maximum, maximum });
+}
+
+#[allow(unsafe_code, reason = "what a signal does is the whole process's")]
+fn reset_signals() {
+    for usual in USUAL {
+        // SAFETY: This thread is the only one, nothing in this program has set a handler yet, and
+        // none is set here.
+        let _ = unsafe { signal(usual, SigHandler::SigDfl) };
+    }
+    // SAFETY: As above. A file that may not grow is an error that can be seen, and no end.
+    let _ = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
+    let _ = SigSet::empty().thread_set_mask();
+}
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "no safe library has these calls")]
+fn reset_scheduling() {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: The parameters are there for as long as the call, which only reads them.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) };
+    // One process (1), which is this one (0), to have no priority of its own (0).
+    // SAFETY: The call takes three numbers and no memory.
+    unsafe { libc::syscall(libc::SYS_ioprio_set, 1, 0, 0) };
+    let mut all = CpuSet::new();
+    (0..CpuSet::count()).for_each(|cpu| _ = all.set(cpu));
+    let _ = sched_setaffinity(Pid::from_raw(0), &all);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reset_scheduling() {}
