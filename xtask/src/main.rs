@@ -25,7 +25,7 @@ usage: cargo xtask <command>
   bench broker [ARG…]       the same between processes
   bench etcd [ARG…]         the same between machines
   bench js [ARG…]           the same in JavaScript
-  break-rules [ID…]         break each rule in a copy of the sources and see its tests fail
+  break-rules [ARG…]        break each rule in copies of the sources and see its tests fail
   torture [OPTION…]         kill, stop and starve eight workers at random, as root; --minutes N,
                             --reach broker|etcd, --seed N, --without KIND, --break
   fuzz [SECONDS]            search for bytes that break the broker's codec; a minute each way
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         ["bench", rest @ ..] => bench::bench(rest),
         ["fuzz", rest @ ..] => fuzz::fuzz(rest),
         ["torture", rest @ ..] => torture::torture(rest),
-        ["break-rules", ids @ ..] => break_rules::break_rules(ids),
+        ["break-rules", rest @ ..] => break_rules::break_rules(rest),
         _ => Err(USAGE.to_owned()),
     };
     match result {
