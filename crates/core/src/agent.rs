@@ -10,6 +10,7 @@ use crate::{
     backend::{AnyBackend, Backend, Ticket},
     bucket::{BucketUse, OpenBucket},
     sync::{Arc, AtomicU8, Ordering},
+    user_agent::Scope,
 };
 
 /// What `query()` shows of an agent: the same for everything it has, different from every other
@@ -60,6 +61,8 @@ impl FromStr for ClientId {
 pub(crate) struct Agent {
     pub(crate) id: AgentId,
     bucket: Arc<BucketUse>,
+    /// What ends it when it is closed.
+    scope: Arc<Scope>,
     /// An [`Ended`]; [`ALIVE`] until then.
     ended: AtomicU8,
 }
@@ -76,16 +79,21 @@ pub(crate) enum Ended {
 const ALIVE: u8 = 0;
 
 impl Agent {
-    pub(crate) fn open(bucket: &Arc<BucketUse>, client_id: ClientId) -> Arc<Self> {
+    pub(crate) fn open(
+        bucket: &Arc<BucketUse>,
+        scope: &Arc<Scope>,
+        client_id: ClientId,
+    ) -> Arc<Self> {
         let agent = Arc::new(Self {
             id: bucket.bucket.backend.open_agent(client_id),
             bucket: Arc::clone(bucket),
+            scope: Arc::clone(scope),
             ended: AtomicU8::new(ALIVE),
         });
-        bucket.bucket.add(&agent);
-        // Closed in between: the user agent may have looked before this agent was there.
-        if bucket.is_closed() {
-            agent.end(Ended::Closed);
+        scope.add(&agent);
+        // Closed in between: who closed may have looked before this agent was there.
+        if scope.is_closed() {
+            Self::end_all(&[&agent], Ended::Closed);
         }
         agent
     }
@@ -99,16 +107,30 @@ impl Agent {
         &self.bucket
     }
 
+    pub(crate) fn scope(&self) -> &Arc<Scope> {
+        &self.scope
+    }
+
     pub(crate) fn describe(&self, info: &AgentInfo) {
         self.backend().describe(self.id, info);
     }
 
-    /// Ends the agent, with all it has. The first way to end is the one that is told.
-    pub(crate) fn end(&self, how: Ended) {
-        // Before the backend acts, so that whoever is woken by it is told the reason.
-        let _ = self.ended.compare_exchange(ALIVE, how as u8, Ordering::SeqCst, Ordering::SeqCst);
-        // Also the second time: whoever returns from here finds that it has ended.
-        self.backend().terminate(self.id);
+    /// Ends agents, with all they have. The first way to end is the one that is told.
+    pub(crate) fn end_all(agents: &[&Arc<Self>], how: Ended) {
+        // All of them before the backends act: whoever is woken by that is told the reason, and
+        // takes no lock that is granted because another of them ends.
+        for agent in agents {
+            let (ended, how) = (&agent.ended, how as u8);
+            let _ = ended.compare_exchange(ALIVE, how, Ordering::SeqCst, Ordering::SeqCst);
+        }
+        let mut agents = agents.to_vec();
+        let bucket = |agent: &&Arc<Self>| Arc::as_ptr(&agent.bucket.bucket);
+        agents.sort_by_key(bucket);
+        // Also the second time: whoever returns from here finds that they have ended.
+        for of_one_bucket in agents.chunk_by(|a, b| bucket(a) == bucket(b)) {
+            let ids: Vec<_> = of_one_bucket.iter().map(|agent| agent.id).collect();
+            of_one_bucket[0].backend().terminate_all(&ids);
+        }
     }
 
     /// # Errors
@@ -144,7 +166,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        self.bucket.bucket.remove(self.id);
+        self.scope.remove(self);
         self.backend().close_agent(self.id);
     }
 }

@@ -1,15 +1,13 @@
 //! Buckets: the privacy boundary.
 
-use std::{collections::HashMap, fmt};
-
-use navlock_engine::AgentId;
+use std::fmt;
 
 use crate::{
     ClientId, LockManager,
-    agent::{Agent, Ended},
+    agent::Agent,
     backend::AnyBackend,
-    sync::{Arc, Mutex, Weak, lock},
-    user_agent::Shared,
+    sync::Arc,
+    user_agent::{Scope, Shared},
 };
 
 /// What an origin is to a browser: the boundary within which names mean the same lock.
@@ -18,7 +16,15 @@ use crate::{
 ///
 /// Spec: "storage bucket", <https://w3c.github.io/web-locks/#lock-managers>
 #[derive(Clone)]
-pub struct Bucket(Option<Arc<BucketUse>>);
+pub struct Bucket(Option<Obtainable>);
+
+/// A bucket that has a lock manager, as it was opened.
+#[derive(Clone)]
+struct Obtainable {
+    bucket: Arc<BucketUse>,
+    /// What its agents belong to.
+    scope: Arc<Scope>,
+}
 
 /// A share in a bucket's use: when the last is gone, the user agent forgets the bucket.
 pub(crate) struct BucketUse {
@@ -30,13 +36,11 @@ pub(crate) struct BucketUse {
 pub(crate) struct OpenBucket {
     pub(crate) name: String,
     pub(crate) backend: AnyBackend,
-    /// The agents alive, for the user agent to end.
-    agents: Mutex<HashMap<AgentId, Weak<Agent>>>,
 }
 
 impl Bucket {
-    pub(crate) fn obtainable(bucket: Arc<BucketUse>) -> Self {
-        Self(Some(bucket))
+    pub(crate) fn obtainable(bucket: Arc<BucketUse>, scope: Arc<Scope>) -> Self {
+        Self(Some(Obtainable { bucket, scope }))
     }
 
     pub(crate) fn opaque() -> Self {
@@ -51,22 +55,22 @@ impl Bucket {
     /// A handle of a new agent that is already known elsewhere by this client id: for a host that
     /// speaks for others.
     pub fn lock_manager_as(&self, client_id: ClientId) -> LockManager {
-        LockManager::new(client_id, self.0.as_ref().map(|bucket| Agent::open(bucket, client_id)))
+        let agent = self
+            .0
+            .as_ref()
+            .map(|Obtainable { bucket, scope }| Agent::open(bucket, scope, client_id));
+        LockManager::new(client_id, agent)
     }
 
     /// The bucket's name; `None` if it is opaque.
     pub fn name(&self) -> Option<&str> {
-        self.0.as_ref().map(|bucket| &*bucket.bucket.name)
+        self.0.as_ref().map(|open| &*open.bucket.bucket.name)
     }
 }
 
 impl BucketUse {
     pub(crate) fn new(user_agent: Arc<Shared>, bucket: Arc<OpenBucket>) -> Arc<Self> {
         Arc::new(Self { user_agent, bucket })
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.user_agent.is_closed()
     }
 }
 
@@ -78,24 +82,7 @@ impl Drop for BucketUse {
 
 impl OpenBucket {
     pub(crate) fn new(name: &str, backend: AnyBackend) -> Self {
-        Self { name: name.to_owned(), backend, agents: Mutex::default() }
-    }
-
-    pub(crate) fn add(&self, agent: &Arc<Agent>) {
-        lock(&self.agents).insert(agent.id, Arc::downgrade(agent));
-    }
-
-    pub(crate) fn remove(&self, agent: AgentId) {
-        lock(&self.agents).remove(&agent);
-    }
-
-    /// Ends all agents there are.
-    pub(crate) fn close(&self) {
-        // Collected first: an agent whose last owner goes meanwhile removes itself.
-        let agents: Vec<_> = lock(&self.agents).values().filter_map(Weak::upgrade).collect();
-        for agent in agents {
-            agent.end(Ended::Closed);
-        }
+        Self { name: name.to_owned(), backend }
     }
 }
 

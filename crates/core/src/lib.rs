@@ -24,6 +24,7 @@ pub mod blocking;
 mod bucket;
 mod error;
 mod guard;
+pub mod host;
 mod inspect;
 mod lock_all;
 mod manager;

@@ -7,8 +7,9 @@ use navlock_engine::ResourceName;
 use crate::{
     AgentInfo, Bucket, ClientId, Error, Inspection, Lock, LockAllRequest, LockFuture, LockGuard,
     LockManagerSnapshot, LockOptions, LockRequest,
-    agent::{Agent, Ended, Seat},
+    agent::{Agent, Seat},
     backend::{Backend, Claim},
+    host,
     sync::{Arc, AtomicBool, Ordering},
 };
 
@@ -197,9 +198,7 @@ impl LockManager {
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     pub fn terminate(&self) {
-        if let Some(seats) = &self.0.seats {
-            seats.agent.end(Ended::Terminated);
-        }
+        host::terminate_all([self]);
     }
 
     /// Says whether the agent is fully active: for an embedder whose documents can be kept and not
@@ -252,13 +251,20 @@ impl LockManager {
     /// The agent's bucket.
     pub fn bucket(&self) -> Bucket {
         match &self.0.seats {
-            Some(seats) => Bucket::obtainable(Arc::clone(seats.agent.bucket())),
+            Some(Seats { agent, .. }) => {
+                Bucket::obtainable(Arc::clone(agent.bucket()), Arc::clone(agent.scope()))
+            }
             None => Bucket::opaque(),
         }
     }
 
     pub(crate) fn environment(&self) -> &Environment {
         &self.0
+    }
+
+    /// `None` if it has no lock manager, and so nothing to end.
+    pub(crate) fn agent(&self) -> Option<&Arc<Agent>> {
+        self.0.seats.as_ref().map(|seats| &seats.agent)
     }
 }
 

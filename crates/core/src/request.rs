@@ -305,10 +305,13 @@ impl<G: Grant> LockFuture<'_, G> {
         else {
             unreachable!("it was pending a moment ago")
         };
+        // Granted because another agent ended that ends together with its own.
+        let answer = answer.and_then(|answer| seat.agent.check_alive().map(|()| answer));
         Poll::Ready(match answer {
             Ok(answer) => Self::grant(answer, name, mode, id, seat),
             Err(error) => {
-                // The backend may keep why it ended until it is told that we know.
+                // If it is granted it goes to the next, and if it is not, the backend may keep why it
+                // ended until it is told that we know.
                 seat.finish(id);
                 Err(seat.agent.explain(error))
             }

@@ -4,6 +4,7 @@ use std::{collections::HashMap, fmt, sync::OnceLock};
 
 use crate::{
     Bucket, Reach,
+    agent::{Agent, Ended},
     backend::{AnyReach, Backend, MemoryReach},
     bucket::{BucketUse, OpenBucket},
     sync::{Arc, AtomicBool, Mutex, Ordering, Weak, lock},
@@ -16,14 +17,22 @@ use crate::{
 ///
 /// Spec: "user agent", <https://w3c.github.io/web-locks/#private-browsing>
 #[derive(Clone)]
-pub struct UserAgent(Arc<Shared>);
+pub struct UserAgent(Arc<Scope>);
 
-/// What the clones of a user agent and its buckets share.
+/// What was opened through one [`UserAgent`] and its clones, and is closed with it. Mostly that is
+/// all of the user agent; [`UserAgent::in_process`] has a scope for each who asks.
+pub(crate) struct Scope {
+    user_agent: Arc<Shared>,
+    closed: AtomicBool,
+    /// The agents alive, by where they are.
+    agents: Mutex<HashMap<usize, Weak<Agent>>>,
+}
+
+/// What the scopes of a user agent and its buckets share.
 pub(crate) struct Shared {
     reach: AnyReach,
     /// The buckets in use. Locked before anything within a bucket.
     buckets: Mutex<HashMap<String, Entry>>,
-    closed: AtomicBool,
 }
 
 struct Entry {
@@ -38,10 +47,15 @@ impl UserAgent {
         Self::with(AnyReach::Memory(MemoryReach::default()))
     }
 
-    /// The user agent that all of this process shares.
+    /// The user agent that all of this process shares: who asks for the same name in the same
+    /// bucket gets the same lock, whichever library of the program it is.
+    ///
+    /// So nobody can [`close`](Self::close) it for the others. Each call gives a handle whose
+    /// `close` ends what was opened through it and through its clones, and nothing else.
     pub fn in_process() -> Self {
-        static IN_PROCESS: OnceLock<UserAgent> = OnceLock::new();
-        IN_PROCESS.get_or_init(Self::new).clone()
+        static IN_PROCESS: OnceLock<Arc<Shared>> = OnceLock::new();
+        let memory = || Shared::new(AnyReach::Memory(MemoryReach::default()));
+        Self(Scope::new(Arc::clone(IN_PROCESS.get_or_init(memory))))
     }
 
     /// A new user agent with another reach.
@@ -55,14 +69,15 @@ impl UserAgent {
     }
 
     fn with(reach: AnyReach) -> Self {
-        Self(Arc::new(Shared { reach, buckets: Mutex::default(), closed: AtomicBool::new(false) }))
+        Self(Scope::new(Shared::new(reach)))
     }
 
     /// The bucket of this name: what an origin is to a browser. Opened if it is not in use yet.
     ///
     /// Spec: "storage bucket", <https://w3c.github.io/web-locks/#lock-managers>
     pub fn bucket(&self, name: &str) -> Bucket {
-        Bucket::obtainable(self.0.bucket_use(&self.0, name))
+        let user_agent = &self.0.user_agent;
+        Bucket::obtainable(user_agent.bucket_use(user_agent, name), Arc::clone(&self.0))
     }
 
     /// A handle of a new agent in the bucket of this name.
@@ -84,25 +99,48 @@ impl UserAgent {
     /// Whether what its agents have is theirs for a time only, which is renewed as long as this
     /// process lives; see [`Backend::ends`].
     pub fn is_leased(&self) -> bool {
-        self.0.reach.is_leased()
+        self.0.user_agent.reach.is_leased()
     }
 
-    /// Ends all agents of this user agent, with all they hold and wait for.
+    /// Ends all agents of this user agent, with all they hold and wait for. Of the one that the
+    /// whole process [shares](Self::in_process), only those that were opened through this handle
+    /// and its clones.
     ///
-    /// What they wait for, and what they ask for from now on, fails with
-    /// [`Error::Closed`](crate::Error::Closed). Locks they held are
-    /// [`Lost::Closed`](crate::Lost::Closed). Closing twice changes nothing.
+    /// They end as one: none of them is granted a lock because another ends. What they wait for, and
+    /// what they ask for from now on, fails with [`Error::Closed`](crate::Error::Closed). Locks they
+    /// held are [`Lost::Closed`](crate::Lost::Closed). Closing twice changes nothing.
     pub fn close(&self) {
         self.0.closed.store(true, Ordering::SeqCst);
-        let buckets: Vec<_> =
-            lock(&self.0.buckets).values().map(|entry| Arc::clone(&entry.bucket)).collect();
-        for bucket in buckets {
-            bucket.close();
-        }
+        // Collected first: an agent whose last owner goes meanwhile removes itself.
+        let agents: Vec<_> = lock(&self.0.agents).values().filter_map(Weak::upgrade).collect();
+        Agent::end_all(&agents.iter().collect::<Vec<_>>(), Ended::Closed);
+    }
+}
+
+impl Scope {
+    fn new(user_agent: Arc<Shared>) -> Arc<Self> {
+        Arc::new(Self { user_agent, closed: AtomicBool::new(false), agents: Mutex::default() })
+    }
+
+    pub(crate) fn add(&self, agent: &Arc<Agent>) {
+        lock(&self.agents).insert(Arc::as_ptr(agent).addr(), Arc::downgrade(agent));
+    }
+
+    /// Forgets an agent that is on its way out.
+    pub(crate) fn remove(&self, agent: &Agent) {
+        lock(&self.agents).remove(&std::ptr::from_ref(agent).addr());
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
     }
 }
 
 impl Shared {
+    fn new(reach: AnyReach) -> Arc<Self> {
+        Arc::new(Self { reach, buckets: Mutex::default() })
+    }
+
     fn bucket_use(&self, this: &Arc<Self>, name: &str) -> Arc<BucketUse> {
         let mut buckets = lock(&self.buckets);
         if let Some(entry) = buckets.get_mut(name) {
@@ -131,10 +169,6 @@ impl Shared {
             buckets.remove(&bucket.name);
         }
     }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
-    }
 }
 
 impl Default for UserAgent {
@@ -145,6 +179,6 @@ impl Default for UserAgent {
 
 impl fmt::Debug for UserAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UserAgent").field("reach", &self.0.reach).finish_non_exhaustive()
+        f.debug_struct("UserAgent").field("reach", &self.0.user_agent.reach).finish_non_exhaustive()
     }
 }

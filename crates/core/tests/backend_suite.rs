@@ -1,7 +1,13 @@
 //! The backend suite on the in-memory backend: as the handles know it, by type, and as any other
-//! reach, through the trait object.
+//! reach, through the trait object; and on one that does no more than a backend must.
 
-use navlock_core::{UserAgent, backend::MemoryReach};
+use std::task::{Poll, Waker};
+
+use navlock_core::{
+    Backend, ClientId, Error, Lost, Reach, RequestKind, ResourceName, UserAgent,
+    backend::{Answer, MemoryReach, QueryFuture, Ticket},
+};
+use navlock_engine::AgentId;
 
 mod by_type {
     use super::*;
@@ -19,4 +25,68 @@ mod in_one_shard {
     use super::*;
 
     navlock_testkit::backend_suite!(UserAgent::with_memory(MemoryReach::default().with_shards(1)));
+}
+
+mod with_what_a_backend_must_have {
+    use super::*;
+
+    navlock_testkit::backend_suite!(UserAgent::with_reach(Bare(MemoryReach::default())));
+}
+
+/// All that is not said here is as the traits have it.
+#[derive(Debug)]
+struct Bare<T>(T);
+
+impl Reach for Bare<MemoryReach> {
+    fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
+        Box::new(Bare(self.0.clone().with_shards(1).open_bucket(name)))
+    }
+}
+
+impl Backend for Bare<Box<dyn Backend>> {
+    fn open_agent(&self, client_id: ClientId) -> AgentId {
+        self.0.open_agent(client_id)
+    }
+
+    fn close_agent(&self, agent: AgentId) {
+        self.0.close_agent(agent);
+    }
+
+    fn terminate(&self, agent: AgentId) {
+        self.0.terminate(agent);
+    }
+
+    fn request(
+        &self,
+        agent: AgentId,
+        name: &ResourceName,
+        kind: RequestKind,
+        waker: &Waker,
+    ) -> Result<(Ticket, Poll<Answer>), Error> {
+        self.0.request(agent, name, kind, waker)
+    }
+
+    fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
+        self.0.poll_request(ticket, waker)
+    }
+
+    fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
+        self.0.poll_lost(ticket, waker)
+    }
+
+    fn lost(&self, ticket: Ticket) -> Option<Lost> {
+        self.0.lost(ticket)
+    }
+
+    fn finish(&self, ticket: Ticket) {
+        self.0.finish(ticket);
+    }
+
+    fn query(&self) -> QueryFuture<'_> {
+        self.0.query()
+    }
+
+    fn retire(&self) {
+        self.0.retire();
+    }
 }

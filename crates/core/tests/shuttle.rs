@@ -211,6 +211,21 @@ fn closing_reaches_agents_that_open_meanwhile() {
 }
 
 #[test]
+fn closing_grants_nothing_to_whom_it_closes() {
+    explore(|| {
+        let user_agent = user_agent();
+        let [holder, waiter] = [(); 2].map(|()| user_agent.lock_manager("app"));
+        let guard = block_on(holder.lock("db")).unwrap();
+        let waiter = thread::spawn(move || {
+            assert_eq!(block_on(waiter.lock("db")).unwrap_err(), Error::Closed);
+        });
+        user_agent.close();
+        waiter.join().unwrap();
+        assert_eq!(block_on(guard.lost()), Lost::Closed);
+    });
+}
+
+#[test]
 fn tokens_grow_however_a_bucket_comes_and_goes() {
     explore(|| {
         let user_agent = user_agent();

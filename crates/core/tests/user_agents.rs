@@ -2,7 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
 
-use std::{future::IntoFuture, thread, time::Duration};
+use std::{
+    future::{Future, IntoFuture},
+    task::{Context, Waker},
+    thread,
+    time::Duration,
+};
 
 use navlock_core::{
     Bucket, Error, Lock, LockFuture, LockGuard, LockManager, LockRequest, ResourceName, UserAgent,
@@ -28,6 +33,45 @@ fn all_of_a_process_shares_one_user_agent() {
     });
     assert!(elsewhere.join().unwrap().unwrap().is_none());
     drop(guard);
+}
+
+#[test]
+fn whoever_closes_the_user_agent_of_the_process_closes_what_it_has_opened_itself() {
+    let name = "whoever_closes_the_user_agent_of_the_process";
+    let (library, program) = (UserAgent::in_process(), UserAgent::in_process());
+    let (its, mine) = (library.lock_manager(name), program.lock_manager(name));
+    let also_its = its.bucket().lock_manager();
+    let guard = block_on(mine.lock("db")).unwrap();
+    let lost = block_on(its.lock("log")).unwrap();
+
+    library.clone().close();
+    assert_eq!(block_on(lost.lost()), navlock_core::Lost::Closed);
+    for closed in [&its, &also_its, &library.lock_manager(name)] {
+        assert_eq!(block_on(closed.lock("db")).unwrap_err(), Error::Closed);
+    }
+    assert!(!guard.is_lost());
+    drop(block_on(mine.lock("log")).unwrap());
+    drop(block_on(UserAgent::in_process().lock_manager(name).lock("another")).unwrap());
+}
+
+#[test]
+fn agents_that_are_closed_together_grant_nothing_to_each_other() {
+    let name = "agents_that_are_closed_together";
+    let (closed, open) = (UserAgent::in_process(), UserAgent::in_process().lock_manager(name));
+    let agents: Vec<_> = (0..8).map(|_| closed.lock_manager(name)).collect();
+    let held = block_on(agents[0].lock("db")).unwrap();
+    let mut waiting: Vec<_> =
+        agents.iter().map(|locks| Box::pin(locks.lock("db").into_future())).collect();
+    let mut survivor = Box::pin(open.lock("db").into_future());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(waiting.iter_mut().all(|request| request.as_mut().poll(&mut context).is_pending()));
+    assert!(survivor.as_mut().poll(&mut context).is_pending());
+
+    closed.close();
+    // Tokens count grants, and this is the next one.
+    let token = block_on(survivor).unwrap().fencing_token().get();
+    assert_eq!(token, held.fencing_token().get() + 1);
+    assert!(waiting.into_iter().all(|request| block_on(request).unwrap_err() == Error::Closed));
 }
 
 #[test]

@@ -12,6 +12,8 @@ use navlock_testkit::{Command, Duet};
 const DEPTH: usize = 5;
 
 const AGENTS: [AgentId; 2] = [AgentId::from_index(0), AgentId::from_index(1)];
+/// In how many ways agents can end: the one, the other, both as one.
+const ENDS: usize = 3;
 const NAMES: [&str; 2] = ["", "db"];
 const KINDS: [RequestKind; 5] = [
     RequestKind::Wait(Mode::Exclusive),
@@ -49,7 +51,8 @@ fn explore(names: &[&str], depth: usize) {
 
 /// All that can happen when this many requests were made: their labels are their numbers.
 fn possible(names: &[&str], requests_made: usize) -> Vec<Command> {
-    let mut possible: Vec<_> = AGENTS.map(Command::Terminate).into();
+    let ends: [&[AgentId]; ENDS] = [&AGENTS[..1], &AGENTS[1..], &AGENTS];
+    let mut possible: Vec<_> = ends.map(|agents| Command::Terminate(agents.to_vec())).into();
     for agent in AGENTS {
         for &name in names {
             let name = ResourceName::try_from(name).expect("no hyphen");
@@ -75,7 +78,7 @@ fn may_come_first(command: &Command) -> bool {
         Command::Request { agent, name, .. } => {
             *agent == AGENTS[0] && name.as_str() == Some(NAMES[0])
         }
-        Command::Terminate(agent) => *agent == AGENTS[0],
+        Command::Terminate(agents) => **agents == AGENTS[..1],
         Command::Finish(_) | Command::Abort(_) | Command::Release(_) => false,
     }
 }
@@ -86,7 +89,7 @@ fn histories(names: &[&str], depth: usize) -> u64 {
         if left == 0 {
             return 1;
         }
-        let others = AGENTS.len() + ENDINGS.len() * requests_made;
+        let others = ENDS + ENDINGS.len() * requests_made;
         requests as u64 * after(requests_made + 1, left - 1, requests)
             + others as u64 * after(requests_made, left - 1, requests)
     }

@@ -7,7 +7,7 @@ use navlock_testkit::{Command, Duet};
 use proptest::{
     collection::vec,
     prelude::*,
-    sample::select,
+    sample::{select, subsequence},
     test_runner::{Config, TestRunner},
 };
 
@@ -49,12 +49,16 @@ fn command() -> impl Strategy<Value = Command> {
         6 => label.clone().prop_map(Command::Finish),
         3 => label.clone().prop_map(Command::Abort),
         3 => label.prop_map(Command::Release),
-        1 => agent().prop_map(Command::Terminate),
+        1 => agents().prop_map(Command::Terminate),
     ]
 }
 
 fn agent() -> impl Strategy<Value = AgentId> {
     (0..4_u32).prop_map(AgentId::from_index)
+}
+
+fn agents() -> impl Strategy<Value = Vec<AgentId>> {
+    subsequence([0, 1, 2, 3].map(AgentId::from_index).to_vec(), 1..3)
 }
 
 fn name() -> impl Strategy<Value = ResourceName> {

@@ -100,7 +100,7 @@ fn the_end_of_an_agent_with_a_million_names_wakes_a_million_waiters() {
         names.iter().map(|name| locks.request_lock(OTHER_AGENT, name, EXCLUSIVE)).collect();
     assert!(granted(&mut locks).eq(holders.iter().copied()));
 
-    locks.terminate_remaining_locks_and_requests(AGENT);
+    locks.terminate_remaining_locks_and_requests(&[AGENT]);
     let terminated = holders.into_iter().map(Event::Terminated);
     let granted = waiters.into_iter().map(Event::Granted);
     assert!(events(&mut locks).eq(terminated.chain(granted)));

@@ -87,7 +87,9 @@ pub use crate::local::*;
 
 /// The user agent that all of this process shares: locks between its tasks and threads.
 ///
-/// For one that nobody else can see, as tests want it, there is [`UserAgent::new`].
+/// Each call gives a handle of its own, whose [`close`](UserAgent::close) ends what was opened
+/// through it, and not what other parts of the program have. For a user agent that nobody else can
+/// see, as tests want it, there is [`UserAgent::new`].
 pub fn in_process() -> UserAgent {
     UserAgent::in_process()
 }

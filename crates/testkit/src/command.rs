@@ -26,6 +26,6 @@ pub enum Command {
     Abort(usize),
     /// Release the lock that the request with this label became.
     Release(usize),
-    /// End all that this agent has.
-    Terminate(AgentId),
+    /// End all that these agents have, as one.
+    Terminate(Vec<AgentId>),
 }

@@ -55,10 +55,10 @@ impl Duet {
                     self.model.release_lock(id);
                 }
             }
-            Command::Terminate(agent) => {
-                self.engine.terminate_remaining_locks_and_requests(agent);
-                self.terminates_alike(agent)?;
-                self.model.terminate_remaining_locks_and_requests(agent);
+            Command::Terminate(ref agents) => {
+                self.engine.terminate_remaining_locks_and_requests(agents);
+                self.terminates_alike(agents)?;
+                self.model.terminate_remaining_locks_and_requests(agents);
             }
         }
         self.compare()
@@ -73,20 +73,20 @@ impl Duet {
         self.requests.iter().rev().find(|request| request.0 == label).map(|request| request.1)
     }
 
-    /// That it makes no difference to anybody else whether an agent ends all at once, as in the
+    /// That it makes no difference to anybody else whether agents end all at once, as in the
     /// engine, or step by step, as in the specification.
     ///
-    /// Tokens differ: step by step, locks may be granted to the agent that is ending.
-    fn terminates_alike(&self, agent: AgentId) -> Result<(), Divergence> {
+    /// Tokens differ: step by step, locks may be granted to an agent that is ending.
+    fn terminates_alike(&self, agents: &[AgentId]) -> Result<(), Divergence> {
         let (mut all_at_once, mut step_by_step) = (self.model.clone(), self.model.clone());
-        all_at_once.terminate_remaining_locks_and_requests(agent);
-        step_by_step.terminate_step_by_step(agent);
+        all_at_once.terminate_remaining_locks_and_requests(agents);
+        step_by_step.terminate_step_by_step(agents);
 
         let state = sorted(all_at_once.snapshot_lock_state());
         let literal_state = sorted(step_by_step.snapshot_lock_state());
         same("state after termination", &state, &literal_state)?;
 
-        // What was granted to others is still held, what was granted to the agent is not. A held
+        // What was granted to others is still held, what was granted to the agents is not. A held
         // lock's place in the snapshot is thus its place among the grants of its name.
         let granted_to_others = |model: &mut Model| -> Vec<_> {
             let events = model.take_events();

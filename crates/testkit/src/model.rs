@@ -128,16 +128,17 @@ impl Model {
     /// the agent has ends before anything is granted.
     ///
     /// <https://w3c.github.io/web-locks/#termination-of-locks>
-    pub fn terminate_remaining_locks_and_requests(&mut self, agent: AgentId) {
+    pub fn terminate_remaining_locks_and_requests(&mut self, agents: &[AgentId]) {
         let mut shortened = Vec::new();
         // 1. Its requests are aborted, but no queue is processed yet.
-        for request in self.requests_of(agent) {
+        for request in agents.iter().flat_map(|agent| self.requests_of(*agent)).collect::<Vec<_>>()
+        {
             self.get_lock_request_queue(&request.name).retain(|other| other.id != request.id);
             self.events.push(Event::Terminated(request.id));
             shortened.push(request.name);
         }
         // 2. Its locks are released, but no queue is processed yet.
-        for lock in self.locks_of(agent) {
+        for lock in agents.iter().flat_map(|agent| self.locks_of(*agent)).collect::<Vec<_>>() {
             self.held.retain(|other| other.id != lock.id);
             self.events.push(Event::Terminated(lock.id));
             shortened.push(lock.name);
@@ -155,16 +156,18 @@ impl Model {
     /// may be granted to the agent on the way, only to be released.
     ///
     /// <https://w3c.github.io/web-locks/#termination-of-locks>
-    pub fn terminate_step_by_step(&mut self, agent: AgentId) {
-        // 1. A request that has become a lock in the meantime is one for step 2.
-        for request in self.requests_of(agent) {
-            // 1.1
-            self.abort_request(request.id);
-        }
-        // 2.
-        for lock in self.locks_of(agent) {
-            // 2.1
-            self.release_lock(lock.id);
+    pub fn terminate_step_by_step(&mut self, agents: &[AgentId]) {
+        for agent in agents {
+            // 1. A request that has become a lock in the meantime is one for step 2.
+            for request in self.requests_of(*agent) {
+                // 1.1
+                self.abort_request(request.id);
+            }
+            // 2.
+            for lock in self.locks_of(*agent) {
+                // 2.1
+                self.release_lock(lock.id);
+            }
         }
     }
 

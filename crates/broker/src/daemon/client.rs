@@ -8,7 +8,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use navlock_core::{
-    AgentInfo, ClientId, Error, LockManager, Lost, Mode, RequestKind, ResourceName, UserAgent,
+    AgentInfo, ClientId, Error, LockManager, Lost, Mode, RequestKind, ResourceName, UserAgent, host,
 };
 use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{Agent, Failure, FromDaemon, MAX_BUCKET, MAX_TEXT, Moment, Uptime};
@@ -288,13 +288,12 @@ impl Client {
         });
     }
 
-    /// Ends its agents, each agent's all in one.
+    /// Ends its agents as one: none of them is granted what another has left.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     pub(super) fn end(&mut self) {
-        for (_, open) in self.agents.drain() {
-            open.locks.terminate();
-        }
+        host::terminate_all(self.agents.values().map(|open| &open.locks));
+        self.agents.clear();
     }
 
     /// Whether it has nothing that others could have inherited.

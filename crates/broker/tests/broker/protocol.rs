@@ -5,6 +5,7 @@ use std::{
     os::unix::net::UnixListener,
     pin::pin,
     thread,
+    time::Instant,
 };
 
 use bytes::BytesMut;
@@ -44,6 +45,42 @@ fn an_old_client_is_served_and_when_it_is_gone_it_holds_nothing() {
     queue(&locks, "db", waiting.as_mut());
     drop(old);
     drop(soon(waiting).unwrap());
+}
+
+#[test]
+fn nothing_is_granted_to_a_client_that_is_gone() {
+    let daemon = Daemon::start();
+    let locks = daemon.client().lock_manager("app");
+    let mut dying = Raw::connect(&daemon.place(), &ask_as_version_1(1));
+    let (granted, _) = dying.hear_until(|message| match message {
+        FromDaemon::Granted { token, .. } => Some(*token),
+        _ => None,
+    });
+    // More agents of the same client wait for what the first one holds.
+    for agent in 1..=8_u8 {
+        dying.say(&[
+            ToDaemon::OpenAgent {
+                agent: agent.into(),
+                client_id: [agent; 16],
+                bucket: "app".to_owned(),
+            },
+            ToDaemon::Request {
+                agent: agent.into(),
+                request: RequestId::from_parts(agent.into(), agent.into()),
+                name: "db".try_into().unwrap(),
+                kind: RequestKind::Wait(Mode::Exclusive),
+            },
+        ]);
+    }
+    let deadline = Instant::now() + LONG;
+    while soon(locks.query()).unwrap().pending.len() < 8 {
+        assert!(Instant::now() < deadline, "its requests are not made");
+    }
+    let mut waiting = pin!(locks.lock("db").into_future());
+    queue(&locks, "db", waiting.as_mut());
+    drop(dying);
+    // Tokens count grants, and this is the next one.
+    assert_eq!(soon(waiting).unwrap().fencing_token().get(), granted.get() + 1);
 }
 
 #[test]

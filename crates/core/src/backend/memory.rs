@@ -123,7 +123,7 @@ impl Backend for MemoryBackend {
     }
 
     fn close_agent(&self, agent: AgentId) {
-        self.end_agent(agent, |state| {
+        self.end_agents(&[agent], |state| {
             state.ended.remove(&agent);
         });
         // Last: from here on the number may be given to another.
@@ -131,8 +131,12 @@ impl Backend for MemoryBackend {
     }
 
     fn terminate(&self, agent: AgentId) {
-        self.end_agent(agent, |state| {
-            state.ended.insert(agent);
+        self.terminate_all(&[agent]);
+    }
+
+    fn terminate_all(&self, agents: &[AgentId]) {
+        self.end_agents(agents, |state| {
+            state.ended.extend(agents);
         });
     }
 
@@ -241,13 +245,13 @@ impl MemoryBackend {
         self.shards.iter().map(Shard::lock).collect()
     }
 
-    /// Ends all that the agent has, in all shards at one moment, then wakes whom that concerns.
-    fn end_agent(&self, agent: AgentId, note: impl Fn(&mut State)) {
+    /// Ends all that the agents have, in all shards at one moment, then wakes whom that concerns.
+    fn end_agents(&self, agents: &[AgentId], note: impl Fn(&mut State)) {
         let mut wakers = Wakers::default();
         let mut states = self.lock_all();
         for state in &mut states {
             note(state);
-            state.locks.terminate_remaining_locks_and_requests(agent);
+            state.locks.terminate_remaining_locks_and_requests(agents);
             state.take_events(&mut wakers);
             state.give_back_memory();
         }

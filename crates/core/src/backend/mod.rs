@@ -71,6 +71,15 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     fn terminate(&self, agent: AgentId);
 
+    /// Ends several agents. A reach that can do so ends them as one, so that nothing is granted to
+    /// one of them because another ends; where it cannot, what is granted so reaches nobody, because
+    /// their handles know by now that they have ended.
+    fn terminate_all(&self, agents: &[AgentId]) {
+        for agent in agents {
+            self.terminate(*agent);
+        }
+    }
+
     /// Requests a lock. If the answer is not there at once, `waker` is called when it is.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#algorithm-request-lock>
@@ -235,6 +244,10 @@ impl Backend for AnyBackend {
 
     fn close_agent(&self, agent: AgentId) {
         dispatch!(self.close_agent(agent));
+    }
+
+    fn terminate_all(&self, agents: &[AgentId]) {
+        dispatch!(self.terminate_all(agents));
     }
 
     fn terminate(&self, agent: AgentId) {

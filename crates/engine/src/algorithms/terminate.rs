@@ -1,43 +1,51 @@
-//! The end of an agent.
+//! The end of agents.
 
-use crate::{AgentId, Event, LockManager, resource::ResourceIndex};
+use crate::{AgentId, Event, LockManager, agent::AgentEntry, resource::ResourceIndex};
 
 impl LockManager {
-    /// Ends all that `agent` waits for and holds: first its requests, in the order in which they
-    /// were made, then its locks, in the order in which they were granted, then grants to those
-    /// who waited for that.
+    /// Ends all that these agents wait for and hold: first their requests, in the order in which
+    /// they were made, then their locks, in the order in which they were granted, then grants to
+    /// those who waited for that.
     ///
-    /// Each becomes an [`Event::Terminated`], before any [`Event::Granted`].
+    /// Each becomes an [`Event::Terminated`], before any [`Event::Granted`]. Several agents end as
+    /// one: nothing is granted to one of them because another ends.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
-    pub fn terminate_remaining_locks_and_requests(&mut self, agent: AgentId) {
-        if agent.index() >= self.agents.len() {
-            return;
-        }
+    pub fn terminate_remaining_locks_and_requests(&mut self, agents: &[AgentId]) {
         // FAST: the queues are processed after all has been removed, not after each removal. Who
-        //       is granted in the end is the same: the agent's own requests and locks leave in any
+        //       is granted in the end is the same: the agents' own requests and locks leave in any
         //       case, and what is granted to others only depends on what then remains. What this
-        //       spares is a grant to the agent that is ending.
+        //       spares is a grant to an agent that is ending.
         let mut touched = Vec::new();
 
-        // 1. Its requests.
-        while let Some(index) = self.agents[agent.index()].requests.first() {
-            self.events.push_back(Event::Terminated(self.id(index)));
-            let resource = self.unlink_pending(index);
-            self.nodes.remove(index as usize);
-            self.note_touched(resource, &mut touched);
+        // 1. Their requests.
+        for agent in agents {
+            while let Some(index) =
+                self.agent_entry(*agent).and_then(|entry| entry.requests.first())
+            {
+                self.events.push_back(Event::Terminated(self.id(index)));
+                let resource = self.unlink_pending(index);
+                self.nodes.remove(index as usize);
+                self.note_touched(resource, &mut touched);
+            }
         }
-        // 2. Its locks.
-        while let Some(index) = self.agents[agent.index()].locks.first() {
-            self.events.push_back(Event::Terminated(self.id(index)));
-            let resource = self.remove_from_held(index);
-            self.nodes.remove(index as usize);
-            self.note_touched(resource, &mut touched);
+        // 2. Their locks.
+        for agent in agents {
+            while let Some(index) = self.agent_entry(*agent).and_then(|entry| entry.locks.first()) {
+                self.events.push_back(Event::Terminated(self.id(index)));
+                let resource = self.remove_from_held(index);
+                self.nodes.remove(index as usize);
+                self.note_touched(resource, &mut touched);
+            }
         }
         for resource in touched {
             self.resources[resource.0 as usize].touched = false;
             self.process_lock_request_queue(resource);
         }
+    }
+
+    fn agent_entry(&self, agent: AgentId) -> Option<&AgentEntry> {
+        self.agents.get(agent.index())
     }
 
     /// Adds the resource to `touched` unless it is there.

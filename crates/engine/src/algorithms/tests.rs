@@ -10,6 +10,7 @@ use crate::{
 
 const ALICE: AgentId = AgentId::from_index(0);
 const BOB: AgentId = AgentId::from_index(1);
+const CAROL: AgentId = AgentId::from_index(2);
 
 fn name(name: &str) -> ResourceName {
     ResourceName::try_from(name).unwrap()
@@ -208,7 +209,7 @@ fn an_agent_that_ends_leaves_its_queues_then_its_locks_then_others_are_woken() {
     let waits_behind_request = locks.request_lock(BOB, &log, Wait(Shared));
     assert_events(&mut locks, [Granted(holder), Granted(bobs)]);
 
-    locks.terminate_remaining_locks_and_requests(ALICE);
+    locks.terminate_remaining_locks_and_requests(&[ALICE]);
     assert_events(
         &mut locks,
         [
@@ -228,8 +229,32 @@ fn nothing_is_granted_to_an_agent_that_ends() {
     let other_waiter = locks.request_lock(BOB, &db, Wait(Exclusive));
     assert_events(&mut locks, [Granted(holder)]);
 
-    locks.terminate_remaining_locks_and_requests(ALICE);
+    locks.terminate_remaining_locks_and_requests(&[ALICE]);
     assert_events(&mut locks, [Terminated(own_waiter), Terminated(holder), Granted(other_waiter)]);
+}
+
+#[test]
+fn nothing_is_granted_to_an_agent_that_ends_together_with_the_holder() {
+    let (mut locks, db, log) = (LockManager::default(), name("db"), name("log"));
+    // Each of the two waits for what the other holds, so that neither order would do.
+    let alices = locks.request_lock(ALICE, &db, Wait(Exclusive));
+    let bobs = locks.request_lock(BOB, &log, Wait(Exclusive));
+    let bob_waits = locks.request_lock(BOB, &db, Wait(Exclusive));
+    let alice_waits = locks.request_lock(ALICE, &log, Wait(Exclusive));
+    let carol_waits = locks.request_lock(CAROL, &db, Wait(Exclusive));
+    assert_events(&mut locks, [Granted(alices), Granted(bobs)]);
+
+    locks.terminate_remaining_locks_and_requests(&[ALICE, BOB]);
+    assert_events(
+        &mut locks,
+        [
+            Terminated(alice_waits),
+            Terminated(bob_waits),
+            Terminated(alices),
+            Terminated(bobs),
+            Granted(carol_waits),
+        ],
+    );
 }
 
 #[test]

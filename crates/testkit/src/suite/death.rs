@@ -1,8 +1,18 @@
 //! Rules 25 and 26: the end of agents.
 
-use navlock_core::{Error, Lost, UserAgent};
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
 
-use super::{Waiting, agent, assert_nothing_is_left, exclusive, shared, soon};
+use navlock_core::{Error, LockGuard, LockManager, Lost, UserAgent};
+
+use super::{Waiting, agent, assert_nothing_is_left, exclusive, settle, shared, soon};
 
 /// Rule 25: no request of the dying agent is granted on the way.
 pub fn termination_ends_requests_then_locks_then_wakes(user_agent: &UserAgent) {
@@ -78,5 +88,97 @@ pub fn closing_a_user_agent_ends_all_of_it(user_agent: &UserAgent) {
     for locks in [a, b, agent(user_agent), user_agent.lock_manager("a third")] {
         assert_eq!(soon(locks.lock("db")).unwrap_err(), Error::Closed);
         assert_eq!(soon(locks.query()), Err(Error::Closed));
+    }
+}
+
+/// The end of a user agent: its agents end as one, whoever holds what another waits for.
+pub fn closing_grants_nothing_to_whom_it_closes(user_agent: &UserAgent) {
+    /// Agents of one bucket. Each holds its own name and waits for those of all others, so that
+    /// whoever ended first would be survived by somebody to grant to.
+    fn circle(user_agent: &UserAgent, bucket: &str) -> (Vec<LockGuard>, Vec<Arc<Inline>>) {
+        let agents: Vec<_> = (0..8).map(|_| user_agent.lock_manager(bucket)).collect();
+        let name = |of: usize| format!("of agent {of}");
+        let held = agents.iter().enumerate().map(|(nth, locks)| exclusive(locks, &name(nth)));
+        let held = held.collect();
+        let waits = |(nth, locks): (usize, &LockManager)| {
+            let others = (0..8).filter(|other| *other != nth);
+            others.map(|other| Inline::wait(locks, name(other))).collect::<Vec<_>>()
+        };
+        let waiting = agents.iter().enumerate().flat_map(waits).collect();
+        agents.iter().for_each(settle);
+        (held, waiting)
+    }
+
+    let (held, waiting): (Vec<_>, Vec<_>) =
+        ["one", "two"].iter().map(|bucket| circle(user_agent, bucket)).unzip();
+    // Of one name there may be several, and of shared ones too.
+    let (a, b) = (agent(user_agent), agent(user_agent));
+    let holder = shared(&a, "db");
+    let others = [&a, &b, &b].map(|locks| Inline::wait(locks, "db"));
+
+    user_agent.close();
+    for waiting in waiting.iter().flatten().chain(&others) {
+        assert_eq!(waiting.outcome(), Error::Closed);
+    }
+    for guard in held.iter().flatten().chain([&holder]) {
+        assert_eq!(soon(guard.lost()), Lost::Closed);
+    }
+}
+
+/// A request that is polled where it is woken, as by an executor that runs tasks at once: it sees
+/// whatever there was to be seen in between.
+struct Inline {
+    request: Mutex<Option<Request>>,
+    woken: AtomicBool,
+    outcome: Mutex<Option<Result<(), Error>>>,
+}
+
+type Request = Pin<Box<dyn Future<Output = Result<LockGuard, Error>> + Send>>;
+
+impl Inline {
+    fn wait(locks: &LockManager, name: impl Into<String>) -> Arc<Self> {
+        let (locks, name) = (locks.clone(), name.into());
+        let request: Request = Box::pin(async move { locks.lock(name).into_future().await });
+        let inline = Arc::new(Self {
+            request: Mutex::new(Some(request)),
+            woken: AtomicBool::default(),
+            outcome: Mutex::default(),
+        });
+        inline.wake_by_ref();
+        inline
+    }
+
+    #[track_caller]
+    fn outcome(&self) -> Error {
+        soon(std::future::poll_fn(|context| {
+            // Woken or not: what counts is what it came to.
+            let outcome = self.outcome.lock().unwrap().take();
+            if outcome.is_none() {
+                context.waker().wake_by_ref();
+            }
+            outcome.map_or(Poll::Pending, Poll::Ready)
+        }))
+        .expect_err("nothing is granted")
+    }
+}
+
+impl Wake for Inline {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::SeqCst);
+        // Who comes while it is polled, from within or from elsewhere, has it polled again.
+        while self.woken.load(Ordering::SeqCst) {
+            let Ok(mut request) = self.request.try_lock() else { return };
+            self.woken.store(false, Ordering::SeqCst);
+            let Some(pending) = request.as_mut() else { return };
+            let waker = Waker::from(Arc::clone(self));
+            if let Poll::Ready(outcome) = pending.as_mut().poll(&mut Context::from_waker(&waker)) {
+                *self.outcome.lock().unwrap() = Some(outcome.map(drop));
+                *request = None;
+            }
+        }
     }
 }

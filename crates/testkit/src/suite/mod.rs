@@ -99,6 +99,7 @@ macro_rules! backend_suite {
                 an_agent_lives_as_long_as_a_guard
                 dropping_everything_frees_everything
                 closing_a_user_agent_ends_all_of_it
+                closing_grants_nothing_to_whom_it_closes
             ]
             snapshot [
                 a_snapshot_shows_the_whole_bucket
