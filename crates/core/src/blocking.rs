@@ -5,14 +5,17 @@ use std::{
     future::{Future, IntoFuture},
     mem,
     pin::{Pin, pin},
+    ptr,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread},
+    thread,
     time::{Duration, Instant},
 };
+
+use crate::waking;
 
 /// Runs a future to its end on this thread, which sleeps while the future waits.
 ///
@@ -57,17 +60,28 @@ pub trait Source: Send + Sync {
 
 /// Offers a source to the thread that polls, if it is one that [`block_on`] blocks. Whether it is.
 pub fn offer(source: impl FnOnce() -> Arc<dyn Source>) -> bool {
-    OFFERED.with_borrow_mut(|offered| match offered {
+    let offered = OFFERED.try_with(|offered| match &mut *offered.borrow_mut() {
         Offered::Unwanted => false,
         Offered::Wanted(offered) => {
             offered.get_or_insert_with(source);
             true
         }
-    })
+    });
+    // A thread that is ending, whose place for offers is gone, is woken by another.
+    offered.unwrap_or(false)
 }
 
 thread_local! {
     static OFFERED: RefCell<Offered> = const { RefCell::new(Offered::Unwanted) };
+
+    /// Its place tells this thread from all others that live. Nothing is dropped at its end, so it
+    /// is there until the end of the thread, where what belongs to the thread is dropped.
+    static HERE: u8 = const { 0 };
+}
+
+/// Which thread this is.
+fn this_thread() -> usize {
+    HERE.with(|here| ptr::from_ref(here).addr())
 }
 
 /// What the futures that this thread polls may wait for.
@@ -85,15 +99,18 @@ fn block_on_deadline<F: Future>(future: F, deadline: Option<Instant>) -> Option<
         return Some(output);
     }
     let blocked = Arc::new(Blocked {
-        thread: thread::current(),
+        thread: this_thread(),
         woken: AtomicBool::new(true),
+        sleep: Mutex::default(),
+        wake_up: Condvar::default(),
         source: Mutex::default(),
     });
     let waker = Waker::from(Arc::clone(&blocked));
     let mut source = Used(None);
     loop {
-        // The thread may be unparked by others, and what it runs may park it as well.
         while !blocked.woken.swap(false, Ordering::Acquire) {
+            // This may be inside of a waker, and those who are waited for among the ones it put off.
+            waking::call_put_off();
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
                 return None;
@@ -102,10 +119,7 @@ fn block_on_deadline<F: Future>(future: F, deadline: Option<Instant>) -> Option<
             if source.0.as_ref().is_some_and(|source| source.wait(deadline, &is_woken)) {
                 continue;
             }
-            match left {
-                None => thread::park(),
-                Some(left) => thread::park_timeout(left),
-            }
+            blocked.sleep(left);
         }
         let (polled, offered) = poll(future.as_mut(), &waker);
         if let Poll::Ready(output) = polled {
@@ -127,7 +141,10 @@ fn poll<F: Future>(
     waker: &Waker,
 ) -> (Poll<F::Output>, Option<Arc<dyn Source>>) {
     // What is polled may itself block this thread, and then gets its own.
-    let before = OFFERED.replace(Offered::Wanted(None));
+    let Ok(before) = OFFERED.try_with(|offered| offered.replace(Offered::Wanted(None))) else {
+        // The thread is ending, and what it is offered cannot be noted any more.
+        return (future.poll(&mut Context::from_waker(waker)), None);
+    };
     let restore = Restore(before);
     let polled = future.poll(&mut Context::from_waker(waker));
     match restore.restore() {
@@ -158,23 +175,49 @@ struct Restore(Offered);
 
 impl Restore {
     fn restore(mut self) -> Offered {
-        OFFERED.replace(mem::replace(&mut self.0, Offered::Unwanted))
+        self.put_back()
+    }
+
+    fn put_back(&mut self) -> Offered {
+        let before = mem::replace(&mut self.0, Offered::Unwanted);
+        OFFERED.try_with(|offered| offered.replace(before)).unwrap_or(Offered::Unwanted)
     }
 }
 
 impl Drop for Restore {
     fn drop(&mut self) {
         if thread::panicking() {
-            drop(OFFERED.replace(mem::replace(&mut self.0, Offered::Unwanted)));
+            drop(self.put_back());
         }
     }
 }
 
 /// A thread that is blocked.
+///
+/// It is not parked: what a thread is parked by belongs to the thread and ends with it, and locks
+/// are also waited for by what is dropped then.
 struct Blocked {
-    thread: Thread,
+    thread: usize,
     woken: AtomicBool,
+    /// Held by the thread from its last look at `woken` until it sleeps.
+    sleep: Mutex<()>,
+    wake_up: Condvar,
     source: Mutex<Option<Arc<dyn Source>>>,
+}
+
+impl Blocked {
+    /// Sleeps until it is woken, or for so long. It may return at any time.
+    fn sleep(&self, left: Option<Duration>) {
+        let asleep = self.sleep.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.woken.load(Ordering::Acquire) {
+            return;
+        }
+        // Who returned early finds that out by itself.
+        match left {
+            None => drop(self.wake_up.wait(asleep)),
+            Some(left) => drop(self.wake_up.wait_timeout(asleep, left)),
+        }
+    }
 }
 
 impl Wake for Blocked {
@@ -185,10 +228,12 @@ impl Wake for Blocked {
     fn wake_by_ref(self: &Arc<Self>) {
         self.woken.store(true, Ordering::Release);
         // FAST: a thread that takes in its own answer is awake.
-        if thread::current().id() == self.thread.id() {
+        if this_thread() == self.thread {
             return;
         }
-        self.thread.unpark();
+        // Either it has not looked yet and will see that it is woken, or it sleeps.
+        drop(self.sleep.lock().unwrap_or_else(PoisonError::into_inner));
+        self.wake_up.notify_one();
         let source = self.source.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(source) = source {
             source.interrupt();

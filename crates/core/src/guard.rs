@@ -17,8 +17,9 @@ use slab::Slab;
 use crate::{
     Error, Lost,
     agent::Seat,
-    backend::{Backend, wake_all},
+    backend::Backend,
     sync::{Arc, Mutex, lock},
+    waking::wake_all,
 };
 
 /// A description of a granted lock: what a callback gets. Keeping it holds nothing.

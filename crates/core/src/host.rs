@@ -1,5 +1,6 @@
 //! What is for hosts alone: programs that speak for the agents of others.
 
+pub use crate::waking::wake_all;
 use crate::{
     LockManager,
     agent::{Agent, Ended},

@@ -33,6 +33,7 @@ mod request;
 mod snapshot;
 mod sync;
 mod user_agent;
+mod waking;
 
 pub use navlock_engine::{
     FencingToken, InvalidName, Mode, RequestKind, ReservedName, ResourceName,

@@ -2,8 +2,8 @@
 
 use std::{
     fmt,
-    future::{Future, IntoFuture},
-    pin::Pin,
+    future::{Future, IntoFuture, poll_fn},
+    pin::{Pin, pin},
     task::{Context, Poll},
     time::Duration,
 };
@@ -90,7 +90,17 @@ impl<'a> LockAllRequest<'a> {
         let names = self.names?;
         let mut guards: Vec<LockGuard> = Vec::with_capacity(names.len());
         for name in names {
-            guards.push(LockRequest::new(environment, Ok(name), self.options).await?);
+            let mut request = pin!(
+                LockRequest::<LockGuard>::new(environment, Ok(name), self.options).into_future()
+            );
+            let next = poll_fn(|context| {
+                match request.as_mut().poll(context) {
+                    // Who has lost what it had waits for no more: it would be let go of again.
+                    Poll::Pending => guards.poll_lost(context).map(|lost| Err(Error::Lost(lost))),
+                    answered @ Poll::Ready(_) => answered,
+                }
+            });
+            guards.push(next.await?);
         }
         // The first may have been lost while the last was waited for.
         match guards.lost() {

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
 
 use std::{
+    cell::RefCell,
     future::{Future, IntoFuture},
-    pin::pin,
+    pin::{Pin, pin},
     sync::{Arc, Mutex, mpsc},
     task::{Context, Poll, RawWakerVTable, Wake, Waker},
     thread,
@@ -12,8 +13,8 @@ use std::{
 };
 
 use navlock_core::{
-    LockGuard, LockManager, LockManagerSnapshot, UserAgent, backend::MemoryReach,
-    blocking::block_on,
+    Error, LockFuture, LockGuard, LockManager, LockManagerSnapshot, UserAgent,
+    backend::MemoryReach, blocking::block_on,
 };
 
 /// Everybody in one shard.
@@ -121,6 +122,159 @@ fn a_waker_that_panics_leaves_nobody_asleep_and_no_lock_without_a_guard() {
         drop(victim);
         assert!(query(&locks).held.is_empty());
     });
+}
+
+#[test]
+fn what_a_waker_panics_with_may_panic_as_well_and_leaves_nobody_asleep() {
+    /// What it panics with when it is dropped is another of these, a few times over.
+    struct Payload(u32);
+
+    impl Drop for Payload {
+        fn drop(&mut self) {
+            if let Some(left) = self.0.checked_sub(1) {
+                std::panic::resume_unwind(Box::new(Payload(left)));
+            }
+        }
+    }
+
+    struct PanicsTwice;
+
+    impl Wake for PanicsTwice {
+        fn wake(self: Arc<Self>) {
+            std::panic::resume_unwind(Box::new(Payload(3)));
+        }
+    }
+
+    within_a_deadline(|| {
+        let locks = locks();
+        let holder = locks.lock("db").blocking().unwrap();
+        let panics = Waker::from(Arc::new(PanicsTwice));
+        let mut first = pin!(locks.lock("db").shared().into_future());
+        assert!(first.as_mut().poll(&mut Context::from_waker(&panics)).is_pending());
+        let counts = Arc::new(Again(locks.clone(), Mutex::new(0)));
+        let mut second = pin!(locks.lock("db").shared().into_future());
+        let waker = Waker::from(Arc::clone(&counts));
+        assert!(second.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(holder);
+        assert_eq!(*counts.1.lock().unwrap(), 1);
+    });
+}
+
+/// A task that drops itself when it is woken, and so gives the lock that it was granted to the next.
+struct DropsItself(Mutex<Option<LockFuture<'static>>>);
+
+impl DropsItself {
+    /// One that waits for the lock.
+    fn wait(locks: &LockManager) -> Arc<Self> {
+        let this = Arc::new(Self(Mutex::default()));
+        let mut request = Box::pin(locks.lock("db").into_future());
+        let waker = Waker::from(Arc::clone(&this));
+        assert!(request.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        *this.0.lock().unwrap() = Pin::into_inner(request).detach();
+        this
+    }
+}
+
+impl Wake for DropsItself {
+    fn wake(self: Arc<Self>) {
+        let request = self.0.lock().unwrap().take();
+        drop(request);
+    }
+}
+
+#[test]
+fn twenty_thousand_tasks_that_drop_themselves_when_they_are_woken_need_no_deep_stack() {
+    let locks = locks();
+    let holder = locks.lock("db").blocking().unwrap();
+    let tasks: Vec<_> = (0..20_000).map(|_| DropsItself::wait(&locks)).collect();
+    let mut last = pin!(locks.lock("db").into_future());
+    assert!(last.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+
+    // A release returns when all those are woken whom it concerns, and so does each of theirs.
+    drop(holder);
+    assert!(tasks.iter().all(|task| task.0.lock().unwrap().is_none()));
+    assert!(last.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+}
+
+#[test]
+fn a_waker_may_wait_for_what_a_waker_lets_go_of_that_it_wakes_itself() {
+    /// Drops itself, then waits for what the next one lets go of before it does the same.
+    struct Waits {
+        lets_go: Mutex<Option<LockGuard>>,
+        task: Arc<DropsItself>,
+        next: String,
+        locks: LockManager,
+    }
+
+    impl Wake for Waits {
+        fn wake(self: Arc<Self>) {
+            drop(self.lets_go.lock().unwrap().take());
+            Arc::clone(&self.task).wake();
+            drop(self.locks.lock(&*self.next).blocking().unwrap());
+        }
+    }
+
+    within_a_deadline(|| {
+        let locks = locks();
+        let holder = locks.lock("db").blocking().unwrap();
+        for nth in 0..60 {
+            let task = Arc::new(DropsItself(Mutex::default()));
+            let waits = Arc::new(Waits {
+                lets_go: Mutex::new(Some(locks.lock(format!("of {nth}")).blocking().unwrap())),
+                task: Arc::clone(&task),
+                next: format!("of {}", nth + 1),
+                locks: locks.clone(),
+            });
+            let mut request = Box::pin(locks.lock("db").into_future());
+            let waker = Waker::from(waits);
+            assert!(request.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            *task.0.lock().unwrap() = Pin::into_inner(request).detach();
+        }
+        drop(holder);
+        assert!(query(&locks).held.is_empty());
+    });
+}
+
+#[test]
+fn a_lock_may_be_waited_for_and_let_go_of_while_a_thread_ends() {
+    thread_local! {
+        static AT_THE_END: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) };
+    }
+
+    struct AtTheEnd(LockManager, mpsc::Sender<()>);
+
+    impl Drop for AtTheEnd {
+        fn drop(&mut self) {
+            let Self(locks, done) = self;
+            // One that somebody else lets go of, and one that somebody else waits for.
+            let guard = locks.lock("db").blocking().unwrap();
+            let late = locks.lock("held for long").blocking_timeout(Duration::from_millis(1));
+            assert_eq!(late.unwrap_err(), Error::TimedOut);
+            drop(guard);
+            done.send(()).unwrap();
+        }
+    }
+
+    let locks = locks();
+    let holder = locks.lock("db").blocking().unwrap();
+    let _long = locks.lock("held for long").blocking().unwrap();
+    let (done, wait) = mpsc::channel();
+    let its = locks.clone();
+    let thread = thread::spawn(move || {
+        // Made before anything that the crate keeps for a thread, and so dropped after it.
+        AT_THE_END.set(Some(AtTheEnd(its.clone(), done)));
+        let late = its.lock("db").blocking_timeout(Duration::from_millis(1));
+        assert_eq!(late.unwrap_err(), Error::TimedOut);
+    });
+    while query(&locks).pending.is_empty() {
+        thread::yield_now();
+    }
+    let mut last = pin!(locks.lock("db").into_future());
+    assert!(last.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    drop(holder);
+    wait.recv_timeout(Duration::from_secs(20)).expect("the thread comes to its end");
+    thread.join().unwrap();
+    drop(block_on(last).unwrap());
 }
 
 /// A waker that cannot be cloned.

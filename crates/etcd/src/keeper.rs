@@ -19,6 +19,7 @@ use std::{
     time::Duration,
 };
 
+pub(crate) use navlock_core::host::wake_all as wake;
 use navlock_core::{
     AgentInfo, ClientId, Error, Inspection, Lost, RequestKind, ResourceName,
     backend::{Claim, Ticket},
@@ -561,14 +562,6 @@ fn pause(tries: u32) -> Duration {
     match tries {
         0 => Duration::ZERO,
         tries => Duration::from_millis(20 << tries.min(5)),
-    }
-}
-
-/// Wakes all, whatever comes of it: they are foreign.
-pub(crate) fn wake(wakers: impl IntoIterator<Item = Waker>) {
-    for waker in wakers {
-        let wake = std::panic::AssertUnwindSafe(|| waker.wake());
-        let _ = std::panic::catch_unwind(wake);
     }
 }
 

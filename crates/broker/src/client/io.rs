@@ -5,13 +5,12 @@ use std::os::fd::OwnedFd;
 use std::{
     io::{self, ErrorKind, Read, Write},
     os::unix::net::UnixStream,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    task::Waker,
     time::Instant,
 };
 
 use bytes::BytesMut;
+pub(super) use navlock_core::host::wake_all as wake;
 use navlock_wire::{ClientCodec, CodecError, FromDaemon};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use rustix::event::epoll;
@@ -240,14 +239,6 @@ fn timeout(deadline: Option<Instant>) -> Option<Timespec> {
 
 fn silence(mut bell: &UnixStream) {
     let _ = bell.read(&mut [0; 64]);
-}
-
-/// Calls all wakers.
-pub(super) fn wake(wakers: Vec<Waker>) {
-    for waker in wakers {
-        // Foreign code: its panic must not be the end of all the others' locks.
-        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-    }
 }
 
 #[cfg(test)]

@@ -24,8 +24,9 @@ use slab::Slab;
 
 use crate::{
     ClientId, Error, LockInfo, LockManagerSnapshot, Lost,
-    backend::{Answer, Backend, QueryFuture, Reach, Ticket, wake_all},
+    backend::{Answer, Backend, QueryFuture, Reach, Ticket},
     sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock},
+    waking::wake_all,
 };
 
 /// The reach of one process: makes the buckets of one user agent.

@@ -9,7 +9,6 @@ mod memory;
 use std::{
     fmt,
     future::{Future, ready},
-    panic,
     pin::Pin,
     task::{Poll, Waker},
     time::Duration,
@@ -200,16 +199,6 @@ pub enum Answer {
     Granted(FencingToken),
     /// The lock could not be had at once, and only that was asked for.
     Unavailable,
-}
-
-/// Calls all wakers.
-///
-/// Foreign code: if one panics, which the panic hook tells, the others must be woken all the same,
-/// and whoever brought this about must get what is theirs.
-pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
-    for waker in wakers {
-        let _ = panic::catch_unwind(panic::AssertUnwindSafe(|| waker.wake()));
-    }
 }
 
 /// A backend, with the in-memory one known by type: its calls are inlined into the handles.

@@ -218,6 +218,23 @@ pub fn a_lock_lost_while_another_is_waited_for_is_not_used(user_agent: &UserAgen
     assert_nothing_is_left(&locks);
 }
 
+/// Several names: who has lost one waits for no other, however long that would take.
+pub fn losing_a_lock_ends_the_wait_for_another(user_agent: &UserAgent) {
+    let (locks, others) = (agent(user_agent), agent(user_agent));
+    let holder = exclusive(&others, "b");
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| soon(locks.lock_all(["a", "b"])).map(drop));
+        while snapshot(&others).1.is_empty() {
+            thread::yield_now();
+        }
+        let thief = soon(others.lock("a").steal()).unwrap();
+        assert_eq!(waiter.join().unwrap(), Err(Error::Lost(Lost::Stolen)));
+        assert!(!thief.is_lost());
+    });
+    drop(holder);
+    assert_nothing_is_left(&locks);
+}
+
 /// A thread waits without an executor.
 pub fn blocking_waits_for_its_turn(user_agent: &UserAgent) {
     let locks = agent(user_agent);

@@ -69,6 +69,7 @@ macro_rules! backend_suite {
                 a_name_given_twice_is_taken_once
                 losing_one_of_several_locks_releases_all
                 a_lock_lost_while_another_is_waited_for_is_not_used
+                losing_a_lock_ends_the_wait_for_another
                 blocking_waits_for_its_turn
                 blocking_within_blocking_wakes_both
                 blocking_with_a_timeout_leaves_the_queue
