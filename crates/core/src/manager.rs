@@ -36,15 +36,17 @@ pub(crate) struct Environment {
 /// An agent with its seats, each made when it is first used.
 pub(crate) struct Seats {
     pub(crate) agent: Arc<Agent>,
-    seats: Box<[OnceLock<Arc<Seat>>]>,
+    /// The first that was used, with its lane: mostly the only one. The lane stands here and not
+    /// behind the pointer, where guards count: who looks for another does not wait for them.
+    first: OnceLock<(u32, Arc<Seat>)>,
+    /// By lane, once there is a second.
+    others: OnceLock<Box<[OnceLock<Arc<Seat>>]>>,
 }
 
 impl LockManager {
     pub(crate) fn new(client_id: ClientId, agent: Option<Arc<Agent>>) -> Self {
-        let seats = agent.map(|agent| Seats {
-            seats: (0..agent.backend().lanes()).map(|_| OnceLock::new()).collect(),
-            agent,
-        });
+        let seats =
+            agent.map(|agent| Seats { agent, first: OnceLock::new(), others: OnceLock::new() });
         Self(Arc::new(Environment { client_id, fully_active: AtomicBool::new(true), seats }))
     }
 
@@ -289,7 +291,20 @@ impl Environment {
 impl Seats {
     #[inline]
     pub(crate) fn seat(&self, lane: u32) -> &Arc<Seat> {
-        self.seats[lane as usize].get_or_init(|| Arc::new(Seat::new(Arc::clone(&self.agent), lane)))
+        match self.first.get() {
+            Some((first, seat)) if *first == lane => seat,
+            _ => self.another_seat(lane),
+        }
+    }
+
+    fn another_seat(&self, lane: u32) -> &Arc<Seat> {
+        let seat = || Arc::new(Seat::new(Arc::clone(&self.agent), lane));
+        let (first, its) = self.first.get_or_init(|| (lane, seat()));
+        if *first == lane {
+            return its;
+        }
+        let lanes = || (0..self.agent.backend().lanes()).map(|_| OnceLock::new()).collect();
+        self.others.get_or_init(lanes)[lane as usize].get_or_init(seat)
     }
 }
 

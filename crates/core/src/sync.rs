@@ -1,4 +1,10 @@
-//! The locks and atomics of this crate, exchanged as a whole for those of a model checker.
+//! The locks and atomics of this crate, exchanged as a whole for those of a model checker; and what
+//! keeps what they guard small.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, Hash},
+};
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{
@@ -20,4 +26,14 @@ pub(crate) use shuttle::sync::{
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Gives back most of what a crowd left allocated. To be called after each removal; constant
+/// amortised time, because what is moved here is little beside what was removed.
+pub(crate) fn shrink<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
+    /// So many places are kept, so that few who come and go do not allocate.
+    const KEEP: usize = 64;
+    if map.capacity() > KEEP && map.len() < map.capacity() / 8 {
+        map.shrink_to(2 * map.len());
+    }
 }

@@ -2,12 +2,14 @@
 
 use std::{collections::HashMap, fmt, sync::OnceLock};
 
+use foldhash::quality::RandomState;
+
 use crate::{
     Bucket, Reach,
     agent::{Agent, Ended},
     backend::{AnyReach, Backend, MemoryReach},
     bucket::{BucketUse, OpenBucket},
-    sync::{Arc, AtomicBool, Mutex, Ordering, Weak, lock},
+    sync::{Arc, AtomicBool, Mutex, Ordering, Weak, lock, shrink},
 };
 
 /// The owner of a set of buckets. Two user agents never see each other's locks, as private
@@ -25,14 +27,14 @@ pub(crate) struct Scope {
     user_agent: Arc<Shared>,
     closed: AtomicBool,
     /// The agents alive, by where they are.
-    agents: Mutex<HashMap<usize, Weak<Agent>>>,
+    agents: Mutex<HashMap<usize, Weak<Agent>, RandomState>>,
 }
 
 /// What the scopes of a user agent and its buckets share.
 pub(crate) struct Shared {
     reach: AnyReach,
     /// The buckets in use. Locked before anything within a bucket.
-    buckets: Mutex<HashMap<String, Entry>>,
+    buckets: Mutex<HashMap<String, Entry, RandomState>>,
 }
 
 struct Entry {
@@ -128,7 +130,11 @@ impl Scope {
 
     /// Forgets an agent that is on its way out.
     pub(crate) fn remove(&self, agent: &Agent) {
-        lock(&self.agents).remove(&std::ptr::from_ref(agent).addr());
+        let mut agents = lock(&self.agents);
+        let removed = agents.remove(&std::ptr::from_ref(agent).addr());
+        shrink(&mut agents);
+        drop(agents);
+        drop(removed);
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -167,6 +173,7 @@ impl Shared {
         if unused {
             bucket.backend.retire();
             buckets.remove(&bucket.name);
+            shrink(&mut buckets);
         }
     }
 }

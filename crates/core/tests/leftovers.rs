@@ -12,7 +12,7 @@ use std::{
     task::{Context, Wake, Waker},
 };
 
-use navlock_core::{LockManager, UserAgent};
+use navlock_core::{LockManager, UserAgent, backend::MemoryReach};
 
 const ROUNDS: usize = 10_000;
 
@@ -41,6 +41,56 @@ fn agents_that_were_terminated() {
         assert!(guard.is_lost());
         assert!(locks.lock("db").blocking().is_err());
     });
+}
+
+#[test]
+fn a_crowd_of_agents() {
+    const CROWD: usize = 100_000;
+    let bucket = locks().bucket();
+    // All at once, each with a lock, and one that stays.
+    let stays = bucket.lock_manager();
+    drop(stays.lock("db").blocking().unwrap());
+    let before = ALLOCATED.get();
+    let crowd: Vec<_> = (0..CROWD)
+        .map(|nth| {
+            let locks = bucket.lock_manager();
+            let guard = locks.lock(format!("{nth}")).blocking().unwrap();
+            (locks, guard)
+        })
+        .collect();
+    assert!(ALLOCATED.get() > before + 100 * 100_000, "the allocator counts");
+    drop(crowd);
+    let more = ALLOCATED.get() - before;
+    // The few places that every table keeps.
+    assert!(more < 100_000, "{more} bytes more after {CROWD} agents");
+}
+
+#[test]
+fn a_handle_costs_the_same_however_many_shards_there_are() {
+    let cost = |shards, with_a_lock: bool| {
+        let reach = MemoryReach::default().with_shards(shards);
+        let bucket = UserAgent::with_memory(reach).bucket("app");
+        let handles = || -> Vec<_> {
+            (0..1_000)
+                .map(|_| {
+                    let locks = bucket.lock_manager();
+                    if with_a_lock {
+                        drop(locks.lock("db").blocking().unwrap());
+                    }
+                    locks
+                })
+                .collect()
+        };
+        // What all have in common.
+        drop(handles());
+        let before = ALLOCATED.get();
+        let _handles = handles();
+        ALLOCATED.get() - before
+    };
+    for with_a_lock in [false, true] {
+        let (few, many) = (cost(1, with_a_lock), cost(256, with_a_lock));
+        assert_eq!(few, many, "bytes of 1,000 handles with one shard and with 256");
+    }
 }
 
 #[test]

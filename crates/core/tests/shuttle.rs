@@ -195,6 +195,25 @@ fn a_snapshot_is_one_moment_of_all_shards() {
 }
 
 #[test]
+fn an_agent_ends_in_all_shards_at_one_moment() {
+    explore(|| {
+        let reach = MemoryReach::default().with_shards(4);
+        let user_agent = UserAgent::with_memory(reach);
+        let [dying, onlooker] = [(); 2].map(|()| user_agent.lock_manager("app"));
+        let held = ["0", "1", "2", "3", "4", "5"].map(|name| block_on(dying.lock(name)).unwrap());
+        let onlooker = thread::spawn(move || {
+            for _ in 0..2 {
+                let seen = block_on(onlooker.query()).unwrap().held.len();
+                assert!(seen == 0 || seen == 6, "half of an agent: {seen} locks");
+            }
+        });
+        dying.terminate();
+        onlooker.join().unwrap();
+        drop(held);
+    });
+}
+
+#[test]
 fn closing_reaches_agents_that_open_meanwhile() {
     explore(|| {
         let user_agent = user_agent();

@@ -1,11 +1,13 @@
 //! Agents, as far as the engine knows them: a number and what it owns.
 
-use crate::list::List;
+use hashbrown::hash_table::Entry;
+
+use crate::{LockManager, list::List, manager::KEEP, queue::to_index};
 
 /// An agent: one client that can die as a whole.
 ///
-/// The host hands these out and says which client they stand for. They index a table, so hosts
-/// should use small numbers, and may use one again once its agent has been terminated.
+/// The host hands these out and says which client they stand for. It may use a number again once
+/// its agent has been terminated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AgentId(u32);
 
@@ -19,13 +21,88 @@ impl AgentId {
     pub const fn index(self) -> usize {
         self.0 as usize
     }
+
+    /// Numbers are often consecutive; a table goes by the highest and by the lowest bits.
+    fn hash(self) -> u64 {
+        let spread = u64::from(self.0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        spread ^ spread >> 32
+    }
 }
 
-/// What one agent has in one lock manager.
-#[derive(Clone, Debug, Default)]
+/// Where an agent stands in its lock manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AgentIndex(pub(crate) u32);
+
+/// What one agent has in one lock manager. Exists from its first request until its end.
+#[derive(Clone, Debug)]
 pub(crate) struct AgentEntry {
+    pub(crate) id: AgentId,
     /// Its pending requests, in the order in which they were made.
     pub(crate) requests: List,
     /// Its locks, in the order in which they were granted.
     pub(crate) locks: List,
+}
+
+impl LockManager {
+    /// Whether the agent has made a request here and has not been terminated since.
+    #[inline]
+    pub fn knows(&mut self, agent: AgentId) -> bool {
+        self.find_agent(agent).is_some()
+    }
+
+    /// Where the agent stands, if it is known.
+    #[inline]
+    pub(crate) fn find_agent(&mut self, agent: AgentId) -> Option<AgentIndex> {
+        // FAST: mostly it is the one that it was last time.
+        let last = self.last_agent;
+        if self.agents.get(last.0 as usize).is_some_and(|entry| entry.id == agent) {
+            return Some(last);
+        }
+        let is_it = |&index: &u32| self.agents[index as usize].id == agent;
+        let found = AgentIndex(*self.agent_numbers.find(agent.hash(), is_it)?);
+        self.last_agent = found;
+        Some(found)
+    }
+
+    /// Where the agent stands from now on.
+    #[inline]
+    pub(crate) fn get_agent(&mut self, agent: AgentId) -> AgentIndex {
+        self.find_agent(agent).unwrap_or_else(|| self.add_agent(agent))
+    }
+
+    fn add_agent(&mut self, agent: AgentId) -> AgentIndex {
+        let Self { agents, agent_numbers, .. } = self;
+        let entry = agent_numbers.entry(
+            agent.hash(),
+            |&index| agents[index as usize].id == agent,
+            |&index| agents[index as usize].id.hash(),
+        );
+        let index = match entry {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(vacant) => {
+                let (requests, locks) = (List::default(), List::default());
+                let index = to_index(agents.insert(AgentEntry { id: agent, requests, locks }));
+                *vacant.insert(index).get()
+            }
+        };
+        self.few_agents = self.few_agents.max(self.agents.len() / 8);
+        self.last_agent = AgentIndex(index);
+        self.last_agent
+    }
+
+    /// Forgets an agent that has nothing.
+    pub(crate) fn forget_agent(&mut self, AgentIndex(index): AgentIndex) {
+        let entry = self.agents.remove(index as usize);
+        if let Ok(number) = self.agent_numbers.find_entry(entry.id.hash(), |other| *other == index)
+        {
+            number.remove();
+        }
+        // What a crowd left allocated; see `give_back_memory`.
+        if self.agents.len() <= self.few_agents && self.agents.capacity() > KEEP {
+            self.few_agents = self.agents.len() / 2;
+            let Self { agents, agent_numbers, .. } = self;
+            agents.shrink_to_fit();
+            agent_numbers.shrink_to(agents.len(), |&index| agents[index as usize].id.hash());
+        }
+    }
 }

@@ -21,7 +21,7 @@ impl LockManager {
         let resource = &mut self.resources[resource.0 as usize];
         resource.held_mode = mode;
         resource.held.push_back(&mut self.nodes, index, BY_NAME);
-        self.agents[agent.index()].locks.push_back(&mut self.nodes, index, BY_AGENT);
+        self.agents[agent.0 as usize].locks.push_back(&mut self.nodes, index, BY_AGENT);
     }
 
     /// Takes the lock at `index` out of the held lock set.
@@ -30,7 +30,7 @@ impl LockManager {
         let node = &self.nodes[index as usize];
         let (resource, agent) = (node.resource, node.agent);
         self.resources[resource.0 as usize].held.remove(&mut self.nodes, index, BY_NAME);
-        self.agents[agent.index()].locks.remove(&mut self.nodes, index, BY_AGENT);
+        self.agents[agent.0 as usize].locks.remove(&mut self.nodes, index, BY_AGENT);
         resource
     }
 }

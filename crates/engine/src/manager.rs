@@ -6,12 +6,14 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use crate::{
-    Event, FencingToken, NameHasher, RequestId, Status, agent::AgentEntry, request::Node,
+    Event, FencingToken, NameHasher, RequestId, Status,
+    agent::{AgentEntry, AgentIndex},
+    request::Node,
     resource::Resource,
 };
 
 /// How many entries a table keeps allocated when there is nothing in it.
-const KEEP: usize = 1024;
+pub(crate) const KEEP: usize = 1024;
 
 /// The locks and lock requests of one bucket, or of one shard of it.
 ///
@@ -34,8 +36,8 @@ const KEEP: usize = 1024;
 ///
 /// Request, grant, release, abort, and each victim of a steal: constant time (expected, because
 /// names are hashed). Termination: in what the agent has. Snapshot: in what it shows. A name that
-/// nobody holds or waits for is not kept; the tables it stood in are used for others, and given
-/// back when there are none. No command recurses.
+/// nobody holds or waits for is not kept, nor an agent that was terminated; the tables these stood
+/// in are used for others, and given back when there are none. No command recurses.
 ///
 /// # Invariant
 ///
@@ -47,8 +49,14 @@ pub struct LockManager {
     pub(crate) resources: Slab<Resource>,
     /// Every pending request and every lock.
     pub(crate) nodes: Slab<Node>,
-    /// By agent number.
-    pub(crate) agents: Vec<AgentEntry>,
+    pub(crate) agents: Slab<AgentEntry>,
+    /// Index into `agents` by the host's number.
+    pub(crate) agent_numbers: HashTable<u32>,
+    /// With how many agents their tables are next made smaller. Halved each time, since one that is
+    /// left may stand at the end of a table, and then nothing is gained by it.
+    pub(crate) few_agents: usize,
+    /// Who was asked for last, if it is still there.
+    pub(crate) last_agent: AgentIndex,
     pub(crate) events: VecDeque<Event>,
     pub(crate) hasher: NameHasher,
     pub(crate) next_serial: u64,
@@ -71,7 +79,10 @@ impl LockManager {
             names: HashTable::new(),
             resources: Slab::new(),
             nodes: Slab::new(),
-            agents: Vec::new(),
+            agents: Slab::new(),
+            agent_numbers: HashTable::new(),
+            few_agents: 0,
+            last_agent: AgentIndex(0),
             events: VecDeque::new(),
             hasher,
             next_serial: 0,
@@ -148,8 +159,6 @@ impl LockManager {
             self.names = HashTable::new();
             self.resources = Slab::new();
             self.nodes = Slab::new();
-            // Nobody has anything, so there is nothing in there.
-            self.agents = Vec::new();
         }
     }
 }

@@ -56,7 +56,7 @@ impl LockManager {
         let node = &self.nodes[index as usize];
         let (resource, agent) = (node.resource, node.agent);
         self.resources[resource.0 as usize].queue.push_back(&mut self.nodes, index, BY_NAME);
-        self.agents[agent.index()].requests.push_back(&mut self.nodes, index, BY_AGENT);
+        self.agents[agent.0 as usize].requests.push_back(&mut self.nodes, index, BY_AGENT);
     }
 
     /// Takes the pending request at `index` out of its queue and of its agent's list.
@@ -65,7 +65,7 @@ impl LockManager {
         let node = &self.nodes[index as usize];
         let (resource, agent) = (node.resource, node.agent);
         self.resources[resource.0 as usize].queue.remove(&mut self.nodes, index, BY_NAME);
-        self.agents[agent.index()].requests.remove(&mut self.nodes, index, BY_AGENT);
+        self.agents[agent.0 as usize].requests.remove(&mut self.nodes, index, BY_AGENT);
         resource
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{AgentId, Mode, list::Links, resource::ResourceIndex};
+use crate::{Mode, agent::AgentIndex, list::Links, resource::ResourceIndex};
 
 /// A lock request for as long as it is pending, then the lock that it became.
 ///
@@ -102,7 +102,7 @@ pub(crate) struct Node {
     pub(crate) by_name: Links,
     /// In the agent's requests while pending, in the agent's locks once granted.
     pub(crate) by_agent: Links,
-    pub(crate) agent: AgentId,
+    pub(crate) agent: AgentIndex,
     pub(crate) mode: Mode,
     /// Whether it is a lock.
     pub(crate) held: bool,

@@ -40,6 +40,30 @@ fn a_million_names_at_once_leave_nothing_behind() {
     assert!(allocated() <= before, "{} bytes, {before} before", allocated());
 }
 
+#[test]
+fn many_agents_at_once_leave_nothing_behind() {
+    const AGENTS: u32 = 100_000;
+    let mut locks = LockManager::default();
+    let name = ResourceName::try_from("db").expect("no hyphen");
+    let asks = |locks: &mut LockManager, number| {
+        locks.request_lock(AgentId::from_index(number), &name, RequestKind::Wait(Mode::Exclusive));
+        take_events(locks);
+    };
+    asks(&mut locks, 0);
+    let before = allocated();
+    // A large number costs no more than a small one.
+    asks(&mut locks, u32::MAX);
+    assert!(allocated() < before + 1_000, "{} bytes, {before} before", allocated());
+
+    (1..AGENTS).for_each(|number| asks(&mut locks, number));
+    assert!(allocated() > before + AGENTS as usize, "the allocator counts");
+    for number in (0..AGENTS).chain([u32::MAX]) {
+        locks.terminate_remaining_locks_and_requests(&[AgentId::from_index(number)]);
+        take_events(&mut locks);
+    }
+    assert!(allocated() <= before, "{} bytes, {before} before", allocated());
+}
+
 /// Asks for a name of this number, too long to be kept without an allocation.
 fn request(locks: &mut LockManager, number: usize) -> RequestId {
     let name = ResourceName::try_from(format!("{number:064}")).expect("no hyphen");

@@ -2,7 +2,8 @@
 //!
 //! A name always belongs to the same shard, and no algorithm but the snapshot and the end of an
 //! agent looks at two names, so each shard is an engine of its own behind a mutex of its own. Both
-//! exceptions take all shards, in order, so that what they see or do is one moment.
+//! exceptions take all shards that they concern, in order, so that what they see or do is one
+//! moment: a snapshot all there are, the end of an agent those that it has asked.
 //!
 //! # Invariants
 //!
@@ -11,21 +12,22 @@
 //!   last waker of a task may take the task and its guards along.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     future, panic,
     task::{Poll, Waker},
 };
+
+use foldhash::fast::RandomState;
 
 use navlock_engine::{
     AgentId, Event, FencingToken, LockManager, NameHasher, Outcome, RequestId, RequestKind,
     ResourceName, Snapshot, Status,
 };
-use slab::Slab;
 
 use crate::{
     ClientId, Error, LockInfo, LockManagerSnapshot, Lost,
     backend::{Answer, Backend, QueryFuture, Reach, Ticket},
-    sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock},
+    sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock, shrink},
     waking::wake_all,
 };
 
@@ -70,7 +72,7 @@ impl MemoryReach {
         MemoryBackend {
             shards: (0..self.shards).map(|_| Shard::new(&hasher, first_token)).collect(),
             hasher,
-            agents: Mutex::new(Slab::new()),
+            agents: Mutex::default(),
             next_token: Arc::clone(&self.next_token),
         }
     }
@@ -88,9 +90,28 @@ pub struct MemoryBackend {
     /// A name's shard is decided by its hash.
     shards: Box<[Shard]>,
     hasher: NameHasher,
-    /// The client id of each agent. Locked last, after any shards.
-    agents: Mutex<Slab<ClientId>>,
+    /// Locked last, after any shards.
+    agents: Mutex<Agents>,
     next_token: Arc<AtomicU64>,
+}
+
+/// The agents of a bucket.
+#[derive(Debug, Default)]
+struct Agents {
+    known: HashMap<AgentId, Known, RandomState>,
+    /// Where the search for the next number begins.
+    next: u32,
+}
+
+/// An agent, from its opening until it is closed.
+#[derive(Debug)]
+struct Known {
+    client_id: ClientId,
+    /// It gets nothing any more.
+    ended: bool,
+    /// The shards that it has asked. Only these know it, so that its end costs no more than what it
+    /// has used, and while it has used none it is nothing but this.
+    shards: Vec<u32>,
 }
 
 /// On a cache line of its own, so that one shard's mutex does not slow its neighbour's.
@@ -109,8 +130,6 @@ struct State {
     wakers: Vec<Option<Waker>>,
     /// Locks that were stolen and whose holders have not finished yet.
     stolen: HashSet<RequestId>,
-    /// Agents that were terminated and not closed yet: no more requests from these.
-    ended: HashSet<AgentId>,
 }
 
 impl Backend for MemoryBackend {
@@ -119,16 +138,13 @@ impl Backend for MemoryBackend {
     }
 
     fn open_agent(&self, client_id: ClientId) -> AgentId {
-        let index = lock(&self.agents).insert(client_id);
-        AgentId::from_index(u32::try_from(index).expect("memory ends before 2^32 agents"))
+        lock(&self.agents).open(client_id)
     }
 
     fn close_agent(&self, agent: AgentId) {
-        self.end_agents(&[agent], |state| {
-            state.ended.remove(&agent);
-        });
+        self.terminate(agent);
         // Last: from here on the number may be given to another.
-        lock(&self.agents).try_remove(agent.index());
+        lock(&self.agents).close(agent);
     }
 
     fn terminate(&self, agent: AgentId) {
@@ -136,9 +152,23 @@ impl Backend for MemoryBackend {
     }
 
     fn terminate_all(&self, agents: &[AgentId]) {
-        self.end_agents(agents, |state| {
-            state.ended.extend(agents);
-        });
+        // From here on no shard comes to know them that does not yet.
+        let asked = lock(&self.agents).end(agents);
+        // In order, and each shard once.
+        let mut states: Vec<_> = asked
+            .chunk_by(|a, b| a.0 == b.0)
+            .map(|of_one_shard| (self.shards[of_one_shard[0].0 as usize].lock(), of_one_shard))
+            .collect();
+        // What they have ends in all shards at one moment, then those are woken whom it concerns.
+        let mut wakers = Wakers::default();
+        for (state, agents) in &mut states {
+            let agents: Vec<_> = agents.iter().map(|(_, agent)| *agent).collect();
+            state.locks.terminate_remaining_locks_and_requests(&agents);
+            state.take_events(&mut wakers);
+            state.give_back_memory();
+        }
+        drop(states);
+        wakers.wake();
     }
 
     #[inline]
@@ -152,8 +182,9 @@ impl Backend for MemoryBackend {
         let name = self.hasher.hash(name);
         let lane = name.spread(self.shards.len());
         let mut state = self.shards[lane as usize].lock();
-        if !state.ended.is_empty() && state.ended.contains(&agent) {
-            return Err(Error::Terminated);
+        if !state.locks.knows(agent) {
+            // Under the lock of the shard: whoever ends the agent later looks into this one as well.
+            lock(&self.agents).admit(agent, lane)?;
         }
         let (id, outcome) = state.locks.request_lock_hashed(agent, name, kind);
         let answer = match outcome {
@@ -246,20 +277,6 @@ impl MemoryBackend {
         self.shards.iter().map(Shard::lock).collect()
     }
 
-    /// Ends all that the agents have, in all shards at one moment, then wakes whom that concerns.
-    fn end_agents(&self, agents: &[AgentId], note: impl Fn(&mut State)) {
-        let mut wakers = Wakers::default();
-        let mut states = self.lock_all();
-        for state in &mut states {
-            note(state);
-            state.locks.terminate_remaining_locks_and_requests(agents);
-            state.take_events(&mut wakers);
-            state.give_back_memory();
-        }
-        drop(states);
-        wakers.wake();
-    }
-
     fn snapshot(&self) -> LockManagerSnapshot {
         let states = self.lock_all();
         let snapshots: Vec<Snapshot> =
@@ -268,12 +285,61 @@ impl MemoryBackend {
         let agents = lock(&self.agents);
         drop(states);
         let info = |info: &navlock_engine::LockInfo| {
-            LockInfo::new(info.name.clone(), info.mode, agents[info.agent.index()])
+            LockInfo::new(info.name.clone(), info.mode, agents.known[&info.agent].client_id)
         };
         LockManagerSnapshot::new(
             snapshots.iter().flat_map(|snapshot| &snapshot.held).map(info).collect(),
             snapshots.iter().flat_map(|snapshot| &snapshot.pending).map(info).collect(),
         )
+    }
+}
+
+impl Agents {
+    fn open(&mut self, client_id: ClientId) -> AgentId {
+        // Memory ends before there are 2^32 agents.
+        let id = loop {
+            let id = AgentId::from_index(self.next);
+            self.next = self.next.wrapping_add(1);
+            if !self.known.contains_key(&id) {
+                break id;
+            }
+        };
+        self.known.insert(id, Known { client_id, ended: false, shards: Vec::new() });
+        id
+    }
+
+    /// Notes that the shard gets to know the agent.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    #[cold]
+    fn admit(&mut self, agent: AgentId, shard: u32) -> Result<(), Error> {
+        let known = self.known.get_mut(&agent).filter(|known| !known.ended);
+        let known = known.ok_or(Error::Terminated)?;
+        // A host may have given up a request before the shard noted its agent.
+        if !known.shards.contains(&shard) {
+            known.shards.push(shard);
+        }
+        Ok(())
+    }
+
+    /// Lets the agents get nothing any more. The shards that know them, in order, each with whom.
+    fn end(&mut self, agents: &[AgentId]) -> Vec<(u32, AgentId)> {
+        let mut asked = Vec::new();
+        for agent in agents {
+            if let Some(known) = self.known.get_mut(agent) {
+                known.ended = true;
+                asked.extend(known.shards.iter().map(|shard| (*shard, *agent)));
+            }
+        }
+        asked.sort_unstable();
+        asked
+    }
+
+    fn close(&mut self, agent: AgentId) {
+        self.known.remove(&agent);
+        shrink(&mut self.known);
     }
 }
 
@@ -283,7 +349,6 @@ impl Shard {
             locks: LockManager::new(hasher.clone(), first_token),
             wakers: Vec::new(),
             stolen: HashSet::new(),
-            ended: HashSet::new(),
         }))
     }
 

@@ -50,7 +50,7 @@ impl LockManager {
         name: HashedName<'_>,
         kind: RequestKind,
     ) -> (RequestId, Outcome) {
-        self.make_room_for(agent);
+        let agent = self.get_agent(agent);
 
         // 1. The request. Its callback and promise stay with the host, which finds them by the id.
         let serial = self.next_serial;
@@ -116,13 +116,5 @@ impl LockManager {
     fn is_grantable_if_enqueued(&self, ResourceIndex(index): ResourceIndex, mode: Mode) -> bool {
         let resource = &self.resources[index as usize];
         resource.queue.is_empty() && resource.admits(mode)
-    }
-
-    /// Lets `agents` reach as far as this agent's number.
-    #[inline]
-    fn make_room_for(&mut self, agent: AgentId) {
-        if agent.index() >= self.agents.len() {
-            self.agents.resize_with(agent.index() + 1, Default::default);
-        }
     }
 }

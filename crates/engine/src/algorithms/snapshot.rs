@@ -37,7 +37,7 @@ impl LockManager {
             let info = |(index, node): (u32, &Node)| LockInfo {
                 name: resource.name.clone(),
                 mode: node.mode,
-                agent: node.agent,
+                agent: self.agents[node.agent.0 as usize].id,
                 id: RequestId { serial: node.serial, index },
             };
             // 3. Every request of every queue, in queue order.

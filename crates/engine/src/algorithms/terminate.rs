@@ -1,6 +1,6 @@
 //! The end of agents.
 
-use crate::{AgentId, Event, LockManager, agent::AgentEntry, resource::ResourceIndex};
+use crate::{AgentId, Event, LockManager, resource::ResourceIndex};
 
 impl LockManager {
     /// Ends all that these agents wait for and hold: first their requests, in the order in which
@@ -20,9 +20,8 @@ impl LockManager {
 
         // 1. Their requests.
         for agent in agents {
-            while let Some(index) =
-                self.agent_entry(*agent).and_then(|entry| entry.requests.first())
-            {
+            let Some(agent) = self.find_agent(*agent) else { continue };
+            while let Some(index) = self.agents[agent.0 as usize].requests.first() {
                 self.events.push_back(Event::Terminated(self.id(index)));
                 let resource = self.unlink_pending(index);
                 self.nodes.remove(index as usize);
@@ -31,21 +30,20 @@ impl LockManager {
         }
         // 2. Their locks.
         for agent in agents {
-            while let Some(index) = self.agent_entry(*agent).and_then(|entry| entry.locks.first()) {
+            let Some(agent) = self.find_agent(*agent) else { continue };
+            while let Some(index) = self.agents[agent.0 as usize].locks.first() {
                 self.events.push_back(Event::Terminated(self.id(index)));
                 let resource = self.remove_from_held(index);
                 self.nodes.remove(index as usize);
                 self.note_touched(resource, &mut touched);
             }
+            // It has nothing any more.
+            self.forget_agent(agent);
         }
         for resource in touched {
             self.resources[resource.0 as usize].touched = false;
             self.process_lock_request_queue(resource);
         }
-    }
-
-    fn agent_entry(&self, agent: AgentId) -> Option<&AgentEntry> {
-        self.agents.get(agent.index())
     }
 
     /// Adds the resource to `touched` unless it is there.
