@@ -15,7 +15,6 @@ mod model;
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Waker,
     time::Duration,
 };
 

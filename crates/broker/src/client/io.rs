@@ -6,6 +6,7 @@ use std::{
     io::{self, ErrorKind, Read, Write},
     os::unix::net::UnixStream,
     sync::Arc,
+    task::Waker,
     time::Instant,
 };
 
