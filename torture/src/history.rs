@@ -106,6 +106,17 @@ pub(crate) enum Suspicion {
     Loss { instance: u64, said: String },
 }
 
+impl Suspicion {
+    /// What it is, in a few words.
+    pub(crate) fn what(&self) -> &'static str {
+        match self {
+            Self::Conflict { .. } => "two at once",
+            Self::Token { .. } => "a token that comes late",
+            Self::Loss { .. } => "told that it has lost",
+        }
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct History {
     pub(crate) instances: BTreeMap<u64, Instance>,

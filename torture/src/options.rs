@@ -10,7 +10,8 @@ usage: navlock-torture [--minutes N] [--reach broker|etcd] [--seed N] [--without
   --reach REACH    where the locks are: broker (the default), or etcd, which three machines share
   --seed N         the chances of another run
   --without KIND   leaves out a kind of disturbance: kills, stops, full-disk, clock-steps,
-                   removed-files, members, cuts; or of worker: steals, closes, clients
+                   removed-files, members, cuts; or of worker: steals, closes, clients,
+                   stubborn (does not end when it is told to), shells (that run the command)
   --break          one worker works without asking for the lock, which has to be found out
   --keep           keeps the logs also when nothing was wrong
 ";
@@ -22,7 +23,7 @@ pub(crate) enum Reach {
 }
 
 /// What can be left out.
-pub(crate) const KINDS: [&str; 10] = [
+pub(crate) const KINDS: [&str; 12] = [
     "kills",
     "stops",
     "full-disk",
@@ -33,6 +34,8 @@ pub(crate) const KINDS: [&str; 10] = [
     "steals",
     "closes",
     "clients",
+    "stubborn",
+    "shells",
 ];
 
 #[derive(Clone, Debug)]

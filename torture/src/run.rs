@@ -40,6 +40,11 @@ const ROUND: Duration = Duration::from_secs(60);
 /// How many violations are shown at once.
 const SHOWN: usize = 20;
 
+/// Who ends so soon without having worked has failed, or was killed, and the next one comes later, in
+/// microseconds.
+const BRIEFLY: u64 = 100_000;
+const PATIENCE: u64 = 200_000;
+
 /// How often it is looked who has ended.
 pub(crate) const TICK: Duration = Duration::from_millis(5);
 
@@ -73,7 +78,7 @@ pub(crate) struct Run<'a> {
     /// What fills the disk, and until when.
     pub(crate) full: Option<(Filled, u64)>,
     pub(crate) disturbances: BTreeMap<&'static str, u64>,
-    excused: BTreeMap<&'static str, u64>,
+    excused: BTreeMap<(&'static str, &'static str), u64>,
     pub(crate) violations: usize,
     pub(crate) stuck: u64,
     /// The most that a broker had at the end of a round: memory in KiB, and descriptors.
@@ -226,7 +231,14 @@ impl<'a> Run<'a> {
     fn renew(&mut self) {
         for slot in 0..WORKERS {
             let current = self.history.instances.get(&self.workers[slot]);
-            if current.is_none_or(|instance| instance.ended.is_some()) {
+            // Who fails does not take the time from those who do not.
+            let may_follow = |instance: &Instance| {
+                instance.ended.is_some_and(|ended| {
+                    let briefly = ended - instance.born < BRIEFLY && instance.command.is_none();
+                    !briefly || ended + PATIENCE < now()
+                })
+            };
+            if current.is_none_or(may_follow) {
                 self.workers[slot] = self.give_birth(slot);
             }
         }
@@ -290,7 +302,8 @@ impl<'a> Run<'a> {
         }
         let closes = self.dice.chance(6) && self.options.has("closes");
         let steals = self.dice.chance(150) && self.options.has("steals");
-        let gives_up = self.dice.below(8);
+        // Who takes what others have does not wait.
+        let gives_up = if steals { 7 } else { self.dice.below(8) };
         let mut command = self.sandbox.navlock(machine, &["run"]);
         match gives_up {
             0 => _ = command.arg("-n"),
@@ -309,12 +322,21 @@ impl<'a> Run<'a> {
         if self.dice.chance(5) {
             command.arg("--on-lost=kill");
         }
-        let close = if closes { "close" } else { "keep" };
         let (id, work) = (id.to_string(), self.work().to_string());
         for name in &names {
             command.args(["-l", name]);
         }
-        command.arg("--").arg(us()).args(["command", &id, &work, close]);
+        command.arg("--");
+        if !closes && self.dice.chance(6) && self.options.has("shells") {
+            command.args(["sh", "-c", "\"$@\"; true", "sh"]);
+        }
+        command.arg(us()).args(["command", &id, &work]);
+        if closes {
+            command.arg("close");
+        }
+        if self.dice.chance(8) && self.options.has("stubborn") {
+            command.arg("stubborn");
+        }
         let names = names.into_iter().map(str::to_owned).collect();
         (Kind::Run { names, closes, steals, may_give_up: gives_up < 3 }, command)
     }
@@ -331,7 +353,7 @@ impl<'a> Run<'a> {
         let name = *self.dice.choose(&NAMES).expect("there are names");
         let work = self.dice.below(500).to_string();
         let mut command = self.sandbox.program(machine, &us());
-        command.args(["command", &id.to_string(), &work, "keep"]);
+        command.args(["command", &id.to_string(), &work]);
         // As one that has kept a token of long ago.
         command.env("NAVLOCK_NAME", name).env("NAVLOCK_MODE", "exclusive");
         command.env("NAVLOCK_FENCE", "1");
@@ -365,7 +387,10 @@ impl<'a> Run<'a> {
         let path = self.stderr(id);
         match excuse {
             Some("") => {}
-            Some(reason) => *self.excused.entry(reason).or_default() += 1,
+            Some(reason) => {
+                let ended = if code == Some(75) { "told that it has lost" } else { "failed" };
+                *self.excused.entry((ended, reason)).or_default() += 1;
+            }
             None => {
                 let said = fs::read_to_string(&path).unwrap_or_default();
                 self.violated(
@@ -397,7 +422,7 @@ impl<'a> Run<'a> {
             match judge.judge(at, &suspicion) {
                 Verdict::Excused(reason) => {
                     self.events.say(format_args!("excused {at} {reason}: {suspicion:?}"));
-                    *self.excused.entry(reason).or_default() += 1;
+                    *self.excused.entry((suspicion.what(), reason)).or_default() += 1;
                 }
                 Verdict::Violation(what) => self.violated(at, &what),
             }
@@ -405,17 +430,16 @@ impl<'a> Run<'a> {
     }
 
     fn summarise(self, lasted: Duration) -> bool {
-        let list = |counts: &BTreeMap<&'static str, u64>| {
-            let counts = counts.iter().map(|(what, count)| format!("{what} {count}"));
-            counts.collect::<Vec<_>>().join(", ")
-        };
+        let counts = self.disturbances.iter().map(|(what, count)| format!("{what} {count}"));
+        println!("disturbances: {}", counts.collect::<Vec<_>>().join(", "));
+        for ((what, reason), count) in &self.excused {
+            println!("as README says, {count} times {what}: {reason}");
+        }
         let is_well = self.violations == 0 && self.stuck == 0;
         let reach = match self.options.reach {
             Reach::Broker => "broker",
             Reach::Etcd => "etcd",
         };
-        println!("may be, as README says: {}", list(&self.excused));
-        println!("disturbances: {}", list(&self.disturbances));
         let (memory, descriptors) = self.broker_size;
         println!(
             "torture of {reach}, seed {}, {} s: {} grants to {} processes, {} disturbances, {} \

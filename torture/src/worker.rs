@@ -5,6 +5,7 @@ use std::{
     os::unix::process::parent_id,
     path::{Path, PathBuf},
     process::{self, ExitCode},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -36,10 +37,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const AWAY: Duration = Duration::from_secs(5);
 const LINGER: Duration = Duration::from_secs(3);
 
-/// What `navlock run` runs: `command INSTANCE MILLISECONDS close|keep`.
+/// What `navlock run` runs: `command INSTANCE MILLISECONDS [close|stubborn]`.
 pub(crate) fn command(words: &[&str]) -> ExitCode {
-    let [instance, milliseconds, close] = words else { panic!("{words:?}") };
+    let [instance, milliseconds, ref how @ ..] = *words else { panic!("{words:?}") };
     let directory = directory();
+    if how.contains(&"stubborn") {
+        // What is not looked at is ignored.
+        let ignored = signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::default());
+        ignored.expect("a signal can be caught");
+    }
     let events = Events::open(&directory).expect("the logs are there");
     let parent = parent_id();
     events.say(format_args!("command {instance} {} {parent}", process::id()));
@@ -58,7 +64,7 @@ pub(crate) fn command(words: &[&str]) -> ExitCode {
         thread::sleep(PIECE.min(work));
         holders.iter_mut().for_each(Witness::look);
         // With --close it does not hold without its navlock.
-        if *close == "close" && parent_id() != parent {
+        if how.contains(&"close") && parent_id() != parent {
             break;
         }
     }
