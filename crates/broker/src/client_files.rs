@@ -13,8 +13,8 @@
 
 use std::{
     fs::{self, File},
-    io::{self, ErrorKind, Read, Seek, Write},
-    os::unix::fs::DirBuilderExt,
+    io::{self, ErrorKind, Read, Seek},
+    os::unix::fs::{DirBuilderExt, FileExt},
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -48,6 +48,16 @@ pub(crate) struct ClientFiles {
 pub(crate) struct Registration {
     path: PathBuf,
     locked: File,
+}
+
+/// Room for what a client's heirs will hold, and not yet known to be theirs. Dropping it gives it
+/// back.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    /// `None` once it is theirs.
+    file: Option<File>,
+    unborn: PathBuf,
+    path: PathBuf,
 }
 
 /// What was found of the clients of an earlier daemon.
@@ -91,21 +101,21 @@ impl ClientFiles {
         }
     }
 
-    /// Writes down what this client's heirs hold. The file is locked as long as a copy of this
-    /// descriptor is open.
-    pub(crate) fn bequeath(&self, client: ClientKey, claims: &[u8]) -> io::Result<File> {
+    /// Takes room, of so many bytes, for what this client's heirs will hold. One at a time.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such room.
+    pub(crate) fn reserve(&self, client: ClientKey, room: usize) -> io::Result<Reserved> {
         self.make_directory()?;
         let path = self.inherited_path(client);
         // It gets its name last: whoever finds it finds it locked and whole.
         let unborn = path.with_extension(UNBORN);
         let file = lock_file::lock(&unborn, PATIENCE)?.ok_or(ErrorKind::WouldBlock)?;
-        if rewrite(&file, claims).is_err() {
-            // No room. Empty it still says that there are heirs; only the next daemon, should this
-            // one be killed as well, will not know of what.
-            file.set_len(0)?;
-        }
-        fs::rename(&unborn, &path)?;
-        Ok(file)
+        let reserved = Reserved { file: Some(file), unborn, path };
+        // Written, because a file that is merely long has no room for what it is to hold.
+        io::copy(&mut io::repeat(0).take(room as u64), &mut reserved.file()?)?;
+        Ok(reserved)
     }
 
     /// Writes down anew what the heirs hold, whose file this was.
@@ -115,7 +125,7 @@ impl ClientFiles {
             return;
         };
         if lock_file::identity_of(&opened) == Some(file) {
-            // If it fails, what it said before is as good, or it is empty, as above.
+            // If there is no room for more, it says what it said before.
             let _ = rewrite(&opened, claims);
         }
     }
@@ -222,10 +232,17 @@ fn look_at(path: &Path) -> Looked {
     }
 }
 
-/// Puts this into the file in place of what it had.
-fn rewrite(mut file: &File, claims: &[u8]) -> io::Result<()> {
-    file.rewind()?;
-    file.write_all(claims)?;
+/// Puts this into the file in place of what it had, which stays if there is no room for more.
+fn rewrite(file: &File, claims: &[u8]) -> io::Result<()> {
+    let before = file.metadata()?.len();
+    let known = usize::try_from(before).unwrap_or(usize::MAX).min(claims.len());
+    let (head, tail) = claims.split_at(known);
+    // Where more room is needed comes first: to write over what is there needs none.
+    if let Err(error) = file.write_all_at(tail, known as u64) {
+        file.set_len(before)?;
+        return Err(error);
+    }
+    file.write_all_at(head, 0)?;
     file.set_len(claims.len() as u64)
 }
 
@@ -246,6 +263,28 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         remove(&self.path, &self.locked);
+    }
+}
+
+impl Reserved {
+    /// Writes down what the client's heirs hold. The file is locked as long as a copy of this
+    /// descriptor is open.
+    pub(crate) fn bequeath(mut self, claims: &[u8]) -> io::Result<File> {
+        rewrite(self.file()?, claims)?;
+        fs::rename(&self.unborn, &self.path)?;
+        self.file.take().ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    fn file(&self) -> io::Result<&File> {
+        self.file.as_ref().ok_or_else(|| ErrorKind::NotFound.into())
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            remove(&self.unborn, file);
+        }
     }
 }
 
@@ -287,6 +326,35 @@ mod tests {
         (directory, files)
     }
 
+    fn bequeath(files: &ClientFiles, claims: &[u8]) -> File {
+        files.reserve([7; 16], 4).unwrap().bequeath(claims).unwrap()
+    }
+
+    #[test]
+    fn room_that_was_not_used_is_given_back() {
+        let (directory, files) = files();
+        let reserved = files.reserve([7; 16], 10_000).unwrap();
+        let clients = || fs::read_dir(directory.path().join("sock.clients")).unwrap();
+        let length = |entry: io::Result<fs::DirEntry>| entry.unwrap().metadata().unwrap().len();
+        assert_eq!(clients().map(length).collect::<Vec<_>>(), [10_000]);
+        // Nobody has inherited anything yet.
+        assert!(files.find().unwrap().bequeathers.is_empty());
+        drop(reserved);
+        assert_eq!(clients().count(), 0);
+    }
+
+    #[test]
+    fn what_is_written_anew_is_whole_be_it_longer_or_shorter() {
+        let file = tempfile::tempfile().unwrap();
+        for claims in [&b"some"[..], b"some more", b"less", b""] {
+            rewrite(&file, claims).unwrap();
+            let mut written = vec![0; claims.len()];
+            file.read_exact_at(&mut written, 0).unwrap();
+            assert_eq!(written, claims);
+            assert_eq!(file.metadata().unwrap().len(), claims.len() as u64);
+        }
+    }
+
     #[test]
     fn a_client_is_found_while_it_lives_and_leaves_nothing() {
         let (directory, files) = files();
@@ -300,9 +368,9 @@ mod tests {
     #[test]
     fn a_later_testament_is_not_taken_back_with_an_earlier_one() {
         let (_directory, files) = files();
-        let first = files.bequeath([7; 16], b"first").unwrap();
+        let first = bequeath(&files, b"first");
         let identity = lock_file::identity_of(&first).unwrap();
-        let _second = files.bequeath([7; 16], b"second").unwrap();
+        let _second = bequeath(&files, b"second");
         files.disinherit([7; 16], identity);
         files.bequeath_again([7; 16], identity, b"third");
         let mut inherited = files.inherited([7; 16]).unwrap().unwrap();
@@ -328,7 +396,7 @@ mod tests {
     #[test]
     fn locks_are_inherited_until_the_last_copy_is_closed() {
         let (_directory, files) = files();
-        let ours = files.bequeath([7; 16], b"claims").unwrap();
+        let ours = bequeath(&files, b"claims");
         let theirs = ours.try_clone().unwrap();
         drop(ours);
         assert_eq!(files.find().unwrap().bequeathers, [[7; 16]]);

@@ -30,7 +30,9 @@ mod system_error;
 mod this_process;
 
 pub use crate::{
-    client::{BrokerReach, ConnectOptions, Control, Lifeline, Stopped, local, stop},
+    client::{
+        BrokerReach, ConnectOptions, Control, Lifeline, PreparedLifeline, Stopped, local, stop,
+    },
     error::{ConnectError, Reason},
     runtime_dir::{Place, PlaceError},
     status::Status,

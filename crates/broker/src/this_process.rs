@@ -4,11 +4,11 @@ use std::{env, sync::OnceLock};
 
 use navlock_core::AgentInfo;
 
-/// How much of a command line is shown.
+/// How much of a program's path is shown, in characters.
 const LONGEST_COMMAND: usize = 200;
 
 /// What agents of this process say of themselves, unless they are told otherwise: its number, its
-/// command line, its user, and the name of its machine.
+/// program without arguments, its user, and the name of its machine.
 pub fn this_process() -> AgentInfo {
     static THIS: OnceLock<AgentInfo> = OnceLock::new();
     let mut info = THIS.get_or_init(look).clone();
@@ -25,17 +25,11 @@ fn look() -> AgentInfo {
     info
 }
 
+/// The program as it was called. Its arguments are nobody's business: they may be secret, and what
+/// an agent says of itself is shown to all who share its locks.
 fn command() -> String {
-    let mut command = String::new();
-    for argument in env::args_os() {
-        if command.len() >= LONGEST_COMMAND {
-            break;
-        }
-        if !command.is_empty() {
-            command.push(' ');
-        }
-        command.push_str(&argument.to_string_lossy());
-    }
+    let program = env::args_os().next().unwrap_or_default();
+    let mut command = program.to_string_lossy().into_owned();
     if let Some((end, _)) = command.char_indices().nth(LONGEST_COMMAND) {
         command.truncate(end);
     }

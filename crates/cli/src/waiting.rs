@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock::{ClientId, Error, Inspected, Inspection, LockManager, Mode, ResourceName};
+use navlock::{Error, Inspected, LockManager, Mode, Position, ResourceName};
 
 use crate::{
     exit, terminal,
@@ -36,7 +36,7 @@ const ANSWER: Duration = Duration::from_millis(300);
 /// The longest reason that is shown.
 const WIDEST_WHY: usize = 60;
 
-type Question<'a> = Pin<Box<dyn Future<Output = Result<Inspection, Error>> + 'a>>;
+type Question<'a> = Pin<Box<dyn Future<Output = Result<Position, Error>> + 'a>>;
 
 /// Tells people of one wait. What was drawn is wiped out when this is dropped.
 ///
@@ -52,7 +52,7 @@ pub(crate) struct Waiting<'a> {
     /// What was asked and is not answered, and until when the line waits for that.
     question: Option<Question<'a>>,
     answer_by: Option<Instant>,
-    known: Option<Inspection>,
+    known: Option<Position>,
     /// How many lines that stay were said.
     said: usize,
     is_drawn: bool,
@@ -96,8 +96,7 @@ impl<'a> Waiting<'a> {
             let said = self.since.checked_add(Duration::from_secs(self.next_said()));
             self.due = if is_terminal { Some(now + REDRAWN) } else { said };
             if self.wants_to_show() {
-                let ask =
-                    || -> Question<'a> { Box::pin(self.locks.inspect(Some(self.name.clone()))) };
+                let ask = || -> Question<'a> { Box::pin(self.locks.position(self.name.clone())) };
                 self.question.get_or_insert_with(ask);
                 self.answer_by = Some(now + ANSWER);
             }
@@ -133,7 +132,7 @@ impl<'a> Waiting<'a> {
         self.answer_by = None;
         let time = self.since.elapsed();
         let known = self.known.as_ref();
-        let said = sentence(self.name, self.mode, time, known, self.locks.client_id());
+        let said = sentence(self.name, self.mode, time, known);
         let columns = if is_drawable() { terminal::size(io::stderr()) } else { None };
         let line = match columns {
             // Not in the last column, in which a terminal may go to the next line.
@@ -173,22 +172,15 @@ fn is_drawable() -> bool {
 
 /// `navlock: waiting for "db" (exclusive) 12s; held by make[4711] user@host for 3m (why); 2 ahead`,
 /// as far as it is known.
-fn sentence(
-    name: &ResourceName,
-    mode: Mode,
-    time: Duration,
-    known: Option<&Inspection>,
-    ours: ClientId,
-) -> String {
+fn sentence(name: &ResourceName, mode: Mode, time: Duration, known: Option<&Position>) -> String {
     let name_shown = quoted_name(name);
     let mut said = format!("navlock: waiting for {name_shown} ({mode}) {}", elapsed(time));
     // A string takes everything that is written to it.
     let Some(known) = known else { return said };
-    let mut holders = known.held.iter().filter(|held| held.lock.name == *name);
-    if let Some(first) = holders.next() {
+    if let Some(first) = &known.holder {
         said.push_str("; held by ");
         said.push_str(&holder(first));
-        match holders.count() {
+        match known.holders.saturating_sub(1) {
             0 => {}
             1 => said.push_str(" and 1 other"),
             others => {
@@ -196,9 +188,7 @@ fn sentence(
             }
         }
     }
-    let mut pending = known.pending.iter().filter(|pending| pending.lock.name == *name);
-    let ahead = pending.position(|pending| pending.lock.client_id == ours);
-    if let Some(ahead @ 1..) = ahead {
+    if let Some(ahead @ 1..) = known.ahead {
         let _ = write!(said, "; {ahead} ahead");
     }
     said
@@ -235,7 +225,7 @@ fn holder(held: &Inspected) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use navlock::{AgentInfo, LockInfo, UserAgent};
+    use navlock::{AgentInfo, ClientId, LockInfo, UserAgent};
 
     use super::*;
 
@@ -260,19 +250,16 @@ mod tests {
         inspected
     }
 
-    fn said(known: Option<&Inspection>, ours: ClientId) -> String {
-        sentence(&name(), Mode::Exclusive, Duration::from_secs(12), known, ours)
+    fn said(known: Option<&Position>) -> String {
+        sentence(&name(), Mode::Exclusive, Duration::from_secs(12), known)
     }
 
     #[test]
     fn a_wait_is_told_with_all_that_is_known() {
-        let ours = client();
         let holder = inspected(client(), "/usr/bin/make -j4", "why");
-        let ahead = || inspected(client(), "x", "");
-        let pending = vec![ahead(), ahead(), inspected(ours, "me", ""), ahead()];
-        let known = Inspection::new(vec![holder], pending);
+        let known = Position::new(Some(holder), 1, Some(2));
         assert_eq!(
-            said(Some(&known), ours),
+            said(Some(&known)),
             "navlock: waiting for \"db\" (exclusive) 12s; \
              held by make[4711] user@host for 3m (why); 2 ahead"
         );
@@ -280,24 +267,22 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_not_told() {
-        let ours = client();
         let bare = "navlock: waiting for \"db\" (exclusive) 12s";
-        assert_eq!(said(None, ours), bare);
-        assert_eq!(said(Some(&Inspection::default()), ours), bare);
+        assert_eq!(said(None), bare);
+        assert_eq!(said(Some(&Position::default())), bare);
         let theirs = client();
-        let held = || Inspected::new(LockInfo::new(name(), Mode::Shared, theirs));
-        let known = Inspection::new(vec![held()], vec![]);
-        assert_eq!(said(Some(&known), ours), format!("{bare}; held by client {theirs}"));
-        let known = Inspection::new(vec![held(), held(), held(), held()], vec![]);
+        let held = || Some(Inspected::new(LockInfo::new(name(), Mode::Shared, theirs)));
+        let known = Position::new(held(), 1, Some(0));
+        assert_eq!(said(Some(&known)), format!("{bare}; held by client {theirs}"));
+        let known = Position::new(held(), 4, None);
         let others = format!("{bare}; held by client {theirs} and 3 others");
-        assert_eq!(said(Some(&known), ours), others);
+        assert_eq!(said(Some(&known)), others);
     }
 
     #[test]
     fn what_others_say_of_themselves_is_shown_and_not_obeyed() {
         let holder = inspected(client(), "\u{1b}[2J", &format!("\r{}", "x".repeat(100)));
-        let known = Inspection::new(vec![holder], vec![]);
-        let told = said(Some(&known), client());
+        let told = said(Some(&Position::new(Some(holder), 1, None)));
         assert!(told.contains(r"held by \u{1b}[2J[4711] user@host for 3m (\rxx"), "{told}");
         assert!(told.ends_with("xx…)"), "{told}");
     }

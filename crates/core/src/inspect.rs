@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use navlock_engine::FencingToken;
+use navlock_engine::{FencingToken, ResourceName};
 
-use crate::{LockInfo, LockManagerSnapshot};
+use crate::{ClientId, LockInfo, LockManagerSnapshot};
 
 /// What an agent says of itself, for people who wonder who holds their lock.
 ///
@@ -14,7 +14,8 @@ use crate::{LockInfo, LockManagerSnapshot};
 pub struct AgentInfo {
     /// The process.
     pub pid: u32,
-    /// What runs in it.
+    /// What runs in it: by default the program alone. Arguments may be secret, and whoever shares the
+    /// locks sees this.
     pub command: String,
     /// The user whose process it is.
     pub user: String,
@@ -48,6 +49,40 @@ pub struct Inspected {
     pub age: Option<Duration>,
     /// The fencing token of a held lock; `None` if the reach does not tell.
     pub fencing_token: Option<FencingToken>,
+}
+
+/// Where an agent stands in the queue of a name, and who is in its way.
+///
+/// By the time it is looked at, it may have changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Position {
+    /// The first of those who hold the name.
+    pub holder: Option<Inspected>,
+    /// How many hold it.
+    pub holders: usize,
+    /// How many requests are before the first one of the agent; `None` if it has none in the queue.
+    pub ahead: Option<usize>,
+}
+
+impl Position {
+    /// What others have found: for a [`Backend`](crate::Backend).
+    pub fn new(holder: Option<Inspected>, holders: usize, ahead: Option<usize>) -> Self {
+        Self { holder, holders, ahead }
+    }
+
+    /// Where the agent of this client id stands in the queue of this name.
+    pub fn among(inspection: Inspection, name: &ResourceName, client_id: ClientId) -> Self {
+        let Inspection { held, pending, .. } = inspection;
+        let mut held = held.into_iter().filter(|held| held.lock.name == *name);
+        let mut pending = pending.iter().filter(|pending| pending.lock.name == *name);
+        let holder = held.next();
+        Self {
+            holders: usize::from(holder.is_some()) + held.count(),
+            holder,
+            ahead: pending.position(|pending| pending.lock.client_id == client_id),
+        }
+    }
 }
 
 impl Inspection {

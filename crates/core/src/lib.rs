@@ -45,7 +45,7 @@ pub use crate::{
     bucket::Bucket,
     error::{Error, Lost},
     guard::{Lock, LockGuard, LostFuture, PolledGuard},
-    inspect::{AgentInfo, Inspected, Inspection},
+    inspect::{AgentInfo, Inspected, Inspection, Position},
     lock_all::LockAllRequest,
     manager::LockManager,
     options::LockOptions,

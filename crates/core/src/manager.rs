@@ -6,7 +6,7 @@ use navlock_engine::ResourceName;
 
 use crate::{
     AgentInfo, Bucket, ClientId, Error, Inspection, Lock, LockAllRequest, LockFuture, LockGuard,
-    LockManagerSnapshot, LockOptions, LockRequest,
+    LockManagerSnapshot, LockOptions, LockRequest, Position,
     agent::{Agent, Seat},
     backend::{Backend, Claim},
     host,
@@ -180,6 +180,17 @@ impl LockManager {
     /// As [`query`](Self::query).
     pub async fn inspect(&self, name: Option<ResourceName>) -> Result<Inspection, Error> {
         self.0.obtain_lock_manager()?.agent.backend().inspect(name).await
+    }
+
+    /// Where this agent stands in the queue of a name, and who holds that: what somebody who waits
+    /// wants to know, without the rest of the queue.
+    ///
+    /// # Errors
+    ///
+    /// As [`query`](Self::query).
+    pub async fn position(&self, name: ResourceName) -> Result<Position, Error> {
+        let client_id = self.client_id();
+        self.0.obtain_lock_manager()?.agent.backend().position(name, client_id).await
     }
 
     /// Says who this agent is, to those who [`inspect`](Self::inspect); the last time counts.

@@ -14,6 +14,6 @@
 //! ```
 
 pub use navlock_broker::{
-    BrokerReach, ConnectError, ConnectOptions, Lifeline, Place, PlaceError, Reason, Status,
-    SystemError, local, this_process,
+    BrokerReach, ConnectError, ConnectOptions, Lifeline, Place, PlaceError, PreparedLifeline,
+    Reason, Status, SystemError, local, this_process,
 };

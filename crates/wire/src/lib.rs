@@ -39,7 +39,8 @@ pub use crate::{
     codec::{ClientCodec, Codec, CodecError, DaemonCodec, MAX_FRAME},
     message::{
         Agent, AgentInfo, CONTROL_VERSION, ClientId, ClientKey, Failure, FromDaemon,
-        InspectionEntry, Lost, MAX_BUCKET, MAX_NAME, MAX_TEXT, Moment, OLDEST_VERSION, Query,
-        SHARED_VERSION, SnapshotEntry, Status, ToDaemon, Uptime, VERSION, negotiate,
+        InspectionEntry, Lost, MAX_BUCKET, MAX_NAME, MAX_TEXT, Moment, OLDEST_VERSION,
+        POSITION_VERSION, Query, SHARED_VERSION, SnapshotEntry, Status, ToDaemon, Uptime, VERSION,
+        negotiate,
     },
 };

@@ -26,6 +26,9 @@ pub const SHARED_VERSION: u16 = 3;
 /// The oldest version in which the daemon itself can be spoken to, by who is no client.
 pub const CONTROL_VERSION: u16 = 4;
 
+/// The oldest version in which it can be asked where an agent stands in a queue.
+pub const POSITION_VERSION: u16 = 4;
+
 /// The oldest version that this crate's daemon speaks.
 pub const OLDEST_VERSION: u16 = 1;
 
@@ -196,6 +199,19 @@ pub enum ToDaemon {
     /// Since version 4, in place of [`Introduce`](Self::Introduce): the daemon shall end. Its clients
     /// claim what they have from the next one.
     Stop,
+    /// Since version 4: asks where an agent stands in the queue of a name, and who holds that; of the
+    /// others in the queue only their number is told.
+    Position {
+        /// The question's number.
+        query: Query,
+        /// The bucket's name.
+        bucket: String,
+        /// Which queue.
+        #[serde(with = "name")]
+        name: ResourceName,
+        /// Which agent.
+        client_id: ClientId,
+    },
 }
 
 /// What the daemon says.
@@ -310,6 +326,19 @@ pub enum FromDaemon {
     },
     /// Since version 4: the daemon ends now, as it was asked to. The connection ends with it.
     Stopping,
+    /// Since version 4: where an agent stands in the queue of a name.
+    Position {
+        /// To which question.
+        query: Query,
+        /// One of those who hold the name, if anybody does.
+        holder: Option<InspectionEntry>,
+        /// What that one says of itself.
+        agent: Option<AgentInfo>,
+        /// How many hold it.
+        holders: u64,
+        /// How many requests are before the agent's first one; `None` if it has none in the queue.
+        ahead: Option<u64>,
+    },
 }
 
 /// Why a request ended without a lock, or a question without a snapshot.

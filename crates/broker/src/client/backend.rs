@@ -7,8 +7,8 @@ use std::{
 };
 
 use navlock_core::{
-    AgentInfo, Backend, ClientId, Error, Lost, RequestKind, ResourceName,
-    backend::{Answer, InspectFuture, QueryFuture, Ticket},
+    AgentInfo, Backend, ClientId, Error, Lost, Position, RequestKind, ResourceName,
+    backend::{Answer, InspectFuture, PositionFuture, QueryFuture, Ticket},
 };
 use navlock_engine::AgentId;
 use navlock_wire::{MAX_BUCKET, MAX_NAME, ToDaemon};
@@ -63,6 +63,10 @@ impl Backend for BrokerBackend {
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         self.check_bucket()?;
         too_long("name", name.as_bytes().len(), MAX_NAME)?;
+        if self.connection.shared().only_questions {
+            let why = "this connection to the broker is for questions only; make another for locks";
+            return Err(Error::Refused(why.to_owned()));
+        }
         let id = self.connection.change(|table| table.request(agent, name, kind, waker))?;
         self.connection.await_word();
         Ok((Ticket { lane: 0, id }, Poll::Pending))
@@ -137,6 +141,23 @@ impl Backend for BrokerBackend {
         let ask = |query| ToDaemon::Inspect { query, bucket, name };
         let answer = query::Answer::ask(&self.connection, ask);
         Box::pin(async move { Ok(answer.await?.inspection) })
+    }
+
+    fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
+        if !self.connection.table().knows_positions() {
+            let inspection = self.inspect(Some(name.clone()));
+            return Box::pin(
+                async move { Ok(Position::among(inspection.await?, &name, client_id)) },
+            );
+        }
+        if let Err(error) = self.check_bucket() {
+            return Box::pin(future::ready(Err(error)));
+        }
+        let bucket = self.name.as_ref().to_owned();
+        let client_id = client_id.to_bytes();
+        let ask = |query| ToDaemon::Position { query, bucket, name, client_id };
+        let answer = query::Answer::ask(&self.connection, ask);
+        Box::pin(async move { Ok(answer.await?.position) })
     }
 }
 

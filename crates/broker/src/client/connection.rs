@@ -48,6 +48,8 @@ pub(super) struct Shared {
     pub(super) path: PathBuf,
     pub(super) files: ClientFiles,
     pub(super) key: ClientKey,
+    /// There is never anything to come back to.
+    pub(super) only_questions: bool,
     /// Our file among those of the clients, while there is anything to come back to.
     registration: Mutex<Option<Registration>>,
     table: Mutex<Table>,
@@ -147,11 +149,13 @@ impl Shared {
         key: ClientKey,
         nudge: UnixStream,
         interrupt: Wires,
+        only_questions: bool,
     ) -> Self {
         Self {
             path,
             files,
             key,
+            only_questions,
             registration: Mutex::default(),
             table: Mutex::new(Table::new(key)),
             writer: Mutex::default(),
@@ -199,6 +203,9 @@ impl Shared {
     /// Has it known that we live. Before anything is asked for, or a new daemon would not wait for
     /// us.
     fn register(&self) -> io::Result<()> {
+        if self.only_questions {
+            return Ok(());
+        }
         let mut registration = self.registration();
         // Somebody may have removed it.
         if !registration.as_ref().is_some_and(Registration::stands) {
@@ -237,7 +244,7 @@ impl Shared {
 
     /// There is a connection: says all that there is, and has it heard.
     pub(super) fn connected(&self, welcomed: Welcomed) -> io::Result<()> {
-        let Welcomed { ear: new, reach } = welcomed;
+        let Welcomed { ear: new, version, reach } = welcomed;
         self.register()?;
         // What is lost is not claimed.
         self.end_late();
@@ -245,12 +252,12 @@ impl Shared {
         let mut writer = self.writer();
         writer.socket = Some(Arc::clone(new.socket()));
         writer.bytes.clear();
-        let lost = self.table().connected(reach);
+        let woken = self.table().connected(version, reach);
         *ear = Some(new);
         drop(ear);
         self.send(&mut writer, self.table());
         drop(writer);
-        wake(lost);
+        wake(woken);
         Ok(())
     }
 

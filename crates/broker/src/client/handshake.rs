@@ -29,6 +29,8 @@ const OLDEST: u16 = 2;
 /// A connection to a daemon that has welcomed us.
 pub(super) struct Welcomed {
     pub(super) ear: Ear,
+    /// The version of the protocol that is spoken.
+    pub(super) version: u16,
     /// How far its locks are seen, if that is further than this machine.
     pub(super) reach: Option<String>,
 }
@@ -63,12 +65,12 @@ fn try_connect(
     check_peer(&socket)?;
     let mut codec = ClientCodec::default();
     let mut heard = BytesMut::new();
-    let (_, reach) = shake_hands(&mut socket, &mut codec, &mut heard, patience)?;
+    let (version, reach) = shake_hands(&mut socket, &mut codec, &mut heard, patience)?;
     if reach.is_none() && options.must_be_shared() {
         return Err(Reason::NotShared);
     }
     socket.set_nonblocking(true).map_err(|error| Reason::Io("connecting", error.into()))?;
-    Ok(Welcomed { ear: Ear::new(socket, codec, heard), reach })
+    Ok(Welcomed { ear: Ear::new(socket, codec, heard), version, reach })
 }
 
 /// Same uid or nothing. The modes of directory and socket say so already; this asks the kernel.

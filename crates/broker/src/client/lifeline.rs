@@ -1,21 +1,38 @@
 //! What a program inherits with the locks that it works under.
 
 use std::{
+    fs::File,
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{OwnedFd, RawFd},
     sync::Arc,
 };
 
+use navlock_core::ResourceName;
+use navlock_wire::MAX_TEXT;
+use rustix::{
+    io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd},
+    process::{Resource, getrlimit},
+};
+
 use super::connection::Connection;
-use crate::lock_file::{self, Identity};
+use crate::{
+    client_files::Reserved,
+    lock_file::{self, Identity},
+};
+
+/// The descriptor that is inherited, or the next that is free. Scripts take small numbers, and 200,
+/// which is a habit of those that use flock(1); shells take up to 255. All may be open by default
+/// that are smaller than 1024, or 256.
+const DESCRIPTOR: RawFd = 730;
+
+/// What a claim takes beside the lock's name, at most, in bytes.
+const CLAIM: usize = 64;
 
 /// A hold on the locks of a connection that other processes can inherit.
 ///
-/// Between [`BrokerReach::lifeline`](super::BrokerReach::lifeline) and
-/// [`hand_over`](Self::hand_over), every program that any thread starts inherits it. From then on
-/// the locks are held until the last of those programs, and what they have started, has ended, even
-/// if this process is killed, and the broker after it. (Where the broker's directory has no room
-/// left it is not known to whom they belong, and then it is one or the other.)
+/// Between [`PreparedLifeline::begin`] and [`hand_over`](Self::hand_over), every program that any
+/// thread starts inherits it. From then on the locks are held until the last of those programs, and
+/// what they have started, has ended, even if this process is killed, and the broker after it.
 ///
 /// Dropping it takes it back: what was started does not hold anything any more. There is one at a
 /// time for a connection; a later one takes the place of the one before.
@@ -26,17 +43,44 @@ pub struct Lifeline {
     inherited: Option<OwnedFd>,
 }
 
-impl Lifeline {
-    pub(super) fn new(connection: &Arc<Connection>) -> io::Result<Self> {
+/// Room for a [`Lifeline`], taken before there are locks: what cannot be kept is known before
+/// anything is waited for. Dropping it gives the room back.
+#[derive(Debug)]
+pub struct PreparedLifeline {
+    connection: Arc<Connection>,
+    reserved: Reserved,
+}
+
+impl PreparedLifeline {
+    pub(super) fn new(connection: &Arc<Connection>, names: &[ResourceName]) -> io::Result<Self> {
         let shared = connection.shared();
-        let claims = shared.table().testament();
-        let file = shared.files.bequeath(shared.key, &claims)?;
-        // The copy lacks the original's mark to be closed.
-        let inherited = rustix::io::dup(file.as_fd())?;
-        let (connection, file) = (Arc::clone(connection), lock_file::identity_of(&file));
-        Ok(Self { connection, file, inherited: Some(inherited) })
+        let agents = shared.table().testament().len();
+        let claims: usize = names.iter().map(|name| name.as_bytes().len() + CLAIM).sum();
+        // What an agent says of itself may become longer.
+        let room = agents + claims + 4 * MAX_TEXT;
+        let reserved = shared.files.reserve(shared.key, room)?;
+        Ok(Self { connection: Arc::clone(connection), reserved })
     }
 
+    /// A hold, for programs started from now on, on the locks that the connection has now.
+    ///
+    /// # Errors
+    ///
+    /// If this process has no descriptors left, or the connection has locks that were not known
+    /// when room was taken, and there is no more.
+    pub fn begin(self) -> io::Result<Lifeline> {
+        let Self { connection, reserved } = self;
+        let claims = connection.shared().table().testament();
+        let file = reserved.bequeath(&claims)?;
+        let identity = lock_file::identity_of(&file);
+        // From here on it is taken back if anything fails.
+        let mut lifeline = Lifeline { connection, file: identity, inherited: None };
+        lifeline.inherited = Some(inheritable(&file)?);
+        Ok(lifeline)
+    }
+}
+
+impl Lifeline {
     /// Leaves it to those who have inherited it; who is started from now on does not. What the
     /// agents have [said of themselves](navlock_core::LockManager::describe) by now is what their
     /// heirs are known by.
@@ -54,6 +98,22 @@ impl Lifeline {
             shared.files.bequeath_again(shared.key, file, &claims);
         }
     }
+}
+
+/// A copy that lacks the original's mark to be closed, with a number that nobody takes by habit.
+fn inheritable(file: &File) -> io::Result<OwnedFd> {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let limit = RawFd::try_from(limit).unwrap_or(RawFd::MAX);
+    // Where few may be open, as large as it can be.
+    let mut number = DESCRIPTOR.min(limit.saturating_sub(1));
+    let copy = loop {
+        match fcntl_dupfd_cloexec(file, number) {
+            Err(_) if number > 3 => number -= 1,
+            copied => break copied?,
+        }
+    };
+    fcntl_setfd(&copy, FdFlags::empty())?;
+    Ok(copy)
 }
 
 impl Drop for Lifeline {

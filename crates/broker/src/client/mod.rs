@@ -31,7 +31,7 @@ mod table;
 
 use std::{env, io as std_io, path::PathBuf, sync::Arc};
 
-use navlock_core::{Backend, ClientId, Error, Reach, UserAgent};
+use navlock_core::{Backend, ClientId, Error, Reach, ResourceName, UserAgent};
 use navlock_wire::ToDaemon;
 use tokio::sync::oneshot;
 
@@ -43,7 +43,7 @@ use self::{
 };
 pub use self::{
     control::{Control, Stopped, stop},
-    lifeline::Lifeline,
+    lifeline::{Lifeline, PreparedLifeline},
 };
 use crate::{
     Place, Status,
@@ -70,6 +70,7 @@ pub struct ConnectOptions {
     place: Option<Place>,
     program: Option<PathBuf>,
     only_running: bool,
+    only_questions: bool,
     shared: Option<bool>,
 }
 
@@ -99,6 +100,15 @@ impl ConnectOptions {
     #[must_use]
     pub fn only_running(mut self) -> Self {
         self.only_running = true;
+        self
+    }
+
+    /// For a connection that only asks: for snapshots, inspections, the broker's status. Nothing is
+    /// written for it, so that it can be had where the broker's directory has no room left. Requests
+    /// for locks fail with [`Error::Refused`].
+    #[must_use]
+    pub fn only_questions(mut self) -> Self {
+        self.only_questions = true;
         self
     }
 
@@ -176,13 +186,13 @@ impl BrokerReach {
         }
     }
 
-    /// A hold, for programs started from now on, on the locks that this connection has now.
+    /// Takes room for a hold that programs are to inherit on locks of these names.
     ///
     /// # Errors
     ///
-    /// If this process has no descriptors left, or the broker's directory cannot be written to.
-    pub fn lifeline(&self) -> std_io::Result<Lifeline> {
-        Lifeline::new(&self.0)
+    /// If the broker's directory has no room for it, or cannot be written to.
+    pub fn prepare_lifeline(&self, names: &[ResourceName]) -> std_io::Result<PreparedLifeline> {
+        PreparedLifeline::new(&self.0, names)
     }
 
     /// How the daemon is.
@@ -222,7 +232,7 @@ fn prepare(place: Place, options: ConnectOptions) -> Result<(Connection, Keeper)
     let key = ClientId::random().to_bytes();
     let (nudge, nudged) = wires()?.split();
     let path = place.socket().to_owned();
-    let shared = Arc::new(Shared::new(path, files, key, nudge, wires()?));
+    let shared = Arc::new(Shared::new(path, files, key, nudge, wires()?, options.only_questions));
     let keeper = Keeper::new(Arc::clone(&shared), nudged, place, options);
     Ok((Connection::new(shared), keeper))
 }

@@ -3,10 +3,12 @@
 use std::{collections::HashMap, sync::Arc, task::Waker, time::Duration};
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot,
+    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Position,
 };
 use navlock_engine::FencingToken;
-use navlock_wire::{FromDaemon, InspectionEntry, Query, SnapshotEntry, Status, ToDaemon};
+use navlock_wire::{
+    FromDaemon, InspectionEntry, POSITION_VERSION, Query, SnapshotEntry, Status, ToDaemon,
+};
 
 use super::table::failed;
 use crate::forms::from_wire;
@@ -33,6 +35,7 @@ pub(super) struct Question {
 pub(super) struct QuestionAnswer {
     pub(super) snapshot: LockManagerSnapshot,
     pub(super) inspection: Inspection,
+    pub(super) position: Position,
     pub(super) status: Option<Status>,
 }
 
@@ -63,8 +66,15 @@ impl Questions {
         self.asked.is_empty()
     }
 
-    /// All that are not answered, to be asked again.
-    pub(super) fn again(&mut self) -> Vec<ToDaemon> {
+    /// All that are not answered, to be asked again, of a daemon that speaks this version. What it
+    /// does not know is not asked. Whom to wake for that is added.
+    pub(super) fn again(&mut self, version: u16, wakers: &mut Vec<Waker>) -> Vec<ToDaemon> {
+        for question in self.asked.values_mut() {
+            if matches!(question.asked, ToDaemon::Position { .. }) && version < POSITION_VERSION {
+                let why = "the broker is of an earlier release by now; ask again";
+                question.end(Err(Error::Unreachable(why.to_owned())), wakers);
+            }
+        }
         let open = self.asked.values_mut().filter(|question| question.outcome.is_none());
         let again = open.map(|question| {
             // What came of it came from another moment.
@@ -106,6 +116,19 @@ impl Questions {
                     if last {
                         question.end(Ok(()), wakers);
                     }
+                }
+            }
+            FromDaemon::Position { query, holder, agent, holders, ahead } => {
+                if let Some(question) = self.asked.get_mut(&query) {
+                    let count = |number| usize::try_from(number).unwrap_or(usize::MAX);
+                    let holder = holder.map(|entry| {
+                        let mut holder = inspected(entry, &HashMap::new());
+                        holder.agent = agent.map(|form| Arc::new(from_wire(form)));
+                        holder
+                    });
+                    question.answer.position =
+                        Position::new(holder, count(holders), ahead.map(count));
+                    question.end(Ok(()), wakers);
                 }
             }
             FromDaemon::Status { query, status } => {

@@ -10,7 +10,9 @@ use bytes::BytesMut;
 use foldhash::fast::RandomState;
 use navlock_core::{AgentInfo, ClientId, Error, Lost, RequestKind, ResourceName};
 use navlock_engine::{AgentId, RequestId};
-use navlock_wire::{ClientCodec, ClientKey, Failure, FromDaemon, Query, ToDaemon};
+use navlock_wire::{
+    ClientCodec, ClientKey, Failure, FromDaemon, POSITION_VERSION, Query, ToDaemon,
+};
 use slab::Slab;
 use tokio_util::codec::Encoder;
 
@@ -29,6 +31,9 @@ pub(super) struct Table {
     waiting: usize,
     pub(super) questions: Questions,
     link: Link,
+    /// The version of the protocol that is spoken with the daemon, or was with the last; 0 before the
+    /// first.
+    version: u16,
     /// How far locks are seen, if that is further than this machine.
     reach: Option<String>,
     terms: Terms,
@@ -89,6 +94,7 @@ impl Table {
             waiting: 0,
             questions: Questions::default(),
             link: Link::Down,
+            version: 0,
             reach: None,
             terms: Terms::default(),
             early: Some(BytesMut::new()),
@@ -262,11 +268,12 @@ impl Table {
         self.link == Link::Coming
     }
 
-    /// Begins to speak on a new connection, to a daemon whose locks are seen so far: with all that
-    /// there is. Whom to wake.
-    pub(super) fn connected(&mut self, reach: Option<String>) -> Vec<Waker> {
+    /// Begins to speak on a new connection, in this version and to a daemon whose locks are seen so
+    /// far: with all that there is. Whom to wake.
+    pub(super) fn connected(&mut self, version: u16, reach: Option<String>) -> Vec<Waker> {
         // Another daemon of this machine only does not know of what others keep.
-        let lost = if reach.is_none() { self.end_terms() } else { Vec::new() };
+        let mut woken = if reach.is_none() { self.end_terms() } else { Vec::new() };
+        self.version = version;
         self.reach = reach;
         self.outgoing.clear();
         self.link = Link::Up;
@@ -275,15 +282,20 @@ impl Table {
         self.say(&ToDaemon::Introduce { client: self.key, returning: early.is_none() });
         if let Some(early) = early {
             self.outgoing.extend_from_slice(&early);
-            return lost;
+            return woken;
         }
         for message in self.claims(|_| true) {
             self.say(&message);
         }
-        for asked in self.questions.again() {
+        for asked in self.questions.again(version, &mut woken) {
             self.say(&asked);
         }
-        lost
+        woken
+    }
+
+    /// Whether the daemon can be asked where an agent stands in a queue.
+    pub(super) fn knows_positions(&self) -> bool {
+        self.version >= POSITION_VERSION
     }
 
     /// How far locks are seen, if that is further than this machine.
@@ -387,6 +399,7 @@ impl Table {
             }
             FromDaemon::Snapshot { .. }
             | FromDaemon::Inspection { .. }
+            | FromDaemon::Position { .. }
             | FromDaemon::Status { .. }
             | FromDaemon::QueryFailed { .. } => self.questions.take_in(message, wakers),
             // Said before there was a session; twice changes nothing.

@@ -2,7 +2,9 @@
 
 use std::{collections::HashSet, vec};
 
-use navlock_core::{ClientId, FencingToken, Inspected, Inspection, LockInfo, LockManagerSnapshot};
+use navlock_core::{
+    ClientId, FencingToken, Inspected, Inspection, LockInfo, LockManagerSnapshot, Position,
+};
 use navlock_wire::{FromDaemon, InspectionEntry, Query, SnapshotEntry};
 
 use super::house::milliseconds;
@@ -106,6 +108,19 @@ fn take<T, U>(
 fn entry(lock: LockInfo) -> SnapshotEntry {
     let LockInfo { name, mode, client_id, .. } = lock;
     SnapshotEntry { name, mode, client_id: client_id.to_bytes() }
+}
+
+/// The answer to where somebody stands in a queue, in one part.
+pub(super) fn position(query: Query, position: Position) -> FromDaemon {
+    let Position { holder, holders, ahead, .. } = position;
+    let agent = holder.as_ref().and_then(|holder| holder.agent.as_deref()).map(to_wire);
+    FromDaemon::Position {
+        query,
+        holder: holder.map(inspection_entry),
+        agent,
+        holders: holders as u64,
+        ahead: ahead.map(|ahead| ahead as u64),
+    }
 }
 
 fn inspection_entry(inspected: Inspected) -> InspectionEntry {

@@ -15,7 +15,9 @@ use std::{
 
 use bytes::Buf;
 use futures_util::{FutureExt, Sink, StreamExt, stream::FuturesUnordered, task::noop_waker_ref};
-use navlock_core::{ClientId, Error, Inspection, LockManagerSnapshot, RequestKind, ResourceName};
+use navlock_core::{
+    ClientId, Error, Inspection, LockManagerSnapshot, Position, RequestKind, ResourceName,
+};
 use navlock_engine::RequestId;
 use navlock_wire::{CodecError, DaemonCodec, Failure, FromDaemon, Query, ToDaemon};
 use tokio::{
@@ -25,7 +27,7 @@ use tokio::{
 use tokio_util::codec::Framed;
 
 use super::{
-    answers::{InspectionParts, Parts, SnapshotParts},
+    answers::{self, InspectionParts, Parts, SnapshotParts},
     client::{Nonsense, failure, tell},
     house::{House, Stay, lock},
     recovery::Claims,
@@ -73,6 +75,7 @@ type QueryFuture = Pin<Box<dyn Future<Output = Answered> + Send>>;
 enum Answered {
     Query(Query, Result<LockManagerSnapshot, Error>),
     Inspect(Query, String, Option<ResourceName>, Result<Inspection, Error>),
+    Position(Query, String, ResourceName, ClientId, Result<Inspection, Error>),
 }
 
 impl Session {
@@ -260,6 +263,16 @@ impl Session {
                 };
                 self.ask(query, Box::pin(answer))?;
             }
+            ToDaemon::Position { query, bucket, name, client_id } => {
+                drop(client);
+                let locks = self.house.user_agent().lock_manager(&bucket);
+                let client_id = ClientId::from_bytes(client_id);
+                let answer = async move {
+                    let inspection = locks.inspect(Some(name.clone())).await;
+                    Answered::Position(query, bucket, name, client_id, inspection)
+                };
+                self.ask(query, Box::pin(answer))?;
+            }
             ToDaemon::Status { query } => {
                 drop(client);
                 let status = self.house.status();
@@ -297,9 +310,17 @@ impl Session {
                 self.answers.push(Parts::Inspection(InspectionParts::new(query, inspection)));
                 return Ok(());
             }
-            Answered::Query(query, Err(error)) | Answered::Inspect(query, _, _, Err(error)) => {
-                (query, error)
+            Answered::Position(query, bucket, name, client_id, Ok(inspection)) => {
+                let Position { holder, holders, ahead, .. } =
+                    Position::among(inspection, &name, client_id);
+                let mut shown = Inspection::new(holder.into_iter().collect(), Vec::new());
+                self.house.complete(&mut shown, &bucket, Some(&name));
+                let position = Position::new(shown.held.pop(), holders, ahead);
+                return self.say(&answers::position(query, position));
             }
+            Answered::Query(query, Err(error))
+            | Answered::Inspect(query, _, _, Err(error))
+            | Answered::Position(query, _, _, _, Err(error)) => (query, error),
         };
         self.say(&FromDaemon::QueryFailed { query, failure: failure(&error) })
     }

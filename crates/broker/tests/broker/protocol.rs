@@ -1,6 +1,7 @@
 //! What is said on a connection, and what may not be.
 
 use std::{
+    future::IntoFuture,
     io::{ErrorKind, Read, Write},
     os::unix::net::UnixListener,
     pin::pin,
@@ -10,14 +11,14 @@ use std::{
 
 use bytes::BytesMut;
 use navlock_broker::{BrokerReach, ConnectOptions, Place};
-use navlock_core::{Mode, RequestKind};
+use navlock_core::{Error, Mode, RequestKind, UserAgent};
 use navlock_engine::RequestId;
-use navlock_wire::{DaemonCodec, FromDaemon, ToDaemon, VERSION};
+use navlock_wire::{DaemonCodec, FromDaemon, InspectionEntry, SnapshotEntry, ToDaemon, VERSION};
 use tokio_util::codec::Encoder;
 
 use crate::{
     daemon::{Daemon, LONG, queue, soon},
-    raw::Raw,
+    raw::{Raw, RawDaemon},
 };
 
 /// What a client of the first version says to have a lock.
@@ -129,4 +130,101 @@ fn a_connection_that_makes_no_sense_is_closed_for_the_other_end_too() {
     let reach = soon(BrokerReach::connect(options)).unwrap();
     daemon.join().unwrap().unwrap();
     drop(reach);
+}
+
+#[test]
+fn where_somebody_stands_is_told_in_few_bytes_however_long_the_queue_is() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    let holder = client.lock_manager("app");
+    let held = soon(holder.lock("db").into_future()).unwrap();
+    let waiters: Vec<_> = (0..100).map(|_| client.lock_manager("app")).collect();
+    let mut waiting = Vec::new();
+    for locks in &waiters {
+        let mut request = Box::pin(locks.lock("db").into_future());
+        queue(locks, "db", request.as_mut());
+        waiting.push(request);
+    }
+    let last = waiters.last().unwrap().client_id();
+    let mut raw = Raw::connect(
+        &daemon.place(),
+        &[
+            ToDaemon::Hello { oldest: VERSION, newest: VERSION },
+            ToDaemon::Introduce { client: [9; 16], returning: false },
+            ToDaemon::Position {
+                query: 1,
+                bucket: "app".to_owned(),
+                name: "db".try_into().unwrap(),
+                client_id: last.to_bytes(),
+            },
+        ],
+    );
+    let (position, _) = raw.hear_until(|message| {
+        matches!(message, FromDaemon::Position { .. }).then(|| message.clone())
+    });
+    let mut bytes = BytesMut::new();
+    DaemonCodec::default().encode(&position, &mut bytes).unwrap();
+    // Four texts of an agent at most, and no entry of the queue.
+    assert!(bytes.len() < 2200, "{} bytes", bytes.len());
+    let FromDaemon::Position { holder: Some(first), agent: Some(agent), holders, ahead, .. } =
+        position
+    else {
+        panic!("{position:?}")
+    };
+    assert_eq!((holders, ahead), (1, Some(99)));
+    assert_eq!(first.entry.client_id, holder.client_id().to_bytes());
+    assert!(first.age.is_some() && first.token == Some(held.fencing_token().get()));
+    assert_eq!(agent.pid, std::process::id());
+    // The same through the API; who does not wait has no place.
+    let position = soon(waiters[3].position("db".try_into().unwrap())).unwrap();
+    assert_eq!((position.holders, position.ahead), (1, Some(3)));
+    let position = soon(holder.position("db".try_into().unwrap())).unwrap();
+    assert_eq!((position.holders, position.ahead), (1, None));
+    let position = soon(holder.position("free".try_into().unwrap())).unwrap();
+    assert_eq!((position.holder, position.holders, position.ahead), (None, 0, None));
+}
+
+#[test]
+fn a_daemon_of_an_earlier_version_is_asked_for_the_whole_queue() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = Place::at(directory.path().join("sock"));
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let daemon = thread::spawn(move || {
+        let mut end = RawDaemon::new(listener.accept().unwrap().0);
+        end.hear_until(|message| matches!(message, ToDaemon::Hello { .. }).then_some(()));
+        end.say(&[FromDaemon::Welcome { version: 3 }]);
+        let (query, _) = end.hear_until(|message| match message {
+            ToDaemon::Inspect { query, .. } => Some(*query),
+            ToDaemon::Position { .. } => panic!("it does not know that question"),
+            _ => None,
+        });
+        let entry = SnapshotEntry {
+            name: "db".try_into().unwrap(),
+            mode: Mode::Shared,
+            client_id: [3; 16],
+        };
+        let held = InspectionEntry { entry, age: None, token: None };
+        let held = vec![held.clone(), held];
+        let (agents, pending) = (Vec::new(), Vec::new());
+        end.say(&[FromDaemon::Inspection { query, agents, held, pending, last: true }]);
+        end
+    });
+    let options = ConnectOptions::default().place(place).only_running();
+    let reach = soon(BrokerReach::connect(options)).unwrap();
+    let locks = UserAgent::with_reach(reach).lock_manager("app");
+    let position = soon(locks.position("db".try_into().unwrap())).unwrap();
+    assert_eq!((position.holders, position.ahead), (2, None));
+    drop(daemon.join().unwrap());
+}
+
+#[test]
+fn a_connection_for_questions_leaves_no_file_and_gets_no_locks() {
+    let daemon = Daemon::start();
+    let options = ConnectOptions::default().place(daemon.place()).only_running().only_questions();
+    let reach = soon(BrokerReach::connect(options)).unwrap();
+    let locks = UserAgent::with_reach(reach).lock_manager("app");
+    assert!(soon(locks.query()).unwrap().held.is_empty());
+    assert!(!daemon.place().socket().with_extension("clients").exists());
+    let refused = soon(locks.lock("db").into_future()).unwrap_err();
+    assert!(matches!(&refused, Error::Refused(why) if why.contains("questions only")), "{refused}");
 }

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod flock;
 mod run;
 mod settings;
 mod values;
@@ -231,13 +232,17 @@ pub(crate) fn is_subcommand(name: &str) -> bool {
     Cli::command().find_subcommand(name).is_some()
 }
 
-/// A name that looks like an option is the one mistake that clap cannot know.
+/// What clap cannot know: a name that looks like an option, and what somebody means who is used to
+/// flock(1).
 fn explain(error: clap::Error, arguments: &[OsString]) -> clap::Error {
-    let takes_names =
-        ["run", "query", "wait"].map(Some).contains(&subcommand(arguments).as_deref());
-    // Who has an option's name nearly right has no name in mind.
-    let is_nearly_right = error.get(ContextKind::SuggestedArg).is_some();
-    if error.kind() != ErrorKind::UnknownArgument || !takes_names || is_nearly_right {
+    let word = subcommand(arguments);
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        return match word.as_deref().and_then(flock::instead_of_word) {
+            Some(said) => Cli::command().error(ErrorKind::InvalidSubcommand, said),
+            None => error,
+        };
+    }
+    if error.kind() != ErrorKind::UnknownArgument {
         return error;
     }
     let unknown =
@@ -248,6 +253,16 @@ fn explain(error: clap::Error, arguments: &[OsString]) -> clap::Error {
                     && (argument.starts_with(&invalid) || invalid == *argument)
             })
         });
+    let word = word.filter(|word| is_subcommand(word));
+    let takes_names = ["run", "query", "wait"].map(Some).contains(&word.as_deref());
+    if let Some(said) = unknown.and_then(|unknown| flock::instead_of(unknown, word)) {
+        return Cli::command().error(ErrorKind::UnknownArgument, said);
+    }
+    // Who has an option's name nearly right has no name in mind.
+    let is_nearly_right = error.get(ContextKind::SuggestedArg).is_some();
+    if !takes_names || is_nearly_right {
+        return error;
+    }
     match unknown {
         Some(unknown) => Cli::command().error(
             ErrorKind::UnknownArgument,

@@ -41,8 +41,8 @@ Exit codes:
 The command sees NAVLOCK_NAME, NAVLOCK_MODE and NAVLOCK_FENCE, the fencing token: a number that is
 larger for every later holder of the name, so that what the command writes to can refuse one that
 comes too late. Of several locks, NAVLOCK_NAME and NAVLOCK_FENCE have one line each, in the order in
-which the names were given. NAVLOCK_NAME is not set if it would be longer than 32 KiB, has a NUL
-character in it, or one of several names has a line end.
+which the names were given. One that would be longer than 32 KiB is not set, nor is
+NAVLOCK_NAME if it has a NUL character in it, or one of several names has a line end.
 
 HUP, INT, QUIT and TERM are passed on to the command, unless it has them from the terminal already.
 What was ignored when navlock was started, as nohup has it, stays ignored for both.";
@@ -57,6 +57,7 @@ What was ignored when navlock was started, as nohup has it, stays ignored for bo
                       navlock run [OPTIONS] -l NAME [-l NAME]... [--] COMMAND [ARGUMENT]...\n       \
                       navlock run [OPTIONS] NAME -c SHELL-COMMAND"
 )]
+#[expect(clippy::struct_excessive_bools, reason = "they are switches of a command line")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) request: RequestArgs,
@@ -75,6 +76,18 @@ pub(crate) struct RunArgs {
     /// Have the command not hold the lock by itself: if navlock is killed, the lock is free.
     #[arg(short = 'o', long)]
     pub(crate) close: bool,
+
+    /// Become the command instead of waiting for it: no process stays beside it, and its number is
+    /// that of navlock. It holds the lock by itself, until it and what it has started have ended. But
+    /// nobody is there to tell it when the lock is stolen, nor to end it then, so this is refused
+    /// where machines share the locks.
+    #[arg(short = 'F', long, conflicts_with_all = ["close", "on_lost"])]
+    pub(crate) no_fork: bool,
+
+    /// Show the command's arguments to all who look who holds the lock, on all machines that share
+    /// it: without this they see the program and --why only, because arguments may be secret.
+    #[arg(long)]
+    pub(crate) show_args: bool,
 
     /// Run this with $SHELL -c, or /bin/sh -c.
     #[arg(short = 'c', long = "command", value_name = "SHELL-COMMAND", allow_hyphen_values = true)]
@@ -231,6 +244,10 @@ fn work_after(
     }
     match words.pop_front() {
         Some(program) => Ok(Work::Program(program, words.into())),
+        None if name.parse::<u32>().is_ok() => Err(usage(format_args!(
+            "no command was given; add one after the name (a descriptor like 'flock {name}' takes \
+             cannot be locked: the lock is held while a command runs)"
+        ))),
         None => Err(usage("no command was given; add one after the name")),
     }
 }

@@ -3,7 +3,11 @@
 use std::{
     future::{Future, IntoFuture, poll_fn},
     pin::pin,
-    task::{self, Poll, Waker},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{self, Poll, Wake, Waker},
     time::{Duration, Instant},
 };
 
@@ -53,9 +57,11 @@ pub(super) fn acquire(
     let mut ordered: Vec<_> = names.iter().collect();
     ordered.sort();
     let mut guards = Vec::with_capacity(names.len());
+    let alarm = Arc::new(Alarm::default());
+    let waker = Waker::from(Arc::clone(&alarm));
     for name in ordered {
         let since = Instant::now();
-        match lock(context, locks, name, options, deadline, &guards)? {
+        match lock(context, locks, name, options, deadline, &guards, &alarm)? {
             Some(guard) => {
                 context.voice.detail(format_args!(
                     "took {} ({}) after {}; fence {}",
@@ -64,6 +70,10 @@ pub(super) fn acquire(
                     taken(since.elapsed()),
                     guard.fencing_token()
                 ));
+                // From now on it rings when it is lost.
+                if guard.poll_lost(&task::Context::from_waker(&waker)).is_ready() {
+                    alarm.wake_by_ref();
+                }
                 guards.push(guard);
             }
             None => return Err(conflict(context, name, args)),
@@ -84,6 +94,7 @@ fn lock(
     options: LockOptions,
     deadline: Option<Instant>,
     guards: &[LockGuard],
+    alarm: &Alarm,
 ) -> Result<Option<LockGuard>, Failure> {
     let mut request = pin!(locks.lock_with(name.clone(), options).into_future());
     let mut waiting = Waiting::new(locks, name, options.mode, context.voice);
@@ -96,8 +107,10 @@ fn lock(
             if let Poll::Ready(answer) = request.as_mut().poll(context) {
                 return Poll::Ready(Event::Answered(answer));
             }
-            if let Some((name, lost)) = lost(guards, context) {
-                return Poll::Ready(Event::Lost(name, lost));
+            if alarm.has_rung(context) {
+                if let Some((name, lost)) = lost(guards, context) {
+                    return Poll::Ready(Event::Lost(name, lost));
+                }
             }
             waiting.poll(context).map(|()| Event::Shown)
         });
@@ -107,6 +120,41 @@ fn lock(
             Some(Event::Shown) => {}
             None if deadline.is_some_and(|deadline| deadline <= Instant::now()) => return Ok(None),
             None => waiting.tick(),
+        }
+    }
+}
+
+/// Rings when one of many locks is lost: to ask each of them whenever something happens would take
+/// as long for the many as there are many.
+#[derive(Default)]
+struct Alarm {
+    rung: AtomicBool,
+    sleeper: Mutex<Option<Waker>>,
+}
+
+impl Alarm {
+    /// Whether it has; it will wake whoever asks.
+    fn has_rung(&self, context: &task::Context<'_>) -> bool {
+        let known = self.sleeper().replace(context.waker().clone());
+        drop(known);
+        self.rung.load(Ordering::SeqCst)
+    }
+
+    fn sleeper(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.sleeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.rung.store(true, Ordering::SeqCst);
+        let sleeper = self.sleeper().take();
+        if let Some(sleeper) = sleeper {
+            sleeper.wake();
         }
     }
 }

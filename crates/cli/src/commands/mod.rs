@@ -59,7 +59,16 @@ impl Context {
 
     /// Connects to the broker. If it has to be started, it is this same program.
     fn connect(&self) -> Result<BrokerReach, Failure> {
-        let mut options = ConnectOptions::default().place(self.place.clone());
+        self.connect_by(ConnectOptions::default())
+    }
+
+    /// Connects to the broker, to ask it things and for no locks.
+    fn connect_to_ask(&self) -> Result<BrokerReach, Failure> {
+        self.connect_by(ConnectOptions::default().only_questions())
+    }
+
+    fn connect_by(&self, options: ConnectOptions) -> Result<BrokerReach, Failure> {
+        let mut options = options.place(self.place.clone());
         if let Ok(program) = std::env::current_exe() {
             options = options.program(program);
         }
@@ -71,7 +80,7 @@ impl Context {
     /// Connects to the broker, if there is one.
     fn connect_to_running(&self) -> Result<BrokerReach, ConnectError> {
         let options = ConnectOptions::default().place(self.place.clone());
-        block_on(BrokerReach::connect(options.only_running()))
+        block_on(BrokerReach::connect(options.only_running().only_questions()))
     }
 
     /// A new agent.

@@ -40,7 +40,7 @@ const COLUMNS: [Column; 10] = [
 ];
 
 pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Failure> {
-    let reach = context.connect()?;
+    let reach = context.connect_to_ask()?;
     let locks = context.lock_manager(&reach);
     let colours = terminal::colours(context.colour);
     let shown = if args.watch {

@@ -3,13 +3,17 @@
 use std::{
     env,
     ffi::OsString,
-    io::ErrorKind,
-    os::unix::process::ExitStatusExt,
+    io::{self, ErrorKind},
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::Path,
     process::{Child, Command, ExitCode, ExitStatus},
     time::Instant,
 };
 
-use navlock::{BrokerReach, Lifeline, LockGuard, ResourceName, this_process};
+use navlock::{
+    BrokerReach, Lifeline, LockGuard, PreparedLifeline, ResourceName, blocking::block_on,
+    this_process,
+};
 
 use super::{
     Context,
@@ -23,9 +27,9 @@ use crate::{
     time::taken,
 };
 
-/// The longest names that the command is told, in bytes: near 128 KiB for one variable, systems
+/// The longest variable that the command is told something by, in bytes: near 128 KiB for one, systems
 /// refuse to run it.
-const LONGEST_NAMES: usize = 32 << 10;
+const LONGEST_VARIABLE: usize = 32 << 10;
 
 /// How much of a command line is told to others, in characters.
 const LONGEST_COMMAND: usize = 200;
@@ -36,13 +40,26 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     let locks = context.lock_manager(&reach);
     let mut info = this_process();
     info.why.clone_from(&args.request.why);
+    let line = line(&work, args.show_args);
+    info.command = format!("navlock run {line}");
     locks.describe(&info);
+    // Before anything is waited for: what cannot be kept is not begun.
+    let lifeline = if args.close { None } else { Some(reach.prepare_lifeline(&names)) };
+    let lifeline = lifeline.transpose().map_err(|error| no_room(context, &error))?;
+    if args.no_fork {
+        refuse_where_leased(&reach)?;
+    }
     let guards = acquire(context, &locks, &names, &args.request, args.steal)?;
+    if args.no_fork {
+        info.command = line;
+        locks.describe(&info);
+        return Err(become_command(lifeline, &args, &names, &work, &guards));
+    }
     // From here on signals are the command's.
     let supervisor = Supervisor::new()?;
-    let (child, mut lifeline) = spawn(&reach, &args, &names, &work, &guards, |child| {
+    let (child, mut lifeline) = spawn(lifeline, &args, &names, &work, &guards, |child| {
         info.pid = child.id();
-        info.command = line(&work);
+        info.command = line;
         locks.describe(&info);
     })?;
     let started = Instant::now();
@@ -81,29 +98,15 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
 /// Starts the command. It inherits a hold on the locks: if we are killed, it has them alone, as a
 /// child of flock(1) does, and whoever waits goes on waiting until it has ended.
 fn spawn(
-    reach: &BrokerReach,
+    lifeline: Option<PreparedLifeline>,
     args: &RunArgs,
     names: &[ResourceName],
     work: &Work,
     guards: &[LockGuard],
     describe: impl FnOnce(&Child),
 ) -> Result<(Child, Option<Lifeline>), Failure> {
-    let mut command = command(work);
-    // In the order in which the names were given, which is not that of the locks.
-    let held = names.iter().filter_map(|name| guards.iter().find(|guard| guard.name() == name));
-    let fences: Vec<_> = held.map(|guard| guard.fencing_token().to_string()).collect();
-    command
-        .env("NAVLOCK_MODE", args.request.mode().as_str())
-        .env("NAVLOCK_FENCE", fences.join("\n"));
-    match told(names) {
-        Some(names) => command.env("NAVLOCK_NAME", names),
-        None => command.env_remove("NAVLOCK_NAME"),
-    };
-    let lifeline = if args.close { None } else { Some(reach.lifeline()) };
-    let mut lifeline = lifeline.transpose().map_err(|error| {
-        let message = format_args!("the command cannot be given a hold on its lock: {error}");
-        Failure::new(exit::NOT_EXECUTABLE, message)
-    })?;
+    let mut command = prepared(args, names, work, guards);
+    let mut lifeline = begun(lifeline)?;
     let spawned = command.spawn();
     // Before it is handed over: that is whose it is from then on.
     if let Ok(child) = &spawned {
@@ -112,15 +115,95 @@ fn spawn(
     if let Some(lifeline) = &mut lifeline {
         lifeline.hand_over();
     }
-    let child = spawned.map_err(|error| {
-        let code = match error.kind() {
-            ErrorKind::NotFound => exit::NOT_FOUND,
-            _ => exit::NOT_EXECUTABLE,
-        };
-        let program = command.get_program().to_string_lossy();
-        Failure::new(code, format_args!("cannot run {}: {error}", printable(&program)))
-    })?;
+    let child = spawned.map_err(|error| not_run(&command, &error))?;
     Ok((child, lifeline))
+}
+
+/// Becomes the command, which inherits a hold on the locks as one that is started does. Returns only
+/// if it cannot.
+fn become_command(
+    lifeline: Option<PreparedLifeline>,
+    args: &RunArgs,
+    names: &[ResourceName],
+    work: &Work,
+    guards: &[LockGuard],
+) -> Failure {
+    let mut command = prepared(args, names, work, guards);
+    match begun(lifeline) {
+        // Not handed over: it is this process that inherits it. With its connection it loses all
+        // else that it is known by.
+        Ok(_lifeline) => {
+            let error = command.exec();
+            not_run(&command, &error)
+        }
+        Err(failure) => failure,
+    }
+}
+
+/// # Errors
+///
+/// If the locks are shared with other machines: they end with a lease, and then the command has to.
+fn refuse_where_leased(reach: &BrokerReach) -> Result<(), Failure> {
+    match block_on(reach.status())?.reach {
+        None => Ok(()),
+        Some(shared) => Err(Failure::new(
+            exit::USAGE,
+            format_args!(
+                "-F cannot be used with locks that machines share ({shared}): when one is lost, the \
+                 command has to be told, and with -F there is nobody who could; leave it out"
+            ),
+        )),
+    }
+}
+
+/// From here on whoever is started holds the locks as well.
+fn begun(lifeline: Option<PreparedLifeline>) -> Result<Option<Lifeline>, Failure> {
+    let lifeline = lifeline.map(PreparedLifeline::begin);
+    lifeline.transpose().map_err(|error| {
+        let message = format_args!("the command cannot be given a hold on its lock: {error}");
+        Failure::new(exit::NOT_EXECUTABLE, message)
+    })
+}
+
+/// The command could not be run.
+fn not_run(command: &Command, error: &io::Error) -> Failure {
+    let code = match error.kind() {
+        ErrorKind::NotFound => exit::NOT_FOUND,
+        _ => exit::NOT_EXECUTABLE,
+    };
+    let program = command.get_program().to_string_lossy();
+    Failure::new(code, format_args!("cannot run {}: {error}", printable(&program)))
+}
+
+/// The command, and what it is told of its locks.
+fn prepared(args: &RunArgs, names: &[ResourceName], work: &Work, guards: &[LockGuard]) -> Command {
+    let mut command = command(work);
+    // In the order in which the names were given, which is not that of the locks.
+    let at = |name| guards.binary_search_by(|guard| guard.name().cmp(name));
+    let held = names.iter().filter_map(|name| guards.get(at(name).ok()?));
+    let fences: Vec<_> = held.map(|guard| guard.fencing_token().to_string()).collect();
+    let fences = Some(fences.join("\n")).filter(|fences| fences.len() <= LONGEST_VARIABLE);
+    command.env("NAVLOCK_MODE", args.request.mode().as_str());
+    for (variable, value) in [("NAVLOCK_NAME", told(names)), ("NAVLOCK_FENCE", fences)] {
+        match value {
+            Some(value) => command.env(variable, value),
+            // Not that of a lock around this one either.
+            None => command.env_remove(variable),
+        };
+    }
+    command
+}
+
+/// The command would not hold its lock by itself, which is what it counts on.
+fn no_room(context: &Context, error: &io::Error) -> Failure {
+    let directory = context.place.socket().parent().unwrap_or(Path::new(".")).display();
+    Failure::new(
+        exit::UNREACHABLE,
+        format_args!(
+            "the command was not started: what it is to hold, should navlock be killed, cannot be \
+             written to {directory}: {error}; make room there, or do without by --close"
+        ),
+    )
 }
 
 fn command(work: &Work) -> Command {
@@ -131,12 +214,17 @@ fn command(work: &Work) -> Command {
             command
         }
         Work::Shell(text) => {
-            let shell = env::var_os("SHELL").filter(|shell| !shell.is_empty());
-            let mut command = Command::new(shell.unwrap_or_else(|| OsString::from("/bin/sh")));
+            let mut command = Command::new(shell());
             command.arg("-c").arg(text);
             command
         }
     }
+}
+
+/// The shell of `-c`.
+fn shell() -> OsString {
+    let shell = env::var_os("SHELL").filter(|shell| !shell.is_empty());
+    shell.unwrap_or_else(|| OsString::from("/bin/sh"))
 }
 
 /// The names as the command is told them; `None` if it must do without.
@@ -145,12 +233,15 @@ fn told(names: &[ResourceName]) -> Option<String> {
     let texts: Vec<_> = names.iter().map(ResourceName::as_str).collect::<Option<_>>()?;
     let text = texts.join("\n");
     let is_clear = texts.len() == 1 || !texts.iter().any(|text| text.contains('\n'));
-    (is_clear && text.len() <= LONGEST_NAMES && !text.contains('\0')).then_some(text)
+    (is_clear && text.len() <= LONGEST_VARIABLE && !text.contains('\0')).then_some(text)
 }
 
-/// The command's line, as others may be shown it.
-fn line(work: &Work) -> String {
+/// The command's line, as others may be shown it: without its arguments, which may be secret, unless
+/// that was asked for.
+fn line(work: &Work, with_arguments: bool) -> String {
     let mut line = match work {
+        Work::Program(program, _) if !with_arguments => program.to_string_lossy().into_owned(),
+        Work::Shell(_) if !with_arguments => shell().to_string_lossy().into_owned(),
         Work::Program(program, arguments) => {
             let mut line = program.to_string_lossy().into_owned();
             for argument in arguments {
@@ -171,7 +262,7 @@ fn line(work: &Work) -> String {
 }
 
 fn shown(work: &Work) -> String {
-    clipped(&printable(&line(work)), 60)
+    clipped(&printable(&line(work, true)), 60)
 }
 
 /// The command's end as ours.
@@ -208,7 +299,7 @@ mod tests {
     #[test]
     fn a_long_command_is_told_by_its_beginning() {
         let arguments = vec![OsString::from("é".repeat(150)); 1000];
-        let line = line(&Work::Program("x".into(), arguments));
+        let line = line(&Work::Program("x".into(), arguments), true);
         assert_eq!(line.chars().count(), LONGEST_COMMAND);
     }
 }

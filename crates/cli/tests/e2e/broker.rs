@@ -188,7 +188,7 @@ fn a_broker_locks_its_directory_against_cleaners_of_old_files() {
 fn a_broker_that_cannot_note_its_number_serves_all_the_same() {
     let sandbox = Sandbox::new();
     // No file may grow.
-    let script = "trap '' XFSZ; ulimit -f 0; exec \"$NAVLOCK\" run db true";
+    let script = "trap '' XFSZ; ulimit -f 0; exec \"$NAVLOCK\" run --close db true";
     assert!(wait(&mut sandbox.program("sh").args(["-c", script]).spawn().unwrap()).success());
 }
 

@@ -44,3 +44,29 @@ fn the_command_s_end_is_noticed_whatever_becomes_of_sigchld() {
         assert_eq!(output.status.code(), Some(7), "{how}: {output:?}");
     }
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_holds_its_lock_whatever_descriptors_its_script_takes() {
+    let sandbox = Sandbox::new();
+    // What scripts take by hand, and then all below those of shells.
+    let takes = "exec 3>&1 13>/dev/null 200>/dev/null; \
+                 for fd in {10..250}; do eval \"exec $fd>/dev/null\"; done 2>&-; \
+                 echo $$; exec 1>&3; exec cat";
+    for limit in ["", "ulimit -n 300;", "ulimit -n 24;"] {
+        let holds = |command: std::process::Command| {
+            let mut holder = crate::sandbox::Holder::start(command);
+            holder.begun();
+            holder.kill_wrapper();
+            assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1, "{limit}");
+            holder.kill_command();
+            assert_eq!(sandbox.code(&["run", "-w", "20", "db", "true"]), 0, "{limit}");
+        };
+        let takes =
+            if limit.ends_with("24;") { "exec 13>/dev/null; echo $$; exec cat" } else { takes };
+        let mut command = sandbox.program("bash");
+        let script = format!("{limit} exec \"$NAVLOCK\" run db bash -c \"$0\"");
+        command.args(["-c", &script, takes]);
+        holds(command);
+    }
+}

@@ -12,6 +12,7 @@ mod etcd;
 mod exclusion;
 mod executors;
 mod exit;
+mod flock;
 mod hostile;
 mod inherited;
 mod kills;

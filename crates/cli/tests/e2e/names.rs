@@ -153,6 +153,25 @@ fn the_form_of_several_names_of_before_is_refused_with_todays() {
 }
 
 #[test]
+fn of_so_many_names_that_no_variable_could_hold_them_all_are_had() {
+    let sandbox = Sandbox::new();
+    let names: Vec<_> = (0..20_000).map(|number| format!("name-{number}")).collect();
+    let mut command = sandbox.navlock(&["run"]);
+    for name in &names {
+        command.args(["-l", name]);
+    }
+    // Nor those of a lock around it.
+    command.env("NAVLOCK_FENCE", "7").env("NAVLOCK_NAME", "outer");
+    let script =
+        "echo ${NAVLOCK_FENCE-none} ${NAVLOCK_NAME-none}; \"$NAVLOCK\" query --json | wc -l";
+    let output = command.args(["sh", "-c", script]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "none none\n20000\n");
+    // And none of them is kept.
+    assert_eq!(sandbox.code(&["run", "-w", "20", "-l", "name-0", "-l", "name-19999", "true"]), 0);
+}
+
+#[test]
 fn a_wait_takes_names_in_either_form() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["b"]);

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value::Null;
 
-use crate::sandbox::{Holder, Sandbox, wait};
+use crate::sandbox::{Holder, Sandbox, eventually, finish, wait};
 
 #[test]
 fn json_tells_all_that_is_known_of_who_holds_and_who_waits() {
@@ -23,9 +23,8 @@ fn json_tells_all_that_is_known_of_who_holds_and_who_waits() {
     assert_eq!(of("why"), ["nightly \u{1b}[2J".into(), Null, Null]);
     // The command where there is one, else who will run it.
     assert_eq!(rows[0]["pid"], holder.command().as_raw_nonzero().get());
-    assert_eq!(rows[0]["command"], "sh -c echo $$; exec cat");
-    let waits = rows[1]["command"].as_str().unwrap();
-    assert!(waits.contains("navlock run db sh"), "{waits}");
+    assert_eq!(rows[0]["command"], "sh");
+    assert_eq!(rows[1]["command"], "navlock run sh");
     assert!(rows.iter().all(|row| row["ageMs"].is_u64() && row["user"].is_string()));
     // Too large for the numbers of JavaScript.
     let fence: u64 = rows[0]["fencingToken"].as_str().unwrap().parse().unwrap();
@@ -84,5 +83,38 @@ fn a_bucket_that_is_empty_is_the_default_one() {
     assert_eq!(sandbox.query(), ["held db exclusive"]);
     let output = sandbox.navlock(&["query"]).env("NAVLOCK_BUCKET", "").output().unwrap();
     assert!(String::from_utf8(output.stdout).unwrap().contains("db"));
+    holder.release();
+}
+
+#[test]
+fn arguments_are_shown_to_nobody_unless_that_was_asked() {
+    let sandbox = Sandbox::new();
+    let secret = "hunter2";
+    let script = format!("echo $$; : {secret}; exec cat");
+    let mut holder = sandbox.hold_by(&["db"], &script);
+    let mut line = sandbox.navlock(&["run", "db", "-c", &format!(": {secret}")]);
+    let mut waiter = line.spawn().unwrap();
+    let wait = sandbox.start(&["wait", "db"]);
+    eventually("they wait", || sandbox.query().len() == 3);
+    for arguments in [&["query"][..], &["query", "--json"]] {
+        let shown = sandbox.written(arguments);
+        assert!(!shown.contains(secret), "{shown}");
+    }
+    // Nor is it in what is left for another broker.
+    let files = std::fs::read_dir(sandbox.path("sock.clients")).unwrap();
+    for file in files {
+        let written = std::fs::read(file.unwrap().path()).unwrap();
+        assert!(!String::from_utf8_lossy(&written).contains(secret));
+    }
+    // Nor seen by those who wait.
+    let said = sandbox.output(&["run", "-w", "1.2", "db", "true"]).stderr;
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("held by sh[") && !said.contains(secret), "{said}");
+    holder.let_go();
+    assert!(holder.ended().success());
+    assert!(self::wait(&mut waiter).success());
+    assert!(finish(wait).status.success());
+    let holder = sandbox.hold_by(&["--show-args", "db"], &script);
+    assert!(sandbox.written(&["query", "--json"]).contains(secret));
     holder.release();
 }

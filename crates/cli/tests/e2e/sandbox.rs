@@ -218,7 +218,7 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut wrapper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let says = BufReader::new(wrapper.stdout.take().unwrap());
         let hold = wrapper.stdin.take();
@@ -250,6 +250,11 @@ impl Holder {
     /// The command's process.
     pub(crate) fn command(&self) -> Pid {
         self.command.unwrap()
+    }
+
+    /// Whether no process stands between us and the command.
+    pub(crate) fn is_its_own_command(&self) -> bool {
+        self.command == Some(Pid::from_child(&self.wrapper))
     }
 
     /// The next line that the command writes.

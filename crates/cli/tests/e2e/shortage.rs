@@ -66,3 +66,106 @@ fn a_command_that_runs_is_not_killed_for_want_of_threads() {
     let output = as_nobody(too_scarce);
     assert_eq!(output.status.code(), Some(126), "{output:?}");
 }
+
+/// What a disk may have too few of, as options of a file system and a shell's way to use them up.
+const BYTES: [&str; 2] = ["size=64k,nr_inodes=100", r#"cat /dev/zero >"$D/filler" || :"#];
+const FILES: [&str; 2] = ["size=8m,nr_inodes=30", r#"i=0; while : >"$D/f$i"; do i=$((i+1)); done"#];
+
+/// Runs the script in a shell that has a small file system of its own at `$D`, with a broker on it.
+/// `fill` leaves no room there; `like TEXT PATTERN` ends the script if it is not.
+fn on_a_small_disk([options, fill]: [&str; 2], script: &str) {
+    if !is_root("a small disk") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let disk = sandbox.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let script = format!(
+        "set -e
+         mount -t tmpfs -o mode=700,{options} tmpfs \"$D\" || exit 77
+         fill() {{ {fill}; }} 2>/dev/null
+         says() {{ if out=$(\"$@\" 2>&1); then echo \"0 $out\"; else echo \"$? $out\"; fi; }}
+         like() {{ case $1 in $2) ;; *) echo \"$1 -- is not like -- $2\"; exit 1; esac; }}
+         eventually() {{
+             for i in {{1..1000}}; do if \"$@\"; then return; fi; sleep .02; done
+             echo \"not in time: $*\"; exit 1
+         }}
+         shows() {{ case $(\"$NAVLOCK\" query) in $1) ;; *) false; esac; }}
+         \"$NAVLOCK\" run db true
+         trap 'kill $(jobs -p) 2>/dev/null || :; \"$NAVLOCK\" daemon stop >/dev/null' EXIT
+         {script}"
+    );
+    let mut command = sandbox.program("unshare");
+    command.args(["--mount", "bash", "-c", &script]).env("D", &disk);
+    command.env("NAVLOCK_SOCKET", disk.join("sock")).stdin(Stdio::null());
+    let output = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    if output.status.code() == Some(77) {
+        println!("skipped: a file system of its own cannot be made here: {output:?}");
+        return;
+    }
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{options}: {}\n{said}", output.status);
+}
+
+#[test]
+fn a_command_that_could_not_be_kept_is_told_so_before_it_runs() {
+    let script = r#"
+        fill
+        like "$(says "$NAVLOCK" run db touch ran)" "69 *No space left on device*"
+        test ! -e ran
+        # Nobody waits for it, and it left nothing.
+        rm -f "$D"/f*
+        like "$(says "$NAVLOCK" query)" "0 "
+        like "$(ls "$D/sock.clients")" ""
+        like "$(says "$NAVLOCK" run db touch ran)" "0 "
+        test -e ran"#;
+    on_a_small_disk(BYTES, script);
+    on_a_small_disk(FILES, script);
+}
+
+#[test]
+fn a_command_does_without_where_there_is_no_room_if_that_was_asked() {
+    let script = r#"
+        fill
+        like "$(says "$NAVLOCK" run db echo ran)" "69 *do without by --close"
+        like "$(says "$NAVLOCK" run --close db echo ran)" "0 ran""#;
+    on_a_small_disk(BYTES, script);
+}
+
+#[test]
+fn who_only_asks_is_answered_without_room() {
+    let script = r#"
+        mkfifo "$D/go"
+        "$NAVLOCK" run db sh -c 'read line <"$D/go"' >/dev/null 2>&1 &
+        eventually shows "*held*db*"
+        fill
+        like "$(says "$NAVLOCK" query)" "0 *held*db*"
+        like "$(says "$NAVLOCK" daemon status)" "0 *"
+        like "$("$NAVLOCK" doctor || :)" "*broker: process*answers: after*"
+        echo >"$D/go"
+        wait"#;
+    on_a_small_disk(BYTES, script);
+    on_a_small_disk(FILES, script);
+}
+
+#[test]
+fn a_command_that_waited_while_the_disk_filled_holds_by_itself() {
+    let script = r#"
+        mkfifo "$D/first" "$D/second" "$D/runs"
+        "$NAVLOCK" run db sh -c 'read line <"$D/first"' >/dev/null 2>&1 &
+        eventually shows "*held*db*"
+        "$NAVLOCK" run db sh -c 'echo >"$D/runs"; read line <"$D/second"' >/dev/null 2>&1 &
+        waiter=$!
+        eventually shows "*pending*db*"
+        fill
+        echo >"$D/first"
+        read line <"$D/runs"
+        # Its navlock, and the broker: it is all that is left.
+        kill -KILL $waiter
+        kill -KILL $(cat "$D/sock.broker.lock")
+        like "$(says "$NAVLOCK" query)" "0 *held*db*"
+        like "$(says "$NAVLOCK" run -o -n db true)" "1 "
+        echo >"$D/second"
+        eventually shows """#;
+    on_a_small_disk(BYTES, script);
+}

@@ -89,7 +89,7 @@ fn out_of_descriptors_it_says_so_whatever_it_was_doing() {
     sandbox.written(&["daemon", "start"]);
     let mut doing = std::collections::BTreeSet::new();
     for most in 4..40 {
-        let script = format!("ulimit -n {most}; exec \"$NAVLOCK\" query");
+        let script = format!("ulimit -n {most}; exec \"$NAVLOCK\" wait db");
         let mut command = sandbox.program("sh");
         command.args(["-c", &script]).stderr(Stdio::piped()).stdout(Stdio::piped());
         let output = finish(command.spawn().unwrap());

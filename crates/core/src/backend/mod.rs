@@ -17,7 +17,7 @@ use std::{
 use navlock_engine::{AgentId, FencingToken, RequestId, RequestKind, ResourceName};
 
 pub use self::memory::{MemoryBackend, MemoryReach};
-use crate::{AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost};
+use crate::{AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost, Position};
 
 /// Where buckets come from: one process, one machine, or many.
 pub trait Reach: fmt::Debug + Send + Sync {
@@ -131,6 +131,13 @@ pub trait Backend: fmt::Debug + Send + Sync {
         })
     }
 
+    /// Where the agent of this client id stands in the queue of a name. A reach that can tell without
+    /// saying what else is in the queue does.
+    fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
+        let inspection = self.inspect(Some(name.clone()));
+        Box::pin(async move { Ok(Position::among(inspection.await?, &name, client_id)) })
+    }
+
     /// Until when all that the agent has is its own without further word from the reach: a moment
     /// on the clock that counts from the start of the machine, with the time in which it was
     /// suspended (`CLOCK_BOOTTIME` on Linux). `None` if it has nothing that could run out.
@@ -165,6 +172,9 @@ pub type QueryFuture<'a> =
 
 /// The future of [`Backend::inspect`].
 pub type InspectFuture<'a> = Pin<Box<dyn Future<Output = Result<Inspection, Error>> + Send + 'a>>;
+
+/// The future of [`Backend::position`].
+pub type PositionFuture<'a> = Pin<Box<dyn Future<Output = Result<Position, Error>> + Send + 'a>>;
 
 /// The future of [`Backend::recall`].
 pub type RecallFuture<'a> = Pin<Box<dyn Future<Output = Vec<Option<Ticket>>> + Send + 'a>>;
@@ -278,6 +288,10 @@ impl Backend for AnyBackend {
 
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
         dispatch!(self.inspect(name))
+    }
+
+    fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
+        dispatch!(self.position(name, client_id))
     }
 
     fn ends(&self, agent: AgentId) -> Option<Duration> {

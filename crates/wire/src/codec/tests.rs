@@ -67,6 +67,12 @@ fn all_to_daemon() -> Vec<ToDaemon> {
     let mut all = version_1_to_daemon();
     all.extend(version_2_to_daemon());
     all.extend([ToDaemon::Details { query: u64::MAX }, ToDaemon::Stop]);
+    all.push(ToDaemon::Position {
+        query: 6,
+        bucket: "web".to_owned(),
+        name: lone_surrogate(),
+        client_id: [0xA5; 16],
+    });
     all
 }
 
@@ -117,6 +123,22 @@ fn all_from_daemon() -> Vec<FromDaemon> {
         },
         FromDaemon::Details { query: 0, details: Vec::new() },
         FromDaemon::Stopping,
+        FromDaemon::Position { query: 6, holder: None, agent: None, holders: 0, ahead: None },
+        FromDaemon::Position {
+            query: 6,
+            holder: Some(InspectionEntry {
+                entry: SnapshotEntry {
+                    name: lone_surrogate(),
+                    mode: Mode::Shared,
+                    client_id: [3; 16],
+                },
+                age: Some(1500),
+                token: Some(u64::MAX),
+            }),
+            agent: Some(info()),
+            holders: 2,
+            ahead: Some(u64::MAX),
+        },
     ]);
     all
 }
@@ -178,7 +200,7 @@ trait Place {
 }
 
 impl Place for ToDaemon {
-    const PLACES: u8 = 16;
+    const PLACES: u8 = 17;
     fn place(&self) -> u8 {
         match self {
             Self::Hello { .. } => 0,
@@ -197,12 +219,13 @@ impl Place for ToDaemon {
             Self::Status { .. } => 13,
             Self::Details { .. } => 14,
             Self::Stop => 15,
+            Self::Position { .. } => 16,
         }
     }
 }
 
 impl Place for FromDaemon {
-    const PLACES: u8 = 15;
+    const PLACES: u8 = 16;
     fn place(&self) -> u8 {
         match self {
             Self::Welcome { .. } => 0,
@@ -220,6 +243,7 @@ impl Place for FromDaemon {
             Self::Term { .. } => 12,
             Self::Details { .. } => 13,
             Self::Stopping => 14,
+            Self::Position { .. } => 15,
         }
     }
 }
