@@ -3,14 +3,18 @@
 //! - `cargo xtask test`: everything that must hold before a change lands.
 //! - `cargo xtask bench in-process`, `bench broker`, `bench etcd` and `bench js`: the tables of docs/figures.md.
 //! - `cargo xtask break-rules`: breaks each rule on purpose and sees its tests fail.
+//! - `cargo xtask fresh`: follows the README on a minimal Debian that has only Rust and Node.
 //! - `cargo xtask torture`: kills, stops and starves workers at random, and sees that their locks hold.
+//! - `cargo xtask msrv`: builds and tests the library with the oldest Rust that is promised.
 //! - `cargo xtask fuzz`: searches for bytes that break the codec of the broker's protocol.
 
 #![forbid(unsafe_code)]
 
 mod bench;
 mod break_rules;
+mod fresh;
 mod fuzz;
+mod msrv;
 mod run;
 mod test;
 mod torture;
@@ -28,6 +32,8 @@ usage: cargo xtask <command>
   break-rules [ARG…]        break each rule in copies of the sources and see its tests fail
   torture [OPTION…]         kill, stop and starve eight workers at random, as root; --minutes N,
                             --reach broker|etcd, --seed N, --without KIND, --break
+  fresh [OPTION…]           follow the README on a minimal Debian that has only Rust and Node
+  msrv                      build and test the library with the oldest Rust that is promised
   fuzz [SECONDS]            search for bytes that break the broker's codec; a minute each way
 ";
 
@@ -40,6 +46,8 @@ fn main() -> ExitCode {
         ["fuzz", rest @ ..] => fuzz::fuzz(rest),
         ["torture", rest @ ..] => torture::torture(rest),
         ["break-rules", rest @ ..] => break_rules::break_rules(rest),
+        ["fresh", rest @ ..] => fresh::fresh(rest),
+        ["msrv", rest @ ..] => msrv::msrv(rest),
         _ => Err(USAGE.to_owned()),
     };
     match result {

@@ -43,8 +43,17 @@ pub(crate) fn run(command: &mut Command) -> Result {
     if status.success() { Ok(()) } else { Err(format!("failed ({status}): {shown}")) }
 }
 
+/// What the command prints, or complains of.
+pub(crate) fn said(command: &mut Command) -> Result<String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
 /// The command as one would type it.
-fn show(command: &Command) -> String {
+pub(crate) fn show(command: &Command) -> String {
     let environment = command
         .get_envs()
         .filter_map(|(key, value)| Some((key.to_string_lossy(), value?.to_string_lossy())))

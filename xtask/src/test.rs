@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use crate::run::{Result, cargo, npm, root, run};
+use crate::run::{Result, cargo, npm, root, run, said};
 
 /// Everything that must hold before a change lands. Cheap checks come first.
 pub(crate) fn test() -> Result {
@@ -15,6 +15,12 @@ pub(crate) fn test() -> Result {
         })?;
     }
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
+    // Licences, bans and sources need no database of advisories, and so no network.
+    if said(&mut cargo(&["deny", "--version"])).is_ok() {
+        run(&mut cargo(&["deny", "--offline", "check", "licenses", "bans", "sources"]))?;
+    } else {
+        println!("\nnot checked: licences and sources (`cargo install cargo-deny --locked`)");
+    }
 
     let clippy = ["clippy", "--workspace", "--all-targets", "--all-features"];
     run(cargo(&clippy).args(["--", "--deny", "warnings"]))?;
