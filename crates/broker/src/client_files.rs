@@ -8,8 +8,14 @@
 //! - `KEY.locks` is locked by whoever has inherited locks of that client, as the command of a `navlock
 //!   run` has. It holds what the client would claim, in the very messages.
 //!
-//! Who removes these files by hand takes the broker's memory: nothing changes while it lives, but the
-//! next one will not know whom to wait for.
+//! That the own file of a client stands where it made it says one thing more: nobody was granted what
+//! the client holds. A daemon removes it before it frees what a client had whom it gives up, be it that
+//! the client did not come back in time or that it was hung up on. So a client that is without a
+//! daemon holds what it holds as long as its file stands, however long that is, and has lost it
+//! otherwise. Of the locks that others have inherited, `KEY.locks` says the same.
+//!
+//! Who removes these files by hand takes the broker's memory: nothing changes while it lives, but when
+//! it is killed those whose files are gone have lost their locks, and are told so.
 
 use std::{
     fs::{self, File},
@@ -157,6 +163,21 @@ impl ClientFiles {
         !matches!(look_at(&self.path(client)), Looked::Free)
     }
 
+    /// Notes that what this client has may be granted to others from here on.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be noted.
+    pub(crate) fn give_up(&self, client: ClientKey) -> io::Result<()> {
+        remove_if_there(&self.path(client))
+    }
+
+    /// Notes the same of what others have inherited of this client.
+    pub(crate) fn forget_heirs(&self, client: ClientKey) {
+        // It could not be read. If it cannot be removed either, that is all that can be done.
+        let _ = remove_if_there(&self.inherited_path(client));
+    }
+
     /// All that is there, less what nobody has locked, which is removed.
     ///
     /// # Errors
@@ -246,6 +267,13 @@ fn rewrite(file: &File, claims: &[u8]) -> io::Result<()> {
     file.set_len(claims.len() as u64)
 }
 
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Removes this file, unless another has its name by now.
 fn remove(path: &Path, file: &File) {
     if lock_file::is_at(file, path) {
@@ -302,8 +330,9 @@ impl Inherited {
         lock_file::identity_of(&self.file)
     }
 
-    /// Blocks until the last heir has ended.
-    pub(crate) fn wait(self) {
+    /// Blocks until the last heir has let go of it, and until whatever else is to be waited for has
+    /// come.
+    pub(crate) fn wait(self, and: impl FnOnce()) {
         loop {
             match flock(&self.file, FlockOperation::LockShared) {
                 Ok(()) => break,
@@ -312,6 +341,7 @@ impl Inherited {
                 Err(_) => thread::sleep(PAUSE),
             }
         }
+        and();
         remove(&self.path, &self.file);
     }
 }
@@ -402,7 +432,7 @@ mod tests {
         assert_eq!(files.find().unwrap().bequeathers, [[7; 16]]);
         let mut inherited = files.inherited([7; 16]).unwrap().unwrap();
         assert_eq!(inherited.claims().unwrap(), b"claims");
-        let waiting = std::thread::spawn(move || inherited.wait());
+        let waiting = std::thread::spawn(move || inherited.wait(|| {}));
         drop(theirs);
         waiting.join().unwrap();
         assert!(files.inherited([7; 16]).unwrap().is_none());

@@ -27,6 +27,7 @@ mod runtime_dir;
 mod spawn;
 mod status;
 mod system_error;
+mod testament;
 mod this_process;
 
 pub use crate::{

@@ -89,6 +89,11 @@ pub(crate) fn is_at(file: &fs::File, path: &Path) -> bool {
     identity_of(file).is_some_and(|identity| identity_at(path) == Some(identity))
 }
 
+/// The identity of the file that this was read of.
+pub(crate) fn identity_of_metadata(metadata: &fs::Metadata) -> Identity {
+    identity(metadata)
+}
+
 /// What tells this file from all others.
 pub(crate) fn identity_of(file: &fs::File) -> Option<Identity> {
     file.metadata().ok().as_ref().map(identity)

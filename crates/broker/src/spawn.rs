@@ -23,8 +23,12 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 /// How long a daemon may take to listen.
 const READY: Duration = Duration::from_secs(10);
 
-/// How long somebody else may take to start one.
-const STARTING: Duration = Duration::from_secs(15);
+/// How long somebody else may take to start one before it is not waited for any longer. That who
+/// starts one has a lock only spares work; that there is one daemon is for that to see to.
+const TURN: Duration = Duration::from_millis(1500);
+
+/// How often it is looked meanwhile whether there is one.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// How long somebody may be waited for in all, be each of the things that are waited for within
 /// its own time.
@@ -39,6 +43,15 @@ impl Patience {
 
     pub(crate) fn until(deadline: Instant) -> Self {
         Self(Some(deadline))
+    }
+
+    /// So long from now on.
+    pub(crate) fn lasting(time: Duration) -> Self {
+        Self(Instant::now().checked_add(time))
+    }
+
+    fn is_over(self) -> bool {
+        self.0.is_some_and(|deadline| deadline <= Instant::now())
     }
 
     /// What is left of it for something that may take this long.
@@ -60,13 +73,16 @@ pub(crate) fn connect_or_start(
     if let Some(stream) = connect(place, patience.at_most(ANSWER))? {
         return Ok(stream);
     }
-    let _turn = wait_for_turn(place.spawn_lock(), patience.at_most(STARTING))?;
+    let _turn = match wait_for_turn(place, patience)? {
+        Turn::Connected(stream) => return Ok(stream),
+        Turn::Come(file) => file,
+    };
     if let Some(stream) = connect(place, patience.at_most(ANSWER))? {
         return Ok(stream);
     }
-    let started = start(place, program, patience.at_most(READY));
+    let started = start(place, program, patience);
     // Those who wait for their turn find it listening. Or it has found another one in its place,
-    // whose starter was killed while it was starting.
+    // whose starter was killed or stopped while it was starting.
     match connect(place, patience.at_most(ANSWER))? {
         Some(stream) => Ok(stream),
         None => Err(started.err().unwrap_or(Reason::Vanished)),
@@ -123,17 +139,43 @@ fn try_connect(path: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(path)
 }
 
-/// Takes the lock of those who want to start a daemon. Dropping the file releases it.
-fn wait_for_turn(path: PathBuf, patience: Duration) -> Result<fs::File, Reason> {
-    match lock_file::lock(&path, patience) {
-        Ok(Some(file)) => Ok(file),
-        Ok(None) => Err(Reason::LockFile(path, io::ErrorKind::WouldBlock.into())),
-        Err(error) => Err(Reason::LockFile(path, error.into())),
+/// What came of waiting to start a daemon.
+enum Turn {
+    /// There is one.
+    Connected(UnixStream),
+    /// It is ours to start it; with the lock of those who do, if that could be had.
+    Come(Option<fs::File>),
+}
+
+/// Waits until there is a daemon, or nobody else is starting one, or whoever is does not come to an
+/// end: it may have been stopped. Dropping the file lets others start one.
+fn wait_for_turn(place: &Place, patience: Patience) -> Result<Turn, Reason> {
+    // Not all at one moment: the first to start one spares the others that.
+    let spread = Duration::from_millis(u64::from(std::process::id() % 32) * 16);
+    let deadline = Instant::now() + patience.at_most(TURN + spread);
+    let path = place.spawn_lock();
+    loop {
+        match lock_file::lock(&path, LOOK.min(deadline.saturating_duration_since(Instant::now()))) {
+            Ok(Some(file)) => return Ok(Turn::Come(Some(file))),
+            Ok(None) => {}
+            // If that is in the daemon's way as well, it will say so.
+            Err(_) => return Ok(Turn::Come(None)),
+        }
+        if let Some(stream) = connect(place, patience.at_most(ANSWER))? {
+            return Ok(Turn::Connected(stream));
+        }
+        if patience.is_over() {
+            return Err(Reason::LockFile(path, io::ErrorKind::WouldBlock.into()));
+        }
+        if Instant::now() >= deadline {
+            return Ok(Turn::Come(None));
+        }
     }
 }
 
 /// Starts a daemon and waits until it listens.
-fn start(place: &Place, program: Option<&Path>, patience: Duration) -> Result<(), Reason> {
+fn start(place: &Place, program: Option<&Path>, patience: Patience) -> Result<(), Reason> {
+    let ready_by = Instant::now() + READY;
     let program = match program {
         Some(program) => program.as_os_str().to_owned(),
         None => env::var_os("NAVLOCK_BIN").unwrap_or_else(|| OsString::from("navlock")),
@@ -160,19 +202,19 @@ fn start(place: &Place, program: Option<&Path>, patience: Duration) -> Result<()
     let mut child = command.spawn().map_err(failed)?;
     // Ours are closed with this: the end of the stream is then the end of the daemon.
     drop(command);
-    match wait_until_ready(&mut said, patience) {
-        Ok(()) => {
-            // Nobody but us can take notice of its end, or it stays a zombie as long as we live.
-            let reaper = thread::Builder::new().name("navlock-reaper".to_owned());
-            let _ = reaper.spawn(move || child.wait());
-            Ok(())
-        }
-        Err(reason) => {
-            let _ = child.kill();
-            let _ = child.wait();
-            Err(reason)
-        }
+    let ready = wait_until_ready(&mut said, patience.at_most(READY));
+    let is_starting = matches!(ready, Err(Reason::NotReady(_))) && Instant::now() < ready_by;
+    if ready.is_err() && !is_starting {
+        let _ = child.kill();
+        let _ = child.wait();
+        return ready;
     }
+    // It listens; or we have no more time, and it will, for the next who needs it.
+    //
+    // Nobody but us can take notice of its end, or it stays a zombie as long as we live.
+    let reaper = thread::Builder::new().name("navlock-reaper".to_owned());
+    let _ = reaper.spawn(move || child.wait());
+    ready
 }
 
 /// Whether a broker, which is everybody's, has this variable from whoever happens to start it: what a

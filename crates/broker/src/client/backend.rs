@@ -74,8 +74,10 @@ impl Backend for BrokerBackend {
 
     fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
         let mut table = self.connection.table_in_time();
+        let lost = table.lost();
         let Some(state) = table.state(ticket.id) else {
-            return Poll::Ready(Err(Error::Terminated));
+            let ended = lost == Lost::Terminated;
+            return Poll::Ready(Err(if ended { Error::Terminated } else { lost.into() }));
         };
         if let State::Pending(known) = state {
             let old = (!known.will_wake(waker)).then(|| mem::replace(known, waker.clone()));
@@ -93,7 +95,9 @@ impl Backend for BrokerBackend {
     }
 
     fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
-        let lost = match self.connection.table_in_time().state(ticket.id) {
+        let mut table = self.connection.table_in_time();
+        let gone = table.lost();
+        let lost = match table.state(ticket.id) {
             Some(State::Held(_, watchers)) => {
                 if !watchers.iter().any(|watcher| watcher.will_wake(waker)) {
                     watchers.push(waker.clone());
@@ -101,8 +105,9 @@ impl Backend for BrokerBackend {
                 None
             }
             Some(State::Lost(lost)) => Some(*lost),
-            _ => Some(Lost::Terminated),
+            _ => Some(gone),
         };
+        drop(table);
         if lost.is_none() {
             self.connection.await_word();
         }
@@ -110,10 +115,12 @@ impl Backend for BrokerBackend {
     }
 
     fn lost(&self, ticket: Ticket) -> Option<Lost> {
-        match self.connection.table_in_time().state(ticket.id) {
+        let mut table = self.connection.table_in_time();
+        let gone = table.lost();
+        match table.state(ticket.id) {
             Some(State::Held(..)) => None,
             Some(State::Lost(lost)) => Some(*lost),
-            _ => Some(Lost::Terminated),
+            _ => Some(gone),
         }
     }
 

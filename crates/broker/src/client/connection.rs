@@ -7,8 +7,9 @@ use std::{
     net::Shutdown,
     os::unix::net::UnixStream,
     path::PathBuf,
+    process,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::{Duration, Instant},
@@ -26,12 +27,16 @@ use super::{
 };
 use crate::{
     client_files::{ClientFiles, Registration},
-    clock,
+    clock, testament,
 };
 
 /// How often the keeper looks at the clock while there are terms: the one that it sleeps by may stand
 /// still while they run out, as when the machine is suspended.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How often it is looked, while there is no daemon, whether one has given us up: several times in
+/// the second that it leaves us to notice.
+const LOOK_ALONE: Duration = Duration::from_millis(100);
 
 /// The owners' end of a connection: it ends with the last of them.
 pub(super) struct Connection {
@@ -63,6 +68,10 @@ pub(super) struct Shared {
     /// The last owner has gone.
     closed: AtomicBool,
     pub(super) turns: Turns,
+    /// The process whose connection this is.
+    owner: u32,
+    /// The table of a process that was forked from that one: nothing is in it.
+    forked: OnceLock<Mutex<Table>>,
 }
 
 /// Whose turn it is to hear.
@@ -108,20 +117,29 @@ impl Connection {
         self.shared.change(change)
     }
 
-    /// The table, in which nothing is held any more whose term is over: also if nobody could see to
-    /// that in time, as when this process was stopped.
+    /// The table, in which nothing is held any more whose term is over, or that a daemon has given
+    /// up: also if nobody could see to that in time, as when this process was stopped.
     pub(super) fn table_in_time(&self) -> MutexGuard<'_, Table> {
         let table = self.shared.table();
-        if !table.is_late() {
+        let (is_late, is_alone) = (table.is_late(), table.is_alone());
+        if !is_late && !is_alone {
             return table;
         }
         drop(table);
-        self.shared.end_late();
+        if is_late {
+            self.shared.end_late();
+        }
+        if is_alone {
+            self.shared.end_given_up();
+        }
         self.shared.table()
     }
 
     /// Sees to it that the answer that the caller is waiting for is heard.
     pub(super) fn await_word(&self) {
+        if self.shared.is_forked() {
+            return;
+        }
         let offered = blocking::offer(|| Arc::clone(&self.shared) as Arc<dyn Source>);
         if !offered && self.shared.turns.resting.load(SeqCst) {
             self.shared.nudge();
@@ -131,6 +149,9 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        if self.shared.is_forked() {
+            return;
+        }
         self.shared.closed.store(true, SeqCst);
         // The keeper may not come to it before the process ends.
         self.shared.unregister();
@@ -164,10 +185,23 @@ impl Shared {
             interrupt,
             closed: AtomicBool::new(false),
             turns: Turns::default(),
+            owner: process::id(),
+            forked: OnceLock::new(),
         }
     }
 
+    /// Whether this process has only a copy of the connection, made when it was forked from the one
+    /// whose it is. It holds nothing, and must not touch what both have: it could not even lock it,
+    /// if another thread had it locked at the time of the fork.
+    pub(super) fn is_forked(&self) -> bool {
+        process::id() != self.owner
+    }
+
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {
+        if self.is_forked() {
+            let table = self.forked.get_or_init(|| Mutex::new(Table::of_fork(self.key)));
+            return table.lock().unwrap_or_else(PoisonError::into_inner);
+        }
         // Whole between any two statements: what could panic in there is a waker's `clone`, which
         // comes before anything is changed.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
@@ -214,6 +248,38 @@ impl Shared {
         Ok(())
     }
 
+    /// Whether no daemon has given us up.
+    fn stands(&self) -> bool {
+        match self.registration.try_lock() {
+            Ok(registration) => registration.as_ref().is_some_and(Registration::stands),
+            Err(TryLockError::Poisoned(_)) => false,
+            // It is being made, by whoever has looked before.
+            Err(TryLockError::WouldBlock) => true,
+        }
+    }
+
+    /// Ends what is held if a daemon has given us up, or if none would have waited for us; of what
+    /// others have inherited, the same is asked. To be called while there is no connection.
+    pub(super) fn end_given_up(&self) {
+        if self.stands() || !self.table().is_alone() {
+            return;
+        }
+        let inherited = self.files.inherited(self.key).ok().flatten();
+        let claims = inherited.and_then(|mut inherited| inherited.claims().ok());
+        let inherited = claims.and_then(|claims| testament::meant(&claims)).unwrap_or_default();
+        let lost = self.table().lose(|id| !inherited.contains(&id));
+        wake(lost);
+    }
+
+    /// Ends what is not ours any more, of which there is no daemon to tell us. When that is to be
+    /// done again, if anything is held.
+    pub(super) fn watch_held(&self) -> Option<Instant> {
+        let terms = self.watch_terms();
+        self.end_given_up();
+        let alone = self.table().holds().then(|| Instant::now() + LOOK_ALONE);
+        terms.into_iter().chain(alone).min()
+    }
+
     /// Has nobody wait for us any more.
     pub(super) fn unregister(&self) {
         *self.registration() = None;
@@ -221,6 +287,9 @@ impl Shared {
 
     /// Changes something, and sends what that gives to say. Never waits.
     fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
+        if self.is_forked() {
+            return change(&mut self.table());
+        }
         let mut writer = self.writer();
         let mut table = self.table();
         let changed = change(&mut table);
@@ -245,6 +314,9 @@ impl Shared {
     /// There is a connection: says all that there is, and has it heard.
     pub(super) fn connected(&self, welcomed: Welcomed) -> io::Result<()> {
         let Welcomed { ear: new, version, reach } = welcomed;
+        // From here on only this daemon can give us up, and then it will not believe us. Those
+        // before it are gone.
+        self.end_given_up();
         self.register()?;
         // What is lost is not claimed.
         self.end_late();
@@ -315,6 +387,9 @@ impl Writer {
 
 impl Source for Shared {
     fn wait(&self, deadline: Option<Instant>, is_woken: &dyn Fn() -> bool) -> bool {
+        if self.is_forked() {
+            return false;
+        }
         let Some(mut slot) = self.try_ear() else {
             self.turns.wanted.store(true, SeqCst);
             return false;
@@ -343,11 +418,13 @@ impl Source for Shared {
     }
 
     fn interrupt(&self) {
-        self.interrupt.ring();
+        if !self.is_forked() {
+            self.interrupt.ring();
+        }
     }
 
     fn leave(&self) {
-        if self.table().is_waiting() {
+        if !self.is_forked() && self.table().is_waiting() {
             self.nudge();
         }
     }

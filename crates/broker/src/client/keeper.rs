@@ -21,7 +21,7 @@ use super::{
     io::{End, wait, wake},
 };
 use crate::{
-    Place, RECLAIM,
+    Place,
     error::{ConnectError, Reason},
     spawn::Patience,
 };
@@ -32,9 +32,16 @@ use crate::{
 /// FAST: where a thread takes and releases locks all the time, each look takes the CPU from it.
 const REST: Duration = Duration::from_millis(4);
 
-/// For how long a client tries to come back. It has given up for itself before a new daemon gives
-/// it up, so that nobody else has a lock that it still thinks it holds.
-const RETURN: Duration = RECLAIM.saturating_sub(Duration::from_secs(1));
+/// For how long there may be no daemon before those who wait for one are told. Who holds is not lost
+/// by that.
+const RETURN: Duration = Duration::from_secs(9);
+
+/// A daemon that ends sooner than this and has said nothing is as good as none. One that lasts may
+/// have been waiting for others.
+const BRIEF: Duration = Duration::from_secs(1);
+
+/// How long between two tries to connect that nobody waits for.
+const RETRY: Duration = Duration::from_millis(500);
 
 /// How long between two tries to connect again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -81,7 +88,8 @@ impl Keeper {
         loop {
             let began = Instant::now();
             let end = self.listen();
-            let came_to_nothing = self.shared.disconnected() && began.elapsed() < RETURN;
+            let came_to_nothing = self.shared.disconnected() && began.elapsed() < BRIEF;
+            self.shared.end_given_up();
             // Who is hung up on again and again must come to an end with it.
             if !came_to_nothing {
                 deadline = None;
@@ -93,14 +101,14 @@ impl Keeper {
             // A daemon that made no sense is still there and is not asked again: its next answer
             // would make no more.
             let connected = match end {
-                End::Closed => self.reconnect_in_time(deadline),
-                End::Nonsense(why) => Err(why),
+                End::Closed => self.watched(|| self.reconnect(deadline)),
+                End::Nonsense(why) => Err(Failed { why, is_refused: true }),
             };
             if self.shared.is_closed() {
                 return;
             }
-            if let Err(why) = connected {
-                self.give_up(&why);
+            if let Err(failed) = connected {
+                self.give_up(&failed);
                 if !self.revive() {
                     return;
                 }
@@ -180,32 +188,32 @@ impl Keeper {
         Turn::Theirs
     }
 
-    /// As `reconnect`. Another thread watches the terms meanwhile: to wait for a daemon may take
-    /// longer, and one that is given up because it is slow to start is not there when it is needed.
-    fn reconnect_in_time(&self, deadline: Instant) -> Result<(), String> {
-        if self.shared.watch_terms().is_none() {
-            return self.reconnect(deadline);
+    /// Waits for a daemon, which may take long. Another thread watches over what is held meanwhile: a
+    /// daemon that is given up because it is slow to start is not there when it is needed.
+    fn watched<T>(&self, wait: impl FnOnce() -> T) -> T {
+        if self.shared.watch_held().is_none() {
+            return wait();
         }
         thread::scope(|scope| {
-            let (reconnecting, reconnected) = mpsc::channel::<()>();
+            let (waiting, has_ended) = mpsc::channel::<()>();
             let watch = move || {
-                while let Some(next) = self.shared.watch_terms() {
+                while let Some(next) = self.shared.watch_held() {
                     let left = next.saturating_duration_since(Instant::now());
-                    if reconnected.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
+                    if has_ended.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
                         return;
                     }
                 }
             };
             // Without it whoever asks is told in time, and only who waits to be told is told late.
             let _ = thread::Builder::new().spawn_scoped(scope, watch);
-            let connected = self.reconnect(deadline);
-            drop(reconnecting);
-            connected
+            let done = wait();
+            drop(waiting);
+            done
         })
     }
 
     /// Finds the next daemon, or starts it, and claims from it what there was.
-    fn reconnect(&self, deadline: Instant) -> Result<(), String> {
+    fn reconnect(&self, deadline: Instant) -> Result<(), Failed> {
         loop {
             if self.shared.is_closed() {
                 return Ok(());
@@ -230,41 +238,75 @@ impl Keeper {
         wait(None, false, &self.nudged, Some(Instant::now() + PAUSE));
     }
 
-    fn failed(&self, reason: Reason) -> String {
-        ConnectError { socket: self.shared.path.clone(), reason }.to_string()
+    fn failed(&self, reason: Reason) -> Failed {
+        // There is a daemon, and it may give others what is ours.
+        let is_refused = matches!(
+            reason,
+            Reason::Refused(_) | Reason::NotShared | Reason::Nonsense | Reason::Foreign(_)
+        );
+        let why = ConnectError { socket: self.shared.path.clone(), reason }.to_string();
+        Failed { why, is_refused }
     }
 
-    /// Tells everybody that there is no connection.
-    fn give_up(&self, why: &str) {
-        let error = Error::Unreachable(why.to_owned());
-        self.shared.unregister();
-        let wakers = self.shared.table().give_up(&error);
+    /// Tells everybody who waits that there is no connection.
+    fn give_up(&self, failed: &Failed) {
+        let error = Error::Unreachable(failed.why.clone());
+        let mut wakers = self.shared.table().give_up(&error);
+        if failed.is_refused {
+            wakers.extend(self.shared.table().lose(|_| true));
+        }
+        self.leave();
         wake(wakers);
     }
 
-    /// Waits until somebody needs a connection, and makes one. Whether there is one; if not, the
-    /// owners are gone.
+    /// Has no daemon wait for us if we have nothing to come back for.
+    fn leave(&self) {
+        if !self.shared.table().holds() {
+            self.shared.unregister();
+        }
+    }
+
+    /// Waits until somebody needs a connection, and makes one, as long as something is held also for
+    /// that. Whether there is one; if not, the owners are gone.
     fn revive(&self) -> bool {
         loop {
             if self.shared.is_closed() {
                 return false;
             }
-            if !self.shared.table().needs_link() {
+            let is_needed = self.shared.table().needs_link();
+            if !is_needed && self.shared.watch_held().is_none() {
+                self.leave();
                 wait(None, false, &self.nudged, None);
                 continue;
             }
-            match self.try_connect(Patience::endless()) {
+            match self.watched(|| self.try_connect(self.options.patience())) {
                 Ok(()) => return true,
                 Err(reason) => self.give_up(&self.failed(reason)),
+            }
+            let again = Instant::now() + RETRY;
+            while Instant::now() < again && !self.shared.table().needs_link() {
+                let Some(next) = self.shared.watch_held().filter(|_| !self.shared.is_closed())
+                else {
+                    break;
+                };
+                wait(None, false, &self.nudged, Some(next.min(again)));
             }
         }
     }
 }
 
+/// There is no connection.
+struct Failed {
+    why: String,
+    /// There is a daemon that does not let us come back.
+    is_refused: bool,
+}
+
 impl Drop for Keeper {
     fn drop(&mut self) {
         // Also if it panicked: nobody waits for what will never be heard.
-        self.give_up("the thread that kept the connection to the broker has ended");
+        let why = "the thread that kept the connection to the broker has ended".to_owned();
+        self.give_up(&Failed { why, is_refused: true });
         self.shared.table().orphan();
     }
 }

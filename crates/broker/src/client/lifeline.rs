@@ -93,6 +93,9 @@ impl Lifeline {
     /// lost or released since.
     pub fn renew(&self) {
         let shared = self.connection.shared();
+        if shared.is_forked() {
+            return;
+        }
         let claims = shared.table().testament();
         if let Some(file) = self.file {
             shared.files.bequeath_again(shared.key, file, &claims);
@@ -119,6 +122,9 @@ fn inheritable(file: &File) -> io::Result<OwnedFd> {
 impl Drop for Lifeline {
     fn drop(&mut self) {
         let shared = self.connection.shared();
+        if shared.is_forked() {
+            return;
+        }
         if let Some(file) = self.file {
             shared.files.disinherit(shared.key, file);
         }

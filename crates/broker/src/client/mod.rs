@@ -8,8 +8,14 @@
 //!
 //! A new one begins with what there was: what is held is claimed, and what is waited for keeps its
 //! place. If there is none to be had in nine seconds, what is waited for fails with
-//! [`Error::Unreachable`], and what is held is [`Lost::Disconnected`](navlock_core::Lost::Disconnected).
-//! The next request tries again.
+//! [`Error::Unreachable`], and the next request tries again.
+//!
+//! What is held stays held for as long as nobody else can have been granted it, with a daemon or
+//! without. A daemon that does not wait any longer, because we did not come back in ten seconds,
+//! notes that before it grants anything: it removes our [file](crate::client_files). So while there is
+//! no connection, the file says whether our locks are still ours; once it is gone they are
+//! [`Lost::Disconnected`](navlock_core::Lost::Disconnected), be it that we find that out in the
+//! second before somebody else can have them, or later because we were stopped.
 //!
 //! # When locks end by themselves
 //!
@@ -29,7 +35,7 @@ mod query;
 mod questions;
 mod table;
 
-use std::{env, io as std_io, path::PathBuf, sync::Arc};
+use std::{env, io as std_io, path::PathBuf, sync::Arc, time::Duration};
 
 use navlock_core::{Backend, ClientId, Error, Reach, ResourceName, UserAgent};
 use navlock_wire::ToDaemon;
@@ -72,6 +78,7 @@ pub struct ConnectOptions {
     only_running: bool,
     only_questions: bool,
     shared: Option<bool>,
+    timeout: Option<Duration>,
 }
 
 /// The reach of one machine, by one connection. The clones are the same connection; it ends with
@@ -119,6 +126,19 @@ impl ConnectOptions {
     pub fn shared(mut self, must_be: bool) -> Self {
         self.shared = Some(must_be);
         self
+    }
+
+    /// Gives up connecting after this time, to start the broker included; without this, after as
+    /// long as each step of it may take, which together may be half a minute. A broker that is being
+    /// started meanwhile goes on starting.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    fn patience(&self) -> Patience {
+        self.timeout.map_or_else(Patience::endless, Patience::lasting)
     }
 
     fn must_be_shared(&self) -> bool {
@@ -218,7 +238,7 @@ fn keeper_thread(keep: impl FnOnce() + Send + 'static) -> Result<(), Reason> {
 
 /// Connects, and has it known that we live. Blocks.
 fn open(place: Place, options: ConnectOptions) -> Result<(Connection, Keeper), Reason> {
-    let welcomed = handshake::connect(&place, &options, Patience::endless())?;
+    let welcomed = handshake::connect(&place, &options, options.patience())?;
     let (connection, keeper) = prepare(place, options)?;
     let registered = connection.shared().connected(welcomed);
     registered.map_err(|error| Reason::Io(REGISTERING, error.into()))?;

@@ -34,6 +34,8 @@ pub(super) struct Table {
     /// The version of the protocol that is spoken with the daemon, or was with the last; 0 before the
     /// first.
     version: u16,
+    /// Since the connection ended all that was held has been lost, so that nobody needs to look again.
+    is_given_up: bool,
     /// How far locks are seen, if that is further than this machine.
     reach: Option<String>,
     terms: Terms,
@@ -56,6 +58,8 @@ enum Link {
     Down,
     /// There is none, and will be none: its keeper has gone.
     Gone,
+    /// It is that of the process that this one was forked from.
+    Forked,
 }
 
 struct Agent {
@@ -95,6 +99,7 @@ impl Table {
             questions: Questions::default(),
             link: Link::Down,
             version: 0,
+            is_given_up: false,
             reach: None,
             terms: Terms::default(),
             early: Some(BytesMut::new()),
@@ -102,6 +107,29 @@ impl Table {
             codec: ClientCodec::default(),
             outgoing: BytesMut::new(),
         }
+    }
+
+    /// That of a process that was forked from the one that has connected.
+    pub(super) fn of_fork(key: ClientKey) -> Self {
+        Self { link: Link::Forked, early: None, ..Self::new(key) }
+    }
+
+    /// What has become of what is not in here.
+    pub(super) fn lost(&self) -> Lost {
+        if self.link == Link::Forked { Lost::Disconnected } else { Lost::Terminated }
+    }
+
+    /// Why there will never be a connection, if that is so.
+    fn never(&self) -> Option<Error> {
+        let why = match self.link {
+            Link::Gone => "the thread that kept the connection to the broker has ended",
+            Link::Forked => {
+                "the connection to the broker is that of the process which this one was forked \
+                 from; connect again"
+            }
+            _ => return None,
+        };
+        Some(Error::Unreachable(why.to_owned()))
     }
 
     /// Says something. The first connection begins with all that was said before it; what is said
@@ -195,8 +223,8 @@ impl Table {
         kind: RequestKind,
         waker: &Waker,
     ) -> Result<RequestId, Error> {
-        if self.link == Link::Gone {
-            return Err(gone());
+        if let Some(error) = self.never() {
+            return Err(error);
         }
         let requests = match self.agents.get_mut(agent.index()) {
             Some(agent) if !agent.terminated => &mut agent.requests,
@@ -250,10 +278,9 @@ impl Table {
         let asked = question(query);
         self.need_link();
         self.say(&asked);
+        let never = self.never();
         let question = self.questions.insert(query, asked);
-        if self.link == Link::Gone {
-            question.outcome = Some(Err(gone()));
-        }
+        question.outcome = never.map(Err);
         query
     }
 
@@ -277,6 +304,7 @@ impl Table {
         self.reach = reach;
         self.outgoing.clear();
         self.link = Link::Up;
+        self.is_given_up = false;
         self.has_heard = false;
         let early = self.early.take();
         self.say(&ToDaemon::Introduce { client: self.key, returning: early.is_none() });
@@ -348,12 +376,45 @@ impl Table {
         self.link = Link::Gone;
     }
 
-    /// There is no connection to be had: nobody waits for it any more, and what was held is lost.
-    /// Whom to wake.
+    /// Whether there is no daemon to say what is lost of what may be held.
+    pub(super) fn is_alone(&self) -> bool {
+        self.link != Link::Up
+            && self.link != Link::Forked
+            && self.early.is_none()
+            && !self.is_given_up
+    }
+
+    /// Whether anything is held.
+    pub(super) fn holds(&self) -> bool {
+        self.requests.iter().any(|(_, request)| matches!(request.state, State::Held(..)))
+    }
+
+    /// Ends what is held and lost. Whom to wake.
+    pub(super) fn lose(&mut self, is_lost: impl Fn(RequestId) -> bool) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        let mut is_left = false;
+        for (index, request) in &mut self.requests {
+            if matches!(request.state, State::Held(..)) {
+                if is_lost(id(index, request.serial)) {
+                    let lost = Lost::Disconnected;
+                    request.state.end(Error::from(lost), lost, &mut wakers);
+                } else {
+                    is_left = true;
+                }
+            }
+        }
+        self.is_given_up = !is_left;
+        wakers
+    }
+
+    /// There is no connection to be had: nobody waits for it any more. What is held is held until it
+    /// is [lost](Self::lose). Whom to wake.
     pub(super) fn give_up(&mut self, error: &Error) -> Vec<Waker> {
         let mut wakers = Vec::new();
         for (_, request) in &mut self.requests {
-            self.waiting -= request.state.end(error.clone(), Lost::Disconnected, &mut wakers);
+            if matches!(request.state, State::Pending(_)) {
+                self.waiting -= request.state.end(error.clone(), Lost::Disconnected, &mut wakers);
+            }
         }
         self.questions.give_up(error, &mut wakers);
         self.link = Link::Down;
@@ -434,10 +495,6 @@ fn index_of_32_bits(index: usize) -> u32 {
 /// What the agent is called on the wire.
 fn number(agent: AgentId) -> navlock_wire::Agent {
     u32::try_from(agent.index()).expect("an agent's id is made from an index of 32 bits")
-}
-
-fn gone() -> Error {
-    Error::Unreachable("the thread that kept the connection to the broker has ended".to_owned())
 }
 
 pub(super) fn failed(failure: Failure) -> Error {

@@ -15,9 +15,10 @@ use navlock_wire::{Agent, Failure, FromDaemon, MAX_BUCKET, MAX_TEXT, Moment, Upt
 
 use super::{
     Limits,
+    process::Process,
     requests::{Outcome, Requests, Shown},
 };
-use crate::forms::from_wire;
+use crate::{forms::from_wire, lock_file::Identity};
 
 /// For one agent that may be, so many that may not are kept apart; they take a few bytes each.
 const REFUSED_FOR_ONE: usize = 16;
@@ -37,12 +38,16 @@ pub(super) struct Client {
     /// The agents that were too many. What they ask for fails.
     refused: HashSet<Agent>,
     requests: Requests,
+    /// The process whose connection this is, if that is known.
+    process: Option<Process>,
 }
 
 struct OpenAgent {
     locks: LockManager,
     bucket: Arc<str>,
     info: Arc<AgentInfo>,
+    /// The command that it works for, if that is a child of the client's process.
+    command: Option<Process>,
 }
 
 /// One lock or request as it is shown, and whose it is.
@@ -62,7 +67,13 @@ impl Client {
             agents: HashMap::default(),
             refused: HashSet::new(),
             requests: Requests::default(),
+            process: None,
         }
+    }
+
+    /// This process has made its connection.
+    pub(super) fn set_process(&mut self, process: Option<Process>) {
+        self.process = process;
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -100,7 +111,10 @@ impl Client {
             return Ok(());
         }
         let locks = self.user_agent.bucket(&bucket).lock_manager_as(client_id);
-        self.agents.insert(agent, OpenAgent { locks, bucket: bucket.into(), info: Arc::default() });
+        self.agents.insert(
+            agent,
+            OpenAgent { locks, bucket: bucket.into(), info: Arc::default(), command: None },
+        );
         Ok(())
     }
 
@@ -114,6 +128,10 @@ impl Client {
         }
         let open = self.agents.get_mut(&agent).ok_or(NO_AGENT)?;
         let mut info = from_wire(info);
+        // Now, while it is a child and the number is its own.
+        if let Some(process) = self.process.as_ref().filter(|one| one.number() != info.pid) {
+            open.command = process.child(info.pid);
+        }
         for text in [&mut info.command, &mut info.user, &mut info.host, &mut info.why] {
             clip(text);
         }
@@ -296,6 +314,27 @@ impl Client {
         self.agents.clear();
     }
 
+    /// Those of its processes whose end has begun and is not complete, if it holds anything: what
+    /// they have open is not all closed yet.
+    pub(super) fn ending(&self) -> Vec<Process> {
+        if self.count().0 == 0 {
+            return Vec::new();
+        }
+        let commands = self.agents.values().filter_map(|open| open.command.as_ref());
+        let processes = self.process.iter().chain(commands);
+        processes.filter(|process| process.is_ending()).cloned().collect()
+    }
+
+    /// The commands that have inherited its locks, by this file.
+    pub(super) fn heirs(&self, file: Option<Identity>) -> Vec<Process> {
+        let heirs = self.agents.values().filter_map(|open| {
+            // Or it is known from an earlier daemon alone.
+            let found = || Process::with_open(open.info.pid, file?);
+            open.command.clone().or_else(found)
+        });
+        heirs.collect()
+    }
+
     /// Whether it has nothing that others could have inherited.
     pub(super) fn is_empty(&self) -> bool {
         self.requests.len() == 0
@@ -309,7 +348,7 @@ impl Client {
     /// All that its agents hold and wait for, in no order.
     pub(super) fn shown(&self) -> impl Iterator<Item = ShownOf<'_>> {
         self.requests.shown().filter_map(|(id, shown)| {
-            let OpenAgent { locks, bucket, info } = self.agents.get(&shown.agent)?;
+            let OpenAgent { locks, bucket, info, .. } = self.agents.get(&shown.agent)?;
             Some(ShownOf { id, shown, bucket, client_id: locks.client_id(), info })
         })
     }

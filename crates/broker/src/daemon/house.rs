@@ -18,15 +18,17 @@ use tokio::{
 
 use super::{
     Limits, Options,
+    claims::{self, Claims},
     client::Client,
     orphans::Orphan,
+    process::Process,
     recall,
-    recovery::{self, Claims, Recovery},
+    recovery::{Believed, Recovery},
     surroundings,
 };
 use crate::{
     client_files::{ClientFiles, Found, Inherited},
-    clock,
+    clock, testament,
 };
 
 /// A client, for its session and for those who look at all clients.
@@ -123,10 +125,16 @@ impl House {
     }
 
     /// A new client, or one that comes back to what it has left to others.
-    pub(super) fn enter(self: &Arc<Self>, key: Option<ClientKey>, returning: bool) -> Stay {
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        key: Option<ClientKey>,
+        returning: bool,
+        process: Option<Process>,
+    ) -> Stay {
         let mut rooms = self.rooms();
         let orphan = key.and_then(|key| rooms.take_orphan(key));
         let client = orphan.map_or_else(|| self.new_client(), |orphan| Arc::clone(&orphan.client));
+        lock(&client).set_process(process);
         let room = rooms.number();
         rooms.clients.insert(room, Arc::clone(&client));
         if let Some(key) = key.filter(|_| returning) {
@@ -142,23 +150,22 @@ impl House {
     /// Takes over from the daemon before, whose clients were found to be these.
     pub(super) async fn recover(self: &Arc<Self>, found: Found, patience: Duration) {
         let deadline = Instant::now() + patience;
-        let bequeathers = found.bequeathers.into_iter();
         // What is leased runs out while others are waited for, and who is dead does not come back.
         let is_leased = self.user_agent.is_leased();
-        let (urgent, others): (Vec<_>, Vec<_>) =
-            bequeathers.partition(|key| is_leased && !found.living.contains(key));
+        let is_urgent = |key: &ClientKey| is_leased && !found.living.contains(key);
+        let urgent = found.bequeathers.iter().copied().filter(is_urgent).collect();
         let (mut claimants, mut orphans) = tokio::join!(
-            self.recovery.wait_for_claims(self.files(), deadline),
+            // Leases say by themselves whose a lock is.
+            self.recovery.wait_for_claims(self.files(), !is_leased, patience),
             self.inherit(urgent, deadline + patience),
         );
         // Who is there speaks for itself. What it has left to others may be gone by now.
-        let absent = others.into_iter().filter(|key| !claimants.contains_key(key)).collect();
-        orphans.extend(self.inherit(absent, deadline + patience).await);
+        orphans.extend(self.inherit(self.recovery.absent(), deadline + patience).await);
         for heirs in &mut orphans {
             let claims = mem::take(&mut heirs.claims);
             claimants.insert(heirs.key, (Arc::clone(&heirs.client), claims));
         }
-        recovery::settle(claimants.into_values().collect());
+        claims::settle(claimants.into_values().collect());
         for Heirs { key, client, inherited, .. } in orphans {
             self.lodge(key, client, Some(inherited));
         }
@@ -170,6 +177,7 @@ impl House {
         let mut heirs = Vec::new();
         for key in keys {
             let Some(mut inherited) = self.inherited(key, deadline).await else {
+                self.forget_heirs(key);
                 continue;
             };
             let client = self.new_client();
@@ -178,9 +186,18 @@ impl House {
             if let Some(mut claims) = claims {
                 self.recall(key, &client, &mut claims).await;
                 heirs.push(Heirs { key, client, inherited, claims });
+            } else {
+                self.forget_heirs(key);
             }
         }
         heirs
+    }
+
+    /// Has no later daemon believe heirs whose locks others may be granted from here on.
+    fn forget_heirs(&self, key: ClientKey) {
+        if let Some(files) = self.files() {
+            files.forget_heirs(key);
+        }
     }
 
     /// Goes on with what the client of this key had through the daemon before, if the reach knows of
@@ -191,27 +208,53 @@ impl House {
             if self.recovery.is_first_return(key) {
                 recall::recall(client, claims).await;
             }
-            recall::lose(client, claims);
+            claims::believe(client, claims, |_| false);
         }
     }
 
     /// A client is there, with what it claims; returns once it may go on.
     pub(super) async fn admit(&self, stay: &Stay, mut claims: Claims) {
-        recovery::keep_claimed(&stay.client, &claims);
+        claims::keep_claimed(&stay.client, &claims);
         let claimed = match stay.key {
             Some(key) => {
                 // Now: what it had runs out while others are waited for.
                 self.recall(key, &stay.client, &mut claims).await;
-                self.recovery.claim(key, &stay.client, claims)
+                self.believe(key, &stay.client, &mut claims);
+                self.recovery.claim(key, stay.room, &stay.client, claims)
             }
             None => Err(claims),
         };
         match claimed {
             Ok(()) => {}
             // Not a client that had something, or one that comes too late.
-            Err(claims) => recovery::refuse(&stay.client, claims),
+            Err(claims) => claims::refuse(&stay.client, claims),
         }
         self.recovery.over().await;
+    }
+
+    /// Leaves of a client's claims what it can be believed to hold. What is leased was recalled.
+    fn believe(&self, key: ClientKey, client: &SharedClient, claims: &mut Claims) {
+        if self.user_agent.is_leased() {
+            return;
+        }
+        match self.recovery.believed(key) {
+            Believed::All => {}
+            Believed::Inherited => {
+                let inherited = self.files().and_then(|files| files.inherited(key).ok().flatten());
+                let bytes = inherited.and_then(|mut inherited| inherited.claims().ok());
+                let meant = bytes.and_then(|bytes| testament::meant(&bytes)).unwrap_or_default();
+                claims::believe(client, claims, |id| meant.contains(&id));
+            }
+            Believed::Nothing => claims::believe(client, claims, |_| false),
+        }
+    }
+
+    /// Ends a client that has gone.
+    fn forget(&self, room: u64, client: &SharedClient) {
+        let known = self.rooms().clients.remove(&room);
+        drop(known);
+        lock(client).end();
+        self.gone.notify_one();
     }
 
     /// Removes what clients have left behind whose end was not noticed.
@@ -367,18 +410,29 @@ impl Drop for Stay {
         drop(left);
         if let Some(key) = self.key {
             self.house.recovery.withdraw(key, self.room);
+            // Before anything of it is free: if it lives, because it was hung up on, it must not
+            // claim that from a later daemon. If it cannot be removed, it is dead and `sweep` does.
+            if let Some(files) = self.house.files() {
+                let _ = files.give_up(key);
+            }
             if self.house.adopt(key, &self.client) {
                 return;
             }
         }
-        // FAST: whoever waits for its locks need not wait for what follows.
-        lock(&self.client).end();
-        if let (Some(files), Some(key)) = (self.house.files(), self.key) {
-            // Its file goes, if it has ended. Else it has not yet closed all it has, or it was hung
-            // up on; `sweep` looks again.
-            files.lives(key);
+        // Others may need what it has not closed yet.
+        let ending = lock(&self.client).ending();
+        let client = Arc::clone(&self.client);
+        if ending.is_empty() {
+            return self.house.forget(self.room, &client);
         }
-        self.house.gone.notify_one();
+        let (house, room) = (Arc::clone(&self.house), self.room);
+        self.house.rooms().clients.insert(room, Arc::clone(&client));
+        tokio::spawn(async move {
+            for process in ending {
+                process.until_ended().await;
+            }
+            house.forget(room, &client);
+        });
     }
 }
 

@@ -10,7 +10,12 @@ use tokio::{
     time::{Instant, interval, interval_at, sleep, sleep_until, timeout},
 };
 
-use super::{Options, house::House, newcomer::Newcomer};
+use super::{
+    Options,
+    house::House,
+    newcomer::Newcomer,
+    process::{Process, descriptors},
+};
 use crate::{client_files::Found, runtime_dir::uid};
 
 /// Descriptors that clients do not get.
@@ -69,7 +74,7 @@ pub(super) async fn serve_in(
             stream = accept(listener), if crowd.len() < CROWD => {
                 let (house, patience) = (Arc::clone(house), options.limits.handshake);
                 if !is_ours(&stream) {
-                } else if sessions.len() + 2 * house.orphans() < most {
+                } else if sessions.len() + 2 * house.orphans() + descriptors() < most {
                     sessions.spawn(session(stream, house, patience));
                 } else {
                     crowd.spawn(turn_away(stream, house, patience, most));
@@ -131,7 +136,7 @@ async fn turn_away(stream: UnixStream, house: Arc<House>, patience: Duration, mo
         "it has {most} clients, as many as its limit of {limit} open files allows; raise that \
          (ulimit -Hn, or LimitNOFILE= of its service), then 'navlock daemon stop'"
     );
-    let newcomer = Newcomer::new(stream, house).turned_away(why);
+    let newcomer = Newcomer::new(stream, None, house).turned_away(why);
     let _ = timeout(patience, newcomer.introduce()).await;
 }
 
@@ -141,7 +146,26 @@ fn is_ours(stream: &UnixStream) -> bool {
 }
 
 async fn session(stream: UnixStream, house: Arc<House>, patience: Duration) {
-    let newcomer = Newcomer::new(stream, house);
+    let process = Process::peer(&stream);
+    let served = serve_one(stream, process.clone(), house, patience);
+    match process {
+        // What it forked may have its connection open for longer, and holds nothing by that.
+        Some(process) => tokio::select! {
+            biased;
+            () = served => {}
+            () = process.end() => {}
+        },
+        None => served.await,
+    }
+}
+
+async fn serve_one(
+    stream: UnixStream,
+    process: Option<Process>,
+    house: Arc<House>,
+    patience: Duration,
+) {
+    let newcomer = Newcomer::new(stream, process, house);
     // How it ended does not matter: the client is gone, or has earned it.
     if let Ok(Ok((mut session, claims))) = timeout(patience, newcomer.introduce()).await {
         if session.settle(claims).await.is_ok() {

@@ -5,11 +5,13 @@
 //! killed (`recovery`).
 
 mod answers;
+mod claims;
 mod client;
 mod house;
 mod listener;
 mod newcomer;
 mod orphans;
+mod process;
 mod recall;
 mod recovery;
 mod requests;

@@ -15,9 +15,10 @@ use tokio::net::UnixStream;
 use tokio_util::codec::Decoder;
 
 use super::{
+    claims::Claims,
     client::Nonsense,
     house::{House, lock},
-    recovery::Claims,
+    process::Process,
     session::{End, Session, Stream, flush},
 };
 
@@ -27,11 +28,12 @@ pub(super) struct Newcomer {
     house: Arc<House>,
     /// Why there is no room for it as a client, if there is none.
     crowded: Option<String>,
+    process: Option<Process>,
 }
 
 impl Newcomer {
-    pub(super) fn new(stream: UnixStream, house: Arc<House>) -> Self {
-        Self { stream: DaemonCodec::default().framed(stream), house, crowded: None }
+    pub(super) fn new(stream: UnixStream, process: Option<Process>, house: Arc<House>) -> Self {
+        Self { stream: DaemonCodec::default().framed(stream), house, crowded: None, process }
     }
 
     /// For this reason it cannot be a client. What else can be had is had all the same.
@@ -45,10 +47,10 @@ impl Newcomer {
         let version = self.shake_hands().await?;
         let mut claims = Claims::default();
         let stay = if version == 1 {
-            self.house.enter(None, false)
+            self.house.enter(None, false, self.process.take())
         } else {
             let (client, returning) = self.hear_introduction(version).await?;
-            let stay = self.house.enter(Some(client), returning);
+            let stay = self.house.enter(Some(client), returning, self.process.take());
             if returning {
                 loop {
                     let message = self.next().await?;

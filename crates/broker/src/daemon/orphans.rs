@@ -19,12 +19,13 @@ use tokio::{
 };
 
 use super::{
+    claims::{self, Claims},
     client::Client,
     house::{House, SharedClient, lock},
-    recovery::{self, Claims},
+    process::Process,
     requests::Outcome,
 };
-use crate::{client_files::Inherited, lock_file::Identity};
+use crate::{client_files::Inherited, lock_file::Identity, testament};
 
 /// How often it is tried again to look at a file.
 const LOOK: Duration = Duration::from_millis(20);
@@ -50,7 +51,7 @@ impl Drop for Orphan {
 impl Inherited {
     /// What is claimed by it, for this client; `None` if it cannot be read.
     pub(super) fn replay(&mut self, client: &mut Client) -> Option<Claims> {
-        recovery::replay(&self.claims().ok()?, client)
+        claims::replay(&self.claims().ok()?, client)
     }
 }
 
@@ -76,7 +77,7 @@ impl House {
             Ok(Some(mut inherited)) => {
                 // It says which of the locks are meant; all, if it cannot be read.
                 let bytes = inherited.claims().ok();
-                let meant = bytes.and_then(|bytes| recovery::meant(&bytes));
+                let meant = bytes.and_then(|bytes| testament::meant(&bytes));
                 let is_meant = |id| meant.as_ref().is_none_or(|ids| ids.contains(&id));
                 lock(client).bequeath(is_meant);
                 self.lodge(key, Arc::clone(client), Some(inherited))
@@ -100,21 +101,22 @@ impl House {
             return false;
         }
         let file = inherited.as_ref().and_then(Inherited::identity);
+        let heirs = lock(&client).heirs(file);
         let mut rooms = self.rooms();
         let room = rooms.number();
         let heard = listen(Arc::downgrade(self), room, Arc::downgrade(&client));
         let listening = tokio::spawn(heard).abort_handle();
-        let watched = inherited.is_some_and(|inherited| self.watch(room, inherited));
+        let watched = inherited.is_some_and(|inherited| self.watch(room, inherited, heirs));
         rooms.orphans.insert(room, Orphan { key, client, file, watched, listening });
         true
     }
 
     /// Has a thread wait for the end of the heirs; there is no other way to be told. Whether there
     /// is one.
-    fn watch(self: &Arc<Self>, room: u64, inherited: Inherited) -> bool {
+    fn watch(self: &Arc<Self>, room: u64, inherited: Inherited, heirs: Vec<Process>) -> bool {
         let house = Arc::downgrade(self);
         let waiting = thread::Builder::new().name("navlock-orphan".to_owned()).spawn(move || {
-            inherited.wait();
+            inherited.wait(|| heirs.iter().for_each(Process::wait_if_ending));
             if let Some(house) = house.upgrade() {
                 house.bury(room);
             }
@@ -144,7 +146,7 @@ impl House {
                 files.disinherit(key, file);
             } else if let Ok(Some(mut inherited)) = files.inherited(key) {
                 let claims = inherited.claims().unwrap_or_default();
-                files.bequeath_again(key, file, &recovery::without(&claims, lost));
+                files.bequeath_again(key, file, &testament::without(&claims, lost));
             }
         }
         if is_empty {
@@ -165,7 +167,9 @@ impl House {
                 Ok(None) => self.bury(room),
                 Ok(Some(inherited)) => {
                     let file = inherited.identity();
-                    let watched = self.watch(room, inherited);
+                    let heirs = self.rooms().orphans.get(&room).map(|one| Arc::clone(&one.client));
+                    let heirs = heirs.map(|client| lock(&client).heirs(file)).unwrap_or_default();
+                    let watched = self.watch(room, inherited, heirs);
                     if let Some(orphan) = self.rooms().orphans.get_mut(&room) {
                         (orphan.watched, orphan.file) = (watched, file);
                     }

@@ -8,14 +8,13 @@
 use std::collections::HashSet;
 
 use futures_util::future::join_all;
-use navlock_core::{LockManager, Lost, RequestKind, backend::Claim};
+use navlock_core::{LockManager, RequestKind, backend::Claim};
 use navlock_engine::RequestId;
 use navlock_wire::{Agent, Moment};
 
 use super::{
+    claims::Claims,
     house::{self, SharedClient},
-    recovery::Claims,
-    requests::Outcome,
 };
 
 /// An agent with what it says to have had.
@@ -44,19 +43,6 @@ pub(super) async fn recall(client: &SharedClient, claims: &mut Claims) {
     let found: HashSet<RequestId> = found.into_iter().flatten().collect();
     claims.locks.retain(|lock| !found.contains(&lock.request));
     claims.requests.retain(|request| !found.contains(&request.request));
-}
-
-/// Tells the client that the locks it claims and does not have are lost.
-pub(super) fn lose(client: &SharedClient, claims: &mut Claims) {
-    let mut client = house::lock(client);
-    claims.locks.retain(|lock| {
-        // There it is still, if others had inherited it.
-        let is_there = client.contains(lock.request);
-        if !is_there {
-            client.settle(lock.request, Outcome::Lost(Lost::Disconnected));
-        }
-        is_there
-    });
 }
 
 /// All agents of a client, also those that claim nothing: what they had is to be released now, and

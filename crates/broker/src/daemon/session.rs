@@ -28,9 +28,9 @@ use tokio_util::codec::Framed;
 
 use super::{
     answers::{self, InspectionParts, Parts, SnapshotParts},
+    claims::Claims,
     client::{Nonsense, failure, tell},
     house::{House, Stay, lock},
-    recovery::Claims,
     requests::Outcome,
     terms::Terms,
 };

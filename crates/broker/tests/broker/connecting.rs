@@ -1,6 +1,7 @@
 //! How a connection begins, and what follows when it ends.
 
 use std::{
+    fs,
     future::Future,
     os::unix::net,
     pin::pin,
@@ -32,14 +33,13 @@ fn who_comes_back_to_a_daemon_that_did_not_wait_has_lost_its_locks_and_waits_ane
 }
 
 #[test]
-fn when_the_daemon_dies_everybody_is_told() {
+fn without_a_daemon_who_waits_is_told_and_who_holds_holds() {
     let mut daemon = Daemon::start();
     let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
     let held = soon(a.lock("db").into_future()).unwrap();
     let mut waiting = pin!(b.lock("db").into_future());
     queue(&b, "db", waiting.as_mut());
     daemon.stop();
-    assert_eq!(soon(held.lost()), Lost::Disconnected);
     for error in [
         soon(waiting).unwrap_err(),
         soon(a.lock("other").into_future()).unwrap_err(),
@@ -47,6 +47,14 @@ fn when_the_daemon_dies_everybody_is_told() {
     ] {
         assert!(matches!(&error, Error::Unreachable(why) if why.contains("sock")), "{error}");
     }
+    // Nobody can have been granted it.
+    assert!(!held.is_lost());
+    // A daemon that gives a client up removes its file before it grants anything.
+    let clients = daemon.place().socket().with_extension("clients");
+    let file = fs::read_dir(clients).unwrap().next().unwrap().unwrap().path();
+    fs::remove_file(file).unwrap();
+    assert!(held.is_lost());
+    assert_eq!(soon(held.lost()), Lost::Disconnected);
 }
 
 #[test]

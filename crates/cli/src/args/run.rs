@@ -114,12 +114,15 @@ pub(crate) struct RequestArgs {
     #[arg(short = 'x', short_alias = 'e', long)]
     pub(crate) exclusive: bool,
 
-    /// Do not wait: if the lock cannot be had at once, exit with 1.
+    /// Do not wait: if the lock cannot be had at once, exit with 1, also if the broker has nothing
+    /// to give for the moment because it takes over from one that was killed. If it cannot be
+    /// reached within two seconds, exit with 69.
     #[arg(short, long, alias = "nb", conflicts_with = "timeout")]
     pub(crate) nonblock: bool,
 
-    /// Wait for no longer than this many seconds (fractions allowed), for all locks together, then
-    /// exit with 1.
+    /// Wait for no longer than this many seconds (fractions allowed), for the broker and all locks
+    /// together, then exit with 1, or with 69 if there is no broker to be reached, which may take two
+    /// seconds at least.
     #[arg(
         short = 'w', long, alias = "wait", value_name = "SECS", value_parser = values::seconds,
         allow_negative_numbers = true

@@ -24,6 +24,35 @@ use crate::{
     waiting::Waiting,
 };
 
+/// How long the broker may take to answer whoever does not want to wait, or not as long as this: a
+/// broker that has to be started, or takes over from one that was killed, is not there at once.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// Until when the locks must be had, to reach the broker included.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    began: Instant,
+    /// `None` if they may take as long as they do.
+    timeout: Option<Duration>,
+}
+
+impl Bounds {
+    /// What was asked for, from now on.
+    pub(super) fn of(args: &RequestArgs) -> Self {
+        let timeout = if args.nonblock { Some(Duration::ZERO) } else { args.timeout };
+        Self { began: Instant::now(), timeout }
+    }
+
+    /// How long the broker may take to be reached.
+    pub(super) fn reaching(self) -> Option<Duration> {
+        self.timeout.map(|timeout| timeout.max(ANSWER))
+    }
+
+    fn after(self, time: Duration) -> Option<Instant> {
+        self.began.checked_add(time)
+    }
+}
+
 /// What the wait came to, or what it was interrupted for.
 enum Event {
     Answered(Result<Option<LockGuard>, Error>),
@@ -40,20 +69,22 @@ pub(super) fn acquire(
     locks: &LockManager,
     names: &[ResourceName],
     args: &RequestArgs,
+    bounds: Bounds,
     steal: bool,
 ) -> Result<Vec<LockGuard>, Failure> {
-    // Not to wait at all is not to give up before the broker could have answered.
-    let at_once = args.timeout == Some(Duration::ZERO) && !steal;
+    let mut deadline = bounds.timeout.and_then(|timeout| bounds.after(timeout));
+    // Not to wait any more is not to give up before the broker could have answered.
+    let at_once = deadline.is_some_and(|deadline| deadline <= Instant::now());
+    if at_once {
+        let in_time = bounds.reaching().and_then(|timeout| bounds.after(timeout));
+        deadline = in_time.max(Instant::now().checked_add(ANSWER / 4));
+    }
     let options = LockOptions {
         mode: args.mode(),
-        if_available: args.nonblock || at_once,
+        if_available: at_once && !steal,
         steal,
         ..LockOptions::default()
     };
-    let deadline = args
-        .timeout
-        .filter(|timeout| !timeout.is_zero())
-        .and_then(|timeout| Instant::now().checked_add(timeout));
     let mut ordered: Vec<_> = names.iter().collect();
     ordered.sort();
     let mut guards = Vec::with_capacity(names.len());
@@ -62,7 +93,7 @@ pub(super) fn acquire(
     for name in ordered {
         let since = Instant::now();
         match lock(context, locks, name, options, deadline, &guards, &alarm)? {
-            Some(guard) => {
+            Had::Lock(guard) => {
                 context.voice.detail(format_args!(
                     "took {} ({}) after {}; fence {}",
                     quoted_name(name),
@@ -76,7 +107,15 @@ pub(super) fn acquire(
                 }
                 guards.push(guard);
             }
-            None => return Err(conflict(context, name, args)),
+            Had::NoAnswer if at_once => {
+                context.voice.tell(format_args!(
+                    "{}: the broker grants nothing for the moment, as when it takes over from one \
+                     that was killed; wait for it with -w",
+                    quoted_name(name)
+                ));
+                return Err(Failure::silent(args.conflict_exit_code));
+            }
+            Had::Nothing | Had::NoAnswer => return Err(conflict(context, name, args)),
         }
     }
     match lost(&guards, &task::Context::from_waker(Waker::noop())) {
@@ -85,8 +124,16 @@ pub(super) fn acquire(
     }
 }
 
-/// Waits for one lock, while others may be held already. `None` if it could not be had, or not in
-/// time.
+/// What came of asking for one lock.
+enum Had {
+    Lock(LockGuard),
+    /// It is not to be had at once.
+    Nothing,
+    /// Nothing was heard in time.
+    NoAnswer,
+}
+
+/// Waits for one lock, while others may be held already.
 fn lock(
     context: &Context,
     locks: &LockManager,
@@ -95,7 +142,7 @@ fn lock(
     deadline: Option<Instant>,
     guards: &[LockGuard],
     alarm: &Alarm,
-) -> Result<Option<LockGuard>, Failure> {
+) -> Result<Had, Failure> {
     let mut request = pin!(locks.lock_with(name.clone(), options).into_future());
     let mut waiting = Waiting::new(locks, name, options.mode, context.voice);
     loop {
@@ -115,10 +162,12 @@ fn lock(
             waiting.poll(context).map(|()| Event::Shown)
         });
         match block_on_timeout(event, left) {
-            Some(Event::Answered(answer)) => return Ok(answer?),
+            Some(Event::Answered(answer)) => return Ok(answer?.map_or(Had::Nothing, Had::Lock)),
             Some(Event::Lost(name, lost)) => return Err(lost_early(&name, lost)),
             Some(Event::Shown) => {}
-            None if deadline.is_some_and(|deadline| deadline <= Instant::now()) => return Ok(None),
+            None if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
+                return Ok(Had::NoAnswer);
+            }
             None => waiting.tick(),
         }
     }

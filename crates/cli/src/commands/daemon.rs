@@ -92,8 +92,9 @@ fn detach() {
 fn start(context: &Context) -> Result<ExitCode, Failure> {
     let done = match Control::connect(&context.place) {
         Ok(_) => "is running already",
-        Err(error) if *error.reason() == Reason::NotRunning => {
-            drop(context.connect()?);
+        // Or it has just ended, or was killed.
+        Err(error) if matches!(error.reason(), Reason::NotRunning | Reason::Vanished) => {
+            drop(context.connect(None)?);
             "was started; without clients it ends after a while"
         }
         Err(error) => return Err(Error::from(error).into()),

@@ -10,7 +10,7 @@ mod run;
 mod supervise;
 mod wait;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::ColorChoice;
 use navlock::{
@@ -57,9 +57,11 @@ impl Context {
         Self { bucket: bucket.to_owned(), place, voice, colour }
     }
 
-    /// Connects to the broker. If it has to be started, it is this same program.
-    fn connect(&self) -> Result<BrokerReach, Failure> {
-        self.connect_by(ConnectOptions::default())
+    /// Connects to the broker, within this time if one is given. If it has to be started, it is
+    /// this same program.
+    fn connect(&self, timeout: Option<Duration>) -> Result<BrokerReach, Failure> {
+        let options = ConnectOptions::default();
+        self.connect_by(timeout.into_iter().fold(options, ConnectOptions::timeout))
     }
 
     /// Connects to the broker, to ask it things and for no locks.

@@ -7,13 +7,13 @@ use std::{
     time::Duration,
 };
 
-use navlock::{Inspected, Inspection, LockManager, ResourceName, blocking::block_on};
+use navlock::{Inspected, Inspection, LockManager, ResourceName, blocking::block_on_timeout};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Context;
 use crate::{
     args::QueryArgs,
-    exit::Failure,
+    exit::{Failure, UNREACHABLE},
     json::Object,
     table::{self, Column, Fit, GOOD, POOR},
     terminal::{self, write_out},
@@ -23,6 +23,10 @@ use crate::{
 
 /// How often `--watch` looks.
 const PERIOD: Duration = Duration::from_secs(1);
+
+/// How long the broker may take to answer: one that takes over from another answers ten seconds later
+/// at most, and who has begun to speak to it by then is heard to the end.
+const ANSWER: Duration = Duration::from_secs(25);
 
 const USER_AT_HOST: &str = "USER@HOST";
 
@@ -46,7 +50,7 @@ pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Fai
     let shown = if args.watch {
         watch(&locks, args, colours)
     } else {
-        let inspection = block_on(locks.inspect(args.name.clone()))?;
+        let inspection = inspect(&locks, args)?;
         let entries = Entry::all(&inspection, args.name.as_ref());
         if entries.is_empty() && !args.json && io::stdout().is_terminal() {
             context.voice.tell("nothing is held and nobody waits");
@@ -58,12 +62,21 @@ pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Fai
     shown.map(|()| ExitCode::SUCCESS)
 }
 
+/// What there is, if the broker says so in time.
+fn inspect(locks: &LockManager, args: &QueryArgs) -> Result<Inspection, Failure> {
+    if let Some(inspection) = block_on_timeout(locks.inspect(args.name.clone()), ANSWER) {
+        return Ok(inspection?);
+    }
+    let message = "the broker does not answer; is it stopped? See 'navlock daemon status'";
+    Err(Failure::new(UNREACHABLE, message))
+}
+
 /// Shows it again and again, until it is interrupted or nobody reads it any more.
 fn watch(locks: &LockManager, args: &QueryArgs, colours: bool) -> Result<(), Failure> {
     let mut drawn = None;
     let mut told: Option<Vec<Told>> = None;
     loop {
-        let inspection = block_on(locks.inspect(args.name.clone()))?;
+        let inspection = inspect(locks, args)?;
         let entries = Entry::all(&inspection, args.name.as_ref());
         let size = terminal::size(io::stdout()).filter(|_| !args.json);
         let text = if let Some((_, rows)) = size {

@@ -17,7 +17,7 @@ use navlock::{
 
 use super::{
     Context,
-    acquire::acquire,
+    acquire::{Bounds, acquire},
     supervise::{self, Ended, Supervisor},
 };
 use crate::{
@@ -36,7 +36,8 @@ const LONGEST_COMMAND: usize = 200;
 
 pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Failure> {
     let (names, work) = args.names_and_work()?;
-    let reach = context.connect()?;
+    let bounds = Bounds::of(&args.request);
+    let reach = context.connect(bounds.reaching())?;
     let locks = context.lock_manager(&reach);
     let mut info = this_process();
     info.why.clone_from(&args.request.why);
@@ -49,7 +50,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     if args.no_fork {
         refuse_where_leased(&reach)?;
     }
-    let guards = acquire(context, &locks, &names, &args.request, args.steal)?;
+    let guards = acquire(context, &locks, &names, &args.request, bounds, args.steal)?;
     if args.no_fork {
         info.command = line;
         locks.describe(&info);

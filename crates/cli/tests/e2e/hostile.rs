@@ -229,6 +229,78 @@ fn who_claims_a_lock_that_was_granted_anew_has_lost_it() {
     drop(living);
 }
 
+/// What a client says that comes back to claim `db`.
+fn claim(client: u8) -> [ToDaemon; 5] {
+    [
+        ToDaemon::Hello { oldest: VERSION, newest: VERSION },
+        ToDaemon::Introduce { client: u128::to_be_bytes(client.into()), returning: true },
+        ToDaemon::OpenAgent { agent: 0, client_id: [1; 16], bucket: "default".to_owned() },
+        ToDaemon::ClaimLock {
+            agent: 0,
+            request: RequestId::from_parts(0, 0),
+            name: "db".try_into().unwrap(),
+            mode: Mode::Exclusive,
+            token: FencingToken::new(7),
+            since: 0,
+        },
+        ToDaemon::Claimed,
+    ]
+}
+
+/// Is told that it does not hold what it claims.
+fn is_not_believed(sandbox: &Sandbox, client: u8) {
+    let mut raw = Raw::connect(sandbox);
+    raw.say(&claim(client));
+    assert_eq!(raw.hear(), FromDaemon::Welcome { version: VERSION });
+    assert_eq!(raw.hear(), FromDaemon::Settled);
+    let request = RequestId::from_parts(0, 0);
+    assert_eq!(raw.hear(), FromDaemon::Lost { request, how: Lost::Disconnected });
+}
+
+#[test]
+fn who_was_not_found_is_not_believed_while_others_are_waited_for() {
+    let sandbox = Sandbox::new();
+    let stopped = sandbox.hold(&["-o", "other"]);
+    stopped.stop();
+    sandbox.kill_broker();
+    sandbox.written(&["daemon", "start"]);
+    // It was given up by the broker before this one, and is as alive as can be.
+    let file = fs::File::create(sandbox.path(&format!("sock.clients/{:032x}", 9))).unwrap();
+    flock(&file, FlockOperation::LockExclusive).unwrap();
+    let claims = std::thread::scope(|scope| {
+        let claims = scope.spawn(|| is_not_believed(&sandbox, 9));
+        stopped.signal(rustix::process::Signal::CONT);
+        claims.join()
+    });
+    claims.unwrap();
+    stopped.release();
+}
+
+#[test]
+fn who_was_hung_up_on_is_not_believed_by_the_next_broker_either() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("sock.clients")).unwrap();
+    let path = sandbox.path(&format!("sock.clients/{:032x}", 9));
+    let file = fs::File::create(&path).unwrap();
+    flock(&file, FlockOperation::LockExclusive).unwrap();
+    sandbox.written(&["daemon", "start"]);
+    let mut raw = Raw::connect(&sandbox);
+    raw.say(&claim(9));
+    assert_eq!(raw.hear(), FromDaemon::Welcome { version: VERSION });
+    assert_eq!(raw.hear(), FromDaemon::Settled);
+    assert_eq!(sandbox.query(), ["held db exclusive"]);
+    // What no client says.
+    raw.say(&[ToDaemon::Terminate { agent: 7 }]);
+    raw.until_left();
+    assert_eq!(sandbox.code(&["run", "-w", "20", "db", "true"]), 0);
+    assert!(!path.exists());
+    // It was stopped meanwhile, say, and has not heard of it.
+    sandbox.kill_broker();
+    sandbox.written(&["daemon", "start"]);
+    is_not_believed(&sandbox, 9);
+    drop(file);
+}
+
 #[test]
 fn who_talks_nonsense_is_hung_up_on_and_disturbs_nobody() {
     let sandbox = Sandbox::new();

@@ -13,6 +13,8 @@ mod exclusion;
 mod executors;
 mod exit;
 mod flock;
+mod forked;
+mod given_up;
 mod hostile;
 mod inherited;
 mod kills;

@@ -7,9 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock::{
-    BrokerReach, ConnectOptions, LockManager, Lost, Place, UserAgent, blocking::block_on,
-};
+use navlock::{BrokerReach, ConnectOptions, LockManager, Place, UserAgent, blocking::block_on};
 use rustix::process::Signal;
 
 use crate::sandbox::{Holder, NAVLOCK, Sandbox, eventually};
@@ -117,6 +115,9 @@ fn a_command_whose_wrapper_is_stopped_for_too_long_holds_on() {
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
     assert_eq!(sandbox.query(), ["held db exclusive", "pending db exclusive"]);
     holder.signal(Signal::CONT);
+    eventually("the wrapper is back", || {
+        sandbox.written(&["daemon", "status", "--json"]).contains("\"orphans\":0")
+    });
     holder.let_go();
     assert!(holder.ended().success());
     waiter.begun();
@@ -219,18 +220,24 @@ fn who_is_busy_under_its_lock_comes_back_all_the_same() {
 }
 
 #[test]
-fn who_has_given_up_is_told_and_delays_nobody_later() {
+fn who_cannot_start_a_broker_holds_on_and_is_told_of_nothing_while_there_is_none() {
     let sandbox = Sandbox::new();
     drop(sandbox.client(NAVLOCK));
     // It cannot start a broker itself.
     let locks = sandbox.client("/nonexistent");
     let held = block_on(locks.lock("db")).unwrap();
     sandbox.kill_broker();
-    assert_eq!(block_on(held.lost()), Lost::Disconnected);
-    // Nobody is waited for.
-    assert_eq!(sandbox.code(&["run", "-w", "5", "db", "true"]), 0);
-    // And it can go on.
+    let error = block_on(locks.lock("other")).unwrap_err();
+    assert!(error.to_string().contains("/nonexistent"), "{error}");
+    assert!(!held.is_lost());
+    // Whoever starts one finds it at its lock.
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+    assert_eq!(sandbox.query(), ["held db exclusive"]);
+    drop(held);
     drop(block_on(locks.lock("db")).unwrap());
+    // And who has nothing delays nobody later.
+    sandbox.kill_broker();
+    assert_eq!(sandbox.code(&["run", "-w", "5", "db", "true"]), 0);
 }
 
 #[test]

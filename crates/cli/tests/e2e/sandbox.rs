@@ -247,6 +247,15 @@ impl Holder {
         kill_process(Pid::from_child(&self.wrapper), signal).unwrap();
     }
 
+    pub(crate) fn wrapper(&self) -> Pid {
+        Pid::from_child(&self.wrapper)
+    }
+
+    /// Whether the wrapper has ended by now.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.wrapper.try_wait().unwrap().is_some()
+    }
+
     /// The command's process.
     pub(crate) fn command(&self) -> Pid {
         self.command.unwrap()

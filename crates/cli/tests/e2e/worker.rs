@@ -19,7 +19,7 @@ use rustix::{
 };
 
 use crate::{
-    crowd, exclusion, executors, kills,
+    crowd, death, exclusion, executors, forked, kills,
     sandbox::{NAVLOCK, Sandbox, eventually, wait},
 };
 
@@ -46,8 +46,10 @@ fn play() {
 }
 
 /// All roles, by name.
-const ROLES: [(&str, Role); 7] = [
+const ROLES: [(&str, Role); 9] = [
     ("crowd::late", crowd::late),
+    ("death::hoarder", death::hoarder),
+    ("forked::parent", forked::parent),
     ("exclusion::count", exclusion::count),
     ("exclusion::reader", exclusion::reader),
     ("exclusion::writer", exclusion::writer),

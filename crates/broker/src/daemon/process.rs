@@ -1,0 +1,260 @@
+//! The processes of clients: whether they have ended, and not only closed what tells so.
+//!
+//! A process that was killed closes what it has open one after the other. So the end of its connection
+//! or of its lock on a file may be seen while it still has something else, a port or another file's
+//! lock, that the next holder of its locks needs; and then it is waited for until it has ended. The
+//! other way round, a process that has ended may have left copies of its descriptors to children that
+//! it forked, which hold nothing for that.
+//!
+//! Both by a pidfd, opened while the process provably is the one that is meant: a number alone may be
+//! anybody's by now. Where the system has none, or there are few descriptors left, the ends of
+//! connections and of locks on files are all that is seen.
+
+use std::time::Duration;
+
+#[cfg(target_os = "linux")]
+pub(super) use self::linux::{Process, descriptors};
+#[cfg(not(target_os = "linux"))]
+pub(super) use self::other::{Process, descriptors};
+
+/// How long the end of a process may take that has begun. There may be much to write.
+const END: Duration = Duration::from_secs(5);
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::{
+        fs,
+        os::fd::{AsRawFd, OwnedFd, RawFd},
+        path::PathBuf,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering::SeqCst},
+        },
+    };
+
+    use rustix::{
+        event::{PollFd, PollFlags, Timespec, poll},
+        process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open},
+    };
+    use tokio::{
+        io::{Interest, unix::AsyncFd},
+        net::UnixStream,
+        time::timeout,
+    };
+
+    use super::END;
+    use crate::lock_file::{Identity, identity_of_metadata};
+
+    /// How many descriptors of processes there are.
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+    /// How many descriptors this takes from clients.
+    pub(in super::super) fn descriptors() -> usize {
+        COUNT.load(SeqCst)
+    }
+
+    /// The kernel's mark of a task that is ending.
+    const PF_EXITING: u64 = 4;
+
+    /// A process that lived when it was looked at.
+    #[derive(Clone, Debug)]
+    pub(in super::super) struct Process {
+        pid: Pid,
+        descriptor: Arc<Counted>,
+    }
+
+    /// One of so many.
+    #[derive(Debug)]
+    struct Counted(OwnedFd);
+
+    impl Counted {
+        fn new(descriptor: OwnedFd) -> Self {
+            COUNT.fetch_add(1, SeqCst);
+            Self(descriptor)
+        }
+    }
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            COUNT.fetch_sub(1, SeqCst);
+        }
+    }
+
+    impl AsRawFd for Counted {
+        fn as_raw_fd(&self) -> RawFd {
+            self.0.as_raw_fd()
+        }
+    }
+
+    impl Process {
+        /// The one that has made this connection.
+        pub(in super::super) fn peer(stream: &UnixStream) -> Option<Self> {
+            Self::open(stream.peer_cred().ok()?.pid()?)
+        }
+
+        /// The one of this number, if it is a child of this one.
+        pub(in super::super) fn child(&self, pid: u32) -> Option<Self> {
+            let child = Self::open(pid.try_into().ok()?)?;
+            // From here on the number is its own, until it has ended.
+            let is_child = child.stat()?.parent == self.number() && !child.has_ended();
+            is_child.then_some(child)
+        }
+
+        /// The one of this number, if it has this file open.
+        pub(in super::super) fn with_open(pid: u32, file: Identity) -> Option<Self> {
+            let process = Self::open(pid.try_into().ok()?)?;
+            let open = fs::read_dir(process.proc("fd")).ok()?.flatten();
+            let mut files = open.filter_map(|entry| fs::metadata(entry.path()).ok());
+            let has = files.any(|open| identity_of_metadata(&open) == file);
+            (has && !process.has_ended()).then_some(process)
+        }
+
+        fn open(pid: i32) -> Option<Self> {
+            let pid = Pid::from_raw(pid)?;
+            let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+            // Most descriptors are for clients.
+            let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+            let number = u64::try_from(descriptor.as_raw_fd()).ok()?;
+            let descriptor = (number < limit / 4).then(|| Arc::new(Counted::new(descriptor)))?;
+            Some(Self { pid, descriptor })
+        }
+
+        pub(in super::super) fn number(&self) -> u32 {
+            self.pid.as_raw_nonzero().get().unsigned_abs()
+        }
+
+        /// Whether its end has begun and is not complete.
+        pub(in super::super) fn is_ending(&self) -> bool {
+            let is_marked = || self.stat().is_some_and(|stat| stat.flags & PF_EXITING != 0);
+            !self.has_ended() && is_marked()
+        }
+
+        fn has_ended(&self) -> bool {
+            let mut polled = [PollFd::new(&self.descriptor.0, PollFlags::IN)];
+            poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
+                .is_ok_and(|ready| ready > 0)
+        }
+
+        /// Waits for its end, if that has begun. Blocks.
+        pub(in super::super) fn wait_if_ending(&self) {
+            if self.is_ending() {
+                let mut polled = [PollFd::new(&self.descriptor.0, PollFlags::IN)];
+                let _ = poll(&mut polled, Timespec::try_from(END).ok().as_ref());
+            }
+        }
+
+        /// Waits for its end, which has begun.
+        pub(in super::super) async fn until_ended(self) {
+            let _ = timeout(END, self.end()).await;
+        }
+
+        /// Waits for its end.
+        #[allow(
+            deprecated,
+            reason = "the new way is unsafe because a type may change its descriptor; this one does not"
+        )]
+        pub(in super::super) async fn end(self) {
+            match AsyncFd::with_interest(self.descriptor, Interest::READABLE) {
+                Ok(descriptor) => _ = descriptor.readable().await,
+                // It cannot be waited for.
+                Err(_) => std::future::pending().await,
+            }
+        }
+
+        fn proc(&self, file: &str) -> PathBuf {
+            format!("/proc/{}/{file}", self.number()).into()
+        }
+
+        fn stat(&self) -> Option<Stat> {
+            let text = fs::read_to_string(self.proc("stat")).ok()?;
+            // The name may have anything in it.
+            let (_, fields) = text.rsplit_once(')')?;
+            let mut fields = fields.split_whitespace();
+            let parent = fields.nth(1)?.parse().ok()?;
+            let flags = fields.nth(4)?.parse().ok()?;
+            Some(Stat { parent, flags })
+        }
+    }
+
+    /// What the kernel says of a process.
+    struct Stat {
+        parent: u32,
+        flags: u64,
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use std::process::{Command, Stdio};
+
+        use super::*;
+        use crate::lock_file::identity_of;
+
+        #[test]
+        fn a_process_is_known_by_its_parent_or_by_what_it_has_open() {
+            let us = Process::open(std::process::id().try_into().unwrap()).unwrap();
+            let file = tempfile::tempfile().unwrap();
+            let identity = identity_of(&file).unwrap();
+            let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(file).spawn().unwrap();
+            assert!(us.child(child.id()).is_some());
+            assert!(us.child(std::process::id()).is_none());
+            let process = Process::with_open(child.id(), identity).unwrap();
+            assert!(Process::with_open(child.id(), (0, 0)).is_none());
+            assert!(!process.has_ended() && !process.is_ending());
+            drop(child.stdin.take());
+            child.wait().unwrap();
+            assert!(process.has_ended() && !process.is_ending());
+            assert!(us.child(child.id()).is_none());
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod other {
+    use tokio::net::UnixStream;
+
+    use crate::lock_file::Identity;
+
+    /// How many descriptors this takes from clients.
+    pub(in super::super) fn descriptors() -> usize {
+        0
+    }
+
+    /// None is known here.
+    #[derive(Clone, Debug)]
+    pub(in super::super) enum Process {}
+
+    impl Process {
+        pub(in super::super) fn peer(_: &UnixStream) -> Option<Self> {
+            let _ = super::END;
+            None
+        }
+
+        pub(in super::super) fn child(&self, _: u32) -> Option<Self> {
+            match *self {}
+        }
+
+        pub(in super::super) fn with_open(_: u32, _: Identity) -> Option<Self> {
+            None
+        }
+
+        pub(in super::super) fn number(&self) -> u32 {
+            match *self {}
+        }
+
+        pub(in super::super) fn is_ending(&self) -> bool {
+            match *self {}
+        }
+
+        pub(in super::super) fn wait_if_ending(&self) {
+            match *self {}
+        }
+
+        pub(in super::super) async fn until_ended(self) {
+            match self {}
+        }
+
+        pub(in super::super) async fn end(self) {
+            match self {}
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What a client has left to others, as its file of inherited locks says it: in the messages that
+//! claim it.
+
+use std::collections::HashSet;
+
+use bytes::BytesMut;
+use navlock_engine::RequestId;
+use navlock_wire::{ClientCodec, DaemonCodec, ToDaemon};
+use tokio_util::codec::{Decoder, Encoder};
+
+/// The locks that are claimed in these bytes.
+pub(crate) fn meant(bytes: &[u8]) -> Option<HashSet<RequestId>> {
+    let (mut codec, mut bytes) = (DaemonCodec::default(), BytesMut::from(bytes));
+    let mut meant = HashSet::new();
+    loop {
+        match codec.decode_eof(&mut bytes).ok()?? {
+            ToDaemon::ClaimLock { request, .. } => _ = meant.insert(request),
+            ToDaemon::Claimed => return Some(meant),
+            _ => {}
+        }
+    }
+}
+
+/// The same claims without this lock.
+pub(crate) fn without(bytes: &[u8], lost: RequestId) -> BytesMut {
+    let (mut hears, mut says) = (DaemonCodec::default(), ClientCodec::default());
+    let (mut bytes, mut kept) = (BytesMut::from(bytes), BytesMut::new());
+    while let Ok(Some(message)) = hears.decode_eof(&mut bytes) {
+        let is_lost = matches!(&message, ToDaemon::ClaimLock { request, .. } if *request == lost);
+        if !is_lost {
+            // It has been in a frame.
+            let _ = says.encode(&message, &mut kept);
+        }
+    }
+    kept
+}
