@@ -1,0 +1,411 @@
+//! What holds whatever a few clients do, in good faith or not, while daemons come and go. The target
+//! `sessions` in `fuzz/` includes this file.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{ErrorKind, Read, Write},
+    os::unix::{fs::MetadataExt, net::UnixStream},
+    path::PathBuf,
+    sync::{
+        Once,
+        atomic::{AtomicBool, Ordering::SeqCst},
+        mpsc,
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use bytes::BytesMut;
+use navlock_broker::{
+    Place,
+    daemon::{self, Options},
+};
+use navlock_core::{FencingToken, Mode, RequestKind};
+use navlock_engine::RequestId;
+use navlock_wire::{AgentInfo, ClientCodec, FromDaemon, ToDaemon, VERSION};
+use rustix::fs::{FlockOperation, flock};
+use tokio_util::codec::{Decoder, Encoder};
+
+/// How long anything may take that must happen.
+const LONG: Duration = Duration::from_secs(30);
+
+/// How long a daemon waits for those who do not come back.
+const RECOVERY: Duration = Duration::from_millis(60);
+
+const NAMES: [&str; 2] = ["a", "b"];
+
+/// More than anybody has in here.
+const AGENTS: u8 = 2;
+
+/// What a client of whom this is made thinks to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Has {
+    Asked(RequestKind),
+    Lock(Mode, FencingToken),
+}
+
+/// A client that speaks by hand.
+struct Client {
+    key: [u8; 16],
+    /// Its file, and where that is.
+    file: Option<File>,
+    path: PathBuf,
+    stream: Option<UnixStream>,
+    codec: ClientCodec,
+    heard: BytesMut,
+    was_connected: bool,
+    /// It does not hear for the moment, as if it had been stopped.
+    is_deaf: bool,
+    is_settled: bool,
+    answered: u64,
+    asked: u64,
+    agents: Vec<u8>,
+    /// By the serial numbers of the requests.
+    has: BTreeMap<u64, (u8, usize, Has)>,
+    next: u64,
+}
+
+impl Client {
+    fn new(place: &Place, number: u8) -> Self {
+        let key = [number + 1; 16];
+        let directory = place.socket().with_extension("clients");
+        let path = directory.join(format!("{:032x}", u128::from_be_bytes(key)));
+        Self {
+            key,
+            file: None,
+            path,
+            stream: None,
+            codec: ClientCodec::default(),
+            heard: BytesMut::new(),
+            was_connected: false,
+            is_deaf: false,
+            is_settled: false,
+            answered: 0,
+            asked: 0,
+            agents: Vec::new(),
+            has: BTreeMap::new(),
+            next: 0,
+        }
+    }
+
+    /// Whether its file is where a daemon looks for it.
+    fn stands(&self) -> bool {
+        let of = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        let ours = self.file.as_ref().and_then(|file| file.metadata().ok()).map(of);
+        ours.is_some() && ours == fs::symlink_metadata(&self.path).ok().map(of)
+    }
+
+    /// Connects, and claims what it has. Then it claims what it has not, if it lies.
+    fn connect(&mut self, place: &Place, lies: bool) {
+        if self.stream.is_some() {
+            return;
+        }
+        let stream = UnixStream::connect(place.socket()).expect("the daemon listens");
+        stream.set_read_timeout(Some(LONG)).expect("it is open");
+        (self.stream, self.heard, self.is_settled) = (Some(stream), BytesMut::new(), false);
+        if !self.stands() {
+            self.has.retain(|_, (_, _, has)| matches!(has, Has::Asked(_)));
+            let _ = fs::create_dir(self.path.parent().expect("it is in a directory"));
+            let file = File::create(&self.path).expect("it can be made");
+            flock(&file, FlockOperation::LockExclusive).expect("nobody else has it");
+            self.file = Some(file);
+        }
+        if lies {
+            let request = self.number();
+            let token = FencingToken::new(u64::MAX - request);
+            self.has.insert(request, (0, 0, Has::Lock(Mode::Exclusive, token)));
+            if !self.agents.contains(&0) {
+                self.agents.push(0);
+            }
+        }
+        let returning = self.was_connected || lies;
+        let mut words = vec![
+            ToDaemon::Hello { oldest: VERSION, newest: VERSION },
+            ToDaemon::Introduce { client: self.key, returning },
+        ];
+        if returning {
+            words.extend(self.agents.iter().map(|&agent| open(agent)));
+            words.extend(self.has.iter().map(|(&request, &(agent, name, has))| {
+                let request = id(request);
+                let (agent, name) = (agent.into(), NAMES[name].try_into().expect("it is a name"));
+                match has {
+                    Has::Lock(mode, token) => {
+                        ToDaemon::ClaimLock { agent, request, name, mode, token, since: 1 }
+                    }
+                    Has::Asked(kind) => {
+                        ToDaemon::ClaimRequest { agent, request, name, kind, since: 1 }
+                    }
+                }
+            }));
+            words.push(ToDaemon::Claimed);
+        } else {
+            words.extend(self.agents.iter().map(|&agent| open(agent)));
+        }
+        self.was_connected = true;
+        self.say(&words);
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn say(&mut self, words: &[ToDaemon]) {
+        let mut bytes = BytesMut::new();
+        for word in words {
+            self.codec.encode(word, &mut bytes).expect("it is short");
+        }
+        // Who was hung up on hears of it.
+        let _ = self.stream.as_mut().map(|stream| stream.write_all(&bytes));
+    }
+
+    fn request(&mut self, agent: u8, name: usize, kind: RequestKind) {
+        if self.stream.is_none() || self.is_deaf {
+            return;
+        }
+        if !self.agents.contains(&agent) {
+            self.agents.push(agent);
+            self.say(&[open(agent)]);
+        }
+        let request = self.number();
+        self.has.insert(request, (agent, name, Has::Asked(kind)));
+        let name = NAMES[name].try_into().expect("it is a name");
+        self.say(&[ToDaemon::Request { agent: agent.into(), request: id(request), name, kind }]);
+    }
+
+    /// Ends one of the things that it has.
+    fn finish(&mut self, which: u8) {
+        let which = usize::from(which).checked_rem(self.has.len()).unwrap_or_default();
+        if let Some((&request, _)) = self.has.iter().nth(which).filter(|_| !self.is_deaf) {
+            self.has.remove(&request);
+            self.say(&[ToDaemon::Finish { request: id(request) }]);
+        }
+    }
+
+    fn close(&mut self, agent: u8, word: fn(u32) -> ToDaemon) {
+        if self.stream.is_some() && !self.is_deaf && self.agents.contains(&agent) {
+            let word = word(agent.into());
+            self.has.retain(|_, (of, ..)| *of != agent);
+            self.agents.retain(|&open| open != agent);
+            // One that was terminated is still open.
+            let words = [word, ToDaemon::CloseAgent { agent: agent.into() }];
+            let is_closed = matches!(words[0], ToDaemon::CloseAgent { .. });
+            self.say(if is_closed { &words[..1] } else { &words });
+        }
+    }
+
+    /// Hears all that was said to it until now, or until its connection ended.
+    fn catch_up(&mut self) {
+        self.asked += 1;
+        self.say(&[ToDaemon::Status { query: self.asked }]);
+        while self.stream.is_some() && self.answered < self.asked {
+            self.hear();
+        }
+    }
+
+    /// Hears to the end of a connection that has ended.
+    fn hear_out(&mut self) {
+        while self.stream.is_some() {
+            self.hear();
+        }
+    }
+
+    fn hear(&mut self) {
+        let Some(stream) = &mut self.stream else { return };
+        let mut bytes = [0; 512];
+        match stream.read(&mut bytes) {
+            Ok(0) => self.leave(),
+            Ok(length) => self.heard.extend_from_slice(&bytes[..length]),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => self.leave(),
+            Err(error) => panic!("nothing was heard: {error}"),
+        }
+        while let Some(word) = self.codec.decode(&mut self.heard).expect("it makes sense") {
+            match word {
+                FromDaemon::Granted { request, token } => {
+                    if let Some((_, _, has)) = self.has.get_mut(&request.serial()) {
+                        if let Has::Asked(kind) = *has {
+                            *has = Has::Lock(kind.mode(), token);
+                        }
+                    }
+                }
+                FromDaemon::Unavailable { request }
+                | FromDaemon::Failed { request, .. }
+                | FromDaemon::Lost { request, .. } => _ = self.has.remove(&request.serial()),
+                FromDaemon::Settled => self.is_settled = true,
+                FromDaemon::Status { query, .. } => self.answered = query,
+                _ => {}
+            }
+        }
+    }
+
+    /// It has no connection any more, whoever has ended it.
+    fn leave(&mut self) {
+        (self.stream, self.is_deaf) = (None, false);
+        self.asked = self.answered;
+    }
+
+    /// What it holds, of this name, and may go by.
+    fn holds(&self, name: usize) -> Vec<Mode> {
+        let held = self.has.values().filter_map(|&(_, of, has)| match has {
+            Has::Lock(mode, _) if of == name => Some(mode),
+            _ => None,
+        });
+        held.collect()
+    }
+}
+
+fn id(serial: u64) -> RequestId {
+    RequestId::from_parts(u32::try_from(serial).expect("it is small"), serial)
+}
+
+fn open(agent: u8) -> ToDaemon {
+    let (agent, client_id) = (agent.into(), [agent; 16]);
+    ToDaemon::OpenAgent { agent, client_id, bucket: "app".to_owned() }
+}
+
+/// A daemon of this process.
+struct Daemon(Option<JoinHandle<()>>);
+
+impl Daemon {
+    fn start(place: &Place) -> Self {
+        let (ready, is_ready) = mpsc::channel();
+        let place = place.clone();
+        let thread = thread::spawn(move || {
+            let mut options = Options::default();
+            (options.idle, options.recovery) = (None, RECOVERY);
+            let user_agent = |first| Ok(daemon::user_agent(first));
+            let ran = daemon::run(&place, user_agent, &options, || _ = ready.send(()));
+            ran.expect("it runs");
+        });
+        is_ready.recv_timeout(LONG).expect("it listens");
+        Self(Some(thread))
+    }
+
+    /// Ends it, as if it had been killed: its clients are not told.
+    fn stop(&mut self, place: &Place) {
+        let mut asks = Client::new(place, u8::MAX - 1);
+        asks.stream = UnixStream::connect(place.socket()).ok();
+        asks.say(&[ToDaemon::Hello { oldest: VERSION, newest: VERSION }, ToDaemon::Stop]);
+        asks.hear_out();
+        self.0.take().map(JoinHandle::join).expect("it ran").expect("it did not panic");
+    }
+}
+
+/// Asserts that what these bytes have clients do ends well.
+///
+/// # Panics
+///
+/// If it does not.
+pub(crate) fn holds(input: &[u8]) {
+    let panicked = watch_panics();
+    let directory = tempfile::tempdir().expect("there is room");
+    let place = Place::at(directory.path().join("sock"));
+    let mut daemon = Daemon::start(&place);
+    let mut clients: Vec<_> = (0..3).map(|number| Client::new(&place, number)).collect();
+    // Names that were stolen since all had heard of everything.
+    let mut stolen = [false; NAMES.len()];
+    let mut input = input.iter().copied();
+    while let (Some(what), Some(how)) = (input.next(), input.next()) {
+        let client = &mut clients[usize::from(what >> 4) % 3];
+        let (agent, name) = (how % AGENTS, usize::from(how >> 1) % NAMES.len());
+        let mode = if how & 4 == 0 { Mode::Exclusive } else { Mode::Shared };
+        match what & 15 {
+            0 | 1 => client.connect(&place, false),
+            2..=4 => client.request(agent, name, RequestKind::Wait(mode)),
+            5 => client.request(agent, name, RequestKind::IfAvailable(mode)),
+            6 => {
+                stolen[name] = true;
+                client.request(agent, name, RequestKind::Steal);
+            }
+            7 | 8 => client.finish(how),
+            9 => client.close(agent, |agent| ToDaemon::CloseAgent { agent }),
+            10 => client.close(agent, |agent| ToDaemon::Terminate { agent }),
+            11 => client.is_deaf = client.stream.is_some() && !client.is_deaf,
+            12 if how & 1 == 0 => {
+                // It dies.
+                let number = client.key[0] - 1;
+                drop(fs::remove_file(&client.path));
+                *client = Client::new(&place, number);
+            }
+            12 => {
+                // It hangs up.
+                let stream = client.stream.as_ref();
+                let _ = stream.map(|stream| stream.shutdown(std::net::Shutdown::Write));
+                client.hear_out();
+            }
+            13 if how & 7 == 0 => {
+                stolen = [true; NAMES.len()];
+                client.connect(&place, true);
+            }
+            13 => {
+                // What no client says.
+                let info = AgentInfo::default();
+                client.say(&[ToDaemon::Describe { agent: 77, info }]);
+            }
+            14 => {
+                daemon.stop(&place);
+                for client in clients.iter_mut().filter(|client| !client.is_deaf) {
+                    client.hear_out();
+                }
+                daemon = Daemon::start(&place);
+            }
+            _ => check(&mut clients, &mut stolen),
+        }
+    }
+    check(&mut clients, &mut stolen);
+    for client in &mut clients {
+        drop(fs::remove_file(&client.path));
+    }
+    drop(clients);
+    // Nothing is left behind, and nobody waits for the dead.
+    let mut last = Client::new(&place, 9);
+    last.connect(&place, false);
+    for name in 0..NAMES.len() {
+        last.request(0, name, RequestKind::Wait(Mode::Exclusive));
+        while last.holds(name).is_empty() {
+            last.hear();
+            assert!(last.stream.is_some(), "it was hung up on");
+        }
+    }
+    daemon.stop(&place);
+    assert!(!panicked.load(SeqCst), "the daemon panicked");
+}
+
+/// Has everybody who hears hear all, and looks whether what they hold can be held together.
+fn check(clients: &mut [Client], stolen: &mut [bool; NAMES.len()]) {
+    // Twice: what one has said that has caught up first may be news for the next.
+    for _ in 0..2 {
+        for client in clients.iter_mut().filter(|client| !client.is_deaf) {
+            client.catch_up();
+        }
+    }
+    for (name, stolen) in stolen.iter().enumerate() {
+        // Who is deaf has lost it as soon as it hears; who has no connection looks for its file.
+        let sure = clients.iter().filter(|client| match &client.stream {
+            Some(_) => !client.is_deaf && client.is_settled,
+            None => client.stands(),
+        });
+        let held: Vec<_> = sure.flat_map(|client| client.holds(name)).collect();
+        let together = held.len() < 2 || held.iter().all(|&mode| mode == Mode::Shared);
+        assert!(*stolen || together, "{} is held by {held:?} at once", NAMES[name]);
+    }
+    if clients.iter().all(|client| client.stream.is_some() && client.is_settled && !client.is_deaf)
+    {
+        *stolen = [false; NAMES.len()];
+    }
+}
+
+/// Whether anything has panicked, of which a daemon's sessions tell nobody.
+fn watch_panics() -> &'static AtomicBool {
+    static PANICKED: AtomicBool = AtomicBool::new(false);
+    static WATCH: Once = Once::new();
+    WATCH.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            PANICKED.store(true, SeqCst);
+            before(info);
+        }));
+    });
+    &PANICKED
+}
