@@ -53,6 +53,9 @@ pub enum Lost {
     Closed,
     /// The connection to what keeps the lock has ended.
     Disconnected,
+    /// What keeps the lock does not know of it any more: its data was lost, or restored from a
+    /// backup that is older. All locks there were are lost.
+    Reset,
 }
 
 impl Error {
@@ -106,6 +109,9 @@ impl fmt::Display for Lost {
             Self::Terminated => "the lock was lost: its agent has been terminated",
             Self::Closed => "the lock was lost: its user agent has been closed",
             Self::Disconnected => "the lock was lost: the connection to its keeper has ended",
+            Self::Reset => {
+                "the lock was lost: its keeper's data is gone, or was restored from a backup"
+            }
         })
     }
 }

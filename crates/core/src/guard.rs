@@ -8,6 +8,7 @@ use std::{
     pin::{Pin, pin},
     sync::OnceLock,
     task::{Context, Poll, Wake, Waker},
+    time::Duration,
 };
 
 use navlock_engine::{FencingToken, Mode, RequestId, ResourceName};
@@ -17,7 +18,7 @@ use slab::Slab;
 use crate::{
     Error, Lost,
     agent::Seat,
-    backend::Backend,
+    backend::{Backend, Term},
     sync::{Arc, Mutex, lock},
     waking::wake_all,
 };
@@ -103,6 +104,24 @@ impl LockGuard {
         self.how_lost().is_some()
     }
 
+    /// Whether the lock is held, and for how long still if its keeper is not heard of: a warning
+    /// before it is lost.
+    pub fn state(&self) -> LockState {
+        if let Some(lost) = self.how_lost() {
+            return LockState::Lost(lost);
+        }
+        match self.term().and_then(|term| term.suspended()) {
+            Some((silent, left)) => LockState::Suspended { silent, left },
+            None => LockState::Held,
+        }
+    }
+
+    /// For how long the lock is its holder's without further word from its keeper, and until when it
+    /// is nobody else's; see [`Backend::term`]. `None` where locks do not end by themselves.
+    pub fn term(&self) -> Option<Term> {
+        self.seat.backend().term(self.seat.agent.id)
+    }
+
     /// How the lock was lost, if it is.
     pub(crate) fn how_lost(&self) -> Option<Lost> {
         let lost = self.seat.backend().lost(self.seat.ticket(self.id))?;
@@ -119,6 +138,24 @@ impl LockGuard {
         let lost = self.seat.backend().poll_lost(self.seat.ticket(self.id), &all);
         lost.map(|lost| self.seat.agent.explain_lost(lost))
     }
+}
+
+/// How it is with a lock that was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockState {
+    /// It is held.
+    Held,
+    /// It is held, but its keeper has not been heard of when it should have. If that does not change,
+    /// the lock is lost.
+    Suspended {
+        /// For how long the keeper has not been heard of.
+        silent: Duration,
+        /// After this time the lock is lost.
+        left: Duration,
+    },
+    /// It is lost.
+    Lost(Lost),
 }
 
 /// A guard whose loss is only polled for by hand. Otherwise it is the [`LockGuard`] that it was

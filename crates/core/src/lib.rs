@@ -44,7 +44,7 @@ pub use crate::{
     backend::{Backend, Reach},
     bucket::Bucket,
     error::{Error, Lost},
-    guard::{Lock, LockGuard, LostFuture, PolledGuard},
+    guard::{Lock, LockGuard, LockState, LostFuture, PolledGuard},
     inspect::{AgentInfo, Inspected, Inspection, Position},
     lock_all::LockAllRequest,
     manager::LockManager,

@@ -8,7 +8,7 @@ use crate::{
     AgentInfo, Bucket, ClientId, Error, Inspection, Lock, LockAllRequest, LockFuture, LockGuard,
     LockManagerSnapshot, LockOptions, LockRequest, Position,
     agent::{Agent, Seat},
-    backend::{Backend, Claim},
+    backend::{Backend, Claim, Term},
     host,
     sync::{Arc, AtomicBool, Ordering},
 };
@@ -254,6 +254,13 @@ impl LockManager {
     pub fn ends(&self) -> Option<Duration> {
         let seats = self.0.seats.as_ref()?;
         seats.agent.backend().ends(seats.agent.id)
+    }
+
+    /// For how long this agent has what it has, and when the reach was last heard of; see
+    /// [`Backend::term`]. `None` where nothing ends by itself.
+    pub fn term(&self) -> Option<Term> {
+        let seats = self.0.seats.as_ref()?;
+        seats.agent.backend().term(seats.agent.id)
     }
 
     /// What `query()` calls this agent.

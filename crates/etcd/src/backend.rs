@@ -10,7 +10,7 @@ use std::{
 
 use navlock_core::{
     AgentInfo, Backend, ClientId, Error, Inspection, Lost, Reach, RequestKind, ResourceName,
-    backend::{Answer, Claim, InspectFuture, QueryFuture, RecallFuture, Ticket},
+    backend::{Answer, Claim, InspectFuture, QueryFuture, RecallFuture, Term, Ticket},
 };
 use navlock_core::{LockManagerSnapshot, UserAgent};
 use navlock_engine::AgentId;
@@ -314,6 +314,17 @@ impl Backend for EtcdBackend {
         let ends = self.connection.shared.table().ends(agent);
         // Not of one that is being recalled.
         ends.filter(|ends| *ends > Moment::default()).map(Moment::since_start)
+    }
+
+    fn term(&self, agent: AgentId) -> Option<Term> {
+        let span = self.connection.shared.table().span(agent)?;
+        Some(Term {
+            now: Moment::now().since_start(),
+            heard: span.heard.since_start(),
+            due: span.due.since_start(),
+            ends: span.ends.since_start(),
+            expires: span.expires.since_start(),
+        })
     }
 
     fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {

@@ -121,13 +121,32 @@ impl Bucket {
 
     /// Requests are to be made again, before all that came after them.
     pub(crate) fn push_again(&mut self, name: &NameKey, requests: Vec<(RequestId, AgentSerial)>) {
-        let Some(name) = self.names.get_mut(name) else { return };
+        let name = self.names.entry(name.clone()).or_default();
+        // As old as what is being done: who asks what there is waits for it.
         let number = name.busy.unwrap_or_default();
-        for (request, agent) in requests.into_iter().rev() {
+        for (request, agent) in requests {
+            // In the order in which they were asked for, whoever's they are.
+            let is_later = |(_, todo): &(u64, Todo)| match todo {
+                Todo::Request(other, _) => other.serial() > request.serial(),
+                Todo::Remove(..) => false,
+            };
+            let at = name.todo.iter().position(is_later).unwrap_or(name.todo.len());
             let todo = Todo::Request(request, agent);
             name.count(&todo);
-            name.todo.push_front((number, todo));
+            name.todo.insert(at, (number, todo));
         }
+    }
+
+    /// Etcd has begun anew: what was on its way has come to nothing, what was there is gone, and what
+    /// was asked for and not sent is asked for still.
+    pub(crate) fn begin_anew(&mut self) {
+        (self.mirror, self.early) = (Mirror::default(), None);
+        self.names.retain(|_, name| {
+            (name.busy, name.tried, name.singly, name.apart) = (None, 0, false, false);
+            name.ending.clear();
+            name.todo.retain(|(_, todo)| matches!(todo, Todo::Request(..)));
+            !name.todo.is_empty()
+        });
     }
 
     /// Something is done that is about no name. Its number, for [`end_beside`](Self::end_beside).

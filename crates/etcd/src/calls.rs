@@ -102,7 +102,9 @@ pub(crate) async fn list(
     });
     let mut answer = answer.await?;
     let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
-    Ok(Listing { revision, found: answer.take_kvs().into_iter().map(KeyValue::from).collect() })
+    let cluster = answer.header().map_or(0, etcd_client::ResponseHeader::cluster_id);
+    let found = answer.take_kvs().into_iter().map(KeyValue::from).collect();
+    Ok(Listing { revision, cluster, found })
 }
 
 /// A new lease.
@@ -190,6 +192,7 @@ impl From<TxnResponse> for Answer {
         };
         Self {
             revision: response.header().map_or(0, etcd_client::ResponseHeader::revision),
+            cluster: response.header().map_or(0, etcd_client::ResponseHeader::cluster_id),
             succeeded: response.succeeded(),
             results: response.op_responses().into_iter().map(result).collect(),
         }

@@ -52,11 +52,20 @@ pub(crate) enum Step {
     Within(Transaction),
 }
 
+/// Where an answer comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// Etcd's revision when it answered.
+    pub(crate) revision: i64,
+    pub(crate) cluster: u64,
+}
+
 /// What came of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// That of etcd after it.
     pub(crate) revision: i64,
+    pub(crate) cluster: u64,
     /// Whether all checks held.
     pub(crate) succeeded: bool,
     /// What came of its steps.
@@ -78,7 +87,20 @@ pub(crate) enum StepResult {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listing {
     pub(crate) revision: i64,
+    pub(crate) cluster: u64,
     pub(crate) found: Vec<KeyValue>,
+}
+
+impl Answer {
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp { revision: self.revision, cluster: self.cluster }
+    }
+}
+
+impl Listing {
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp { revision: self.revision, cluster: self.cluster }
+    }
 }
 
 /// The end of the range of all keys that begin with this.

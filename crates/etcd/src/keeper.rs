@@ -5,6 +5,7 @@
 //! be called ([`next_call`](Keeper::next_call)). The [thread](crate::thread) makes the calls.
 
 mod agents;
+mod history;
 mod queries;
 mod recalls;
 mod watching;
@@ -26,7 +27,12 @@ use navlock_core::{
 use navlock_engine::{AgentId, RequestId};
 use tokio::sync::oneshot;
 
-use self::{agents::Agent, queries::Query, recalls::Recall};
+use self::{
+    agents::Agent,
+    history::{History, Known},
+    queries::Query,
+    recalls::Recall,
+};
 use crate::{
     bucket::{Bucket, Todo},
     clock::Moment,
@@ -129,6 +135,7 @@ pub(crate) enum Call {
     },
     List {
         of: Listed,
+        known: Known,
         prefix: Vec<u8>,
         delay: Duration,
     },
@@ -168,7 +175,7 @@ pub(crate) enum Call {
 #[derive(Debug)]
 pub(crate) enum Done {
     Operated(Operated, Result<Answer, Failure>),
-    Listed(Listed, Result<Listing, Failure>),
+    Listed(Listed, Known, Result<Listing, Failure>),
     Leased { serial: AgentSerial, result: Result<(i64, Term), Failure> },
     Revoked(Option<Revoked>),
 }
@@ -181,6 +188,8 @@ pub(crate) struct Operated {
     operation: Operation,
     /// How often it was tried before.
     tries: u32,
+    /// What was known when it was sent.
+    known: Known,
 }
 
 /// What a list is for.
@@ -190,6 +199,8 @@ pub(crate) enum Listed {
     Bucket(u64, u64),
     /// This query.
     Query(u64),
+    /// Why etcd does not know of this agent's lease.
+    Lease(AgentSerial, i64),
 }
 
 /// A lease on its way to its end: what is done beside the names of a bucket.
@@ -211,6 +222,7 @@ pub(crate) struct Keeper {
     recalls: Vec<Recall>,
     /// The leases that others have begun and we keep.
     recalled: HashSet<i64, HashState>,
+    history: History,
     calls: VecDeque<Call>,
 }
 
@@ -223,6 +235,8 @@ struct House {
     watches: u64,
     looked: Moment,
     is_looking: bool,
+    /// Etcd has begun anew, and its watch has not since.
+    is_anew: bool,
 }
 
 impl Keeper {
@@ -238,6 +252,7 @@ impl Keeper {
             next_query: 0,
             recalls: Vec::new(),
             recalled: HashSet::default(),
+            history: History::default(),
             calls: VecDeque::new(),
         }
     }
@@ -260,8 +275,8 @@ impl Keeper {
                 self.buckets.entry(bucket).or_insert_with(|| {
                     let bucket = Bucket::new(BucketKeys::new(namespace, &name));
                     let (is_watched, watches) = (false, 0);
-                    let (looked, is_looking) = (Moment::now(), false);
-                    House { name, bucket, is_watched, watches, looked, is_looking }
+                    let (looked, is_looking, is_anew) = (Moment::now(), false, false);
+                    House { name, bucket, is_watched, watches, looked, is_looking, is_anew }
                 });
             }
             Message::CloseBucket { bucket } => {
@@ -308,11 +323,12 @@ impl Keeper {
     /// Does what is next for a name.
     fn step(&mut self, bucket: u64, key: &NameKey) {
         if let Some(operation) = self.next_operation(bucket, key) {
-            self.start(Operated { bucket, name: key.clone(), operation, tries: 0 });
+            self.start(bucket, key.clone(), operation, 0);
         }
     }
 
-    fn start(&mut self, of: Operated) {
+    fn start(&mut self, bucket: u64, name: NameKey, operation: Operation, tries: u32) {
+        let of = Operated { bucket, name, operation, tries, known: self.history.known() };
         let Some(house) = self.buckets.get(&of.bucket) else { return };
         let keys = house.bucket.keys.name(&of.name);
         let transaction = of.operation.transaction(&keys, of.tries > 0);
@@ -324,10 +340,15 @@ impl Keeper {
     pub(crate) fn done(&mut self, done: Done) {
         match done {
             Done::Operated(of, result) => self.operated(of, result),
-            Done::Listed(Listed::Bucket(bucket, watch), result) => {
-                self.listed(bucket, watch, result);
+            Done::Listed(of, known, result) => {
+                if self.takes(known, &result) {
+                    match of {
+                        Listed::Bucket(bucket, watch) => self.listed(bucket, watch, result),
+                        Listed::Query(query) => self.queried(query, result),
+                        Listed::Lease(serial, lease) => self.settle_doubt(serial, lease),
+                    }
+                }
             }
-            Done::Listed(Listed::Query(query), result) => self.queried(query, result),
             Done::Leased { serial, result } => self.leased(serial, result),
             Done::Revoked(None) => {}
             Done::Revoked(Some(Revoked { bucket, number })) => {
@@ -341,6 +362,9 @@ impl Keeper {
     }
 
     fn operated(&mut self, of: Operated, result: Result<Answer, Failure>) {
+        if !self.goes_on(of.known, result.as_ref().ok().map(Answer::stamp)) {
+            return;
+        }
         let (bucket, name) = (of.bucket, of.name.clone());
         match result {
             Ok(answer) => self.succeeded(&of, &answer),
@@ -354,11 +378,11 @@ impl Keeper {
                     Operation::HandOver(from, _) => Operation::Remove(vec![from]),
                     other => other,
                 };
-                return self.start(Operated { operation, tries: of.tries + 1, ..of });
+                return self.start(bucket, name, operation, of.tries + 1);
             }
             Err(failure) => {
                 if let Some(operation) = self.failed(of, failure) {
-                    return self.start(Operated { bucket, name, operation, tries: 0 });
+                    return self.start(bucket, name, operation, 0);
                 }
             }
         }

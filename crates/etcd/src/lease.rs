@@ -14,18 +14,47 @@ pub(crate) struct Term {
     pub(crate) time_to_live: Duration,
 }
 
+/// What a term means to who has it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Span {
+    /// When it was last renewed.
+    pub(crate) heard: Moment,
+    /// By when it is renewed again, if nothing is wrong.
+    pub(crate) due: Moment,
+    /// When the holder counts its locks as lost.
+    pub(crate) ends: Moment,
+    /// When etcd may give them to others, by a clock that is as slow as clocks are.
+    pub(crate) expires: Moment,
+}
+
+/// How far two clocks go apart at most, in millionths: twice what a quartz clock out of its range of
+/// temperature does.
+const DRIFT: u32 = 500;
+
 impl Term {
-    /// When the holder counts its locks as lost. Etcd gives them to nobody else before a
-    /// [margin](margin) has passed.
-    pub(crate) fn ends(self) -> Moment {
-        self.sent.after(self.time_to_live.saturating_sub(margin(self.time_to_live)))
+    /// `margin` is the time between the moments in which a holder counts its locks as lost and in
+    /// which others may have them; `call` is for how long a renewal may take.
+    pub(crate) fn span(self, margin: Duration, call: Duration) -> Span {
+        let Self { sent, time_to_live } = self;
+        let certain = time_to_live.saturating_sub(time_to_live / 1_000_000 * DRIFT);
+        Span {
+            heard: sent,
+            due: sent.after(pause(time_to_live) + call),
+            ends: sent.after(certain.saturating_sub(margin)),
+            expires: sent.after(certain),
+        }
     }
 }
 
-/// How much earlier than etcd a holder counts its lease as over: a fifth of it, 2 s at most. In
-/// this time those who hold are told; clocks that go at different speeds are also within it.
-fn margin(time_to_live: Duration) -> Duration {
+/// How much earlier than others may have its locks a holder counts them as lost, unless it is set: a
+/// fifth of the time to live, 2 s at most. In this time what works under them ends.
+pub(crate) fn margin(time_to_live: Duration) -> Duration {
     (time_to_live / 5).min(Duration::from_secs(2))
+}
+
+/// How long after a renewal the next one is asked for: two may fail before the term ends.
+fn pause(time_to_live: Duration) -> Duration {
+    time_to_live / 4
 }
 
 /// What is told of a lease.
@@ -53,8 +82,7 @@ pub(crate) async fn keep(
             None => return tell(Word::Gone),
         },
     };
-    // Two may fail before the term ends.
-    let pause = time_to_live / 4;
+    let pause = pause(time_to_live);
     let again = (time_to_live / 20).min(Duration::from_millis(500));
     let mut wait = if is_new { pause } else { Duration::ZERO };
     loop {
@@ -124,11 +152,21 @@ mod tests {
         for seconds in [2, 10, 60] {
             let time_to_live = Duration::from_secs(seconds);
             let sent = Moment::now();
-            let term = Term { sent, time_to_live };
-            assert!(term.ends().after(Duration::from_millis(400)) <= sent.after(time_to_live));
-            assert!(term.ends().after(Duration::from_secs(2)) >= sent.after(time_to_live));
+            let span = Term { sent, time_to_live }.span(margin(time_to_live), time_to_live / 8);
+            assert!(span.ends.after(Duration::from_millis(400)) <= sent.after(time_to_live));
+            assert!(span.ends.after(Duration::from_millis(2100)) >= sent.after(time_to_live));
             // Three renewals fit in.
-            assert!(term.ends() > sent.after(time_to_live * 3 / 4));
+            assert!(span.ends > sent.after(time_to_live * 3 / 4));
+            assert!(span.heard < span.due && span.due < span.ends && span.ends < span.expires);
         }
+    }
+
+    #[test]
+    fn a_long_term_ends_earlier_by_what_clocks_go_apart() {
+        let (sent, day) = (Moment::now(), Duration::from_secs(24 * 60 * 60));
+        let span = Term { sent, time_to_live: day }.span(margin(day), Duration::from_secs(5));
+        // 43 s of a day.
+        assert!(span.expires.after(Duration::from_secs(43)) <= sent.after(day));
+        assert!(span.ends.after(Duration::from_secs(2)) <= span.expires);
     }
 }

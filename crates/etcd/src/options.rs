@@ -4,6 +4,8 @@ use std::{fmt, time::Duration};
 
 use navlock_core::Error;
 
+use crate::lease::{Span, Term, margin};
+
 /// The shortest time to live of a lease that etcd keeps to.
 const SHORTEST: Duration = Duration::from_secs(2);
 
@@ -17,6 +19,8 @@ pub struct EtcdOptions {
     pub(crate) time_to_live: Duration,
     pub(crate) timeout: Duration,
     pub(crate) namespace: String,
+    pub(crate) waits_through_outages: bool,
+    margin: Option<Duration>,
 }
 
 impl EtcdOptions {
@@ -31,6 +35,8 @@ impl EtcdOptions {
             time_to_live: Duration::from_secs(10),
             timeout: Duration::from_secs(5),
             namespace: "navlock".to_owned(),
+            waits_through_outages: true,
+            margin: None,
         }
     }
 
@@ -70,6 +76,28 @@ impl EtcdOptions {
         self
     }
 
+    /// How much earlier than others may have its locks a holder counts them as lost, when etcd is not
+    /// heard of: in this time what works under them has to end. Half of the
+    /// [time to live](Self::time_to_live) at most, since within the other half they are renewed; a
+    /// fifth of it and no more than 2 s if this is not called.
+    ///
+    /// What clocks go apart in that time, 500 millionths of it, comes on top.
+    #[must_use]
+    pub fn margin(mut self, time: Duration) -> Self {
+        self.margin = Some(time);
+        self
+    }
+
+    /// Whether a request that waits goes on waiting when etcd was away for longer than the
+    /// [time to live](Self::time_to_live), which is so if this is not called. Its place in the queue
+    /// is lost with the lease, so it asks again, before what was asked for later by this connection.
+    /// If not, it fails with [`Error::Unreachable`].
+    #[must_use]
+    pub fn wait_through_outages(mut self, waits: bool) -> Self {
+        self.waits_through_outages = waits;
+        self
+    }
+
     /// Trusts servers whose certificate this one has signed, in PEM, besides those that the system
     /// trusts. For endpoints that begin with `https://`.
     #[cfg(feature = "tls")]
@@ -106,12 +134,31 @@ impl EtcdOptions {
         self.timeout.min((self.time_to_live / 8).max(SHORTEST / 4))
     }
 
+    /// What a term that began so means.
+    pub(crate) fn span(&self, term: Term) -> Span {
+        let margin = self.margin.unwrap_or_else(|| margin(term.time_to_live));
+        // Another connection may have had a shorter time.
+        term.span(margin.min(term.time_to_live / 2), self.call())
+    }
+
     /// # Errors
     ///
-    /// [`Error::Refused`] if there is no endpoint, or one that this build cannot use.
+    /// [`Error::Refused`] if there is no endpoint, or one that this build cannot use, or if the
+    /// margin does not fit into the time to live.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.endpoints.is_empty() {
             return Err(Error::Refused("no etcd endpoint was given; give host:port".to_owned()));
+        }
+        if let Some(margin) = self.margin {
+            let (margin, most) = (margin.as_secs_f64(), (self.time_to_live / 2).as_secs_f64());
+            if !(0.2..=most).contains(&margin) {
+                return Err(Error::Refused(format!(
+                    "a margin of {margin} s does not fit into a time to live of {} s: 0.2 s at \
+                     least, or there is no time to end what works under a lost lock, and {most} s \
+                     at most, or locks could not be renewed in time",
+                    most * 2.0
+                )));
+            }
         }
         let https = self.endpoints.iter().find(|endpoint| endpoint.starts_with("https://"));
         match https {

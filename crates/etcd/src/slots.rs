@@ -101,6 +101,19 @@ impl Slots {
         }
     }
 
+    /// Etcd has begun anew: what is there by these keys was made before that, or by late tries. They
+    /// are not used again.
+    pub(crate) fn forget(&mut self) {
+        self.by_key.clear();
+        self.free.clear();
+    }
+
+    /// Whether it cannot be that a key which was made by this revision was there at that one: it was
+    /// gone before.
+    pub(crate) fn was_gone(&self, key: RequestKey, made: i64, at: i64) -> bool {
+        self.by_key.get(&key).is_some_and(|slot| made <= slot.after && slot.after <= at)
+    }
+
     /// Whose the key is now.
     pub(crate) fn holder(&self, key: RequestKey) -> Option<RequestId> {
         self.by_key.get(&key)?.id

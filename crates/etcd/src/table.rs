@@ -7,6 +7,7 @@ use std::{
     collections::{HashMap, HashSet},
     mem,
     task::Waker,
+    time::Duration,
 };
 
 use navlock_core::{Error, Lost, RequestKind, ResourceName, backend::Answer};
@@ -19,6 +20,7 @@ use crate::{
     hash::HashState,
     keeper::AgentSerial,
     keys::{Phase, RequestKey},
+    lease::Span,
     slots::Slots,
     transactions::Ended,
 };
@@ -51,6 +53,8 @@ struct Agent {
     /// Who asks after a lock asks this too: a process that was stopped knows before its threads do
     /// anything else that it has lost.
     ends: Option<Moment>,
+    /// The rest of that, once it has a lease.
+    span: Span,
     requests: HashSet<usize, HashState>,
 }
 
@@ -65,7 +69,31 @@ struct Request {
     key: Option<RequestKey>,
     /// The revision in which it began to wait; 0 until that is known.
     queued: i64,
+    /// When it was made here.
+    since: Moment,
+    /// What becomes of it when its agent's lease ends.
+    patience: Patience,
     state: State,
+}
+
+/// What becomes of a request that is pending when its agent's lease ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// It is asked for again if it had a place in the queue.
+    Waits,
+    /// It is asked for again until there is a lease: it had a place.
+    HasWaited,
+    /// It fails: it does not wait, or is a lock that was to be gone on with.
+    None,
+}
+
+/// A request that is to be made again, since all that etcd knew of it is gone.
+pub(crate) struct Again {
+    pub(crate) bucket: u64,
+    pub(crate) name: ResourceName,
+    pub(crate) id: RequestId,
+    /// What it was called.
+    pub(crate) key: RequestKey,
 }
 
 /// Where a request or lock stands.
@@ -140,7 +168,8 @@ impl Table {
         let serial = self.next_agent;
         self.next_agent += 1;
         let requests = HashSet::default();
-        let agent = Agent { serial, bucket, terminated: false, ends: None, requests };
+        let span = Span::default();
+        let agent = Agent { serial, bucket, terminated: false, ends: None, span, requests };
         (AgentId::from_index(narrow(self.agents.insert(agent))), serial)
     }
 
@@ -190,8 +219,11 @@ impl Table {
         let serial = self.next_request;
         self.next_request += 1;
         let (name, bucket) = (name.clone(), found.bucket);
-        let (agent, key, queued) = (Some(agent), None, 0);
-        let request = Request { serial, agent, name, kind, bucket, key, queued, state };
+        let (agent, key, queued, since) = (Some(agent), None, 0, Moment::now());
+        let waits = matches!(kind, RequestKind::Wait(_));
+        let patience = if waits { Patience::Waits } else { Patience::None };
+        let request =
+            Request { serial, agent, name, kind, bucket, key, queued, since, patience, state };
         let index = self.requests.insert(request);
         found.requests.insert(index);
         Ok((RequestId::from_parts(narrow(index), serial), found.serial))
@@ -299,12 +331,12 @@ impl Table {
     }
 
     /// An agent's lease lasts until then. `false` if it is too late to say so.
-    pub(crate) fn renew(&mut self, serial: AgentSerial, agent: AgentId, ends: Moment) -> bool {
+    pub(crate) fn renew(&mut self, serial: AgentSerial, agent: AgentId, span: Span) -> bool {
         match self.agents.get_mut(agent.index()) {
             Some(found) if found.serial == serial => {
-                let is_late = is_over(found.ends) || is_over(Some(ends));
+                let is_late = is_over(found.ends) || is_over(Some(span.ends));
                 if !is_late {
-                    found.ends = Some(ends);
+                    (found.ends, found.span) = (Some(span.ends), span);
                 }
                 !is_late
             }
@@ -319,42 +351,66 @@ impl Table {
             .is_some_and(|found| found.serial == serial && is_over(found.ends))
     }
 
-    /// All that the agent has in etcd is gone, or will be. What etcd never knew of has no place to
-    /// lose, and waits for another lease. Whom to wake.
-    pub(crate) fn lose_agent(&mut self, serial: AgentSerial, agent: AgentId) -> Vec<Waker> {
-        self.end_agent(serial, agent, &lease_lost(), |request| request.key.is_some())
+    /// All that the agent has in etcd is gone, or will be. What it holds is lost; what it waits for is
+    /// to be asked for again, if it `waits_on`. What etcd never knew of has no place to lose, and
+    /// waits for another lease. Whom to wake, and what to ask for.
+    pub(crate) fn lose_agent(
+        &mut self,
+        serial: AgentSerial,
+        agent: AgentId,
+        how: Lost,
+        waits_on: bool,
+    ) -> (Vec<Waker>, Vec<Again>) {
+        let (mut wakers, mut again) = (Vec::new(), Vec::new());
+        let Some(found) = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)
+        else {
+            return (wakers, again);
+        };
+        found.ends = None;
+        for &index in &found.requests {
+            let request = &mut self.requests[index];
+            let Some(key) = request.key else { continue };
+            if matches!(request.state, State::Pending(_)) && request.waits_on(how, waits_on) {
+                (request.key, request.queued) = (None, 0);
+                request.patience = Patience::HasWaited;
+                let id = RequestId::from_parts(narrow(index), request.serial);
+                let (bucket, name) = (request.bucket, request.name.clone());
+                again.push(Again { bucket, name, id, key });
+            } else {
+                request.state.end(lease_lost(), how, &mut wakers);
+            }
+        }
+        again.sort_by_key(|again| again.id.serial());
+        (wakers, again)
     }
 
-    /// There is no lease to be had. Whom to wake.
+    /// There is no lease to be had: those fail that have waited for one for so long, and had no place
+    /// in a queue before. Whom to wake, and whether any are left that want a lease.
     pub(crate) fn fail_agent(
         &mut self,
         serial: AgentSerial,
         agent: AgentId,
         error: &Error,
-    ) -> Vec<Waker> {
-        self.end_agent(serial, agent, error, |_| true)
-    }
-
-    fn end_agent(
-        &mut self,
-        serial: AgentSerial,
-        agent: AgentId,
-        error: &Error,
-        which: impl Fn(&Request) -> bool,
-    ) -> Vec<Waker> {
-        let mut wakers = Vec::new();
+        after: Duration,
+    ) -> (Vec<Waker>, bool) {
+        let (mut wakers, mut is_wanted) = (Vec::new(), false);
         let Some(found) = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)
         else {
-            return wakers;
+            return (wakers, is_wanted);
         };
-        found.ends = None;
         for &index in &found.requests {
             let request = &mut self.requests[index];
-            if which(request) {
+            if !matches!(request.state, State::Pending(_)) {
+                continue;
+            }
+            let waits = request.patience == Patience::HasWaited && !after.is_zero();
+            if waits || request.since.elapsed() < after {
+                is_wanted = true;
+            } else {
                 request.state.end(error.clone(), Lost::Disconnected, &mut wakers);
             }
         }
-        wakers
+        (wakers, is_wanted)
     }
 
     /// All that is in this bucket and alive, of which etcd may know.
@@ -390,6 +446,7 @@ impl Table {
         name: ResourceName,
         kind: RequestKind,
         key: RequestKey,
+        is_lock: bool,
     ) -> Option<RequestId> {
         let found = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)?;
         if found.terminated {
@@ -400,19 +457,29 @@ impl Table {
         self.next_request += 1;
         let state = State::Pending(Waker::noop().clone());
         let (bucket, agent, key, queued) = (found.bucket, Some(agent), Some(key), 0);
-        let request = Request { serial: number, agent, name, kind, bucket, key, queued, state };
+        let waits = matches!(kind, RequestKind::Wait(_)) && !is_lock;
+        let patience = if waits { Patience::HasWaited } else { Patience::None };
+        let (serial, since) = (number, Moment::now());
+        let request =
+            Request { serial, agent, name, kind, bucket, key, queued, since, patience, state };
         let index = self.requests.insert(request);
         found.requests.insert(index);
         Some(RequestId::from_parts(narrow(index), number))
     }
 
     /// An agent that goes on with a lease has it until then.
-    pub(crate) fn revive(&mut self, serial: AgentSerial, agent: AgentId, ends: Moment) {
+    pub(crate) fn revive(&mut self, serial: AgentSerial, agent: AgentId, span: Span) {
         if let Some(found) =
             self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)
         {
-            found.ends = Some(ends);
+            (found.ends, found.span) = (Some(span.ends), span);
         }
+    }
+
+    /// The same in full.
+    pub(crate) fn span(&self, agent: AgentId) -> Option<Span> {
+        let agent = self.agents.get(agent.index())?;
+        (agent.ends == Some(agent.span.ends)).then_some(agent.span)
     }
 
     /// Until when the agent has what it has, if it has a lease.
@@ -432,6 +499,17 @@ impl Table {
 }
 
 impl Request {
+    /// Whether it is to be asked for again once its agent's lease has ended.
+    fn waits_on(&self, how: Lost, waits_on: bool) -> bool {
+        match self.patience {
+            Patience::None => false,
+            // What is on its way comes to nothing through no fault of its own.
+            _ if how == Lost::Reset => true,
+            Patience::HasWaited => waits_on,
+            Patience::Waits => waits_on && self.queued > 0,
+        }
+    }
+
     fn status(&self) -> Status {
         match self.state {
             State::Pending(_) => Status::Pending(self.queued),

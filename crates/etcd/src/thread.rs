@@ -128,9 +128,11 @@ impl Thread {
                     .map(|result| Some(Done::Operated(of, result)))
                     .boxed()
             }
-            Call::List { of, prefix, delay } => calls::list(members, prefix, delay, patience)
-                .map(move |result| Some(Done::Listed(of, result)))
-                .boxed(),
+            Call::List { of, known, prefix, delay } => {
+                calls::list(members, prefix, delay, patience)
+                    .map(move |result| Some(Done::Listed(of, known, result)))
+                    .boxed()
+            }
             Call::Lease { serial, delay } => {
                 let seconds = self.options.seconds();
                 calls::lease(members, seconds, delay, patience)

@@ -339,6 +339,18 @@ pub enum FromDaemon {
         /// How many requests are before the agent's first one; `None` if it has none in the queue.
         ahead: Option<u64>,
     },
+    /// Since version 4, after each [`Term`](Self::Term): the rest of it. Also said of agents that
+    /// only wait.
+    TermBounds {
+        /// Whose.
+        agent: Agent,
+        /// When what keeps the locks was last heard of.
+        heard: Uptime,
+        /// By when it is to be heard of again. From then on something is wrong.
+        due: Uptime,
+        /// When others may be granted what the agent has.
+        expires: Uptime,
+    },
 }
 
 /// Why a request ended without a lock, or a question without a snapshot.
@@ -367,6 +379,8 @@ pub enum Lost {
     Closed,
     /// The daemon lost its own connection to what keeps the lock.
     Disconnected,
+    /// Since version 4: what keeps the lock has lost its data, or was set back.
+    Reset,
 }
 
 /// One lock or one pending request.

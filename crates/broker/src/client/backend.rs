@@ -8,7 +8,7 @@ use std::{
 
 use navlock_core::{
     AgentInfo, Backend, ClientId, Error, Lost, Position, RequestKind, ResourceName,
-    backend::{Answer, InspectFuture, PositionFuture, QueryFuture, Ticket},
+    backend::{Answer, InspectFuture, PositionFuture, QueryFuture, Term, Ticket},
 };
 use navlock_engine::AgentId;
 use navlock_wire::{MAX_BUCKET, MAX_NAME, ToDaemon};
@@ -128,6 +128,10 @@ impl Backend for BrokerBackend {
         let forgotten = self.connection.change(|table| table.finish(ticket.id));
         // Its wakers are foreign: dropped out here.
         drop(forgotten);
+    }
+
+    fn term(&self, agent: AgentId) -> Option<Term> {
+        self.connection.table().term(agent)
     }
 
     fn query(&self) -> QueryFuture<'_> {

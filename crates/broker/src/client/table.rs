@@ -441,6 +441,9 @@ impl Table {
                 }
             }
             FromDaemon::Term { agent, ends } => self.set_term(agent, ends),
+            FromDaemon::TermBounds { agent, heard, due, expires } => {
+                self.set_bounds(agent, heard, due, expires);
+            }
             FromDaemon::Unavailable { request } => {
                 self.answer(request, State::Unavailable, wakers);
             }
@@ -452,6 +455,7 @@ impl Table {
                     navlock_wire::Lost::Stolen => Lost::Stolen,
                     navlock_wire::Lost::Terminated => Lost::Terminated,
                     navlock_wire::Lost::Closed => Lost::Closed,
+                    navlock_wire::Lost::Reset => Lost::Reset,
                     _ => Lost::Disconnected,
                 };
                 if let Some(state) = self.state(request) {

@@ -4,11 +4,13 @@ use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use foldhash::fast::RandomState;
 use navlock_core::{
-    AgentInfo, ClientId, Error, LockManager, Lost, Mode, RequestKind, ResourceName, UserAgent, host,
+    AgentInfo, ClientId, Error, LockManager, Lost, Mode, RequestKind, ResourceName, UserAgent,
+    backend::Term, host,
 };
 use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{Agent, Failure, FromDaemon, MAX_BUCKET, MAX_TEXT, Moment, Uptime};
@@ -240,8 +242,17 @@ impl Client {
     /// Until when all that the agent has is its own, if that may end by itself.
     pub(super) fn ends(&self, agent: Agent) -> Option<Uptime> {
         let ends = self.agents.get(&agent)?.locks.ends()?;
-        // Nanoseconds last for centuries.
-        Some(u64::try_from(ends.as_nanos()).unwrap_or(u64::MAX))
+        Some(nanos(ends))
+    }
+
+    /// The rest of that.
+    pub(super) fn term(&self, agent: Agent) -> Option<Term> {
+        self.agents.get(&agent)?.locks.term()
+    }
+
+    /// Those of its agents that hold something or wait for it.
+    pub(super) fn askers(&self) -> HashSet<Agent> {
+        self.requests.shown().map(|(_, shown)| shown.agent).collect()
     }
 
     /// Whose request or lock this is.
@@ -383,6 +394,12 @@ impl Drop for Client {
     }
 }
 
+/// A moment as it is said.
+pub(super) fn nanos(since_start: Duration) -> Uptime {
+    // They last for centuries.
+    u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX)
+}
+
 fn refused(why: String) -> Outcome {
     Outcome::Failed(Error::Refused(why))
 }
@@ -397,7 +414,7 @@ fn clip(text: &mut String) {
 }
 
 /// What the client is told of it.
-pub(super) fn tell(request: RequestId, outcome: Outcome) -> FromDaemon {
+pub(super) fn tell(request: RequestId, outcome: Outcome, version: u16) -> FromDaemon {
     match outcome {
         Outcome::Granted(token) => FromDaemon::Granted { request, token },
         Outcome::Unavailable => FromDaemon::Unavailable { request },
@@ -407,6 +424,7 @@ pub(super) fn tell(request: RequestId, outcome: Outcome) -> FromDaemon {
                 Lost::Stolen => navlock_wire::Lost::Stolen,
                 Lost::Terminated => navlock_wire::Lost::Terminated,
                 Lost::Closed => navlock_wire::Lost::Closed,
+                Lost::Reset if version >= 4 => navlock_wire::Lost::Reset,
                 // Also what this version has no word for: gone is gone.
                 _ => navlock_wire::Lost::Disconnected,
             };

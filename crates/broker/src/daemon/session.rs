@@ -80,7 +80,7 @@ enum Answered {
 
 impl Session {
     pub(super) fn new(stream: Stream, stay: Stay, house: Arc<House>, version: u16) -> Self {
-        let terms = house.user_agent().is_leased().then(Terms::new);
+        let terms = house.user_agent().is_leased().then(|| Terms::new(version));
         let (queries, answers) = (FuturesUnordered::new(), Vec::new());
         Self { stream, stay, house, version, terms, queries, answers }
     }
@@ -184,11 +184,11 @@ impl Session {
     fn say_outcome(&mut self, request: RequestId, outcome: Outcome) -> Result<(), End> {
         if let (Some(terms), Outcome::Granted(_)) = (&mut self.terms, &outcome) {
             let term = terms.before_grant(&lock(&self.stay.client), request);
-            if let Some(term) = term {
-                self.say(&term)?;
+            for said in term.into_iter().flatten() {
+                self.say(&said)?;
             }
         }
-        self.say(&tell(request, outcome))
+        self.say(&tell(request, outcome, self.version))
     }
 
     /// Sends what is waiting, as far as the client takes it, and lets answers follow.

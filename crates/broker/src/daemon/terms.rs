@@ -9,52 +9,65 @@ use std::{
     time::Duration,
 };
 
+use navlock_core::backend::Term;
 use navlock_engine::RequestId;
 use navlock_wire::{Agent, FromDaemon, Uptime};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::client::Client;
+use super::client::{Client, nanos};
 
 /// How often it is looked whether there is more to say. A lease is renewed less often.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// The oldest version that knows of [`FromDaemon::TermBounds`].
+const BOUNDS: u16 = 4;
+
+/// A term, and the rest of it.
+pub(super) type Said = [Option<FromDaemon>; 2];
+
 /// What one client was told.
 pub(super) struct Terms {
     said: HashMap<Agent, Uptime>,
+    version: u16,
     look: Interval,
 }
 
 impl Terms {
-    pub(super) fn new() -> Self {
+    /// For a client of this version.
+    pub(super) fn new(version: u16) -> Self {
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { said: HashMap::new(), look }
+        Self { said: HashMap::new(), version, look }
     }
 
     /// What is to be said before it is said that this request was granted.
-    pub(super) fn before_grant(
-        &mut self,
-        client: &Client,
-        request: RequestId,
-    ) -> Option<FromDaemon> {
-        let agent = client.agent_of(request)?;
+    pub(super) fn before_grant(&mut self, client: &Client, request: RequestId) -> Said {
+        let Some(agent) = client.agent_of(request) else { return [None, None] };
         if client.ends(agent).is_none() {
             // It was lost since, which is told next. Until then it is not to be held without end.
             self.forget(agent);
-            return Some(FromDaemon::Term { agent, ends: 0 });
+            return [Some(FromDaemon::Term { agent, ends: 0 }), None];
         }
         self.new_of(client, agent)
     }
 
-    /// What is to be said of those who hold something.
+    /// What is to be said of those who hold something, and to who understands it of those who wait.
     pub(super) fn news(&mut self, client: &Client) -> Vec<FromDaemon> {
-        let holders = client.holders();
-        holders.into_iter().filter_map(|agent| self.new_of(client, agent)).collect()
+        let agents = if self.version >= BOUNDS { client.askers() } else { client.holders() };
+        agents.into_iter().flat_map(|agent| self.new_of(client, agent)).flatten().collect()
     }
 
-    fn new_of(&mut self, client: &Client, agent: Agent) -> Option<FromDaemon> {
-        let ends = client.ends(agent)?;
-        (self.said.insert(agent, ends) != Some(ends)).then_some(FromDaemon::Term { agent, ends })
+    fn new_of(&mut self, client: &Client, agent: Agent) -> Said {
+        let Some(ends) = client.ends(agent) else { return [None, None] };
+        if self.said.insert(agent, ends) == Some(ends) {
+            return [None, None];
+        }
+        let bounds = client.term(agent).filter(|_| self.version >= BOUNDS);
+        let bounds = bounds.map(|Term { heard, due, expires, .. }| {
+            let [heard, due, expires] = [heard, due, expires].map(nanos);
+            FromDaemon::TermBounds { agent, heard, due, expires }
+        });
+        [Some(FromDaemon::Term { agent, ends }), bounds]
     }
 
     /// The agent's number may be another's from here on.

@@ -11,7 +11,9 @@ use std::{
 };
 
 use navlock_broker::{BrokerReach, ConnectOptions, Place};
-use navlock_core::{Error, LockGuard, LockManager, Lost, UserAgent, blocking::block_on_timeout};
+use navlock_core::{
+    Error, LockGuard, LockManager, LockState, Lost, UserAgent, blocking::block_on_timeout,
+};
 use navlock_engine::RequestId;
 use navlock_wire::{FromDaemon, ToDaemon};
 
@@ -93,6 +95,40 @@ fn a_term_that_is_renewed_goes_on() {
     played.daemon.say(&[FromDaemon::Term { agent: 0, ends: in_time(LONG) }]);
     assert_eq!(block_on_timeout(held.lost(), 2 * SHORT), None);
     assert!(!held.is_lost() && began.elapsed() > SHORT);
+}
+
+#[test]
+fn who_holds_is_warned_before_its_lock_is_lost_and_knows_when_others_may_have_it() {
+    let mut played = Played::new();
+    let (held, _) = played.hold("db", LONG);
+    let (heard, expires) = (in_time(Duration::ZERO), in_time(3 * LONG));
+    let say = |due, ends| {
+        [
+            FromDaemon::Term { agent: 0, ends },
+            FromDaemon::TermBounds { agent: 0, heard, due, expires },
+        ]
+    };
+    let until = |wanted: fn(&LockState) -> bool| {
+        let since = Instant::now();
+        while !wanted(&held.state()) {
+            assert!(since.elapsed() < LONG, "{:?}", held.state());
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    assert_eq!(held.state(), LockState::Held);
+    // Nothing is heard any more, from the time on at which there should have been word.
+    played.daemon.say(&say(heard, in_time(2 * LONG)));
+    until(|state| matches!(state, LockState::Suspended { .. }));
+    let LockState::Suspended { left, .. } = held.state() else { panic!("{:?}", held.state()) };
+    assert!(left > LONG && left < 2 * LONG, "{left:?}");
+    assert!(!held.is_lost());
+    let term = held.term().unwrap();
+    assert_eq!(term.expires, Duration::from_nanos(expires));
+    // All is well again, and then not.
+    played.daemon.say(&say(in_time(2 * LONG), in_time(2 * LONG)));
+    until(|state| *state == LockState::Held);
+    played.daemon.say(&say(in_time(SHORT), in_time(SHORT)));
+    until(|state| *state == LockState::Lost(Lost::Disconnected));
 }
 
 #[test]

@@ -149,6 +149,14 @@ pub trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
+    /// The same in full: when the reach was last heard of, and until when nobody else can be granted
+    /// what the agent has. `None` as well if the backend does not know more than
+    /// [`ends`](Self::ends).
+    fn term(&self, agent: AgentId) -> Option<Term> {
+        let _ = agent;
+        None
+    }
+
     /// Goes on with what an agent of the same client id had through another process, which has
     /// ended. To be called once, before the agent's first request.
     ///
@@ -164,6 +172,31 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// The bucket is about to be forgotten: it has no agents, and gets none. If it is opened
     /// again after this call, its fencing tokens must go on where these end.
     fn retire(&self) {}
+}
+
+/// The time for which an agent has what it has. All moments are on the clock of [`Backend::ends`],
+/// since the start of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// When this was asked for.
+    pub now: Duration,
+    /// When the reach was last heard of.
+    pub heard: Duration,
+    /// By when it is to be heard of again. From then on something is wrong.
+    pub due: Duration,
+    /// When the agent's locks are lost, if it is not.
+    pub ends: Duration,
+    /// When others may be granted them: what works under them has to have stopped by then.
+    pub expires: Duration,
+}
+
+impl Term {
+    /// For how long the reach has not been heard of, and for how long the agent still has its locks,
+    /// if something is wrong.
+    pub fn suspended(&self) -> Option<(Duration, Duration)> {
+        let is_late = self.now >= self.due;
+        is_late.then(|| (self.now.saturating_sub(self.heard), self.ends.saturating_sub(self.now)))
+    }
 }
 
 /// The future of [`Backend::query`].
@@ -296,6 +329,10 @@ impl Backend for AnyBackend {
 
     fn ends(&self, agent: AgentId) -> Option<Duration> {
         dispatch!(self.ends(agent))
+    }
+
+    fn term(&self, agent: AgentId) -> Option<Term> {
+        dispatch!(self.term(agent))
     }
 
     fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use navlock_core::{AgentInfo, ClientId};
+use navlock_core::{AgentInfo, ClientId, Lost};
 use navlock_engine::{AgentId, RequestId};
 
 use super::{AgentSerial, Call, Keeper, Revoked, Shared, kind, recalls::PATIENCE, wake};
@@ -15,7 +15,7 @@ use crate::{
     keys::{NameKey, RequestKey},
     lease::{Term, Word},
     slots::{Owner, Slots},
-    table::{Sent, Status},
+    table::{Again, Sent, Status},
     transactions::{Ask, Operation},
     values::{Value, encode_info},
 };
@@ -38,12 +38,14 @@ pub(super) enum Lease {
     /// It was another connection's. Since then it is tried to renew it.
     Recalled(i64, Moment),
     Live(i64),
+    /// Etcd does not know it any more. It is asked why.
+    Doubted(i64),
 }
 
 impl Lease {
     fn id(self) -> Option<i64> {
         match self {
-            Self::Live(id) | Self::Recalled(id, _) => Some(id),
+            Self::Live(id) | Self::Recalled(id, _) | Self::Doubted(id) => Some(id),
             Self::None | Self::Coming(_) => None,
         }
     }
@@ -118,7 +120,7 @@ impl Keeper {
                 self.ask_for_lease(serial, Duration::ZERO);
             }
             // It is over by the clock, or it would not be needed.
-            Some(Agent { lease: Lease::Live(_), .. }) => self.lose(serial),
+            Some(Agent { lease: Lease::Live(_), .. }) => self.lose(serial, Lost::Disconnected),
             _ => {}
         }
     }
@@ -137,7 +139,7 @@ impl Keeper {
             // It has ended meanwhile.
             return self.revoke(None, lease);
         };
-        if !self.shared.table().renew(serial, agent.id, term.ends()) {
+        if !self.shared.table().renew(serial, agent.id, self.options.span(term)) {
             // It took too long to be of use.
             self.revoke(None, lease);
             return self.ask_for_lease(serial, Duration::ZERO);
@@ -156,16 +158,20 @@ impl Keeper {
 
     fn not_leased(&mut self, serial: AgentSerial, failure: Failure) {
         let Some(agent) = self.agents.get_mut(&serial) else { return };
-        let Lease::Coming(since) = agent.lease else { return };
-        let may_wait = since.elapsed() < self.options.time_to_live;
-        if matches!(failure, Failure::Unknown(_)) && may_wait {
-            return self.ask_for_lease(serial, Duration::from_millis(100));
-        }
-        agent.lease = Lease::None;
         let (id, bucket) = (agent.id, agent.bucket);
-        let wakers = self.shared.table().fail_agent(serial, id, &failure.error());
-        wake(wakers);
-        self.step_all(bucket);
+        let may_wait = matches!(failure, Failure::Unknown(_));
+        let patience = if may_wait { self.options.time_to_live } else { Duration::ZERO };
+        let error = failure.error();
+        let (wakers, is_wanted) = self.shared.table().fail_agent(serial, id, &error, patience);
+        if is_wanted {
+            self.ask_for_lease(serial, Duration::from_millis(100));
+        } else {
+            agent.lease = Lease::None;
+        }
+        if !wakers.is_empty() {
+            wake(wakers);
+            self.step_all(bucket);
+        }
     }
 
     /// Word of a lease.
@@ -175,24 +181,29 @@ impl Keeper {
             return;
         };
         let is_kept = match (word, agent.lease) {
+            (Word::Gone, Lease::Live(lease)) => return self.doubt(serial, lease),
             (Word::Gone, _) => false,
             (Word::Renewed(term), Lease::Recalled(..)) => {
                 self.revived(serial, lease, term);
                 true
             }
-            (Word::Renewed(term), _) => self.shared.table().renew(serial, agent.id, term.ends()),
+            (Word::Renewed(term), _) => {
+                self.shared.table().renew(serial, agent.id, self.options.span(term))
+            }
         };
         if !is_kept {
-            self.lose(serial);
+            self.lose(serial, Lost::Disconnected);
         }
     }
 
     /// A transaction found that this lease has ended.
     pub(super) fn lease_is_gone(&mut self, bucket: u64, lease: i64) {
         let has = |agent: &Agent| agent.bucket == bucket && agent.lease_id() == Some(lease);
-        let found = self.agents.iter().find(|(_, agent)| has(agent)).map(|(&serial, _)| serial);
-        if let Some(serial) = found {
-            self.lose(serial);
+        let found = self.agents.iter().find(|(_, agent)| has(agent));
+        match found.map(|(&serial, agent)| (serial, agent.lease)) {
+            Some((serial, Lease::Live(lease))) => self.doubt(serial, lease),
+            Some((serial, Lease::Recalled(..))) => self.lose(serial, Lost::Disconnected),
+            _ => {}
         }
     }
 
@@ -202,24 +213,33 @@ impl Keeper {
             let table = self.shared.table();
             let patience = self.options.time_to_live.min(PATIENCE);
             let is_over = |&(&serial, agent): &(&AgentSerial, &Agent)| match agent.lease {
-                Lease::Live(_) => table.is_over(serial, agent.id),
+                Lease::Live(_) | Lease::Doubted(_) => table.is_over(serial, agent.id),
                 Lease::Recalled(_, since) => since.elapsed() >= patience,
                 Lease::None | Lease::Coming(_) => false,
             };
             self.agents.iter().filter(is_over).map(|(&serial, _)| serial).collect()
         };
         for serial in over {
-            self.lose(serial);
+            self.lose(serial, Lost::Disconnected);
         }
     }
 
     /// An agent has lost what it had in etcd. It gets another lease when it asks for something.
-    pub(super) fn lose(&mut self, serial: AgentSerial) {
+    /// What it waits for is asked for again, in the order in which it was.
+    pub(super) fn lose(&mut self, serial: AgentSerial, how: Lost) {
         let Some(agent) = self.agents.get_mut(&serial) else { return };
         let (id, bucket) = (agent.id, agent.bucket);
         let lease = std::mem::replace(&mut agent.lease, Lease::None);
-        let wakers = self.shared.table().lose_agent(serial, id);
+        let waits_on = self.options.waits_through_outages;
+        let (wakers, again) = self.shared.table().lose_agent(serial, id, how, waits_on);
         wake(wakers);
+        for Again { bucket, name, id, key } in again {
+            // What is on its way under this key, or is there, is nobody's from here on.
+            self.slots.retire(key, id);
+            if let Some(house) = self.buckets.get_mut(&bucket) {
+                house.bucket.push_again(&NameKey::new(&name), vec![(id, serial)]);
+            }
+        }
         if let Some(lease) = lease.id() {
             self.calls.push_back(Call::LetGo { lease });
             // If it comes back before its end: nobody needs to wait for that.

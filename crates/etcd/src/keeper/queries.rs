@@ -50,8 +50,15 @@ impl Keeper {
             }
             query.is_asking = true;
             let (of, prefix) = (Listed::Query(number), house.bucket.keys.all());
-            self.calls.push_back(Call::List { of, prefix, delay: Duration::ZERO });
+            let known = self.history.known();
+            self.calls.push_back(Call::List { of, known, prefix, delay: Duration::ZERO });
         }
+    }
+
+    /// What was asked was asked of an etcd that has begun anew since.
+    pub(super) fn ask_queries_again(&mut self) {
+        self.queries.values_mut().for_each(|query| query.is_asking = false);
+        self.advance_queries();
     }
 
     pub(super) fn queried(&mut self, number: u64, result: Result<Listing, Failure>) {

@@ -103,7 +103,8 @@ impl Keeper {
             let claimed = claim.and_then(|nth| {
                 let (name, kind) = (claims[nth].name.clone(), claims[nth].kind);
                 let mut table = self.shared.table();
-                Some((nth, table.recall(serial, id, name, kind, entry.request)?))
+                let is_lock = claims[nth].token.is_some();
+                Some((nth, table.recall(serial, id, name, kind, entry.request, is_lock)?))
             });
             if let Some((nth, request)) = claimed {
                 self.slots.adopt(entry.request, request);
@@ -122,7 +123,7 @@ impl Keeper {
         }
         if answer.send(tickets).is_err() {
             // Nobody wants them any more.
-            self.lose(serial);
+            self.lose(serial, Lost::Disconnected);
         }
         self.step_waiting(bucket);
     }
@@ -135,7 +136,7 @@ impl Keeper {
         let Some(house) = self.buckets.get(&bucket) else { return };
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
-        table.revive(serial, id, term.ends());
+        table.revive(serial, id, self.options.span(term));
         // What was granted meanwhile could not be answered yet.
         for (request, key) in table.pending_of(id) {
             match house.bucket.has(key) {

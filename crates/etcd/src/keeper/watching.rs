@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use navlock_core::Lost;
 
-use super::{Call, Keeper, Listed, wake};
+use super::{Call, Keeper, Listed, history::Known, wake};
 use crate::{
     bucket::Todo,
     clock::Moment,
-    data::Listing,
-    failure::{Failure, lease_lost},
+    data::{KeyValue, Listing},
+    failure::Failure,
     keys::{NameKey, Phase, RequestKey},
     mirror::{Entry, Event},
     query::token,
@@ -33,16 +33,23 @@ impl Keeper {
         let Some(house) = self.buckets.get_mut(&bucket) else { return };
         match watched {
             Watched::Up => {
+                house.is_anew = false;
                 house.bucket.early = Some(Vec::new());
                 // A list that is on its way is older than what this watch tells.
                 house.watches += 1;
                 house.is_looking = false;
                 self.look(bucket, Duration::ZERO);
             }
-            Watched::Events(events) => match &mut house.bucket.early {
-                Some(early) => early.extend(events),
-                None => self.happened(bucket, events),
-            },
+            // Of before etcd began anew.
+            Watched::Events(_) if house.is_anew => {}
+            Watched::Events(events) => {
+                let revision = events.iter().map(|event| event.revision).max();
+                self.history.heard(revision.unwrap_or_default());
+                match &mut house.bucket.early {
+                    Some(early) => early.extend(events),
+                    None => self.happened(bucket, events),
+                }
+            }
         }
     }
 
@@ -101,10 +108,7 @@ impl Keeper {
                     }
                 }
                 // Not when it became a lock, which was told with it.
-                (Phase::Queued, Status::Pending(_)) => {
-                    robbed.extend(table.agent_of(id));
-                    wakers.extend(table.answer(id, State::Failed(lease_lost())));
-                }
+                (Phase::Queued, Status::Pending(_)) => robbed.extend(table.agent_of(id)),
                 _ => {}
             }
         }
@@ -119,7 +123,7 @@ impl Keeper {
         }
         // What went without a thief went with its lease.
         for agent in robbed {
-            self.lose(agent);
+            self.lose(agent, Lost::Disconnected);
         }
         for name in touched {
             self.step(bucket, &name);
@@ -148,7 +152,32 @@ impl Keeper {
         house.looked = Moment::now();
         let prefix = house.bucket.keys.locks();
         let of = Listed::Bucket(bucket, house.watches);
-        self.calls.push_back(Call::List { of, prefix, delay });
+        self.list(of, prefix, delay);
+    }
+
+    pub(super) fn list(&mut self, of: Listed, prefix: Vec<u8>, delay: Duration) {
+        let known = self.history.known();
+        self.calls.push_back(Call::List { of, known, prefix, delay });
+    }
+
+    /// Whether this list can be put together with what is known, also of the keys in it. If not, all
+    /// that was known is forgotten by then.
+    pub(super) fn takes(&mut self, known: Known, result: &Result<Listing, Failure>) -> bool {
+        let listed = result.as_ref().ok();
+        if !self.goes_on(known, listed.map(Listing::stamp)) {
+            return false;
+        }
+        let Some(listed) = listed else { return true };
+        // A restored etcd may have come further since than the one before it had.
+        let is_undone = |kv: &KeyValue| {
+            let found = self.buckets.values().find_map(|house| house.bucket.keys.parse(&kv.key));
+            found.is_some_and(|key| self.slots.was_gone(key.request, kv.made, listed.revision))
+        };
+        if listed.found.iter().any(is_undone) {
+            self.begin_anew(listed.cluster);
+            return false;
+        }
+        true
     }
 
     pub(super) fn listed(&mut self, bucket: u64, watch: u64, result: Result<Listing, Failure>) {

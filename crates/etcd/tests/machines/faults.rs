@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock_core::{Error, LockManager, Lost, UserAgent};
+use navlock_core::{Error, LockManager, LockState, Lost, UserAgent};
 use navlock_etcd::EtcdOptions;
 
 use super::{exclusive, proxy::Proxy, settle, soon, state, until_waiting};
@@ -93,6 +93,74 @@ fn a_holder_is_told_when_etcd_is_away_for_longer_than_the_lease() {
         assert!(lost < granted);
         assert!(heir.fencing_token() > guard.fencing_token());
     });
+}
+
+#[test]
+fn a_holder_is_warned_before_its_lock_is_lost() {
+    let server = Server::start();
+    let cable = Proxy::to(server.port());
+    let options = EtcdOptions::new([cable.endpoint()]).time_to_live(Duration::from_secs(5));
+    let locks = connect(&options).lock_manager("bucket");
+    let guard = exclusive(&locks, "db");
+    assert_eq!(guard.state(), LockState::Held);
+    let until = |wanted: fn(&LockState) -> bool| {
+        let since = Instant::now();
+        while !wanted(&guard.state()) {
+            assert!(!guard.is_lost(), "it was not told before");
+            assert!(since.elapsed() < DEADLINE, "{:?}", guard.state());
+            thread::sleep(Duration::from_millis(2));
+        }
+    };
+    cable.cut();
+    until(|state| matches!(state, LockState::Suspended { .. }));
+    // It may recover.
+    cable.mend();
+    until(|state| *state == LockState::Held);
+    cable.cut();
+    until(|state| matches!(state, LockState::Suspended { .. }));
+    let term = guard.term().unwrap();
+    assert!(term.expires >= term.ends + Duration::from_millis(990), "{term:?}");
+    assert_eq!(soon(guard.lost()), Lost::Disconnected);
+    assert_eq!(guard.state(), LockState::Lost(Lost::Disconnected));
+}
+
+/// Tokens of those who wait for a lock while etcd is away for longer than leases last, in the order
+/// of their requests.
+fn after_an_outage(waits: bool) -> Vec<Result<u64, Error>> {
+    let server = Server::start();
+    let machine =
+        || connect(&options(server.endpoint()).wait_through_outages(waits)).lock_manager("bucket");
+    let (a, b) = (machine(), machine());
+    let guard = exclusive(&a, "db");
+    thread::scope(|scope| {
+        let mut waiters = Vec::new();
+        for nth in 1..=3 {
+            let request = b.lock("db").into_future();
+            waiters.push(scope.spawn(|| soon(request).map(|guard| guard.fencing_token().get())));
+            until_waiting(&a, nth);
+        }
+        server.stop();
+        assert_eq!(soon(guard.lost()), Lost::Disconnected);
+        // The time is the fault: until what is asked for meanwhile has failed as well.
+        assert!(matches!(soon(a.lock("db")), Err(Error::Unreachable(_))));
+        thread::sleep(TIME_TO_LIVE);
+        server.go_on();
+        waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn those_who_wait_outlive_an_outage_in_their_order() {
+    let tokens = after_an_outage(true);
+    let tokens: Vec<u64> = tokens.into_iter().map(Result::unwrap).collect();
+    assert!(tokens.is_sorted(), "{tokens:?}");
+}
+
+#[test]
+fn those_who_wait_fail_with_an_outage_if_they_are_told_to() {
+    for ended in after_an_outage(false) {
+        assert!(matches!(ended, Err(Error::Unreachable(_))), "{ended:?}");
+    }
 }
 
 #[test]
@@ -215,7 +283,8 @@ fn an_agent_whose_lease_was_revoked_is_told() {
         let id = leases.lines().last().unwrap();
         etcdctl(&server, &["lease", "revoke", id]);
         assert_eq!(soon(guard.lost()), Lost::Disconnected);
-        assert!(matches!(waiting.join().unwrap(), Err(Error::Unreachable(_))));
+        // Who waits asks again, under another lease.
+        assert!(!waiting.join().unwrap().unwrap().is_lost());
     });
     drop(exclusive(&b, "db"));
     // Its next request has a new one.

@@ -12,6 +12,7 @@ mod process;
 mod proxy;
 mod recall;
 mod register;
+mod reset;
 #[path = "../server/mod.rs"]
 mod server;
 mod sharing;

@@ -78,7 +78,7 @@ fn locks_and_places_are_gone_on_with_by_another_process() {
     assert!(nothing.is_none());
     let again = soon(lock.expect("it is there")).unwrap().unwrap();
     assert_eq!(again.fencing_token(), held.fencing_token());
-    assert!(next.ends().is_some());
+    assert!(next.ends().is_some() && next.term().is_some());
 
     thread::scope(|scope| {
         let after = scope.spawn(|| exclusive(&other, "taken"));

@@ -7,7 +7,7 @@ mod cluster;
 use std::{
     io::{BufRead, BufReader},
     net::{TcpListener, TcpStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
         LazyLock,
@@ -137,6 +137,38 @@ impl Server {
             drop(guard.stdin.take());
             guard.wait().unwrap();
         }
+    }
+
+    /// Loses all that it has on disk.
+    pub(crate) fn wipe(&self) {
+        assert!(self.running.is_none(), "it writes to it");
+        std::fs::remove_dir_all(self.directory.path().join("member")).unwrap();
+    }
+
+    /// Saves what it has, in a file.
+    pub(crate) fn backup(&self) -> PathBuf {
+        let path = self.directory.path().with_extension("backup");
+        self.etcdctl(&["snapshot", "save", &path.display().to_string()]).unwrap();
+        path
+    }
+
+    /// Has on disk what was saved, and nothing else.
+    pub(crate) fn restore(&self, backup: &Path) {
+        self.wipe();
+        let restored = self.directory.path().join("restored");
+        let (peer, cluster) = (self.peer_url(), &self.flags[0]);
+        let output = Command::new("etcdctl")
+            .env("ETCDCTL_API", "3")
+            .args(["snapshot", "restore"])
+            .arg(backup)
+            .arg("--data-dir")
+            .arg(&restored)
+            .args(["--name=default", cluster, "--initial-advertise-peer-urls", &peer])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::rename(restored.join("member"), self.directory.path().join("member")).unwrap();
+        std::fs::remove_dir(restored).unwrap();
     }
 
     pub(crate) fn stop(&self) {

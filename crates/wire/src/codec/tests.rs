@@ -139,6 +139,8 @@ fn all_from_daemon() -> Vec<FromDaemon> {
             holders: 2,
             ahead: Some(u64::MAX),
         },
+        FromDaemon::TermBounds { agent: 7, heard: 1, due: u64::MAX, expires: u64::MAX },
+        FromDaemon::Lost { request: request(), how: Lost::Reset },
     ]);
     all
 }
@@ -225,7 +227,7 @@ impl Place for ToDaemon {
 }
 
 impl Place for FromDaemon {
-    const PLACES: u8 = 16;
+    const PLACES: u8 = 17;
     fn place(&self) -> u8 {
         match self {
             Self::Welcome { .. } => 0,
@@ -244,6 +246,7 @@ impl Place for FromDaemon {
             Self::Details { .. } => 13,
             Self::Stopping => 14,
             Self::Position { .. } => 15,
+            Self::TermBounds { .. } => 16,
         }
     }
 }

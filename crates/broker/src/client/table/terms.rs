@@ -1,9 +1,9 @@
 //! Locks that end by themselves, unless the daemon says further.
 
-use std::{mem, task::Waker};
+use std::{mem, task::Waker, time::Duration};
 
-use navlock_core::{Error, Lost};
-use navlock_engine::RequestId;
+use navlock_core::{Error, Lost, backend};
+use navlock_engine::{AgentId, RequestId};
 use navlock_wire::{ToDaemon, Uptime};
 
 use super::{State, Table, id};
@@ -15,6 +15,16 @@ pub(super) struct Term {
     ends: Uptime,
     /// It has ended, and with it what was held. Nobody needs to look again.
     is_over: bool,
+    /// The rest of it, if the daemon has said that.
+    bounds: Option<Bounds>,
+}
+
+/// What a daemon says of a term besides.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    heard: Uptime,
+    due: Uptime,
+    expires: Uptime,
 }
 
 /// What is to be known of the terms of all agents without a look at each.
@@ -53,10 +63,34 @@ impl Table {
     pub(super) fn set_term(&mut self, agent: navlock_wire::Agent, ends: Uptime) {
         // Of one that is gone it crossed with its end.
         if let Some(agent) = usize::try_from(agent).ok().and_then(|at| self.agents.get_mut(at)) {
-            agent.term = Some(Term { ends, is_over: false });
+            agent.term = Some(Term { ends, is_over: false, bounds: None });
             self.terms.are_known = true;
             self.terms.add(ends);
         }
+    }
+
+    /// The daemon says the rest of an agent's term.
+    pub(super) fn set_bounds(
+        &mut self,
+        agent: navlock_wire::Agent,
+        heard: Uptime,
+        due: Uptime,
+        expires: Uptime,
+    ) {
+        let agent = usize::try_from(agent).ok().and_then(|at| self.agents.get_mut(at));
+        if let Some(term) = agent.and_then(|agent| agent.term.as_mut()) {
+            term.bounds = Some(Bounds { heard, due, expires });
+        }
+    }
+
+    /// An agent's term, as far as it was said. Of one that is over it is known when the keeper was
+    /// last heard of.
+    pub(in super::super) fn term(&self, agent: AgentId) -> Option<backend::Term> {
+        let Term { ends, bounds, .. } = self.agents.get(agent.index())?.term?;
+        let Bounds { heard, due, expires } = bounds?;
+        let [now, heard, due, ends, expires] =
+            [clock::uptime(), heard, due, ends, expires].map(Duration::from_nanos);
+        Some(backend::Term { now, heard, due, ends, expires })
     }
 
     /// If the term was over before the grant that was heard just now, there is again something to end.

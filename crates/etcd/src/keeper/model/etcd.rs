@@ -96,7 +96,7 @@ impl Etcd {
                 Step::Within(inner) => StepResult::Within(self.run(inner, revision, changes)?),
             });
         }
-        Some(Answer { revision, succeeded, results })
+        Some(Answer { revision, cluster: 1, succeeded, results })
     }
 
     fn holds(&self, check: &Check) -> bool {
@@ -119,7 +119,11 @@ impl Etcd {
 
     pub(super) fn list(&self, prefix: &[u8]) -> Listing {
         let range = self.found.range(prefix.to_vec()..end_of_prefix(prefix));
-        Listing { revision: self.revision, found: range.map(|(_, kv)| kv.clone()).collect() }
+        Listing {
+            revision: self.revision,
+            cluster: 1,
+            found: range.map(|(_, kv)| kv.clone()).collect(),
+        }
     }
 
     pub(super) fn grant_lease(&mut self) -> i64 {

@@ -468,7 +468,9 @@ impl World {
                 Call::Operate { of, transaction, .. } => {
                     Done::Operated(of, self.etcd.transact(&transaction))
                 }
-                Call::List { of, prefix, .. } => Done::Listed(of, Ok(self.etcd.list(&prefix))),
+                Call::List { of, known, prefix, .. } => {
+                    Done::Listed(of, known, Ok(self.etcd.list(&prefix)))
+                }
                 Call::Lease { serial, .. } => {
                     let lease = self.etcd.grant_lease();
                     Done::Leased { serial, result: Ok((lease, term)) }
