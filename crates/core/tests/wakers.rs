@@ -243,36 +243,46 @@ fn a_lock_may_be_waited_for_and_let_go_of_while_a_thread_ends() {
 
     struct AtTheEnd(LockManager, mpsc::Sender<()>);
 
+    impl AtTheEnd {
+        fn tell(&self) {
+            self.1.send(()).unwrap();
+        }
+    }
+
     impl Drop for AtTheEnd {
         fn drop(&mut self) {
-            let Self(locks, done) = self;
+            let locks = &self.0;
+            self.tell();
             // One that somebody else lets go of, and one that somebody else waits for.
             let guard = locks.lock("db").blocking().unwrap();
             let late = locks.lock("held for long").blocking_timeout(Duration::from_millis(1));
             assert_eq!(late.unwrap_err(), Error::TimedOut);
             drop(guard);
-            done.send(()).unwrap();
+            self.tell();
         }
     }
 
     let locks = locks();
     let holder = locks.lock("db").blocking().unwrap();
     let _long = locks.lock("held for long").blocking().unwrap();
-    let (done, wait) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    let is_told =
+        || told.recv_timeout(Duration::from_secs(20)).expect("the thread comes to its end");
     let its = locks.clone();
     let thread = thread::spawn(move || {
         // Made before anything that the crate keeps for a thread, and so dropped after it.
-        AT_THE_END.set(Some(AtTheEnd(its.clone(), done)));
+        AT_THE_END.set(Some(AtTheEnd(its.clone(), tell)));
         let late = its.lock("db").blocking_timeout(Duration::from_millis(1));
         assert_eq!(late.unwrap_err(), Error::TimedOut);
     });
+    is_told();
     while query(&locks).pending.is_empty() {
         thread::yield_now();
     }
     let mut last = pin!(locks.lock("db").into_future());
     assert!(last.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     drop(holder);
-    wait.recv_timeout(Duration::from_secs(20)).expect("the thread comes to its end");
+    is_told();
     thread.join().unwrap();
     drop(block_on(last).unwrap());
 }

@@ -28,7 +28,8 @@ pub mod steal;
 use std::{
     future::{Future, IntoFuture},
     pin::Pin,
-    task::{Context, Poll, Waker},
+    sync::{Arc, Condvar, Mutex},
+    task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
 
@@ -80,6 +81,7 @@ macro_rules! backend_suite {
                 the_last_of_two_thieves_wins
                 a_victim_whose_callback_runs_is_dropped_where_it_waits
                 a_victim_that_ends_as_it_is_robbed_has_lost
+                a_victim_is_not_polled_once_it_is_robbed
                 a_victim_that_was_not_told_of_its_grant_never_runs
                 everybody_who_watches_a_lock_is_told_of_its_loss
                 who_watches_no_more_is_forgotten
@@ -87,7 +89,7 @@ macro_rules! backend_suite {
             options [
                 checks_come_in_the_order_of_the_specification
                 a_shared_lock_cannot_be_stolen
-                failures_leave_nothing_behind
+                every_failure_is_an_error_and_leaves_nothing_behind
             ]
             names [
                 any_string_is_a_name
@@ -104,6 +106,7 @@ macro_rules! backend_suite {
             ]
             snapshot [
                 a_snapshot_shows_the_whole_bucket
+                a_query_right_after_a_request_shows_it
                 pending_is_in_the_order_of_the_grants
                 an_aborted_request_is_gone_at_once
                 every_agent_has_one_client_id
@@ -136,14 +139,46 @@ pub fn soon<T>(future: impl IntoFuture<Output = T>) -> T {
 }
 
 /// A request that has been made, and not been granted yet when it was.
+///
+/// It is polled when its waker is called, as a task is, so that one which nobody wakes is a failed
+/// test.
 #[derive(Debug)]
-pub struct Waiting<'a, G = LockGuard>(Pin<Box<LockFuture<'a, G>>>);
+pub struct Waiting<'a, G = LockGuard> {
+    future: Pin<Box<LockFuture<'a, G>>>,
+    alarm: Arc<Alarm>,
+}
+
+/// A waker that remembers that it was called.
+#[derive(Debug, Default)]
+pub struct Alarm {
+    rung: Mutex<bool>,
+    bell: Condvar,
+}
+
+impl Alarm {
+    /// Waits until the waker was called, if it was not since this was last asked. `false` if that
+    /// takes too long.
+    #[must_use]
+    pub fn rings_soon(&self) -> bool {
+        let rung = self.rung.lock().unwrap();
+        let (mut rung, _) = self.bell.wait_timeout_while(rung, DEADLINE, |rung| !*rung).unwrap();
+        std::mem::take(&mut rung)
+    }
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        *self.rung.lock().unwrap() = true;
+        self.bell.notify_all();
+    }
+}
 
 impl<'a, G: navlock_core::Grant> Waiting<'a, G> {
     /// Makes the request and sees that it has to wait.
     #[track_caller]
     pub fn new(locks: &LockManager, request: LockRequest<'a, G>) -> Self {
-        let mut waiting = Self(Box::pin(request.into_future()));
+        let future = Box::pin(request.into_future());
+        let mut waiting = Self { future, alarm: Arc::default() };
         let at_once = waiting.poll().is_ready();
         assert!(!at_once && waiting.still(locks), "the request was granted, and should wait");
         waiting
@@ -159,17 +194,31 @@ impl<'a, G: navlock_core::Grant> Waiting<'a, G> {
     /// The grant.
     #[track_caller]
     pub fn granted(self) -> G {
-        soon(self.0).expect("the request is granted")
+        self.answered().expect("the request is granted")
     }
 
     /// The failure.
     #[track_caller]
     pub fn failed(self) -> Error {
-        soon(self.0).err().expect("the request fails")
+        self.answered().err().expect("the request fails")
+    }
+
+    #[track_caller]
+    fn answered(mut self) -> Result<G, Error> {
+        loop {
+            let is_woken = self.alarm.rings_soon();
+            match self.poll() {
+                Poll::Ready(_) if !is_woken => panic!("answered, and its waker was not called"),
+                Poll::Ready(answer) => return answer,
+                Poll::Pending if !is_woken => panic!("waited for {DEADLINE:?} in vain"),
+                Poll::Pending => {}
+            }
+        }
     }
 
     fn poll(&mut self) -> Poll<Result<G, Error>> {
-        self.0.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+        let waker = Waker::from(Arc::clone(&self.alarm));
+        self.future.as_mut().poll(&mut Context::from_waker(&waker))
     }
 }
 

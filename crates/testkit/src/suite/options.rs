@@ -1,8 +1,10 @@
 //! Rules 17 and 20: what is refused, and in which order.
 
-use navlock_core::{Error, LockOptions, Mode, UserAgent};
+use std::time::Duration;
 
-use super::{agent, assert_nothing_is_left, exclusive, soon};
+use navlock_core::{Error, LockManager, LockOptions, Mode, UserAgent};
+
+use super::{Waiting, agent, assert_nothing_is_left, exclusive, soon};
 
 fn options(steal: bool, if_available: bool, mode: Mode, signal: bool) -> LockOptions {
     LockOptions { mode, if_available, steal, signal }
@@ -61,10 +63,69 @@ pub fn a_shared_lock_cannot_be_stolen(user_agent: &UserAgent) {
     assert!(!holder.is_lost());
 }
 
-/// Rule 20.
-pub fn failures_leave_nothing_behind(user_agent: &UserAgent) {
+/// Rule 20: whatever fails is an `Err` of what is awaited, whichever way it is asked for.
+pub fn every_failure_is_an_error_and_leaves_nothing_behind(user_agent: &UserAgent) {
     let locks = agent(user_agent);
-    assert_eq!(soon(locks.request("-", async |_| ())), Err(Error::ReservedName));
-    assert!(soon(locks.lock("db").shared().steal()).is_err());
+    let holder = exclusive(&locks, "held");
+    let opaque = user_agent.opaque_bucket().lock_manager();
+    let [inactive, terminated] = [(); 2].map(|()| agent(user_agent));
+    inactive.set_fully_active(false);
+    terminated.terminate();
+    for (failing, expected) in [
+        (&inactive, Error::NotFullyActive),
+        (&terminated, Error::Terminated),
+        (&opaque, Error::Unobtainable),
+    ] {
+        // Good names and bad ones, since the name comes later.
+        for name in ["db", "held", "-"] {
+            fails_in_every_way(failing, name, &expected);
+        }
+        assert_eq!(soon(failing.query()).unwrap_err(), expected);
+        assert_eq!(soon(failing.inspect(None)).unwrap_err(), expected);
+    }
+    fails_in_every_way(&locks, "-", &Error::ReservedName);
+
+    let refused = [
+        (options(true, true, Mode::Exclusive, false), Error::StealIfAvailable),
+        (options(true, false, Mode::Shared, false), Error::StealShared),
+        (options(true, false, Mode::Exclusive, true), Error::SignalWithoutWaiting),
+        (options(false, true, Mode::Exclusive, true), Error::SignalWithoutWaiting),
+    ];
+    for (options, expected) in refused {
+        assert_eq!(soon(locks.lock_with("held", options)).unwrap_err(), expected);
+        assert_eq!(locks.lock_with("held", options).blocking().unwrap_err(), expected);
+        let run = locks.lock_with("held", options).run(async |_| unreachable!("it is refused"));
+        assert_eq!(soon(run), Err::<(), _>(expected));
+    }
+
+    // And while it is waited for.
+    let late = locks.lock("held").blocking_timeout(Duration::ZERO);
+    assert_eq!(late.unwrap_err(), Error::TimedOut);
+    let late = locks.lock_all(["db", "held"]).blocking_timeout(Duration::ZERO);
+    assert_eq!(late.unwrap_err(), Error::TimedOut);
+    let dying = agent(user_agent);
+    let waiting = Waiting::new(&dying, dying.lock("held"));
+    dying.terminate();
+    assert_eq!(waiting.failed(), Error::Terminated);
+
+    assert!(!holder.is_lost());
+    drop(holder);
     assert_nothing_is_left(&locks);
+}
+
+fn fails_in_every_way(locks: &LockManager, name: &str, expected: &Error) {
+    let never = || unreachable!("it fails before that");
+    assert_eq!(soon(locks.request(name, async |_| never())).as_ref(), Err::<&(), _>(expected));
+    assert_eq!(soon(locks.lock(name)).unwrap_err(), *expected);
+    assert_eq!(soon(locks.lock(name).shared()).unwrap_err(), *expected);
+    assert_eq!(soon(locks.lock(name).steal()).unwrap_err(), *expected);
+    assert_eq!(soon(locks.lock(name).if_available()).unwrap_err(), *expected);
+    assert_eq!(soon(locks.lock_with(name, LockOptions::default())).unwrap_err(), *expected);
+    assert_eq!(locks.lock(name).blocking().unwrap_err(), *expected);
+    assert_eq!(locks.lock(name).blocking_timeout(Duration::MAX).unwrap_err(), *expected);
+    let all = || locks.lock_all(["a", name, "z"]);
+    assert_eq!(soon(all()).unwrap_err(), *expected);
+    assert_eq!(all().blocking().unwrap_err(), *expected);
+    let run = locks.request_all(["a", name], async |_| never());
+    assert_eq!(soon(run).as_ref(), Err::<&(), _>(expected));
 }

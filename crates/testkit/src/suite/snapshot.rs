@@ -1,5 +1,10 @@
 //! Rules 19 and 29 to 32: the snapshot.
 
+use std::{
+    future::{Future, IntoFuture},
+    task::{Context, Waker},
+};
+
 use navlock_core::{LockManager, Mode, UserAgent};
 
 use super::{Waiting, agent, exclusive, shared, snapshot, soon};
@@ -19,6 +24,21 @@ pub fn a_snapshot_shows_the_whole_bucket(user_agent: &UserAgent) {
         [entry("db", Mode::Exclusive), entry("log", Mode::Shared), entry("log", Mode::Shared)]
     );
     assert_eq!(pending, [entry("db", Mode::Exclusive), entry("log", Mode::Exclusive)]);
+}
+
+/// Rule 31: nothing comes between the one poll of a request and the query.
+pub fn a_query_right_after_a_request_shows_it(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let mut context = Context::from_waker(Waker::noop());
+    for round in 1..=3 {
+        let mut requests: Vec<_> =
+            (0..round).map(|_| Box::pin(locks.lock("db").into_future())).collect();
+        // Kept: what is granted at once is held by it.
+        let _guards: Vec<_> =
+            requests.iter_mut().map(|request| request.as_mut().poll(&mut context)).collect();
+        let state = soon(locks.query()).unwrap();
+        assert_eq!((state.held.len(), state.pending.len()), (1, round - 1));
+    }
 }
 
 /// Rule 30.

@@ -1,6 +1,7 @@
 //! Rules 14 to 16: steal.
 
 use std::{
+    cell::Cell,
     future::{Future, poll_fn},
     pin::pin,
     sync::{
@@ -107,6 +108,40 @@ pub fn a_victim_that_ends_as_it_is_robbed_has_lost(user_agent: &UserAgent) {
         drop(soon(locks.lock("db").steal()).unwrap());
     }));
     assert_eq!(result, Err(Error::Lost(Lost::Stolen)));
+    assert_nothing_is_left(&locks);
+}
+
+/// Rule 14: work whose lock is gone goes no further, whatever wakes it, and does not even begin.
+pub fn a_victim_is_not_polled_once_it_is_robbed(user_agent: &UserAgent) {
+    let (locks, thief) = (agent(user_agent), agent(user_agent));
+    let polls = Cell::new(0);
+    let mut request = Box::pin(locks.request("db", async |_| {
+        let pending = poll_fn(|_| {
+            polls.set(polls.get() + 1);
+            Poll::<()>::Pending
+        });
+        pending.await;
+    }));
+    while polls.get() == 0 {
+        assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        settle(&locks);
+    }
+    let before = polls.get();
+    let stolen = soon(thief.lock("db").steal()).unwrap();
+    settle(&locks);
+    assert_eq!(soon(request), Err(Error::Lost(Lost::Stolen)));
+    assert_eq!(polls.get(), before);
+    drop(stolen);
+
+    // Robbed between the grant and the first poll of what the callback returns.
+    let began = &Cell::new(false);
+    let result = soon(locks.lock("db").run(|_| {
+        drop(soon(thief.lock("db").steal()).unwrap());
+        settle(&locks);
+        async move { began.set(true) }
+    }));
+    assert_eq!(result, Err(Error::Lost(Lost::Stolen)));
+    assert!(!began.get());
     assert_nothing_is_left(&locks);
 }
 

@@ -1,0 +1,96 @@
+//! CONFORMANCE.md and `rules.toml` say the same: each way to break a rule has its row, each row names
+//! ways that there are, and tests that there are.
+
+use std::{collections::HashSet, fs, path::Path, process::Command};
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+/// The ids of the entries, and the last argument of each one's test.
+fn rules() -> Vec<(String, String)> {
+    let rules: toml::Table = read("xtask/rules.toml").parse().expect("rules.toml is TOML");
+    let text = |rule: &toml::Value, key| {
+        rule.get(key)
+            .and_then(toml::Value::as_str)
+            .expect("an entry has its id and test")
+            .to_owned()
+    };
+    let rules = rules["rule"].as_array().expect("there are entries");
+    rules.iter().map(|rule| (text(rule, "id"), text(rule, "test"))).collect()
+}
+
+/// What stands between backquotes.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// The last two cells of each row of the tables that name tests: "shown by" and "broken".
+fn rows(text: &str) -> Vec<(&str, &str)> {
+    let (_, tables) = text.split_once("| broken |").expect("there is a table with ways to break");
+    let (tables, _) = tables.split_once("## JavaScript").expect("that of scripts comes after it");
+    tables
+        .lines()
+        .filter(|line| line.starts_with("| "))
+        .map(|line| {
+            let mut cells = line.trim_end_matches('|').rsplit('|').map(str::trim);
+            let broken = cells.next().unwrap_or_default();
+            (cells.next().unwrap_or_default(), broken)
+        })
+        .collect()
+}
+
+/// All words of the sources: names of tests, whether a function has them or a macro is given them.
+fn words() -> HashSet<String> {
+    let files = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"])
+        .current_dir(root())
+        .output()
+        .expect("git lists the files");
+    let files = String::from_utf8(files.stdout).expect("names of sources are of ASCII");
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let sources = files.lines().filter(|file| *file != "xtask/tests/conformance.rs");
+    sources
+        .filter_map(|file| fs::read_to_string(root().join(file)).ok())
+        .flat_map(|text| text.split(|c| !is_part(c)).map(str::to_owned).collect::<Vec<_>>())
+        .collect()
+}
+
+#[test]
+fn every_way_to_break_a_rule_has_its_row_and_every_row_a_way_that_there_is() {
+    let (conformance, rules) = (read("CONFORMANCE.md"), rules());
+    let rows = rows(&conformance);
+    let named: HashSet<&str> = rows.iter().flat_map(|(_, broken)| quoted(broken)).collect();
+    let known: HashSet<&str> = rules.iter().map(|(id, _)| &**id).collect();
+    assert_eq!(known.len(), rules.len(), "an id stands twice in rules.toml");
+    let mut without_row: Vec<_> = known.difference(&named).collect();
+    let mut without_rule: Vec<_> = named.difference(&known).filter(|id| **id != "broken").collect();
+    without_row.sort();
+    without_rule.sort();
+    assert!(without_row.is_empty(), "no row of CONFORMANCE.md names {without_row:?}");
+    assert!(without_rule.is_empty(), "no entry of rules.toml is {without_rule:?}");
+}
+
+#[test]
+fn every_test_that_is_named_is_there() {
+    let words = words();
+    let conformance = read("CONFORMANCE.md");
+    let is_file = |name: &str| name.contains('/') || name.contains('.');
+    let in_rows = rows(&conformance);
+    let in_rows = in_rows.iter().flat_map(|(shown_by, _)| quoted(shown_by));
+    for name in in_rows.filter(|name| !is_file(name)) {
+        let test = name.trim_end_matches("::*").rsplit("::").next().unwrap_or(name);
+        assert!(words.contains(test), "CONFORMANCE.md: there is no test {name}");
+    }
+    // What a filter begins with is the whole name of a module, and its last part a test's beginning.
+    for (id, test) in rules() {
+        let filter = test.split_whitespace().last().unwrap_or_default();
+        let beginning = filter.rsplit("::").next().unwrap_or(filter);
+        let there = words.iter().any(|word| word.starts_with(beginning));
+        assert!(there, "rules.toml: {id}: no test begins with {filter}");
+    }
+}
