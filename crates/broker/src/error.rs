@@ -66,6 +66,9 @@ impl ConnectError {
 
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Reason::Place(PlaceError::Settings(_)) = &self.reason {
+            return write!(f, "cannot tell where the broker is: {}", self.reason);
+        }
         write!(f, "cannot reach the broker at {}: {}", self.socket.display(), self.reason)
     }
 }

@@ -24,6 +24,8 @@ mod error;
 mod forms;
 mod lock_file;
 mod runtime_dir;
+mod seclusion;
+pub mod settings;
 mod spawn;
 mod status;
 mod system_error;

@@ -68,6 +68,16 @@ fn open_ours(path: &Path, access: OFlags) -> io::Result<fs::File> {
     Ok(file)
 }
 
+/// Locks the file at `path` if it is there and nobody has it.
+pub(crate) fn lock_existing(path: &Path) -> io::Result<Option<fs::File>> {
+    let file = open_existing(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// What a short file of ours says; `None` if it cannot be read, or is longer than any of ours.
 pub(crate) fn read_short(path: &Path) -> Option<String> {
     const ENOUGH: u64 = 64;

@@ -7,7 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::SystemError;
+use crate::{
+    SystemError,
+    seclusion::{self, is_secluded},
+    settings,
+};
 
 /// The longest path of a socket, in bytes, with room for the name under which it is made.
 /// What the kernel takes is 104 bytes at least, with the zero at the end.
@@ -15,7 +19,8 @@ const MAX_PATH: usize = 99;
 
 /// The place of one broker.
 ///
-/// All processes of a user meet at `/tmp/navlock-UID/sock`. The path follows from the uid and from
+/// All processes of a user meet at `/tmp/navlock-UID/sock`, those of root at `/run/navlock/sock` on
+/// Linux. The path follows from the uid and from
 /// nothing else, so that it never moves: not with the environment, and not with a login.
 /// `/run/user/UID`, which would be tidier, comes with the first session of a user and goes with
 /// the last, and a cron job that outlives it would hold its lock at another place than those who
@@ -23,8 +28,8 @@ const MAX_PATH: usize = 99;
 /// ours (it is sticky), and a directory that is not ours, or open to others, is refused.
 ///
 /// Who has a `/tmp` of its own, as a container or a service with `PrivateTmp` has, has a broker of
-/// its own too. Another place has to be asked for, as the command line does with `--socket` and
-/// everybody with `NAVLOCK_SOCKET`.
+/// its own too. Another place has to be asked for: by the key `socket` in `/etc/navlock.toml` or in the
+/// user's own settings for all programs, by `NAVLOCK_SOCKET` for one, or `--socket` on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     socket: PathBuf,
@@ -44,6 +49,8 @@ pub enum PlaceError {
     Foreign(PathBuf, u32),
     /// With this mode others can do things in the directory.
     TooOpen(PathBuf, u32),
+    /// The settings that say where it is cannot be used, for this reason.
+    Settings(String),
     /// The system takes no socket path as long as this one.
     TooLong(PathBuf),
     /// Something could not be looked at or made.
@@ -51,12 +58,20 @@ pub enum PlaceError {
 }
 
 impl Place {
-    /// The place that `NAVLOCK_SOCKET` says, or else that of all processes of this user.
-    pub fn from_env() -> Self {
-        match std::env::var_os("NAVLOCK_SOCKET") {
-            Some(socket) if !socket.is_empty() => Self::at(socket),
-            _ => Self::of_user(),
-        }
+    /// The place that `NAVLOCK_SOCKET` says, or else the key `socket` in the user's settings or in
+    /// `/etc/navlock.toml`, or else that of all processes of this user.
+    ///
+    /// # Errors
+    ///
+    /// [`PlaceError::Settings`] if there are settings that cannot be used: to go elsewhere then would
+    /// be to miss the others.
+    pub fn from_env() -> Result<Self, PlaceError> {
+        let socket = std::env::var_os("NAVLOCK_SOCKET").filter(|socket| !socket.is_empty());
+        let socket = match socket {
+            Some(socket) => Some(socket.into()),
+            None => settings::socket().map_err(PlaceError::Settings)?,
+        };
+        Ok(socket.map_or_else(Self::of_user, Self::at))
     }
 
     /// The place where all processes of this user meet.
@@ -69,7 +84,13 @@ impl Place {
     pub fn at(socket: impl AsRef<Path>) -> Self {
         let socket = socket.as_ref();
         let absolute = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
-        Self { socket: absolute, private_directory: false }
+        let own = Self::of_user();
+        // By whichever way it was found, one place has one set of files.
+        if absolute == own.socket {
+            own
+        } else {
+            Self { socket: absolute, private_directory: false }
+        }
     }
 
     /// The path of the socket.
@@ -77,9 +98,11 @@ impl Place {
         &self.socket
     }
 
-    /// The path of the socket, if it was chosen and does not follow from the uid.
-    pub(crate) fn chosen(&self) -> Option<&Path> {
-        (!self.private_directory).then_some(&*self.socket)
+    /// Why others of this machine do not meet us here, if that is known: this process has a `/tmp` of
+    /// its own.
+    pub fn secluded(&self) -> Option<&'static str> {
+        let tmp = Path::new("/tmp");
+        (self.socket.starts_with(tmp) && is_secluded(tmp)).then_some(seclusion::WHY)
     }
 
     /// Whoever starts the broker holds a lock on this file until it listens.
@@ -196,7 +219,23 @@ fn check_directory(path: &Path, uid: u32, others: Others) -> Result<(), PlaceErr
 
 /// The directory of [`Place::of_user`].
 fn own_directory() -> PathBuf {
-    PathBuf::from(format!("/tmp/navlock-{}", uid()))
+    own_directory_of(uid(), Path::new("/run"))
+}
+
+/// The same for this user, on a system that has this directory for what lives until it is restarted.
+///
+/// Root's own is one that nobody else can make first. It does not change while the system runs: `run`
+/// is there from its start, and who changes its owner or mode is root.
+fn own_directory_of(uid: u32, run: &Path) -> PathBuf {
+    let is_roots_alone = || {
+        fs::symlink_metadata(run)
+            .is_ok_and(|found| found.is_dir() && found.uid() == 0 && found.mode() & 0o022 == 0)
+    };
+    if cfg!(target_os = "linux") && uid == 0 && is_roots_alone() {
+        run.join("navlock")
+    } else {
+        PathBuf::from(format!("/tmp/navlock-{uid}"))
+    }
 }
 
 /// Who we are.
@@ -222,6 +261,9 @@ impl fmt::Display for PlaceError {
             Self::TooOpen(path, mode) => {
                 write!(f, "{} has mode {mode:04o}, which lets others in", path.display())?;
                 (path, "chmod it to 0700")
+            }
+            Self::Settings(why) => {
+                return write!(f, "{why} (NAVLOCK_SOCKET goes before the settings)");
             }
             Self::TooLong(path) => {
                 return write!(
@@ -273,8 +315,24 @@ mod tests {
     #[test]
     fn the_place_of_a_user_follows_from_the_uid_alone() {
         // Whether or not there is a /run/user/UID.
-        let place = format!("/tmp/navlock-{}/sock", uid());
-        assert_eq!(Place::of_user().socket(), Path::new(&place));
+        let run = directory(0o755);
+        assert_eq!(own_directory_of(1000, run.path()), Path::new("/tmp/navlock-1000"));
+        assert_eq!(Place::at(Place::of_user().socket()), Place::of_user());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_place_of_root_is_where_nobody_else_can_make_it_first() {
+        if uid() != 0 {
+            println!("skipped: only root has directories of root");
+            return;
+        }
+        for (mode, is_safe) in [(0o755, true), (0o700, true), (0o777, false), (0o775, false)] {
+            let run = directory(mode);
+            let is_there = own_directory_of(0, run.path()) == run.path().join("navlock");
+            assert_eq!(is_there, is_safe, "{mode:o}");
+        }
+        assert_eq!(own_directory_of(0, Path::new("/none")), Path::new("/tmp/navlock-0"));
     }
 
     #[test]

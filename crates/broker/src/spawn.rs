@@ -194,11 +194,8 @@ fn start(place: &Place, program: Option<&Path>, patience: Patience) -> Result<()
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(saying.try_clone().map_err(failed)?)
-        .stderr(saying);
-    match place.chosen() {
-        Some(socket) => command.env("NAVLOCK_SOCKET", socket),
-        None => command.env_remove("NAVLOCK_SOCKET"),
-    };
+        .stderr(saying)
+        .env("NAVLOCK_SOCKET", place.socket());
     let mut child = command.spawn().map_err(failed)?;
     // Ours are closed with this: the end of the stream is then the end of the daemon.
     drop(command);

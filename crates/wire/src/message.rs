@@ -351,6 +351,9 @@ pub enum FromDaemon {
         /// When others may be granted what the agent has.
         expires: Uptime,
     },
+    /// Since version 4: somebody has removed files from the daemon's directory. The client is to see to
+    /// it that its own is there, or the next daemon will not know that it lives.
+    Register,
 }
 
 /// Why a request ended without a lock, or a question without a snapshot.

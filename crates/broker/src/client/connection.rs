@@ -280,6 +280,14 @@ impl Shared {
         terms.into_iter().chain(alone).min()
     }
 
+    /// Somebody may have removed our file.
+    pub(super) fn register_again(&self) {
+        // Who has none yet is no client that anybody waits for. If it fails, we are as we were.
+        if self.registration().is_some() {
+            let _ = self.register();
+        }
+    }
+
     /// Has nobody wait for us any more.
     pub(super) fn unregister(&self) {
         *self.registration() = None;
@@ -402,7 +410,11 @@ impl Source for Shared {
             ear.wait(self.interrupt.end(), deadline);
         }
         let heard = ear.hear(|message, wakers| self.table().take_in(message, wakers));
+        let is_to_register = ear.was_asked_to_register();
         drop(slot);
+        if is_to_register {
+            self.register_again();
+        }
         // What this thread does next may take long, and it does not hear meanwhile. And what it has
         // heard may be a term, by which the keeper must look again.
         if self.turns.asleep.swap(false, SeqCst) {

@@ -4,6 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::{
     io::{self, ErrorKind, Read, Write},
+    mem,
     os::unix::net::UnixStream,
     sync::Arc,
     task::Waker,
@@ -35,6 +36,8 @@ pub(super) struct Ear {
     watch: Option<Watch>,
     /// What was heard makes no sense, and so does what follows.
     nonsense: Option<String>,
+    /// Our file is to be looked after.
+    asked_to_register: bool,
 }
 
 /// How a connection ended.
@@ -50,7 +53,18 @@ impl Ear {
         let mouthful = vec![0; MOUTHFUL].into();
         let fresh = !heard.is_empty();
         let (socket, watch, nonsense) = (Arc::new(socket), None, None);
-        Self { socket, codec, heard, mouthful, fresh, ends: false, watch, nonsense }
+        let asked_to_register = false;
+        Self {
+            socket,
+            codec,
+            heard,
+            mouthful,
+            fresh,
+            ends: false,
+            watch,
+            nonsense,
+            asked_to_register,
+        }
     }
 
     /// Waits until there is something to hear, or the bell rings, which is always the same; or until
@@ -95,6 +109,7 @@ impl Ear {
         }
         loop {
             match self.codec.decode(&mut self.heard) {
+                Ok(Some(FromDaemon::Register)) => self.asked_to_register = true,
                 Ok(Some(FromDaemon::Refused { reason })) => {
                     self.nonsense = Some(format!("the broker refuses: {reason}"));
                     return Ok(wakers);
@@ -108,6 +123,11 @@ impl Ear {
                 }
             }
         }
+    }
+
+    /// Whether the daemon has asked for our file to be looked after, since this was asked last.
+    pub(super) fn was_asked_to_register(&mut self) -> bool {
+        mem::take(&mut self.asked_to_register)
     }
 
     /// Whether there is no need to wait before hearing more.

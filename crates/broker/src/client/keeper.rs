@@ -160,7 +160,11 @@ impl Keeper {
             wait(Some(ear.socket()), left, &self.nudged, deadline);
         }
         let heard = ear.hear(|message, wakers| self.shared.table().take_in(message, wakers));
+        let is_to_register = ear.was_asked_to_register();
         drop(slot);
+        if is_to_register {
+            self.shared.register_again();
+        }
         wake(heard?);
         // Who wanted the ear and did not get it waits to be woken, and hears nothing meanwhile. It
         // is the next wait that it can hear for itself.

@@ -52,7 +52,7 @@ pub use self::{
     lifeline::{Lifeline, PreparedLifeline},
 };
 use crate::{
-    Place, Status,
+    Place, PlaceError, Status,
     client_files::ClientFiles,
     error::{ConnectError, Reason},
     spawn::Patience,
@@ -141,6 +141,14 @@ impl ConnectOptions {
         self.timeout.map_or_else(Patience::endless, Patience::lasting)
     }
 
+    fn find_place(&self) -> Result<Place, ConnectError> {
+        let unplaced = |error: PlaceError| ConnectError {
+            socket: Place::of_user().socket().to_owned(),
+            reason: error.into(),
+        };
+        self.place.clone().map_or_else(Place::from_env, Ok).map_err(unplaced)
+    }
+
     fn must_be_shared(&self) -> bool {
         let is_set = || env::var_os("NAVLOCK_ETCD").is_some_and(|etcd| !etcd.is_empty());
         self.shared.unwrap_or_else(is_set)
@@ -159,7 +167,7 @@ impl BrokerReach {
     ///
     /// Dropping the future closes the connection, once it is there.
     pub async fn connect(options: ConnectOptions) -> Result<Self, ConnectError> {
-        let place = options.place.clone().unwrap_or_else(Place::from_env);
+        let place = options.find_place()?;
         let socket = place.socket().to_owned();
         let failed = |reason| ConnectError { socket, reason };
         // Tokio's channel, not its runtime.
@@ -193,7 +201,7 @@ impl BrokerReach {
     ///
     /// If this process may have no more threads or descriptors.
     pub fn connect_when_needed(options: ConnectOptions) -> Result<Self, ConnectError> {
-        let place = options.place.clone().unwrap_or_else(Place::from_env);
+        let place = options.find_place()?;
         let socket = place.socket().to_owned();
         let failed = |reason| ConnectError { socket, reason };
         let (connection, keeper) = match prepare(place, options) {

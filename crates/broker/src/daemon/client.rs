@@ -299,6 +299,13 @@ impl Client {
         self.requests.settle(request, outcome);
     }
 
+    /// Has it be asked to see to its file.
+    pub(super) fn ask_to_register(&mut self) {
+        // Of no request.
+        self.requests.settle(RequestId::from_parts(0, 0), Outcome::Register);
+        self.requests.wake();
+    }
+
     /// Releases all locks but these, and aborts all requests.
     pub(super) fn keep_held(&mut self, wanted: impl Fn(RequestId) -> bool) {
         self.requests.keep_held(wanted);
@@ -430,6 +437,7 @@ pub(super) fn tell(request: RequestId, outcome: Outcome, version: u16) -> FromDa
             };
             FromDaemon::Lost { request, how }
         }
+        Outcome::Register => FromDaemon::Register,
     }
 }
 

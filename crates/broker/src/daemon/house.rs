@@ -271,6 +271,13 @@ impl House {
         rooms.clients.is_empty() && rooms.orphans.is_empty()
     }
 
+    /// Has all clients see to their files, which somebody may have removed.
+    pub(super) fn ask_to_register(&self) {
+        for client in self.rooms().clients.values().cloned().collect::<Vec<_>>() {
+            lock(&client).ask_to_register();
+        }
+    }
+
     /// How many are there whose client was killed.
     pub(super) fn orphans(&self) -> usize {
         self.rooms().orphans.len()

@@ -1,6 +1,12 @@
 //! Who comes and who goes.
 
-use std::{fs, future::pending, sync::Arc, time::Duration};
+use std::{
+    fs,
+    future::{Future, pending},
+    io,
+    sync::Arc,
+    time::Duration,
+};
 
 use navlock_core::UserAgent;
 use rustix::process::{Resource, getrlimit};
@@ -12,6 +18,7 @@ use tokio::{
 
 use super::{
     Options,
+    foothold::Listening,
     house::House,
     newcomer::Newcomer,
     process::{Process, descriptors},
@@ -52,7 +59,7 @@ pub async fn serve(listener: &UnixListener, user_agent: UserAgent, options: Opti
 /// The same, in this house, of which these were found when the daemon started.
 pub(super) async fn serve_in(
     house: &Arc<House>,
-    listener: &UnixListener,
+    listener: &impl Accept,
     found: Found,
     options: &Options,
 ) {
@@ -99,10 +106,28 @@ pub(super) async fn serve_in(
     }
 }
 
-async fn accept(listener: &UnixListener) -> UnixStream {
+/// Where connections come from.
+pub(super) trait Accept {
+    /// The next one.
+    fn next(&self) -> impl Future<Output = io::Result<UnixStream>> + Send;
+}
+
+impl Accept for UnixListener {
+    async fn next(&self) -> io::Result<UnixStream> {
+        self.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+impl Accept for Listening {
+    async fn next(&self) -> io::Result<UnixStream> {
+        self.accept().await
+    }
+}
+
+async fn accept(listener: &impl Accept) -> UnixStream {
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return stream,
+        match listener.next().await {
+            Ok(stream) => return stream,
             // Out of descriptors, most likely: others will go, and their clients' patience is
             // longer than this.
             Err(_) => sleep(Duration::from_millis(20)).await,

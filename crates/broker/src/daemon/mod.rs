@@ -5,8 +5,10 @@
 //! killed (`recovery`).
 
 mod answers;
+mod aside;
 mod claims;
 mod client;
+mod foothold;
 mod house;
 mod listener;
 mod newcomer;
@@ -22,40 +24,33 @@ mod tokens;
 
 use std::{
     error::Error,
-    fmt, fs,
-    io::{self, Write},
+    fmt, fs, io,
     os::unix::{fs::PermissionsExt, net},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use navlock_core::{FencingToken, UserAgent, backend::MemoryReach};
-use rustix::fs::{FlockOperation, flock};
 use tokio::{net::UnixListener, time::sleep};
 
 pub use self::listener::serve;
-use self::{house::House, listener::serve_in, tokens::Tokens};
+use self::{
+    foothold::{Foothold, Listening},
+    house::House,
+    listener::serve_in,
+    tokens::Tokens,
+};
 use crate::{
-    Place, PlaceError, RECLAIM,
-    client_files::ClientFiles,
-    error::Reason,
-    lock_file::{self, Identity},
-    spawn::connect,
+    Place, PlaceError, RECLAIM, client_files::ClientFiles, error::Reason, lock_file, spawn::connect,
 };
 
 /// What the program that is the daemon writes as a line once it listens. Clients wait for it; what
 /// else they get to read is why it did not start.
 pub const READY_LINE: &str = "ready";
 
-/// How often it looks whether it is still the one that others find.
+/// How often it is looked whether the bound of fencing tokens is far enough ahead.
 const LOOK: Duration = Duration::from_secs(2);
-
-/// How long a daemon waits for the one before it to be gone.
-const PREDECESSOR: Duration = Duration::from_secs(5);
-
-/// How often it looks meanwhile whether that one is there to stay.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// What a daemon can be told.
 #[derive(Clone, Debug)]
@@ -164,14 +159,15 @@ pub fn run(
     ready: impl FnOnce(),
 ) -> Result<(), DaemonError> {
     place.prepare()?;
-    let _sole = take_place(place)?;
-    let _kept = keep_from_cleaners(place.socket());
     let failed = |error| DaemonError::Io(place.socket().to_owned(), error);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .build()
         .map_err(failed)?;
+    let in_it = runtime.enter();
+    let mut foothold = Foothold::take(place, options.state.as_deref())?;
+    drop(in_it);
     let mut tokens = Tokens::begin(place.tokens(), options.state.as_deref());
     // Before anybody can connect: who registers from here on is no client of an earlier daemon.
     let files = ClientFiles::of(place);
@@ -188,18 +184,19 @@ pub fn run(
             Some(passed) => take_over(place, passed)?,
             None => listen(place).map_err(failed)?,
         };
-        let ours = lock_file::identity_at(place.socket());
+        foothold.listens(options.socket.is_some());
+        let listening = Listening::at(listener);
         ready();
         tokio::select! {
-            () = serve_in(&house, &listener, found, options) => {}
+            () = serve_in(&house, &listening, found, options) => {}
             // With it all sessions end, and their clients come to the one that others find.
-            () = usurped(place.socket(), ours) => return Ok(()),
+            () = foothold.keep(&listening, &house) => return Ok(()),
             () = keep_ahead(&mut tokens) => {}
         }
         // The name goes first: from here on clients start a new daemon, which waits for our lock.
         // Who is between being connected and being accepted sees the stream end before it was
         // welcomed, and tries again.
-        if options.socket.is_some() || lock_file::identity_at(place.socket()) != ours {
+        if !foothold.has_socket() {
             return Ok(());
         }
         match fs::remove_file(place.socket()) {
@@ -221,49 +218,9 @@ async fn keep_ahead(tokens: &mut Tokens) {
     }
 }
 
-/// Takes the lock that a daemon holds for life, and notes in its file who we are.
-fn take_place(place: &Place) -> Result<fs::File, DaemonError> {
-    let path = place.broker_lock();
-    let deadline = Instant::now() + PREDECESSOR;
-    loop {
-        match lock_file::lock(&path, PAUSE) {
-            Ok(Some(mut file)) => {
-                // For people; the lock is what counts, also where the disk is full.
-                let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-                return Ok(file);
-            }
-            // A rare wait: for a daemon that has just decided to end. It does not listen any more.
-            // One that does will stay: it was starting when whoever started us looked for it.
-            Ok(None) if is_served(place) || Instant::now() >= deadline => {
-                return Err(DaemonError::Taken(path));
-            }
-            Ok(None) => {}
-            Err(error) => return Err(DaemonError::Io(path, error)),
-        }
-    }
-}
-
 /// Whether somebody listens at the place, be there room for one more or not.
 fn is_served(place: &Place) -> bool {
     matches!(connect(place, Duration::ZERO), Ok(Some(_)) | Err(Reason::Silent(_)))
-}
-
-/// Has cleaners of old files leave our directory alone, if they are as careful as systemd-tmpfiles:
-/// it skips what somebody has locked (tmpfiles.d(5)), and knows sockets by the names that they were
-/// born with.
-fn keep_from_cleaners(socket: &Path) -> Option<fs::File> {
-    let directory = fs::File::open(socket.parent()?).ok()?;
-    // Shared: several brokers may have been given one directory.
-    flock(&directory, FlockOperation::NonBlockingLockShared).ok()?;
-    Some(directory)
-}
-
-/// Ends when the socket is not ours any more: it was removed, by a cleaner of old files perhaps, and
-/// whoever comes now starts another daemon, with locks of its own.
-async fn usurped(socket: &Path, ours: Option<Identity>) {
-    while lock_file::identity_at(socket) == ours {
-        sleep(LOOK).await;
-    }
 }
 
 /// Listens at the place, whose lock we hold. Whoever can see the socket can connect to it: it gets

@@ -30,6 +30,8 @@ pub(super) enum Outcome {
     Unavailable,
     Failed(Error),
     Lost(Lost),
+    /// Of no request: the client is to see to its file.
+    Register,
 }
 
 /// Futures by id, each of which ends at once when its id is [finished](Self::finish): what a
@@ -200,6 +202,11 @@ impl Requests {
     /// Notes what became of a claim, for [`poll_outcome`](Self::poll_outcome).
     pub(super) fn settle(&mut self, id: RequestId, outcome: Outcome) {
         self.settled.push_back((id, outcome));
+    }
+
+    /// Has the session look what there is.
+    pub(super) fn wake(&self) {
+        self.woken.session.wake();
     }
 
     /// Aborts the request or releases the lock, whichever it is, if it still is.

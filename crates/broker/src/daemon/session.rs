@@ -19,7 +19,9 @@ use navlock_core::{
     ClientId, Error, Inspection, LockManagerSnapshot, Position, RequestKind, ResourceName,
 };
 use navlock_engine::RequestId;
-use navlock_wire::{CodecError, DaemonCodec, Failure, FromDaemon, Query, ToDaemon};
+use navlock_wire::{
+    CONTROL_VERSION, CodecError, DaemonCodec, Failure, FromDaemon, Query, ToDaemon,
+};
 use tokio::{
     io::{Interest, Ready},
     net::UnixStream,
@@ -182,6 +184,9 @@ impl Session {
 
     /// Says what has become of a request; if it is a lock that ends by itself, when that is first.
     fn say_outcome(&mut self, request: RequestId, outcome: Outcome) -> Result<(), End> {
+        if matches!(outcome, Outcome::Register) && self.version < CONTROL_VERSION {
+            return Ok(());
+        }
         if let (Some(terms), Outcome::Granted(_)) = (&mut self.terms, &outcome) {
             let term = terms.before_grant(&lock(&self.stay.client), request);
             for said in term.into_iter().flatten() {

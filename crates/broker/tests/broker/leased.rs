@@ -290,9 +290,12 @@ impl LeasedDaemon {
     pub(crate) fn kill(&mut self) {
         let (process, thread) = self.running.take().unwrap();
         process.lives.store(false, SeqCst);
-        // Then it ends by itself; what it does until then changes nothing.
-        std::fs::remove_file(self.place().socket()).unwrap();
+        // Then it ends by itself, as another is in its place; what it does until then changes nothing.
+        let (other, socket) = (self.path().join("other"), self.place());
+        drop(std::os::unix::net::UnixListener::bind(&other).unwrap());
+        std::fs::rename(&other, socket.socket()).unwrap();
         thread.join().unwrap();
+        std::fs::remove_file(socket.socket()).unwrap();
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -13,6 +13,8 @@ Clients start brokers without options, so what is to hold for all stands in a fi
 ~/.config/navlock/config.toml and /etc/navlock.toml that is there. It does not depend on who starts
 the broker, as NAVLOCK_ETCD does, which is for containers and tests.
 
+  socket = \"/run/navlock-users/{uid}/sock\"  # where the broker is; clients read this too
+
   [etcd]
   endpoints = [\"10.0.0.1:2379\", \"10.0.0.2:2379\"]  # or URLs: http://, https://
   namespace = \"navlock\"               # others do not see these locks
@@ -24,7 +26,9 @@ the broker, as NAVLOCK_ETCD does, which is for containers and tests.
   key = \"client-key.pem\"
   server-name = \"etcd.example\"
 
-Only the endpoints have to be there. Paths are meant from the folder of the file; others must not be
+Nothing has to be there but the endpoints, for etcd. For socket each file is looked at, whichever has
+the rest: --socket and NAVLOCK_SOCKET go before the user's file and that before the machine's; {uid} is
+the user's number. /etc/navlock.toml must belong to root, and nobody else may be able to write a file. Paths are meant from the folder of the file; others must not be
 able to read the password and the key.";
 
 /// On which etcd a broker is, if on one.

@@ -134,6 +134,7 @@ fn named(place: &Place, status: Option<&Status>) -> String {
 }
 
 fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, Failure> {
+    context.tell_if_secluded();
     let socket = context.place.socket().to_string_lossy();
     let mut control = match Control::connect(&context.place) {
         Ok(control) => control,

@@ -14,24 +14,31 @@ use std::{process::ExitCode, time::Duration};
 
 use clap::ColorChoice;
 use navlock::{
-    BrokerReach, ConnectError, ConnectOptions, Error, LockManager, Place, UserAgent,
+    BrokerReach, ConnectError, ConnectOptions, Error, LockManager, Place, PlaceError, UserAgent,
     blocking::block_on,
 };
 
 use crate::{
     args::{Cli, Command, Common},
-    exit::Failure,
+    exit::{Failure, UNREACHABLE},
     voice::Voice,
 };
 
 pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
-    let context = Context::new(&cli.common);
+    let (context, unplaced) = Context::new(&cli.common);
+    let placed = match unplaced {
+        None => Ok(&context),
+        Some(error) => Err(error),
+    };
+    let unplaced = |error: PlaceError| {
+        Failure::new(UNREACHABLE, format_args!("cannot tell where the broker is: {error}"))
+    };
     match cli.command {
-        Command::Run(args) => run::run(&context, args),
-        Command::Query(args) => query::query(&context, &args),
-        Command::Wait(args) => wait::wait(&context, &args),
-        Command::Daemon(args) => daemon::daemon(&context, &args),
-        Command::Doctor(args) => doctor::doctor(&context, &args),
+        Command::Run(args) => run::run(placed.map_err(unplaced)?, args),
+        Command::Query(args) => query::query(placed.map_err(unplaced)?, &args),
+        Command::Wait(args) => wait::wait(placed.map_err(unplaced)?, &args),
+        Command::Daemon(args) => daemon::daemon(placed.map_err(unplaced)?, &args),
+        Command::Doctor(args) => doctor::doctor(&context, placed.err().as_ref(), &args),
         Command::Completions(args) => completions::completions(&args),
         Command::Man(args) => man::man(&args),
     }
@@ -46,15 +53,18 @@ struct Context {
 }
 
 impl Context {
-    fn new(common: &Common) -> Self {
+    /// And why the place is not known, if it is not: then it is that of this user.
+    fn new(common: &Common) -> (Self, Option<PlaceError>) {
         // Both may come from a variable, for which to be empty is to be unset.
         let bucket = if common.bucket.is_empty() { "default" } else { &common.bucket };
         let place = match &common.socket {
-            Some(socket) if !socket.as_os_str().is_empty() => Place::at(socket),
-            _ => Place::of_user(),
+            Some(socket) if !socket.as_os_str().is_empty() => Ok(Place::at(socket)),
+            _ => Place::from_env(),
         };
+        let unplaced = place.as_ref().err().cloned();
+        let place = place.unwrap_or_else(|_| Place::of_user());
         let (voice, colour) = (Voice::of(common), common.color);
-        Self { bucket: bucket.to_owned(), place, voice, colour }
+        (Self { bucket: bucket.to_owned(), place, voice, colour }, unplaced)
     }
 
     /// Connects to the broker, within this time if one is given. If it has to be started, it is
@@ -83,6 +93,13 @@ impl Context {
     fn connect_to_running(&self) -> Result<BrokerReach, ConnectError> {
         let options = ConnectOptions::default().place(self.place.clone());
         block_on(BrokerReach::connect(options.only_running().only_questions()))
+    }
+
+    /// Says to who looks that there is more to see elsewhere, if that is known.
+    fn tell_if_secluded(&self) {
+        if let Some(why) = self.place.secluded() {
+            self.voice.tell(why);
+        }
     }
 
     /// A new agent.

@@ -44,6 +44,7 @@ const COLUMNS: [Column; 10] = [
 ];
 
 pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Failure> {
+    context.tell_if_secluded();
     let reach = context.connect_to_ask()?;
     let locks = context.lock_manager(&reach);
     let colours = terminal::colours(context.colour);

@@ -1,23 +1,17 @@
 //! The file of settings: where it is, and what may stand in it.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use nix::unistd::{Uid, User};
+use navlock_broker::settings;
 use serde::Deserialize;
-
-/// That of all users of the machine.
-const OF_THE_MACHINE: &str = "/etc/navlock.toml";
-
-/// That of one user, in the user's own directory.
-const OF_THE_USER: &str = ".config/navlock/config.toml";
 
 /// All that may stand in it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
+    /// Where the broker is, which clients read too: they decide it.
+    #[expect(dead_code, reason = "whoever starts a broker has it at the place already")]
+    pub(super) socket: Option<PathBuf>,
     pub(super) etcd: Option<EtcdTable>,
 }
 
@@ -37,40 +31,14 @@ pub(super) struct EtcdTable {
     pub(super) server_name: Option<String>,
 }
 
-/// Where files are looked for; the first that is there is the one.
-///
-/// The user's own directory is that of the password file and not `$HOME`, which a broker has from
-/// whoever happened to start it.
-pub(super) fn places() -> Vec<PathBuf> {
-    home().map(|home| home.join(OF_THE_USER)).into_iter().chain([OF_THE_MACHINE.into()]).collect()
-}
-
-/// The user's own directory.
-pub(super) fn home() -> Option<PathBuf> {
-    let user = User::from_uid(Uid::effective()).ok().flatten();
-    user.map(|user| user.dir).filter(|home| home.is_absolute())
-}
-
 /// The file that was chosen, or else the first that is there, with what is in it.
 pub(super) fn find(chosen: Option<&Path>) -> Result<Option<(PathBuf, String)>, String> {
-    let places = chosen.map_or_else(places, |path| vec![path.to_owned()]);
-    for path in places {
-        match fs::read_to_string(&path) {
-            Ok(text) => return Ok(Some((path, text))),
-            // Not even the folder: the user has no such directory, or a file in the place of one.
-            Err(error)
-                if chosen.is_none()
-                    && matches!(
-                        error.kind(),
-                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                    ) => {}
-            Err(error) => {
-                return Err(format!(
-                    "cannot read the settings in {}: {}; mend that, or remove it",
-                    path.display(),
-                    error
-                ));
-            }
+    if let Some(path) = chosen {
+        return Ok(Some((path.to_owned(), settings::read_chosen(path)?)));
+    }
+    for path in settings::places() {
+        if let Some(text) = settings::read(&path)? {
+            return Ok(Some((path, text)));
         }
     }
     Ok(None)
@@ -78,19 +46,7 @@ pub(super) fn find(chosen: Option<&Path>) -> Result<Option<(PathBuf, String)>, S
 
 /// What stands in the file.
 pub(super) fn parse(path: &Path, text: &str) -> Result<File, String> {
-    toml::from_str(text).map_err(|error| {
-        let before = error.span().and_then(|span| text.get(..span.start));
-        let place = before.map_or_else(String::new, |before| {
-            // Of the line only the key: a password that stands there by mistake is nobody's.
-            let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-            let line = text[start..].lines().next().unwrap_or_default();
-            let key = line.split_once('=').map(|(key, _)| format!(" ({})", key.trim()));
-            format!(", line {}{}", before.matches('\n').count() + 1, key.unwrap_or_default())
-        });
-        let what = error.message().lines().collect::<Vec<_>>().join(" ");
-        let what = what.replace("unknown field", "there is no setting");
-        format!("{}{place}: {what}", path.display())
-    })
+    settings::parse(path, text)
 }
 
 #[cfg(test)]

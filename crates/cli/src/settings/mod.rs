@@ -36,7 +36,7 @@ pub(crate) fn state_directory() -> Option<PathBuf> {
         Some(chosen) => Some(PathBuf::from(chosen)).filter(|path| path.is_absolute()),
         None if geteuid().is_root() => Some("/var/lib/navlock".into()),
         None => {
-            let home = file::home().filter(|home| home.is_dir());
+            let home = navlock_broker::settings::home().filter(|home| home.is_dir());
             home.map(|home| home.join(".local/state/navlock"))
         }
     }
@@ -78,6 +78,6 @@ impl Settings {
 
     /// Where a file is looked for if none was chosen.
     pub(crate) fn places() -> Vec<PathBuf> {
-        file::places()
+        navlock_broker::settings::places()
     }
 }

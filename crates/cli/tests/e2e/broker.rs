@@ -137,20 +137,29 @@ fn a_broker_may_have_as_many_clients_as_there_may_be_descriptors() {
     holders.into_iter().for_each(super::sandbox::Holder::release);
 }
 
+/// Removes all that the broker and its clients have in their directory.
+fn remove_all(sandbox: &Sandbox) {
+    for file in ["sock", "sock.broker.lock", "sock.spawn.lock", "sock.tokens"] {
+        let _ = fs::remove_file(sandbox.path(file));
+    }
+    let _ = fs::remove_dir_all(sandbox.path("sock.clients"));
+}
+
 #[test]
-fn a_broker_whose_socket_and_locks_are_removed_hands_over_to_the_next() {
+fn a_broker_whose_files_are_all_removed_makes_them_anew_and_nothing_is_lost() {
     let sandbox = Sandbox::new();
     let mut holder = sandbox.hold(&["db"]);
-    let first = sandbox.broker().unwrap();
-    for file in ["sock", "sock.broker.lock", "sock.spawn.lock"] {
-        fs::remove_file(sandbox.path(file)).unwrap();
-    }
-    // It starts another broker, to which the holder comes in the end.
-    let mut next = sandbox.wait_for(&["db"]);
-    eventually("the next broker has both", || {
-        sandbox.broker().is_some_and(|broker| broker != first)
-            && sandbox.query() == ["held db exclusive", "pending db exclusive"]
-    });
+    let broker = sandbox.broker().unwrap();
+    remove_all(&sandbox);
+    eventually("the socket is there again", || sandbox.socket().exists());
+    let mut next = sandbox.queue(&["db"]);
+    assert_eq!(sandbox.query(), ["held db exclusive", "pending db exclusive"]);
+    assert_eq!(sandbox.broker(), Some(broker));
+    // The clients have made their files anew too: the next broker waits for them.
+    let clients = || fs::read_dir(sandbox.path("sock.clients")).map_or(0, Iterator::count);
+    eventually("both are known", || clients() >= 2);
+    sandbox.replace_broker();
+    assert_eq!(sandbox.query(), ["held db exclusive", "pending db exclusive"]);
     holder.let_go();
     assert!(holder.ended().success());
     next.begun();
@@ -158,18 +167,29 @@ fn a_broker_whose_socket_and_locks_are_removed_hands_over_to_the_next() {
 }
 
 #[test]
-fn a_broker_whose_files_are_all_removed_ends_and_its_holders_are_told() {
+fn who_removes_all_files_again_and_again_never_lets_two_in_at_once() {
     let sandbox = Sandbox::new();
-    let mut holder = sandbox.hold(&["db"]);
-    for file in ["sock", "sock.broker.lock", "sock.spawn.lock"] {
-        fs::remove_file(sandbox.path(file)).unwrap();
+    fs::write(sandbox.path("witness"), "").unwrap();
+    // The kernel's own lock, taken by the commands, is the witness.
+    let script = "i=0; while [ $i -lt 30 ]; do i=$((i+1))
+        \"$NAVLOCK\" run db flock -n -E 99 witness true
+        code=$?; [ $code != 99 ] || { echo two at once; exit 99; }
+    done";
+    let start =
+        || sandbox.program("sh").args(["-c", script]).stderr(Stdio::null()).spawn().unwrap();
+    let mut workers: Vec<_> = (0..3).map(|_| start()).collect();
+    let mut removed = 0;
+    while workers.iter_mut().any(|worker| worker.try_wait().unwrap().is_none()) {
+        if sandbox.socket().exists() {
+            remove_all(&sandbox);
+            removed += 1;
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(20));
     }
-    fs::remove_dir_all(sandbox.path("sock.clients")).unwrap();
-    // The next broker knows of nobody, and is left alone by the end of the first.
-    let next = sandbox.hold(&["db"]);
-    assert_eq!(holder.ended().code(), Some(75));
-    assert_eq!(sandbox.query(), ["held db exclusive"]);
-    next.release();
+    for mut worker in workers {
+        assert_ne!(wait(&mut worker).code(), Some(99));
+    }
+    assert!(removed > 3, "{removed}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! `navlock doctor`.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{fs, os::unix::fs::PermissionsExt, process::Stdio};
 
-use crate::sandbox::{NAVLOCK, Sandbox, eventually};
+use crate::sandbox::{NAVLOCK, Sandbox, eventually, finish};
 
 /// The level of each thing that was looked at.
 fn levels(sandbox: &Sandbox, variables: &[(&str, &str)]) -> (Vec<(String, String)>, i32) {
@@ -59,6 +59,28 @@ fn what_is_wrong_is_named_with_a_remedy() {
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("has mode 0777, which lets others in; set NAVLOCK_SOCKET"), "{said}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn who_has_a_tmp_of_its_own_is_told_so() {
+    let sandbox = Sandbox::new();
+    let script = r#"mount -t tmpfs none /tmp && mkdir -m 700 /tmp/ours && export NAVLOCK_SOCKET=/tmp/ours/sock
+        "$NAVLOCK" doctor; "$NAVLOCK" query; "$NAVLOCK" query -q; "$NAVLOCK" daemon stop"#;
+    let mut command = sandbox.program("unshare");
+    command.args(["-rm", "sh", "-c", script]).env("NAVLOCK_CONFIG", "/dev/null");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = finish(command.spawn().unwrap());
+    let (shown, said) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    if said.contains("unshare") || said.contains("mount:") {
+        println!("skipped: no /tmp of our own is to be had: {said}");
+        return;
+    }
+    assert!(shown.contains("warn  private /tmp: this process has a /tmp of its own"), "{shown}");
+    assert_eq!(said.matches("has a /tmp of its own").count(), 1, "{said}");
+    // And nobody else is.
+    assert!(!sandbox.written(&["doctor"]).contains("private /tmp"));
 }
 
 #[test]

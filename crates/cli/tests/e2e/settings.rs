@@ -1,6 +1,10 @@
 //! Where a broker has its etcd from, and what is said where it cannot be used.
 
-use std::{net::TcpListener, process::Command, time::Instant};
+use std::{
+    net::TcpListener,
+    process::{Command, Stdio},
+    time::Instant,
+};
 
 use crate::sandbox::{Sandbox, finish, write};
 
@@ -120,4 +124,43 @@ fn a_program_without_tls_says_how_to_build_one_with_it() {
     let said = refusal(command.env("NAVLOCK_ETCD", format!("https://{}", nobody())));
     assert!(said.contains("was built without TLS"), "{said}");
     assert!(said.contains("--features etcd-tls'"), "{said}");
+}
+
+#[test]
+fn the_settings_say_to_all_where_the_broker_is() {
+    let sandbox = Sandbox::new();
+    let (file, socket) = (sandbox.path("place.toml"), sandbox.path("elsewhere"));
+    write(&file, &format!("socket = \"{}\"\n", socket.display()));
+    let run = |arguments: &[&str]| {
+        let mut command = sandbox.navlock(arguments);
+        command.env("NAVLOCK_CONFIG", &file).env_remove("NAVLOCK_SOCKET");
+        finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    assert_eq!(run(&["run", "db", "true"]).status.code(), Some(0));
+    // Programs find it too, and an option and a variable go before.
+    let shown = |output: std::process::Output| String::from_utf8(output.stdout).unwrap();
+    assert!(shown(run(&["daemon", "status"])).contains(socket.to_str().unwrap()));
+    assert_eq!(sandbox.code(&["daemon", "status"]), 69);
+    let other = sandbox.path("other");
+    assert_eq!(
+        run(&["daemon", "status", "--socket", other.to_str().unwrap()]).status.code(),
+        Some(69)
+    );
+    assert!(shown(run(&["daemon", "stop"])).contains("has ended"));
+    for (text, what) in [
+        ("socket = \"sock\"\n", "begins with a /"),
+        ("socket = 7\n", "line 1 (socket)"),
+        ("[etcd\n", "line 1"),
+    ] {
+        write(&file, text);
+        let output = run(&["run", "db", "true"]);
+        assert_eq!(output.status.code(), Some(69), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.starts_with("navlock: cannot tell where the broker is: ") && said.contains(what)
+        );
+        let doctor = run(&["doctor"]);
+        assert!(shown(doctor).contains("fail  place: "));
+        assert_eq!(run(&["man"]).status.code(), Some(0));
+    }
 }

@@ -82,7 +82,7 @@ pub(crate) fn say(what: &str) {
 
 /// In a worker: the locks of its sandbox, by a connection of its own.
 pub(crate) fn locks() -> LockManager {
-    connect(&Place::from_env()).lock_manager("default")
+    connect(&Place::from_env().unwrap()).lock_manager("default")
 }
 
 /// A connection of its own to this broker, which is started if it is not there.

@@ -141,6 +141,7 @@ fn all_from_daemon() -> Vec<FromDaemon> {
         },
         FromDaemon::TermBounds { agent: 7, heard: 1, due: u64::MAX, expires: u64::MAX },
         FromDaemon::Lost { request: request(), how: Lost::Reset },
+        FromDaemon::Register,
     ]);
     all
 }
@@ -227,7 +228,7 @@ impl Place for ToDaemon {
 }
 
 impl Place for FromDaemon {
-    const PLACES: u8 = 17;
+    const PLACES: u8 = 18;
     fn place(&self) -> u8 {
         match self {
             Self::Welcome { .. } => 0,
@@ -247,6 +248,7 @@ impl Place for FromDaemon {
             Self::Stopping => 14,
             Self::Position { .. } => 15,
             Self::TermBounds { .. } => 16,
+            Self::Register => 17,
         }
     }
 }

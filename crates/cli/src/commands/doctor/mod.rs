@@ -11,6 +11,8 @@ mod settings;
 
 use std::{borrow::Cow, fmt::Display, process::ExitCode};
 
+use navlock::PlaceError;
+
 use super::Context;
 use crate::{
     args::DoctorArgs,
@@ -39,10 +41,19 @@ struct Check {
     remedy: Option<String>,
 }
 
-pub(super) fn doctor(context: &Context, args: &DoctorArgs) -> Result<ExitCode, Failure> {
+pub(super) fn doctor(
+    context: &Context,
+    unplaced: Option<&PlaceError>,
+    args: &DoctorArgs,
+) -> Result<ExitCode, Failure> {
     let mut checks = environment::checks();
-    checks.extend(place::checks(&context.place));
-    checks.extend(broker::checks(context));
+    match unplaced {
+        Some(error) => checks.push(Check::fail("place", error)),
+        None => {
+            checks.extend(place::checks(&context.place));
+            checks.extend(broker::checks(context));
+        }
+    }
     checks.extend(settings::checks(context, &args.settings));
     let colours = terminal::colours(context.colour);
     let line = |check: &Check| {

@@ -19,6 +19,7 @@ const TURNED_BACK: Duration = Duration::from_secs(2);
 
 pub(super) fn checks(place: &Place) -> Vec<Check> {
     let mut checks = vec![usable(place)];
+    checks.extend(place.secluded().map(|why| Check::warn("private /tmp", why)));
     // What is not ours is not written to.
     if place.check().is_ok() {
         checks.push(file_system(place.directory()));

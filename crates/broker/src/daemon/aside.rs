@@ -1,0 +1,18 @@
+//! Work on file systems that may not answer.
+
+use std::{sync::mpsc, thread, time::Duration};
+
+/// Has another thread do this, and waits for it so long. `None` if it takes longer, or there is no
+/// thread to be had.
+pub(super) fn aside<T: Send + 'static>(
+    patience: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (done, is_done) = mpsc::channel();
+    let spawned = thread::Builder::new().name("navlock-aside".to_owned()).spawn(move || {
+        // Who asked may have given up.
+        let _ = done.send(work());
+    });
+    spawned.ok()?;
+    is_done.recv_timeout(patience).ok()
+}

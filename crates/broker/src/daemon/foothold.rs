@@ -1,0 +1,438 @@
+//! What a daemon has in its place, and that it goes on being there.
+//!
+//! Cleaners of old files, and people, remove what they take for rubbish. Whoever comes then finds
+//! nobody, and starts another daemon, with locks of its own. So a daemon notices at once that something
+//! of its is gone, and makes it anew; and while it lives it has a lock that is not in the place, by
+//! which another one knows that it has to wait.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{DirBuilderExt, MetadataExt},
+    },
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use rustix::fs::{AtFlags, CWD, FlockOperation, Timespec, Timestamps, UTIME_NOW, flock, utimensat};
+use tokio::{net::UnixListener, sync::Notify, time::timeout};
+
+use super::{DaemonError, aside::aside, house::House, is_served, listen};
+use crate::{
+    Place,
+    lock_file::{self, Identity},
+};
+
+/// How often it is looked whether all is there, if nobody tells.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// How often the times of its files are renewed, for those who remove what is old.
+const TOUCH: Duration = Duration::from_secs(600);
+
+/// How long a daemon waits for the one before it to be gone.
+const PREDECESSOR: Duration = Duration::from_secs(5);
+
+/// How often it looks meanwhile whether that one is there to stay.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// How long the user's own directory may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The socket that is listened at. Another one takes its place when its name was removed.
+#[derive(Default)]
+pub(super) struct Listening {
+    socket: Mutex<Option<Arc<UnixListener>>>,
+    changed: Notify,
+}
+
+/// The locks that make a daemon the only one, and what else it has in its place.
+pub(super) struct Foothold<'a> {
+    place: &'a Place,
+    /// Beyond the reach of whoever empties the place. `None` where there is no such directory.
+    elsewhere: Option<(PathBuf, File)>,
+    /// In the place.
+    sole: File,
+    socket: Option<Identity>,
+    /// The socket is somebody else's, and is not made anew.
+    is_passed: bool,
+    clients: Option<Identity>,
+    /// Open, and locked against cleaners.
+    directory: Option<(File, bool)>,
+    watch: Option<Watch>,
+    touched: Option<Instant>,
+}
+
+/// How it stands with the place.
+enum Stands {
+    Whole,
+    /// Something was made anew; clients are to see to their own files.
+    Mended,
+    /// Somebody else has it.
+    Lost,
+}
+
+impl Listening {
+    pub(super) fn at(socket: UnixListener) -> Self {
+        let listening = Self::default();
+        listening.replace(socket);
+        listening
+    }
+
+    fn socket(&self) -> MutexGuard<'_, Option<Arc<UnixListener>>> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn replace(&self, socket: UnixListener) {
+        *self.socket() = Some(Arc::new(socket));
+        self.changed.notify_one();
+    }
+
+    /// The next connection.
+    pub(super) async fn accept(&self) -> io::Result<tokio::net::UnixStream> {
+        loop {
+            let current = self.socket().clone();
+            let Some(current) = current else {
+                self.changed.notified().await;
+                continue;
+            };
+            tokio::select! {
+                accepted = current.accept() => return accepted.map(|(stream, _)| stream),
+                () = self.changed.notified() => {}
+            }
+        }
+    }
+}
+
+impl<'a> Foothold<'a> {
+    /// Makes us the only daemon of this place, as soon as the one before has ended.
+    pub(super) fn take(place: &'a Place, state: Option<&Path>) -> Result<Self, DaemonError> {
+        let deadline = Instant::now() + PREDECESSOR;
+        // First the one that nobody removes: who has it may be about to mend the other.
+        let elsewhere = state.and_then(|state| Some(state.join(lock_name(place)?)));
+        let elsewhere = match elsewhere {
+            Some(path) => {
+                take(place, &path, deadline, |path| lock_aside(path))?.map(|file| (path, file))
+            }
+            None => None,
+        };
+        let path = place.broker_lock();
+        let lock = |path: &Path| lock_file::lock(path, PAUSE).map(Looked::of);
+        let Some(sole) = take(place, &path, deadline, lock)? else {
+            return Err(DaemonError::Taken(path));
+        };
+        note(&sole);
+        let mut foothold = Self {
+            place,
+            elsewhere,
+            sole,
+            socket: None,
+            is_passed: false,
+            clients: None,
+            directory: None,
+            watch: None,
+            touched: None,
+        };
+        foothold.enter();
+        Ok(foothold)
+    }
+
+    /// The socket has its name now.
+    pub(super) fn listens(&mut self, is_passed: bool) {
+        self.is_passed = is_passed;
+        self.socket = lock_file::identity_at(self.place.socket());
+        // Now, so that it is known when it goes.
+        let _ = fs::DirBuilder::new().mode(0o700).create(self.place.clients());
+        self.clients = lock_file::identity_at(&self.place.clients());
+    }
+
+    /// Whether the socket that others find is still ours to remove.
+    pub(super) fn has_socket(&self) -> bool {
+        !self.is_passed && lock_file::identity_at(self.place.socket()) == self.socket
+    }
+
+    /// Keeps all in its place. Ends when somebody else has it.
+    pub(super) async fn keep(&mut self, listening: &Listening, house: &House) {
+        loop {
+            match self.look(listening) {
+                Stands::Whole => {}
+                Stands::Mended => house.ask_to_register(),
+                Stands::Lost => return,
+            }
+            match &mut self.watch {
+                Some(watch) => _ = timeout(LOOK, watch.changed()).await,
+                None => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+
+    fn look(&mut self, listening: &Listening) -> Stands {
+        let mut stands = Stands::Whole;
+        if !lock_file::is_at(&self.sole, &self.place.broker_lock()) {
+            // The directory may be gone as well. What cannot be made now is tried again.
+            if self.place.prepare().is_err() {
+                return Stands::Whole;
+            }
+            match lock_file::lock(&self.place.broker_lock(), Duration::ZERO) {
+                Ok(Some(sole)) => {
+                    note(&sole);
+                    self.sole = sole;
+                }
+                Ok(None) => return Stands::Lost,
+                Err(_) => return Stands::Whole,
+            }
+            stands = Stands::Mended;
+        }
+        self.enter();
+        // From here on the place is ours: whoever comes finds the lock taken.
+        let socket = lock_file::identity_at(self.place.socket());
+        if socket != self.socket {
+            if socket.is_some() || self.is_passed {
+                return Stands::Lost;
+            }
+            if let Ok(socket) = listen(self.place) {
+                listening.replace(socket);
+                self.socket = lock_file::identity_at(self.place.socket());
+            }
+        }
+        let clients = lock_file::identity_at(&self.place.clients());
+        if clients != self.clients {
+            self.clients = clients;
+            // The first client makes it.
+            if clients.is_none() {
+                let _ = fs::DirBuilder::new().mode(0o700).create(self.place.clients());
+                self.clients = lock_file::identity_at(&self.place.clients());
+            }
+            stands = Stands::Mended;
+        }
+        if self.touched.is_none_or(|touched| touched.elapsed() >= TOUCH) {
+            touch_all(self.place);
+            self.touched = Some(Instant::now());
+        }
+        stands
+    }
+
+    /// Watches the directory that is there now, and has cleaners of old files leave it alone, if they
+    /// are as careful as systemd-tmpfiles: it skips what somebody has locked (tmpfiles.d(5)), and
+    /// knows sockets by the names that they were born with.
+    fn enter(&mut self) {
+        let path = self.place.directory();
+        let is_there = |(directory, _): &(File, bool)| lock_file::is_at(directory, path);
+        if !self.directory.as_ref().is_some_and(is_there) {
+            self.watch = Watch::of(path);
+            self.directory = File::open(path).ok().map(|directory| (directory, false));
+        }
+        if let Some((directory, is_locked)) = &mut self.directory {
+            // Shared: several brokers may have been given one directory. A cleaner has it for a
+            // moment; then it is tried again.
+            *is_locked =
+                *is_locked || flock(&*directory, FlockOperation::NonBlockingLockShared).is_ok();
+        }
+    }
+}
+
+impl Drop for Foothold<'_> {
+    fn drop(&mut self) {
+        if let Some((path, file)) = &self.elsewhere {
+            if lock_file::is_at(file, path) {
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+}
+
+/// What became of a try to take a lock.
+enum Looked {
+    Taken(File),
+    Busy,
+    /// It cannot be had here at all.
+    Never,
+}
+
+impl Looked {
+    fn of(locked: Option<File>) -> Self {
+        locked.map_or(Self::Busy, Self::Taken)
+    }
+}
+
+/// Takes a lock that a daemon holds for life.
+fn take(
+    place: &Place,
+    path: &Path,
+    deadline: Instant,
+    lock: impl Fn(&Path) -> io::Result<Looked>,
+) -> Result<Option<File>, DaemonError> {
+    loop {
+        match lock(path) {
+            Ok(Looked::Taken(file)) => return Ok(Some(file)),
+            Ok(Looked::Never) => return Ok(None),
+            // A rare wait: for a daemon that has just decided to end. It does not listen any more.
+            // One that does will stay: it was starting when whoever started us looked for it, or it
+            // has made its socket anew.
+            Ok(Looked::Busy) if is_served(place) || Instant::now() >= deadline => {
+                return Err(DaemonError::Taken(path.to_owned()));
+            }
+            Ok(Looked::Busy) => {}
+            Err(error) => return Err(DaemonError::Io(path.to_owned(), error)),
+        }
+    }
+}
+
+/// In the user's own directory, which may be on a file system that does not answer, or is full: then
+/// there is only the other lock.
+fn lock_aside(path: &Path) -> io::Result<Looked> {
+    let path = path.to_owned();
+    let locked = aside(PATIENCE, move || {
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        sweep(directory);
+        lock_file::lock(&path, PAUSE)
+    });
+    Ok(locked.and_then(Result::ok).map_or(Looked::Never, Looked::of))
+}
+
+/// Removes what brokers that were killed have left.
+fn sweep(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|extension| extension == EXTENSION) {
+            if let Ok(Some(file)) = lock_file::lock_existing(&path) {
+                if lock_file::is_at(&file, &path) {
+                    let _ = fs::remove_file(&path);
+                }
+            }
+        }
+    }
+}
+
+const EXTENSION: &str = "lock";
+
+/// The name of a place that no other place of any machine has, now or after a restart: homes are
+/// shared by machines, and places of one path by containers. It is that of the directory above the
+/// place, which stays when the place is removed.
+fn lock_name(place: &Place) -> Option<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let above = fs::metadata(place.directory().parent()?).ok()?;
+    // FNV-1a. Two that come to the same would only be one too careful.
+    let hash = place.socket().as_os_str().as_bytes().iter();
+    let hash = hash.fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
+    });
+    let (device, file) = (above.dev(), above.ino());
+    Some(format!("{}-{device:x}-{file:x}-{hash:016x}.{EXTENSION}", boot.trim()))
+}
+
+/// Notes our number, for people; the lock is what counts, also where the disk is full.
+fn note(mut file: &File) {
+    let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+}
+
+/// Renews the times of all files, so that nobody takes them for forgotten.
+fn touch_all(place: &Place) {
+    let clients = fs::read_dir(place.clients()).into_iter().flatten().flatten();
+    let ours = [
+        place.directory().to_owned(),
+        place.socket().to_owned(),
+        place.broker_lock(),
+        place.spawn_lock(),
+        place.tokens(),
+        place.clients(),
+    ];
+    for path in ours.into_iter().chain(clients.map(|entry| entry.path())) {
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let now = Timestamps { last_access: now, last_modification: now };
+        let _ = utimensat(CWD, &path, &now, AtFlags::SYMLINK_NOFOLLOW);
+    }
+}
+
+/// Word of what is removed from a directory.
+struct Watch {
+    /// Read like a pipe, which tokio needs no unsafe word for.
+    #[cfg(target_os = "linux")]
+    events: tokio::net::unix::pipe::Receiver,
+    #[cfg(not(target_os = "linux"))]
+    events: std::convert::Infallible,
+}
+
+#[cfg(target_os = "linux")]
+impl Watch {
+    /// `None` if there is none to be had: then it is looked now and then.
+    fn of(directory: &Path) -> Option<Self> {
+        use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+        use tokio::net::unix::pipe::Receiver;
+        let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
+        let gone = WatchFlags::DELETE
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::MOVE
+            | WatchFlags::MOVE_SELF
+            | WatchFlags::ONLYDIR;
+        inotify::add_watch(&events, directory, gone).ok()?;
+        Some(Self { events: Receiver::from_owned_fd_unchecked(events).ok()? })
+    }
+
+    /// Waits until something has changed.
+    async fn changed(&mut self) {
+        if self.events.readable().await.is_err() {
+            return std::future::pending().await;
+        }
+        // What it was is looked for. A directory that is gone says so once.
+        let mut bytes = [0_u8; 4096];
+        while self.events.try_read(&mut bytes).is_ok_and(|length| length > 0) {}
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Watch {
+    fn of(_: &Path) -> Option<Self> {
+        None
+    }
+
+    async fn changed(&mut self) {
+        match self.events {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn files_that_are_in_use_do_not_grow_old() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::at(directory.path().join("sock"));
+        fs::create_dir(place.clients()).unwrap();
+        let files = [place.broker_lock(), place.tokens(), place.clients().join("0")];
+        let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        for file in &files {
+            File::create(file).unwrap().set_modified(old).unwrap();
+        }
+        touch_all(&place);
+        for file in &files {
+            let found = fs::metadata(file).unwrap();
+            assert!(found.modified().unwrap().elapsed().unwrap() < Duration::from_secs(600));
+            assert!(found.accessed().unwrap().elapsed().unwrap() < Duration::from_secs(600));
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn who_removes_all_files_does_not_make_room_for_a_second_daemon() {
+        let (directory, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let place = Place::at(directory.path().join("navlock/sock"));
+        fs::create_dir(place.directory()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _in_it = runtime.enter();
+        let first = Foothold::take(&place, Some(state.path())).unwrap();
+        fs::remove_dir_all(place.directory()).unwrap();
+        fs::create_dir(place.directory()).unwrap();
+        let second = Foothold::take(&place, Some(state.path()));
+        assert!(matches!(second, Err(DaemonError::Taken(path)) if path.starts_with(state.path())));
+        drop(first);
+        drop(Foothold::take(&place, Some(state.path())).unwrap());
+        assert_eq!(fs::read_dir(state.path()).unwrap().count(), 0, "something was left");
+    }
+}

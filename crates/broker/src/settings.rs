@@ -1,0 +1,204 @@
+//! The files of settings, as far as clients read them too: where the broker is.
+//!
+//! One file is the machine's, one the user's. Both follow from the uid, as the broker's place does, so
+//! that all who are to meet read the same.
+
+use std::{
+    env, fs,
+    io::{ErrorKind, Read},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use nix::unistd::{Uid, User};
+use rustix::fs::OFlags;
+use serde::{Deserialize, de::DeserializeOwned};
+
+use crate::runtime_dir::uid;
+
+/// That of all users of the machine.
+const OF_THE_MACHINE: &str = "/etc/navlock.toml";
+
+/// That of one user, in the user's own directory.
+const OF_THE_USER: &str = ".config/navlock/config.toml";
+
+/// No file of settings is as long as this, in bytes.
+const ENOUGH: u64 = 1 << 20;
+
+/// What clients read of a file. All else in it is for brokers.
+#[derive(Deserialize)]
+struct OfClients {
+    socket: Option<PathBuf>,
+}
+
+/// The user's own directory: that of the password file and not `$HOME`, which a broker has from whoever
+/// happened to start it.
+pub fn home() -> Option<PathBuf> {
+    let user = User::from_uid(Uid::effective()).ok().flatten();
+    user.map(|user| user.dir).filter(|home| home.is_absolute())
+}
+
+/// Where files are looked for: that of the user, then that of the machine.
+pub fn places() -> Vec<PathBuf> {
+    let own = home().map(|home| home.join(OF_THE_USER));
+    own.into_iter().chain([OF_THE_MACHINE.into()]).collect()
+}
+
+/// What stands in the file at one of the [`places`], if there is one.
+///
+/// # Errors
+///
+/// If it cannot be read, or somebody could have written it whose word does not count.
+pub fn read(path: &Path) -> Result<Option<String>, String> {
+    // A path that was chosen may be anything; one of ours is a file, and is not waited for.
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let opened = fs::File::options().read(true).custom_flags(flags).open(path);
+    let file = match opened {
+        Ok(file) => file,
+        // Not even the folder: the user has no such directory, or a file in the place of one.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(unreadable(path, &error)),
+    };
+    let found = file.metadata().map_err(|error| unreadable(path, &error))?;
+    let shown = path.display();
+    if !found.is_file() {
+        return Err(format!("{shown} is no file; remove it"));
+    }
+    let is_of_the_machine = path == Path::new(OF_THE_MACHINE);
+    if found.uid() != 0 && (is_of_the_machine || found.uid() != uid()) {
+        return Err(format!("{shown} is owned by uid {}; give it to root (chown)", found.uid()));
+    }
+    if found.mode() & 0o022 != 0 {
+        let mode = found.mode() & 0o7777;
+        return Err(format!(
+            "{shown} has mode {mode:04o}, with which others can write it; 'chmod go-w' it"
+        ));
+    }
+    let mut text = String::new();
+    file.take(ENOUGH).read_to_string(&mut text).map_err(|error| unreadable(path, &error))?;
+    Ok(Some(text))
+}
+
+/// What stands in a file that was chosen, which has to be there.
+///
+/// # Errors
+///
+/// If it cannot be read.
+pub fn read_chosen(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> String {
+    format!("cannot read the settings in {}: {error}; mend that, or remove it", path.display())
+}
+
+/// The file that `NAVLOCK_CONFIG` chooses in place of all others, if it does.
+///
+/// # Errors
+///
+/// If it is a relative path, which for a broker would be another one.
+pub fn chosen() -> Result<Option<PathBuf>, String> {
+    let chosen = env::var_os("NAVLOCK_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
+    match chosen {
+        Some(path) if path.is_relative() => Err(format!(
+            "NAVLOCK_CONFIG is {}, and brokers are started in another folder; \
+             set it to a path that begins with a /",
+            path.display()
+        )),
+        chosen => Ok(chosen),
+    }
+}
+
+/// What stands in the text of a file.
+///
+/// # Errors
+///
+/// What is wrong, and where, without what may be a secret.
+pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, String> {
+    toml::from_str(text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start));
+        let place = before.map_or_else(String::new, |before| {
+            // Of the line only the key: a password that stands there by mistake is nobody's.
+            let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+            let line = text[start..].lines().next().unwrap_or_default();
+            let key = line.split_once('=').map(|(key, _)| format!(" ({})", key.trim()));
+            format!(", line {}{}", before.matches('\n').count() + 1, key.unwrap_or_default())
+        });
+        let what = error.message().lines().collect::<Vec<_>>().join(" ");
+        let what = what.replace("unknown field", "there is no setting");
+        format!("{}{place}: {what}", path.display())
+    })
+}
+
+/// The socket that the settings choose: that of the user's file, else that of the machine's.
+pub(crate) fn socket() -> Result<Option<PathBuf>, String> {
+    if let Some(path) = chosen()? {
+        return socket_in(&path, &read_chosen(&path)?);
+    }
+    for path in places() {
+        if let Some(text) = read(&path)? {
+            if let Some(socket) = socket_in(&path, &text)? {
+                return Ok(Some(socket));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn socket_in(path: &Path, text: &str) -> Result<Option<PathBuf>, String> {
+    let Some(socket) = parse::<OfClients>(path, text)?.socket else {
+        return Ok(None);
+    };
+    let wrong = |what: &str| {
+        Err(format!("{}: socket = {:?}: {what}", path.display(), socket.display().to_string()))
+    };
+    // One file of the machine may be for many users.
+    let meant = socket.to_str().map(|text| text.replace("{uid}", &uid().to_string()));
+    match meant.map(PathBuf::from) {
+        None => wrong("it is no text in UTF-8"),
+        Some(meant) if meant.is_absolute() => Ok(Some(meant)),
+        Some(_) => wrong("write a path that begins with a /; {uid} in it is the user's number"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn socket_of(text: &str) -> Result<Option<PathBuf>, String> {
+        socket_in(Path::new("/c.toml"), text)
+    }
+
+    #[test]
+    fn the_settings_choose_a_socket_for_each_user() {
+        assert_eq!(socket_of(""), Ok(None));
+        assert_eq!(socket_of("[etcd]\nendpoints = []\n"), Ok(None));
+        let chosen = socket_of("socket = \"/run/navlock-users/{uid}/sock\"");
+        assert_eq!(chosen, Ok(Some(format!("/run/navlock-users/{}/sock", uid()).into())));
+        assert!(socket_of("socket = \"sock\"").unwrap_err().contains("begins with a /"));
+        assert!(socket_of("socket = 7").unwrap_err().starts_with("/c.toml, line 1 (socket): "));
+        assert!(socket_of("socket = \"/a\"\nsocket").unwrap_err().starts_with("/c.toml, line 2"));
+    }
+
+    #[test]
+    fn what_others_can_write_does_not_count() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.toml");
+        assert_eq!(read(&path), Ok(None));
+        fs::write(&path, "x").unwrap();
+        for (mode, counts) in [(0o644, true), (0o600, true), (0o664, false), (0o646, false)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(read(&path).is_ok(), counts, "{mode:o}");
+        }
+        assert!(read(directory.path()).unwrap_err().contains("is no file"));
+        if uid() == 0 {
+            std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            assert!(read(&path).unwrap_err().contains("is owned by uid 65534"));
+        }
+    }
+}
