@@ -120,8 +120,8 @@ fn one_line(error: &clap::Error, subcommand: Option<&str>) -> String {
     let line = lines.collect::<Vec<_>>().join(" ");
     let what = line.strip_prefix("error: ").unwrap_or(&line);
     let nearly = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
-    let nearly: String =
-        nearly.filter(|tip| tip.contains("similar")).map(|tip| format!("; {tip}")).collect();
+    let nearly = nearly.filter(|tip| tip.contains("similar"));
+    let nearly = nearly.fold(String::new(), |all, tip| all + "; " + tip);
     let help = match subcommand.filter(|name| args::is_subcommand(name)) {
         Some(name) if error.kind() != ErrorKind::InvalidSubcommand || name == "daemon" => {
             format!("navlock {name} --help")

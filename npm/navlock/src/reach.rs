@@ -34,12 +34,9 @@ pub(crate) fn machine(
 ) -> Result<Arc<UserAgent>, ConnectError> {
     // What is wrong with the settings is told by whoever connects.
     let place = socket.map_or_else(Place::from_env, |socket| Ok(Place::at(socket)));
-    let place = match place {
-        Ok(place) => place,
-        Err(_) => {
-            return BrokerReach::connect_when_needed(ConnectOptions::default())
-                .map(|reach| Arc::new(UserAgent::with_reach(reach)));
-        }
+    let Ok(place) = place else {
+        return BrokerReach::connect_when_needed(ConnectOptions::default())
+            .map(|reach| Arc::new(UserAgent::with_reach(reach)));
     };
     let mut known = OF_THE_MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();

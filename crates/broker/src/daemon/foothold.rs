@@ -114,7 +114,7 @@ impl<'a> Foothold<'a> {
         let elsewhere = state.and_then(|state| Some(state.join(lock_name(place)?)));
         let elsewhere = match elsewhere {
             Some(path) => {
-                take(place, &path, deadline, |path| lock_aside(path))?.map(|file| (path, file))
+                take(place, &path, deadline, |path| Ok(lock_aside(path)))?.map(|file| (path, file))
             }
             None => None,
         };
@@ -282,15 +282,15 @@ fn take(
 
 /// In the user's own directory, which may be on a file system that does not answer, or is full: then
 /// there is only the other lock.
-fn lock_aside(path: &Path) -> io::Result<Looked> {
+fn lock_aside(path: &Path) -> Looked {
     let path = path.to_owned();
-    let locked = aside(PATIENCE, move || {
+    let locked = aside(PATIENCE, move || -> io::Result<_> {
         let directory = path.parent().unwrap_or(Path::new("/"));
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         sweep(directory);
         lock_file::lock(&path, PAUSE)
     });
-    Ok(locked.and_then(Result::ok).map_or(Looked::Never, Looked::of))
+    locked.and_then(Result::ok).map_or(Looked::Never, Looked::of)
 }
 
 /// Removes what brokers that were killed have left.

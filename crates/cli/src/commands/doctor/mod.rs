@@ -47,12 +47,11 @@ pub(super) fn doctor(
     args: &DoctorArgs,
 ) -> Result<ExitCode, Failure> {
     let mut checks = environment::checks();
-    match unplaced {
-        Some(error) => checks.push(Check::fail("place", error)),
-        None => {
-            checks.extend(place::checks(&context.place));
-            checks.extend(broker::checks(context));
-        }
+    if let Some(error) = unplaced {
+        checks.push(Check::fail("place", error));
+    } else {
+        checks.extend(place::checks(&context.place));
+        checks.extend(broker::checks(context));
     }
     checks.extend(settings::checks(context, &args.settings));
     let colours = terminal::colours(context.colour);
