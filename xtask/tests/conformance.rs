@@ -84,7 +84,12 @@ fn every_test_that_is_named_is_there() {
     let in_rows = in_rows.iter().flat_map(|(shown_by, _)| quoted(shown_by));
     for name in in_rows.filter(|name| !is_file(name)) {
         let test = name.trim_end_matches("::*").rsplit("::").next().unwrap_or(name);
-        assert!(words.contains(test), "CONFORMANCE.md: there is no test {name}");
+        // Several of one beginning may be named by it.
+        let there = match test.strip_suffix('*') {
+            Some(beginning) => words.iter().any(|word| word.starts_with(beginning)),
+            None => words.contains(test),
+        };
+        assert!(there, "CONFORMANCE.md: there is no test {name}");
     }
     // What a filter begins with is the whole name of a module, and its last part a test's beginning.
     for (id, test) in rules() {

@@ -32,6 +32,7 @@ mod options;
 mod request;
 mod snapshot;
 mod sync;
+mod unwind;
 mod user_agent;
 mod waking;
 

@@ -113,6 +113,30 @@ impl LockManager {
         LockRequest::new(&self.0, name.try_into().map_err(Into::into), LockOptions::default())
     }
 
+    /// Starts a request for the lock of this name if it can be had at once: short for
+    /// [`lock`](Self::lock) with [`if_available`](LockRequest::if_available). Await it, or call
+    /// [`blocking`](LockRequest::blocking) where there is no executor: where locks are kept by
+    /// another process, the answer takes a moment, though it never waits for a holder.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// # block_on(async {
+    /// let guard = locks.try_lock("db").await?;
+    /// assert!(guard.is_some());
+    /// assert!(locks.try_lock("db").shared().await?.is_none());
+    /// assert!(locks.try_lock("db").blocking()?.is_none());
+    /// # Ok::<(), Error>(())
+    /// # }).unwrap();
+    /// ```
+    #[inline]
+    pub fn try_lock<N>(&self, name: N) -> LockRequest<'_, Option<LockGuard>>
+    where
+        N: TryInto<ResourceName, Error: Into<Error>>,
+    {
+        self.lock(name).if_available()
+    }
+
     /// The same with options that came from elsewhere, in any combination. Illegal ones fail when
     /// the request is awaited, after the checks that come before them. Gives `None` only with
     /// `if_available`.
@@ -278,7 +302,7 @@ impl LockManager {
         }
     }
 
-    pub(crate) fn environment(&self) -> &Environment {
+    pub(crate) fn environment(&self) -> &Arc<Environment> {
         &self.0
     }
 

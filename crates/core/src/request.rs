@@ -34,10 +34,11 @@ use crate::{
 /// [`Error::NotFullyActive`], [`Error::Terminated`] or [`Error::Closed`]; [`Error::Unobtainable`];
 /// [`Error::ReservedName`]; [`Error::StealIfAvailable`]; [`Error::StealShared`];
 /// [`Error::SignalWithoutWaiting`]. While waiting: [`Error::Terminated`], [`Error::Closed`],
-/// [`Error::Refused`], [`Error::Unreachable`].
+/// [`Error::Refused`], [`Error::Unreachable`]; and [`Error::Lost`] if the lock was granted and lost
+/// again, because it was stolen or its lease has ended, before whoever waited was told.
 #[must_use = "a request is made when it is awaited, run or blocked on"]
 pub struct LockRequest<'a, G = LockGuard> {
-    environment: &'a Environment,
+    environment: &'a Arc<Environment>,
     name: Result<ResourceName, Error>,
     options: LockOptions,
     grant: PhantomData<fn() -> G>,
@@ -58,7 +59,13 @@ pub struct LockFuture<'a, G = LockGuard> {
 
 enum State<'a> {
     /// Not polled yet.
-    Unmade { environment: &'a Environment, name: Result<ResourceName, Error>, options: LockOptions },
+    Unmade {
+        environment: &'a Arc<Environment>,
+        name: Result<ResourceName, Error>,
+        options: LockOptions,
+    },
+    /// Not polled yet, with a handle of its own.
+    Owned { environment: Arc<Environment>, name: Result<ResourceName, Error>, options: LockOptions },
     /// In the queue, or granted and not told yet.
     Pending { name: ResourceName, mode: Mode, id: RequestId, seat: Arc<Seat> },
     /// Answered.
@@ -109,7 +116,7 @@ impl Grant for Option<LockGuard> {
 impl<'a, G> LockRequest<'a, G> {
     #[inline]
     pub(crate) fn new(
-        environment: &'a Environment,
+        environment: &'a Arc<Environment>,
         name: Result<ResourceName, Error>,
         options: LockOptions,
     ) -> Self {
@@ -188,6 +195,27 @@ impl<G: Grant> LockRequest<'_, G> {
         self
     }
 
+    /// The future of this request with a handle of its own, so that it can outlive the handle that
+    /// it was made from: for a task, which must not borrow.
+    ///
+    /// ```
+    /// # use navlock_core::UserAgent;
+    /// # let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    /// # tokio.block_on(async {
+    /// let locks = UserAgent::new().lock_manager("app");
+    /// let task = tokio::spawn(locks.lock("db").shared().into_owned());
+    /// drop(locks);
+    /// let guard = task.await.expect("the task does not panic")?;
+    /// # drop(guard);
+    /// # Ok::<(), navlock_core::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn into_owned(self) -> LockFuture<'static, G> {
+        let Self { environment, name, options, grant } = self;
+        let state = State::Owned { environment: Arc::clone(environment), name, options };
+        LockFuture { state, grant }
+    }
+
     /// Blocks the thread until the request is answered: the same as awaiting it, for code without
     /// an executor. Not for use in async code, where it would block the executor's thread.
     ///
@@ -226,6 +254,7 @@ impl<G: Grant> Future for LockFuture<'_, G> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.state {
             State::Unmade { .. } => self.make(context),
+            State::Owned { .. } => self.make_owned(context),
             _ => self.poll_made(context),
         }
     }
@@ -265,6 +294,22 @@ impl<G: Grant> LockFuture<'_, G> {
             }
         }
         // 12. The promise was returned before it was polled.
+    }
+
+    /// The same with a handle of its own, which it needs no more once the request is made.
+    fn make_owned(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
+        let State::Owned { environment, name, options } =
+            mem::replace(&mut self.state, State::Done)
+        else {
+            unreachable!("asked for by `poll`, which has looked")
+        };
+        let mut made = LockRequest::<G>::new(&environment, name, options).into_future();
+        let answer = made.make(context);
+        if let State::Pending { name, mode, id, seat } = mem::replace(&mut made.state, State::Done)
+        {
+            self.state = State::Pending { name, mode, id, seat };
+        }
+        answer
     }
 
     /// The method steps up to the request itself: where it is, and what became of it at once.
@@ -385,7 +430,7 @@ impl<G> fmt::Debug for LockRequest<'_, G> {
 impl<G> fmt::Debug for LockFuture<'_, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.state {
-            State::Unmade { .. } => "LockFuture(not polled yet)",
+            State::Unmade { .. } | State::Owned { .. } => "LockFuture(not polled yet)",
             State::Pending { .. } => "LockFuture(pending)",
             State::Done => "LockFuture(done)",
         })

@@ -4,6 +4,7 @@
 
 use std::{
     future::{Future, IntoFuture},
+    panic::{RefUnwindSafe, UnwindSafe},
     task::{Context, Waker},
     thread,
     time::Duration,
@@ -107,6 +108,51 @@ fn what_users_move_between_threads_is_send_and_sync() {
     drop(send(guard.lost()));
     thread::spawn(move || drop(guard)).join().unwrap();
     assert!(block_on(locks.query()).unwrap().held.is_empty());
+}
+
+#[test]
+fn what_users_have_may_be_used_after_a_panic_was_caught() {
+    fn unwind_safe<T: UnwindSafe + RefUnwindSafe>() {}
+    unwind_safe::<UserAgent>();
+    unwind_safe::<Bucket>();
+    unwind_safe::<LockManager>();
+    unwind_safe::<LockGuard>();
+    unwind_safe::<Lock>();
+    unwind_safe::<Error>();
+    unwind_safe::<ResourceName>();
+    unwind_safe::<LockRequest<'static>>();
+    unwind_safe::<LockFuture<'static, Option<LockGuard>>>();
+
+    let locks = UserAgent::new().lock_manager("app");
+    let guard = block_on(locks.lock("db")).unwrap();
+    let panicked = std::panic::catch_unwind(|| {
+        let _also = block_on(locks.lock("log")).unwrap();
+        assert!(!guard.is_lost());
+        std::panic::resume_unwind(Box::new(()));
+    });
+    assert!(panicked.is_err());
+    drop(guard);
+    drop(block_on(locks.lock_all(["db", "log"])).unwrap());
+}
+
+#[test]
+fn an_owned_request_is_a_task_of_its_own() {
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let user_agent = UserAgent::new();
+    let (holding, waiting) = (user_agent.lock_manager("app"), user_agent.lock_manager("app"));
+    let holder = block_on(holding.lock("db")).unwrap();
+    let task = tokio.spawn(waiting.lock("db").into_owned());
+    let never = waiting.lock("db").into_owned();
+    assert!(never.pending().is_none());
+    drop((waiting, never));
+    while block_on(holding.query()).unwrap().pending.is_empty() {
+        thread::yield_now();
+    }
+    drop(holder);
+    drop(tokio.block_on(task).unwrap().unwrap());
+    assert!(block_on(holding.query()).unwrap().held.is_empty());
+    let failed = tokio.spawn(holding.lock("-").into_owned());
+    assert_eq!(tokio.block_on(failed).unwrap().unwrap_err(), Error::ReservedName);
 }
 
 /// The same work on each executor: writers that read, wait and write back.

@@ -7,6 +7,7 @@ use std::{
     error::Error,
     fmt,
     hash::{Hash, Hasher},
+    str::FromStr,
     sync::Arc,
 };
 
@@ -190,7 +191,36 @@ macro_rules! try_from_strings {
     )+};
 }
 
-try_from_strings!(String, &String, &&str, Cow<'_, str>);
+try_from_strings!(String, &String, &&str, Cow<'_, str>, Box<str>, Arc<str>, &Arc<str>);
+
+impl FromStr for ResourceName {
+    type Err = ReservedName;
+
+    fn from_str(name: &str) -> Result<Self, ReservedName> {
+        Self::try_from(name)
+    }
+}
+
+/// Names that are compared with strings, in either order. One with a lone surrogate equals none.
+macro_rules! equal_to_strings {
+    ($($string:ty),+) => {$(
+        impl PartialEq<$string> for ResourceName {
+            #[inline]
+            fn eq(&self, other: &$string) -> bool {
+                self.as_bytes() == other.as_bytes()
+            }
+        }
+
+        impl PartialEq<ResourceName> for $string {
+            #[inline]
+            fn eq(&self, other: &ResourceName) -> bool {
+                other == self
+            }
+        }
+    )+};
+}
+
+equal_to_strings!(str, &str, String);
 
 impl From<&Self> for ResourceName {
     #[inline]

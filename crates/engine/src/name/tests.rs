@@ -95,3 +95,21 @@ fn names_order_by_utf16_code_unit() {
     let first_units: Vec<_> = names.iter().map(|name| units(name)[0]).collect();
     assert_eq!(first_units, [0x61, 0xD83D, 0xDC00, 0xFF5E]);
 }
+
+#[test]
+fn a_name_is_made_of_every_kind_of_string_and_compared_with_it() {
+    let name = ResourceName::try_from("db").unwrap();
+    assert_eq!(name, "db");
+    assert_eq!("db", name);
+    assert_eq!(name, *"db");
+    assert_eq!(name, "db".to_owned());
+    assert_ne!(name, "dc");
+    assert_eq!(Ok(name.clone()), "db".parse());
+    assert_eq!(Ok(name.clone()), ResourceName::try_from(Box::<str>::from("db")));
+    let shared = Arc::<str>::from("db");
+    assert_eq!(Ok(name.clone()), ResourceName::try_from(&shared));
+    assert_eq!(Ok(name), ResourceName::try_from(shared));
+    assert_eq!("-".parse::<ResourceName>(), Err(ReservedName));
+    let lone = ResourceName::from_utf16(&[0xD800]).unwrap();
+    assert_ne!(lone, "\u{FFFD}");
+}
