@@ -56,6 +56,9 @@ pub enum Lost {
     /// What keeps the lock does not know of it any more: its data was lost, or restored from a
     /// backup that is older. All locks there were are lost.
     Reset,
+    /// It was removed where it is kept, and not by whoever holds it now: by hand, or because what it
+    /// depends on there was ended.
+    Removed,
 }
 
 impl Error {
@@ -112,6 +115,7 @@ impl fmt::Display for Lost {
             Self::Reset => {
                 "the lock was lost: its keeper's data is gone, or was restored from a backup"
             }
+            Self::Removed => "the lock was lost: somebody has removed it where it is kept",
         })
     }
 }

@@ -23,6 +23,14 @@ impl Failure {
     }
 }
 
+/// What those are told whose request somebody has removed.
+pub(crate) fn place_removed() -> Error {
+    Error::Unreachable(
+        "somebody has removed the request from etcd, and its place in the queue is lost; try again"
+            .to_owned(),
+    )
+}
+
 /// What those are told who waited under a lease that has ended.
 pub(crate) fn lease_lost() -> Error {
     Error::Unreachable(

@@ -423,7 +423,13 @@ impl Keeper {
                     }
                     State::Unavailable
                 }
-                Outcome::Gone => State::Lost(Lost::Stolen),
+                Outcome::Gone => {
+                    let since = match table.status(id) {
+                        Status::Pending(since) => token(since),
+                        _ => token(0),
+                    };
+                    State::Lost(house.bucket.mirror.why_gone(&of.name, since))
+                }
             };
             wakers.extend(table.answer(id, state));
         }

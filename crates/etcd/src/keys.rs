@@ -26,7 +26,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 pub(crate) struct BucketKeys(Arc<[u8]>);
 
 /// How a name is spelled in keys; what a name is known by in this crate.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct NameKey(Arc<[u8]>);
 
 /// The keys of one name.
@@ -49,6 +49,14 @@ pub(crate) enum Phase {
     Queued,
 }
 
+/// What a key is taken for, be it ours or not, because of the range that it is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) name: NameKey,
+    pub(crate) phase: Phase,
+    pub(crate) mode: Mode,
+}
+
 /// A key below a bucket's locks, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockKey {
@@ -65,6 +73,21 @@ impl BucketKeys {
         prefix.extend_from_slice(&spell(bucket.as_bytes()));
         prefix.push(b'/');
         Self(prefix.into())
+    }
+
+    /// The prefix of all that is in a namespace.
+    pub(crate) fn root(namespace: &str) -> Vec<u8> {
+        let mut root = spell(namespace.as_bytes());
+        root.push(b'/');
+        root
+    }
+
+    /// The bucket that a key is in, and how that is spelled; `None` if it is in none.
+    pub(crate) fn around(namespace: &str, key: &[u8]) -> Option<(Vec<u8>, Self)> {
+        let prefix = [&*Self::root(namespace), b"1/"].concat();
+        let rest = key.strip_prefix(&*prefix)?;
+        let bucket = &rest[..rest.iter().position(|&byte| byte == b'/')?];
+        Some((bucket.to_vec(), Self([&*prefix, bucket, b"/"].concat().into())))
     }
 
     /// The prefix of all that is in the bucket.
@@ -87,6 +110,32 @@ impl BucketKeys {
 
     pub(crate) fn name(&self, name: &NameKey) -> NameKeys {
         NameKeys([&*self.0, b"l/", &name.0, b"/"].concat())
+    }
+
+    /// The prefix of all that is of a name.
+    pub(crate) fn of_name(&self, name: &ResourceName) -> Vec<u8> {
+        self.name(&NameKey::new(name)).0
+    }
+
+    /// What transactions take a key for, be it ours or not; `None` if they do not look at it.
+    pub(crate) fn range(&self, key: &[u8]) -> Option<Range> {
+        let rest = key.strip_prefix(&*self.0)?.strip_prefix(b"l/")?;
+        let mut parts = rest.splitn(4, |&byte| byte == b'/');
+        let (name, phase) = (NameKey(parts.next()?.into()), parts.next()?);
+        // Of a name that is spelled in another way nobody asks.
+        if !name.is_hash() && name.name().is_none_or(|plain| NameKey::new(&plain) != name) {
+            return None;
+        }
+        let phase = match phase {
+            b"h" => Phase::Held,
+            b"q" => Phase::Queued,
+            _ => return None,
+        };
+        let mode = parts.next()?;
+        // What is not among the exclusive ones keeps away only those.
+        let is_exclusive = mode == b"x" && parts.next().is_some();
+        let mode = if is_exclusive { Mode::Exclusive } else { Mode::Shared };
+        Some(Range { name, phase, mode })
     }
 
     /// Takes a key apart; `None` if it is none of ours.
@@ -125,6 +174,14 @@ impl NameKey {
     /// The name that is spelled so; `None` if it is known by its hash, or is none.
     pub(crate) fn name(&self) -> Option<ResourceName> {
         ResourceName::from_wtf8(&read(&self.0)?).ok()
+    }
+
+    /// The name, or else how it is spelled.
+    pub(crate) fn shown(&self) -> ResourceName {
+        let spelled = || String::from_utf8_lossy(&self.0).trim_start_matches('-').to_owned();
+        self.name().unwrap_or_else(|| {
+            ResourceName::try_from(&*spelled()).expect("it does not begin with a hyphen")
+        })
     }
 }
 

@@ -60,6 +60,7 @@ mod mirror;
 mod options;
 mod query;
 mod slots;
+mod strays;
 mod table;
 mod thread;
 mod transactions;
@@ -70,4 +71,5 @@ pub use crate::{
     backend::{EtcdReach, etcd},
     health::{EndpointHealth, Health, Member, check},
     options::EtcdOptions,
+    strays::{Blocked, Evict, Stray, evict, strays},
 };

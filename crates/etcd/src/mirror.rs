@@ -10,11 +10,13 @@ use std::{
     sync::Arc,
 };
 
-use navlock_core::Mode;
+use navlock_core::{Lost, Mode};
+use navlock_engine::FencingToken;
 
 use crate::{
     hash::HashState,
     keys::{LockKey, NameKey, Phase, RequestKey},
+    query::token,
     transactions::Ended,
     values::Value,
 };
@@ -193,12 +195,13 @@ impl Mirror {
         self.places.get(&(phase, request)).map(|&(made, ..)| made)
     }
 
-    /// Whether somebody else took the name by force in this revision.
-    pub(crate) fn was_stolen(&self, name: &NameKey, revision: i64) -> bool {
-        self.names.get(name).is_some_and(|resource| {
-            let is_thief = |entry: &Entry| entry.made >= revision && entry.mode == Mode::Exclusive;
-            resource.held.values().any(is_thief)
-        })
+    /// What has become of a lock that is not there any more, as far as that is still to be seen, by
+    /// its token: only whoever has the lock since then is evidence of a theft.
+    pub(crate) fn why_gone(&self, name: &NameKey, of: FencingToken) -> Lost {
+        let is_thief = |entry: &Entry| token(entry.made) > of && entry.mode == Mode::Exclusive;
+        let resource = self.names.get(name);
+        let is_stolen = resource.is_some_and(|of| of.held.values().any(is_thief));
+        if is_stolen { Lost::Stolen } else { Lost::Removed }
     }
 
     /// All there is, and where.

@@ -1,4 +1,6 @@
 //! What a list of a bucket says: one revision, so one moment.
+//!
+//! What is no lock and stands in the way of some is shown as well, with what is known of it.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -8,7 +10,8 @@ use navlock_engine::FencingToken;
 use crate::{
     clock::wall_millis,
     data::KeyValue,
-    keys::{BucketKeys, Phase, RequestKey},
+    keys::{BucketKeys, Phase, Range, RequestKey},
+    strays::{self, Stray},
     values::{Value, decode_info},
 };
 
@@ -24,6 +27,14 @@ pub(crate) fn inspection(keys: &BucketKeys, listed: &[KeyValue]) -> Inspection {
         .collect();
     let (mut held, mut pending): (Vec<Found>, Vec<Found>) = Default::default();
     for kv in listed {
+        if let Some(stray) = strays::of_bucket(keys, kv) {
+            match blocking(keys, kv, &stray) {
+                Some((Phase::Held, found)) => held.push(found),
+                Some((Phase::Queued, found)) => pending.push(found),
+                None => {}
+            }
+            continue;
+        }
         let Some(key) = keys.parse(&kv.key) else { continue };
         let Some(value) = Value::decode(&kv.value) else { continue };
         let Some(name) = value.name.or_else(|| key.name.name()) else { continue };
@@ -41,6 +52,19 @@ pub(crate) fn inspection(keys: &BucketKeys, listed: &[KeyValue]) -> Inspection {
         }
     }
     Inspection::new(in_order(held), in_order(pending))
+}
+
+/// A key that is no lock, as what it stands in the way as.
+fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, Found)> {
+    let Range { name, phase, mode } = keys.range(&kv.key)?;
+    let client_id = strays::client(keys, kv)?;
+    let mut inspected = Inspected::new(LockInfo::new(name.shown(), mode, client_id));
+    let mut agent = AgentInfo::default();
+    let why = format!("{stray}; 'navlock evict' removes it");
+    (agent.command, agent.why) = ("(no lock)".to_owned(), why);
+    inspected.agent = Some(Arc::new(agent));
+    inspected.fencing_token = (phase == Phase::Held).then(|| token(kv.made));
+    Some((phase, ((kv.made, 0, RequestKey { owner: 0, slot: 0 }), inspected)))
 }
 
 fn in_order(mut found: Vec<Found>) -> Vec<Inspected> {

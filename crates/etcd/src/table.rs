@@ -19,7 +19,7 @@ use crate::{
     failure::lease_lost,
     hash::HashState,
     keeper::AgentSerial,
-    keys::{Phase, RequestKey},
+    keys::{NameKey, Phase, RequestKey},
     lease::Span,
     slots::Slots,
     transactions::Ended,
@@ -295,6 +295,12 @@ impl Table {
     pub(crate) fn agent_of(&mut self, id: RequestId) -> Option<AgentSerial> {
         let agent = self.find(id)?.agent?;
         self.agent(agent)
+    }
+
+    /// What it is of.
+    pub(crate) fn name_of(&self, id: RequestId) -> NameKey {
+        let request = self.requests.get(id.index()).filter(|of| of.serial == id.serial());
+        request.map_or_else(NameKey::default, |request| NameKey::new(&request.name))
     }
 
     pub(crate) fn queued(&mut self, id: RequestId, revision: i64) {

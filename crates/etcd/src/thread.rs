@@ -153,7 +153,9 @@ impl Thread {
                 let told = self.tell.clone();
                 let word = move |word| tell(&told, Message::Lease { serial, lease, word });
                 let keep = lease::keep(members, lease, time_to_live, patience, word);
-                self.leases.insert(lease, tokio::spawn(keep));
+                if let Some(before) = self.leases.insert(lease, tokio::spawn(keep)) {
+                    before.abort();
+                }
                 return;
             }
             Call::LetGo { lease } => {

@@ -10,6 +10,7 @@ use crate::{
     keys::BucketKeys,
     members::Members,
     mirror::{Event, Put},
+    strays,
 };
 
 /// How long between two tries to watch.
@@ -82,8 +83,12 @@ pub(crate) async fn watch(
 }
 
 /// What a key says that is there; `None` if it is none of ours.
+///
+/// What somebody else has written there is as good as gone: it is no lock any more, though it stands
+/// in the way of some. See [`strays`](crate::strays).
 pub(crate) fn read(keys: &BucketKeys, kv: &KeyValue) -> Option<Event> {
     let key = keys.parse(&kv.key)?;
-    let put = Put { made: kv.made, lease: kv.lease, value: Arc::from(&*kv.value) };
-    Some(Event { key, revision: kv.written, put: Some(put) })
+    let is_ours = strays::of_bucket(keys, kv).is_none();
+    let put = || Put { made: kv.made, lease: kv.lease, value: Arc::from(&*kv.value) };
+    Some(Event { key, revision: kv.written, put: is_ours.then(put) })
 }

@@ -384,6 +384,8 @@ pub enum Lost {
     Disconnected,
     /// Since version 4: what keeps the lock has lost its data, or was set back.
     Reset,
+    /// Since version 4: somebody has removed it where it is kept.
+    Removed,
 }
 
 /// One lock or one pending request.

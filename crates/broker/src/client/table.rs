@@ -456,6 +456,7 @@ impl Table {
                     navlock_wire::Lost::Terminated => Lost::Terminated,
                     navlock_wire::Lost::Closed => Lost::Closed,
                     navlock_wire::Lost::Reset => Lost::Reset,
+                    navlock_wire::Lost::Removed => Lost::Removed,
                     _ => Lost::Disconnected,
                 };
                 if let Some(state) = self.state(request) {

@@ -420,7 +420,7 @@ fn clip(text: &mut String) {
     }
 }
 
-/// What the client is told of it.
+/// What the client is told of it, in this version of the protocol.
 pub(super) fn tell(request: RequestId, outcome: Outcome, version: u16) -> FromDaemon {
     match outcome {
         Outcome::Granted(token) => FromDaemon::Granted { request, token },
@@ -432,6 +432,7 @@ pub(super) fn tell(request: RequestId, outcome: Outcome, version: u16) -> FromDa
                 Lost::Terminated => navlock_wire::Lost::Terminated,
                 Lost::Closed => navlock_wire::Lost::Closed,
                 Lost::Reset if version >= 4 => navlock_wire::Lost::Reset,
+                Lost::Removed if version >= 4 => navlock_wire::Lost::Removed,
                 // Also what this version has no word for: gone is gone.
                 _ => navlock_wire::Lost::Disconnected,
             };

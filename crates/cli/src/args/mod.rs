@@ -13,7 +13,7 @@ use clap::{
     error::{ContextKind, ErrorKind},
 };
 use clap_complete::Shell;
-use navlock::ResourceName;
+use navlock::{ClientId, ResourceName};
 
 pub(crate) use self::{
     run::{OnLost, RequestArgs, RunArgs, Work},
@@ -83,6 +83,7 @@ pub(crate) enum Command {
     Wait(WaitArgs),
     Daemon(DaemonArgs),
     Doctor(DoctorArgs),
+    Evict(EvictArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -179,6 +180,39 @@ pub(crate) struct DoctorArgs {
     /// One JSON object a line: level (ok, warn, fail), what, detail, remedy.
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) settings: SettingsArgs,
+}
+
+/// Removes a lock or a request from etcd, whosever it is.
+///
+/// For what nobody uses any more and does not end by itself: a key that stands in the way of a name
+/// and is no lock ('navlock query' and 'navlock doctor' show such), or what another machine has left
+/// that is not to be waited for. Whoever holds it is told that it is lost, but may be at work still;
+/// to take a lock from its holder for oneself there is 'navlock run --steal'.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+It speaks to the etcd of the settings, as a broker would, and needs none. Nothing is removed but what
+was there when it looked.
+
+Exit codes: 0 if it was removed; 1 if there is no such thing, or it has just changed; 64 if no
+settings name an etcd; 69 if that cannot be used.")]
+pub(crate) struct EvictArgs {
+    /// The lock's name.
+    #[arg(value_parser = values::name(), required_unless_present = "key", requires = "client_id")]
+    pub(crate) name: Option<ResourceName>,
+
+    /// Whose: the client id, as 'navlock query' shows it.
+    #[arg(value_name = "CLIENT ID")]
+    pub(crate) client_id: Option<ClientId>,
+
+    /// A key of etcd, in place of a name and a client id: exactly that.
+    #[arg(
+        long, value_name = "KEY", conflicts_with_all = ["name", "client_id"],
+        value_parser = OsStringValueParser::new()
+    )]
+    pub(crate) key: Option<OsString>,
 
     #[command(flatten)]
     pub(crate) settings: SettingsArgs,

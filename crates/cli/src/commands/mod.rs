@@ -4,6 +4,7 @@ mod acquire;
 mod completions;
 mod daemon;
 mod doctor;
+mod evict;
 mod man;
 mod query;
 mod run;
@@ -39,6 +40,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Wait(args) => wait::wait(placed.map_err(unplaced)?, &args),
         Command::Daemon(args) => daemon::daemon(placed.map_err(unplaced)?, &args),
         Command::Doctor(args) => doctor::doctor(&context, placed.err().as_ref(), &args),
+        Command::Evict(args) => evict::evict(&context, &args),
         Command::Completions(args) => completions::completions(&args),
         Command::Man(args) => man::man(&args),
     }

@@ -224,6 +224,14 @@ impl Keeper {
         }
     }
 
+    /// Asks whether etcd still keeps a lease: something under it has gone.
+    pub(super) fn look_after(&mut self, serial: AgentSerial, lease: i64) {
+        let has = |agent: &Agent| agent.lease == Lease::Live(lease);
+        if self.agents.get(&serial).is_some_and(has) {
+            self.keep(serial, lease, None);
+        }
+    }
+
     /// An agent has lost what it had in etcd. It gets another lease when it asks for something.
     /// What it waits for is asked for again, in the order in which it was.
     pub(super) fn lose(&mut self, serial: AgentSerial, how: Lost) {

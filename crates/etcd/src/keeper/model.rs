@@ -90,12 +90,13 @@ fn explore(scripts: &[&[Act]], faults: Faults) -> Seen {
     }
 }
 
-const NONE: Faults = Faults { calls: 0, watches: 0, cuts: 0, kills: 0, revokes: 0 };
+const NONE: Faults = Faults { calls: 0, watches: 0, cuts: 0, kills: 0, revokes: 0, evictions: 0 };
 const CALL: Faults = Faults { calls: 1, ..NONE };
 const WATCH: Faults = Faults { watches: 1, ..NONE };
 const CUT: Faults = Faults { cuts: 1, ..NONE };
 const KILL: Faults = Faults { kills: 1, ..NONE };
 const REVOKE: Faults = Faults { revokes: 1, ..NONE };
+const EVICT: Faults = Faults { evictions: 1, ..NONE };
 
 const X: RequestKind = Wait(Exclusive);
 const S: RequestKind = Wait(Shared);
@@ -176,6 +177,8 @@ search! {
     calls_lost_around_a_kill: [HOLDER, WRITER], Faults { calls: 1, ..KILL }, 300;
     a_kill_of_one_with_two_requests: [TWICE, HOLDER], KILL, 300;
     a_kill_and_a_cut: [HOLDER, WRITER], Faults { kills: 1, ..CUT }, 300;
+    somebody_removes_a_key: [CROWD, READER, WRITER], EVICT, 300;
+    somebody_removes_a_key_while_a_watch_is_away: [WRITER, READER], Faults { watches: 1, ..EVICT }, 300;
     a_crowd_of_one_machine: [CROWD, WRITER], NONE, 300;
     a_lease_of_a_crowd_is_ended: [CROWD, WRITER], REVOKE, 300;
     a_lease_of_a_crowd_is_ended_and_a_call_is_lost: [CROWD, WRITER], Faults { calls: 1, ..REVOKE }, 300;

@@ -145,7 +145,11 @@ impl Keeper {
                 }
                 (None, Some(made)) => table.queued(request, made),
                 // It was there when it was recalled.
-                (None, None) => wakers.extend(table.answer(request, State::Lost(Lost::Stolen))),
+                (None, None) => {
+                    let name = table.name_of(request);
+                    let how = house.bucket.mirror.why_gone(&name, token(0));
+                    wakers.extend(table.answer(request, State::Lost(how)));
+                }
             }
         }
         drop(table);

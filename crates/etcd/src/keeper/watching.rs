@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use navlock_core::Lost;
+use navlock_core::{Lost, Mode};
 
-use super::{Call, Keeper, Listed, history::Known, wake};
+use super::{Call, Keeper, Listed, agents::Agent, history::Known, wake};
 use crate::{
     bucket::Todo,
     clock::Moment,
     data::{KeyValue, Listing},
-    failure::Failure,
+    failure::{Failure, place_removed},
     keys::{NameKey, Phase, RequestKey},
     mirror::{Entry, Event},
     query::token,
@@ -58,6 +58,14 @@ impl Keeper {
         let Some(house) = self.buckets.get_mut(&bucket) else { return };
         let (mut touched, mut gone, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
         let (mut strays, leases) = (Vec::new(), &self.recalled);
+        let mut doubted = Vec::new();
+        // Whoever steals puts its own in the revision in which it takes the others'.
+        let steals = |event: &Event| {
+            let is_lock = event.key.phase == Phase::Held && event.key.mode == Mode::Exclusive;
+            let is_new = event.put.as_ref().is_some_and(|put| put.made == event.revision);
+            (is_lock && is_new).then(|| (event.key.name.clone(), event.revision))
+        };
+        let thefts: Vec<_> = events.iter().filter_map(steals).collect();
         let mut table = self.shared.table();
         for event in events {
             let Event { key, revision, .. } = event.clone();
@@ -94,23 +102,38 @@ impl Keeper {
                 (None, _) => gone.push((key, id, revision)),
             }
         }
-        let mut robbed = Vec::new();
+        let (mut robbed, mut removed) = (Vec::new(), Vec::new());
         for (key, id, revision) in gone {
-            let mirror = &house.bucket.mirror;
             match (key.phase, table.status(id)) {
-                (Phase::Held, Status::Held(_)) => {
-                    let is_stolen = mirror.was_stolen(&key.name, revision);
-                    if is_stolen {
-                        wakers.extend(table.lose(id, Lost::Stolen));
-                    } else {
-                        robbed.extend(table.agent_of(id));
-                        wakers.extend(table.lose(id, Lost::Disconnected));
-                    }
+                (Phase::Held, Status::Held(_)) if thefts.contains(&(key.name, revision)) => {
+                    wakers.extend(table.lose(id, Lost::Stolen));
                 }
-                // Not when it became a lock, which was told with it.
-                (Phase::Queued, Status::Pending(_)) => robbed.extend(table.agent_of(id)),
+                // Not a request when it became a lock, which was told with it.
+                (Phase::Held, Status::Held(_)) | (Phase::Queued, Status::Pending(_)) => {
+                    removed.push((id, revision));
+                }
                 _ => {}
             }
+        }
+        for &(id, revision) in &removed {
+            let Some(serial) = table.agent_of(id) else { continue };
+            let with_it = removed.iter().filter(|of| of.1 == revision);
+            let count = with_it.filter(|of| table.agent_of(of.0) == Some(serial)).count();
+            let lease = self.agents.get(&serial).and_then(Agent::lease_id);
+            let is_left = || house.bucket.mirror.entries().any(|(.., of)| Some(of.lease) == lease);
+            let status = table.status(id);
+            // Several at once, and all there was: they have gone with their lease. Who waits for
+            // nothing else asks again, whatever it was.
+            if (count > 1 || matches!(status, Status::Pending(_))) && !is_left() {
+                robbed.push(serial);
+                continue;
+            }
+            match status {
+                Status::Held(_) => wakers.extend(table.lose(id, Lost::Removed)),
+                _ => wakers.extend(table.answer(id, State::Failed(place_removed()))),
+            }
+            // It may be its lease that has gone, if this was all there was under it.
+            doubted.extend(lease.map(|lease| (serial, lease)));
         }
         drop(table);
         wake(wakers);
@@ -121,9 +144,11 @@ impl Keeper {
                 house.bucket.push(key.name, Todo::Remove(ended, None));
             }
         }
-        // What went without a thief went with its lease.
         for agent in robbed {
             self.lose(agent, Lost::Disconnected);
+        }
+        for (serial, lease) in doubted {
+            self.look_after(serial, lease);
         }
         for name in touched {
             self.step(bucket, &name);
@@ -222,10 +247,12 @@ impl Keeper {
                 // Granted and taken again while nobody watched. Had its lease ended, that would be
                 // told by whoever keeps it.
                 (Status::Pending(since), None, None) if since > 0 && since <= revision => {
-                    wakers.extend(table.answer(id, State::Lost(Lost::Stolen)));
+                    let how = house.bucket.mirror.why_gone(&table.name_of(id), token(since));
+                    wakers.extend(table.answer(id, State::Lost(how)));
                 }
                 (Status::Held(since), None, _) if since <= token(revision) => {
-                    wakers.extend(table.lose(id, Lost::Stolen));
+                    let how = house.bucket.mirror.why_gone(&table.name_of(id), since);
+                    wakers.extend(table.lose(id, how));
                 }
                 _ => {}
             }

@@ -133,10 +133,10 @@ fn a_name_that_nobody_wants_is_forgotten() {
 }
 
 #[test]
-fn a_theft_is_told_from_a_death() {
+fn only_another_holder_is_evidence_of_a_theft() {
     let mut mirror = mirror([put(Held, Exclusive, request(ME, 1), 1)]);
     mirror.apply(delete(Held, Exclusive, request(ME, 1), 2));
-    assert!(!mirror.was_stolen(&name(), 2));
-    mirror.apply(put(Held, Exclusive, request(OTHER, 2), 2));
-    assert!(mirror.was_stolen(&name(), 2));
+    assert_eq!(mirror.why_gone(&name(), token(1)), Lost::Removed);
+    mirror.apply(put(Held, Exclusive, request(OTHER, 2), 3));
+    assert_eq!(mirror.why_gone(&name(), token(1)), Lost::Stolen);
 }

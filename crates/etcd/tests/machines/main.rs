@@ -16,6 +16,7 @@ mod reset;
 #[path = "../server/mod.rs"]
 mod server;
 mod sharing;
+mod strays;
 mod stress;
 mod witness;
 

@@ -57,7 +57,7 @@ fn version_1_from_daemon() -> Vec<FromDaemon> {
         all.push(FromDaemon::Failed { request, failure: failure.clone() });
         all.push(FromDaemon::QueryFailed { query: 2, failure });
     }
-    for how in [Lost::Stolen, Lost::Terminated, Lost::Closed, Lost::Disconnected] {
+    for how in [Lost::Stolen, Lost::Terminated, Lost::Closed, Lost::Disconnected, Lost::Removed] {
         all.push(FromDaemon::Lost { request, how });
     }
     all

@@ -1,18 +1,28 @@
 //! The etcd of brokers: whether it answers, is fit for locks, and how fast it is.
 
-use navlock::Error;
-use navlock_etcd::{EndpointHealth, Health};
+use navlock::{Error, Mode};
+use navlock_etcd::{Blocked, EndpointHealth, Health, Stray};
 
 use super::{Check, Level, releases};
-use crate::{reach, settings::Etcd, time::taken};
+use crate::{reach, settings::Etcd, text::plain_name, time::taken};
 
 const WRITES: &str = "etcd writes";
+const KEYS: &str = "etcd keys";
+
+/// How many keys are shown one by one.
+const MOST_STRAYS: usize = 10;
 
 pub(super) fn checks(etcd: &Etcd) -> Vec<Check> {
     let health = reach::options(etcd)
         .and_then(|options| navlock_etcd::check(&options).map_err(|error| error.to_string()));
     match health {
-        Ok(health) => of_health(etcd, &health),
+        Ok(health) => {
+            let mut checks = of_health(etcd, &health);
+            if health.round_trip.is_ok() {
+                checks.extend(strays(etcd));
+            }
+            checks
+        }
         Err(wrong) => vec![Check::fail("etcd", wrong)],
     }
 }
@@ -55,6 +65,44 @@ fn endpoint(endpoint: &EndpointHealth, some_answer: bool) -> Check {
         return Check::fail(what, detail).remedy("see 'etcdctl alarm list' and etcd's log");
     }
     releases::check(what, &member.version)
+}
+
+/// The keys that are no locks, and may be in the way of some.
+fn strays(etcd: &Etcd) -> Vec<Check> {
+    let strays = reach::options(etcd)
+        .and_then(|options| navlock_etcd::strays(&options).map_err(|error| error.to_string()));
+    match strays {
+        Ok(strays) if strays.is_empty() => {
+            vec![Check::ok(KEYS, "all that is there is navlock's")]
+        }
+        Ok(strays) => {
+            let mut checks: Vec<_> = strays.iter().take(MOST_STRAYS).map(stray).collect();
+            if let Some(more @ 1..) = strays.len().checked_sub(MOST_STRAYS) {
+                checks.push(Check::warn(KEYS, format!("{more} more are no locks")));
+            }
+            checks
+        }
+        Err(why) => vec![Check::fail(KEYS, why)],
+    }
+}
+
+fn stray(stray: &Stray) -> Check {
+    let remedy = match std::str::from_utf8(&stray.key) {
+        Ok(key) if !key.contains(|c: char| c == '\'' || c.is_control()) => {
+            format!("if nobody needs it: navlock evict --key '{key}'")
+        }
+        _ => "if nobody needs it, remove it with 'etcdctl del'".to_owned(),
+    };
+    let Some(Blocked { bucket, name, is_held, mode, .. }) = &stray.blocks else {
+        return Check::warn(KEYS, stray).remedy(remedy);
+    };
+    let name = plain_name(name);
+    let what = match (is_held, mode) {
+        (true, Mode::Exclusive) => "nobody gets",
+        (true, Mode::Shared) => "nobody gets alone",
+        (false, _) => "nobody gets at once",
+    };
+    Check::fail(KEYS, format!("{what} {name} in bucket {bucket}: {stray}")).remedy(remedy)
 }
 
 /// Whether it can be written to, and in a time that leaves room for leases to be kept.

@@ -1,6 +1,7 @@
 //! Machines, each with a broker of its own, that share their locks by an etcd.
 
 mod doctor;
+mod evict;
 mod restart;
 #[path = "../../../../etcd/tests/server/mod.rs"]
 mod server;

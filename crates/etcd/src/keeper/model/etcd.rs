@@ -148,6 +148,17 @@ impl Etcd {
         }
     }
 
+    /// Somebody removes the nth lock or request. What it was.
+    pub(super) fn evict(&mut self, nth: usize) -> Value {
+        let (of, _) = self.entries().swap_remove(nth);
+        let key = self.keys.name(&of.name).request(of.phase, of.mode, of.request);
+        let value = Value::decode(&self.found[&key].value).expect("it is ours");
+        let mut changes = Vec::new();
+        self.delete(&key, self.revision + 1, &mut changes);
+        self.commit(changes);
+        value
+    }
+
     /// All locks and requests there are.
     pub(super) fn entries(&self) -> Vec<(LockKey, Put)> {
         entries(&self.keys, &self.found)

@@ -10,7 +10,7 @@ use std::{
 };
 
 use navlock_core::{
-    ClientId, Mode, RequestKind, ResourceName,
+    ClientId, Lost, Mode, RequestKind, ResourceName,
     backend::{Claim, Ticket},
 };
 use navlock_engine::{AgentId, RequestId};
@@ -29,7 +29,7 @@ use crate::{
     lease::{Term, Word},
     mirror::Event,
     options::EtcdOptions,
-    table::Status,
+    table::{State, Status},
     watch::Watched,
 };
 
@@ -83,12 +83,14 @@ pub(super) struct Faults {
     pub(super) kills: u32,
     /// Somebody ends a lease that is kept.
     pub(super) revokes: u32,
+    /// Somebody removes a lock or a request.
+    pub(super) evictions: u32,
 }
 
 impl Faults {
-    pub(super) fn each(&mut self) -> [&mut u32; 5] {
-        let Self { calls, watches, cuts, kills, revokes } = self;
-        [calls, watches, cuts, kills, revokes]
+    pub(super) fn each(&mut self) -> [&mut u32; 6] {
+        let Self { calls, watches, cuts, kills, revokes, evictions } = self;
+        [calls, watches, cuts, kills, revokes, evictions]
     }
 }
 
@@ -113,6 +115,8 @@ pub(super) enum Step {
     Expire(i64),
     /// Somebody ends the nth lease that a machine keeps.
     Revoke(usize, usize),
+    /// Somebody removes the nth lock or request that there is.
+    Evict(usize),
     /// A machine hears that a lease of its is gone.
     HearGone(usize),
     Kill(usize),
@@ -327,6 +331,9 @@ impl World {
                 steps.push(Step::Kill(nth));
             }
         }
+        if self.faults.evictions > 0 && is_busy {
+            steps.extend((0..self.etcd.entries().len()).map(Step::Evict));
+        }
         let ticks = self.ticks();
         if !is_busy && ticks < ROUNDS * self.machines.len() {
             steps.push(Step::Tick(ticks % self.machines.len()));
@@ -401,6 +408,16 @@ impl World {
                 let agents = machine.agents.iter().position(|party| Some(party.serial) == serial);
                 self.troubled.extend(agents.map(|agent| (nth, agent)));
                 self.etcd.end_lease(lease);
+            }
+            Step::Evict(at) => {
+                self.faults.evictions -= 1;
+                let value = self.etcd.evict(at);
+                let whose = |party: &Party| party.client == value.client_id;
+                for (nth, machine) in self.machines.iter().enumerate() {
+                    let agents = machine.agents.iter().position(whose);
+                    self.troubled.extend(agents.map(|agent| (nth, agent)));
+                }
+                self.has_overlap = true;
             }
             Step::HearGone(nth) => {
                 let machine = &mut self.machines[nth];
@@ -483,7 +500,9 @@ impl World {
                 Call::Keep { serial, lease, .. } => {
                     let word = if self.etcd.leases.contains(&lease) {
                         self.unkept.retain(|&unkept| unkept != lease);
-                        machine.kept.push(lease);
+                        if !machine.kept.contains(&lease) {
+                            machine.kept.push(lease);
+                        }
                         Word::Renewed(term)
                     } else {
                         Word::Gone
@@ -574,6 +593,10 @@ impl World {
                     let is_wait = matches!(asked.kind, RequestKind::Wait(_));
                     let troubled = self.troubled.contains(&(nth, asked.agent));
                     assert!(!has_ended || !is_wait || troubled, "{asked:?} is lost for nothing");
+                    let mut table = machine.shared.table();
+                    let state = asked.id.and_then(|id| Some(table.state(id)?.0));
+                    let is_stolen = matches!(state, Some(State::Lost(Lost::Stolen)));
+                    assert!(!is_stolen || self.has_overlap, "{asked:?} is said to be stolen");
                 }
             }
             // Of those that wait in one queue, the tokens grow in the order of the requests.

@@ -1,0 +1,56 @@
+//! `navlock evict`: removes what stands in the way of a lock on etcd.
+
+use std::process::ExitCode;
+
+use super::Context;
+use crate::{
+    args::EvictArgs,
+    exit::{Failure, UNREACHABLE, USAGE},
+    settings::{Etcd, Settings},
+};
+
+pub(super) fn evict(context: &Context, args: &EvictArgs) -> Result<ExitCode, Failure> {
+    let settings = Settings::load(&args.settings);
+    let settings = settings.map_err(|wrong| Failure::new(UNREACHABLE, wrong))?;
+    let Some(etcd) = &settings.etcd else {
+        let why = "locks of one machine end with their processes, and there is nothing to evict; \
+                   what is on etcd can be evicted, and no settings name one (--etcd, --config)";
+        return Err(Failure::new(USAGE, why));
+    };
+    evict_from(etcd, context, args)
+}
+
+#[cfg(not(feature = "etcd"))]
+fn evict_from(etcd: &Etcd, _: &Context, _: &EvictArgs) -> Result<ExitCode, Failure> {
+    let why = crate::reach::connect(etcd).err().unwrap_or_default();
+    Err(Failure::new(UNREACHABLE, why))
+}
+
+/// Not by the broker: what stands in the way may be in its way as well, and it needs nothing of it.
+#[cfg(feature = "etcd")]
+fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCode, Failure> {
+    use std::os::unix::ffi::OsStrExt;
+
+    use navlock::Error;
+    use navlock_etcd::Evict;
+
+    use crate::{exit::CONFLICT, reach, terminal::write_out, text::printable};
+
+    let options = reach::options(etcd).map_err(|why| Failure::new(UNREACHABLE, why))?;
+    let what = match (&args.key, &args.name, args.client_id) {
+        (Some(key), ..) => Evict::Key(key.as_bytes()),
+        (None, Some(name), Some(client_id)) => {
+            Evict::Client { bucket: &context.bucket, name, client_id }
+        }
+        // The definition of the arguments sees to that.
+        _ => return Err(Failure::new(USAGE, "give a name and a client id, or --key")),
+    };
+    let removed = navlock_etcd::evict(&options, &what).map_err(|error| match error {
+        Error::Refused(why) => Failure::new(CONFLICT, why),
+        error => Failure::new(UNREACHABLE, error),
+    })?;
+    let line = |key: &Vec<u8>| format!("removed {}\n", printable(&String::from_utf8_lossy(key)));
+    let text: String = removed.iter().map(line).collect();
+    write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))?;
+    Ok(ExitCode::SUCCESS)
+}

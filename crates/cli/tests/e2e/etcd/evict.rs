@@ -1,0 +1,32 @@
+//! `navlock evict`.
+
+use super::{machines, server::shared};
+use crate::sandbox::Sandbox;
+
+#[test]
+fn what_stands_in_the_way_is_shown_named_and_evicted() {
+    let [machine] = machines();
+    let reach = machine.written(&["daemon", "start"]) + &machine.written(&["daemon", "status"]);
+    let (_, namespace) = reach.split_once(", namespace ").unwrap();
+    let namespace = namespace.split_whitespace().next().unwrap();
+    let key = format!("{namespace}/1/default/l/db/h/x/mine");
+    shared().etcdctl(&["put", &key, ""]).unwrap();
+    assert_eq!(machine.code(&["run", "-n", "db", "true"]), 1);
+    let shown = machine.written(&["query", "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["state"], "held");
+    assert!(shown["why"].as_str().unwrap().contains(&key), "{shown}");
+    let doctor = machine.output(&["doctor"]);
+    let said = String::from_utf8(doctor.stdout).unwrap();
+    assert!(said.contains(&format!("navlock evict --key '{key}'")), "{said}");
+    let client = shown["clientId"].as_str().unwrap();
+    assert_eq!(machine.written(&["evict", "db", client]), format!("removed {key}\n"));
+    assert_eq!(machine.code(&["run", "-n", "db", "true"]), 0);
+    assert_eq!(machine.code(&["evict", "--key", &key]), 1);
+}
+
+#[test]
+fn without_etcd_there_is_nothing_to_evict() {
+    let machine = Sandbox::with_settings("");
+    assert_eq!(machine.code(&["evict", "--key", "navlock/x"]), 64);
+}

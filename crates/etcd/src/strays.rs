@@ -1,0 +1,239 @@
+//! Keys below our prefix that are no lock and no request: what others have put there, or what cannot
+//! be read.
+//!
+//! A transaction can only ask whether a range is empty, so whatever is in it stands in the way of
+//! whoever wants that name. No keeper knows of it, and it goes by itself only if it has a lease that
+//! ends. So it is shown to people, who can evict it.
+
+use std::{fmt, time::Duration};
+
+use navlock_core::{ClientId, Error, Mode, ResourceName};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    calls,
+    data::{Check, KeyValue, Step, Transaction},
+    failure::Failure,
+    keys::{BucketKeys, Phase, Range},
+    members::Members,
+    options::EtcdOptions,
+    transactions::MOST,
+    values::Value,
+};
+
+/// A key that is no lock and no request, and may stand in the way of some.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stray {
+    /// The key.
+    pub key: Vec<u8>,
+    /// What it stands in the way of, if it does.
+    pub blocks: Option<Blocked>,
+    /// The lease with which it goes; `None` if it does not go by itself.
+    pub lease: Option<i64>,
+    /// The revision of etcd that made it.
+    pub since: i64,
+    /// Why it is none of navlock's, for people.
+    pub why: &'static str,
+}
+
+/// What a stray key stands in the way of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Blocked {
+    /// The bucket, as it is spelled in keys.
+    pub bucket: String,
+    /// The name.
+    pub name: ResourceName,
+    /// Whether it is taken for a lock that is held, or else for a request that waits.
+    pub is_held: bool,
+    /// The mode that it is taken for.
+    pub mode: Mode,
+}
+
+/// What to [evict].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evict<'a> {
+    /// This key, whatever it is.
+    Key(&'a [u8]),
+    /// All that this client has of a name: the id is that which a query shows.
+    Client {
+        /// The bucket's name.
+        bucket: &'a str,
+        /// The lock's name.
+        name: &'a ResourceName,
+        /// Whose.
+        client_id: ClientId,
+    },
+}
+
+/// Looks for keys in the namespace that are no locks and no requests.
+///
+/// For people: it reads all that is in the namespace. Blocks the thread, which must not be one of a
+/// tokio runtime.
+///
+/// # Errors
+///
+/// [`Error::Unreachable`] if etcd does not answer, [`Error::Refused`] if the options cannot be used.
+pub fn strays(options: &EtcdOptions) -> Result<Vec<Stray>, Error> {
+    on_runtime(options, async |members, patience| {
+        let root = BucketKeys::root(&options.namespace);
+        let listed = calls::list(members, root, Duration::ZERO, patience).await?;
+        Ok(listed.found.iter().filter_map(|kv| of_namespace(&options.namespace, kv)).collect())
+    })
+}
+
+/// Removes locks, requests or stray keys from etcd, whosever they are, and says which keys those were.
+///
+/// Whoever holds what is removed is told that it is lost, but may be at work still: this is for what
+/// nobody uses any more. What has changed since it was looked at is left alone. Blocks the thread,
+/// which must not be one of a tokio runtime.
+///
+/// # Errors
+///
+/// [`Error::Refused`] if there is nothing of that kind, the key is outside of the namespace, or it
+/// has just changed; [`Error::Unreachable`] if etcd does not answer.
+pub fn evict(options: &EtcdOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Error> {
+    let refused = |why: String| Err(Failure::Refused(Error::Refused(why)));
+    let root = BucketKeys::root(&options.namespace);
+    on_runtime(options, async |members: Members, patience| {
+        let (prefix, is_it): (Vec<u8>, IsIt<'_>) = match *what {
+            Evict::Key(key) if !key.starts_with(&root) => {
+                let (key, root) = (Shown(key), Shown(&root));
+                return refused(format!(
+                    "{key} is none of navlock's keys: those begin with {root}"
+                ));
+            }
+            Evict::Key(key) => (key.to_vec(), Box::new(move |kv| kv.key == key)),
+            Evict::Client { bucket, name, client_id } => {
+                let keys = BucketKeys::new(&options.namespace, bucket);
+                let prefix = keys.of_name(name);
+                (prefix, Box::new(move |kv| client(&keys, kv) == Some(client_id)))
+            }
+        };
+        let listed = calls::list(members.clone(), prefix, Duration::ZERO, patience).await?;
+        let found: Vec<_> = listed.found.into_iter().filter(|kv| is_it(kv)).collect();
+        if found.is_empty() {
+            return refused(match *what {
+                Evict::Key(key) => format!("there is no key {} in etcd", Shown(key)),
+                Evict::Client { name, client_id, .. } => {
+                    format!("{client_id} neither holds {name} nor waits for it")
+                }
+            });
+        }
+        for some in found.chunks(MOST) {
+            let removal = removal(some);
+            let done = calls::transaction(members.clone(), removal, Duration::ZERO, patience);
+            if !done.await?.succeeded {
+                return refused("it has just changed; look again".to_owned());
+            }
+        }
+        Ok(found.into_iter().map(|kv| kv.key).collect())
+    })
+}
+
+/// Removes these, if they are what was seen.
+fn removal(found: &[KeyValue]) -> Transaction {
+    Transaction {
+        when: found.iter().map(|kv| Check::MadeIn(kv.key.clone(), kv.made)).collect(),
+        then: found.iter().map(|kv| Step::Delete(kv.key.clone())).collect(),
+        or_else: Vec::new(),
+    }
+}
+
+/// Whether a key is one of those.
+type IsIt<'a> = Box<dyn Fn(&KeyValue) -> bool + 'a>;
+
+fn on_runtime<T>(
+    options: &EtcdOptions,
+    ask: impl AsyncFnOnce(Members, Duration) -> Result<T, Failure>,
+) -> Result<T, Error> {
+    options.check()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Error::Unreachable(format!("{} at a runtime", error.kind())))?;
+    runtime.block_on(async {
+        let members = Members::connect(options.clone()).await?;
+        ask(members, options.call()).await.map_err(Failure::error)
+    })
+}
+
+/// A key of a namespace, if it is none of ours.
+fn of_namespace(namespace: &str, kv: &KeyValue) -> Option<Stray> {
+    let of_no_bucket = |why| {
+        let lease = Some(kv.lease).filter(|&lease| lease != 0);
+        Some(Stray { key: kv.key.clone(), blocks: None, lease, since: kv.made, why })
+    };
+    let Some((bucket, keys)) = BucketKeys::around(namespace, &kv.key) else {
+        return of_no_bucket("its layout is not that of this release");
+    };
+    if keys.is_agent(&kv.key) {
+        return None;
+    }
+    let stray = of_bucket(&keys, kv)?;
+    let blocks = keys.range(&kv.key).map(|Range { name, phase, mode }| Blocked {
+        bucket: String::from_utf8_lossy(&bucket).into_owned(),
+        name: name.shown(),
+        is_held: phase == Phase::Held,
+        mode,
+    });
+    Some(Stray { blocks, ..stray })
+}
+
+/// The same of a bucket's key, without saying what it blocks.
+pub(crate) fn of_bucket(keys: &BucketKeys, kv: &KeyValue) -> Option<Stray> {
+    let why = if keys.parse(&kv.key).is_none() {
+        "navlock writes no such key"
+    } else if kv.lease == 0 {
+        "it has no lease, so it does not end with anybody"
+    } else if Value::decode(&kv.value).is_none() {
+        "its value cannot be read"
+    } else {
+        return None;
+    };
+    let lease = Some(kv.lease).filter(|&lease| lease != 0);
+    Some(Stray { key: kv.key.clone(), blocks: None, lease, since: kv.made, why })
+}
+
+/// By which client id a key is shown.
+pub(crate) fn client(keys: &BucketKeys, kv: &KeyValue) -> Option<ClientId> {
+    keys.range(&kv.key)?;
+    let known = keys.parse(&kv.key).and_then(|_| Value::decode(&kv.value));
+    Some(known.map_or_else(|| client_id(&kv.key), |value| value.client_id))
+}
+
+/// A client id for a key that says none: the same at each look.
+fn client_id(key: &[u8]) -> ClientId {
+    let hash: [u8; 32] = Sha256::digest(key).into();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash[..16]);
+    ClientId::from_bytes(bytes)
+}
+
+impl Stray {
+    /// The key, spelled so that it can be read.
+    pub fn spelled(&self) -> String {
+        Shown(&self.key).to_string()
+    }
+}
+
+/// What is known of it.
+impl fmt::Display for Stray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { why, lease, since, .. } = self;
+        write!(f, "key {} is no lock: {why}", Shown(&self.key))?;
+        match lease {
+            Some(lease) => write!(f, "; under lease {lease:x}, since revision {since}"),
+            None => write!(f, "; since revision {since}"),
+        }
+    }
+}
+
+/// A key for people: what cannot be seen is escaped.
+struct Shown<'a>(&'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.escape_ascii().fmt(f)
+    }
+}

@@ -1,0 +1,101 @@
+//! Keys that are no locks, and locks whose keys somebody removes.
+
+use std::thread;
+
+use navlock_core::{Inspected, LockManager, Lost, Mode::Exclusive};
+use navlock_etcd::{EtcdOptions, Evict, evict, strays};
+
+use super::{exclusive, settle, soon, state, until_waiting};
+use crate::server::{connect, namespace, shared};
+
+/// A namespace of one's own, and an agent in it.
+fn alone() -> (String, EtcdOptions, LockManager) {
+    let namespace = namespace();
+    let options = EtcdOptions::new([shared().endpoint()]).namespace(&*namespace);
+    let locks = connect(&options).lock_manager("bucket");
+    (namespace, options, locks)
+}
+
+#[track_caller]
+fn put(key: &str, value: &str) {
+    shared().etcdctl(&["put", key, value]).expect("etcdctl can do it");
+}
+
+fn held(locks: &LockManager) -> Vec<Inspected> {
+    soon(locks.inspect(None)).unwrap().held
+}
+
+#[test]
+fn a_key_that_is_no_lock_is_shown_as_a_holder_and_can_be_evicted() {
+    let (namespace, options, locks) = alone();
+    let slot = "0".repeat(32) + "-00000000";
+    let below = |rest: &str| format!("{namespace}/1/bucket/l/db/{rest}");
+    for (key, value, why) in [
+        // By hand.
+        (below("h/x/mine"), "", "navlock writes no such key"),
+        // Of another kind of value, or without a lease.
+        (below(&format!("h/x/{slot}")), "?", "no lease"),
+    ] {
+        put(&key, value);
+        let [found] = held(&locks).try_into().expect("it is shown");
+        assert_eq!((found.lock.name.to_string().as_str(), found.lock.mode), ("db", Exclusive));
+        let said = &found.agent.as_ref().unwrap().why;
+        assert!(said.contains(&key) && said.contains(why), "{said}");
+        assert!(soon(locks.lock("db").if_available()).unwrap().is_none());
+        let [stray] = strays(&options).unwrap().try_into().expect("it is named");
+        assert_eq!(stray.spelled(), key);
+        assert!(stray.blocks.as_ref().is_some_and(|blocked| blocked.is_held), "{stray:?}");
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| exclusive(&locks, "db"));
+            until_waiting(&locks, 1);
+            let (bucket, client_id) = ("bucket", found.lock.client_id);
+            let what = Evict::Client { bucket, name: &found.lock.name, client_id };
+            assert_eq!(evict(&options, &what).unwrap(), [key.as_bytes()]);
+            drop(waits.join().unwrap());
+            assert!(evict(&options, &what).is_err(), "there is no such thing any more");
+        });
+        settle(&locks);
+        assert_eq!(strays(&options).unwrap(), []);
+    }
+}
+
+#[test]
+fn a_key_that_is_no_request_is_shown_as_one_and_lets_others_pass() {
+    let (namespace, options, locks) = alone();
+    let key = format!("{namespace}/1/bucket/l/db/q/x/mine");
+    put(&key, "");
+    assert_eq!(state(&locks), (vec![], vec![Exclusive]));
+    drop(exclusive(&locks, "db"));
+    assert_eq!(evict(&options, &Evict::Key(key.as_bytes())).unwrap(), [key.as_bytes()]);
+    assert_eq!(state(&locks), (vec![], vec![]));
+    // What is in nobody's way is named as well.
+    put(&format!("{namespace}/2/something"), "");
+    let [stray] = strays(&options).unwrap().try_into().unwrap();
+    assert_eq!(stray.blocks, None);
+    assert!(evict(&options, &Evict::Key(b"elsewhere")).is_err());
+}
+
+#[test]
+fn a_lock_that_somebody_removes_is_not_said_to_be_stolen() {
+    let (_, options, locks) = alone();
+    let other = connect(&options).lock_manager("bucket");
+    let (removed, kept) = (exclusive(&locks, "removed"), exclusive(&locks, "kept"));
+    thread::scope(|scope| {
+        let heir = scope.spawn(|| exclusive(&other, "removed"));
+        until_waiting(&other, 1);
+        let (bucket, client_id) = ("bucket", locks.client_id());
+        let name = &"removed".try_into().unwrap();
+        evict(&options, &Evict::Client { bucket, name, client_id }).unwrap();
+        assert_eq!(soon(removed.lost()), Lost::Removed);
+        drop(heir.join().unwrap());
+    });
+    // Of its agent it is the only one.
+    assert!(!kept.is_lost());
+    drop(kept);
+    // Also of one that has nothing else.
+    let guard = exclusive(&other, "db");
+    let (bucket, client_id) = ("bucket", other.client_id());
+    evict(&options, &Evict::Client { bucket, name: &"db".try_into().unwrap(), client_id }).unwrap();
+    assert_eq!(soon(guard.lost()), Lost::Removed);
+    drop(exclusive(&other, "db"));
+}
