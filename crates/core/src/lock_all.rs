@@ -25,21 +25,29 @@ use crate::{
 #[must_use = "a request is made when it is awaited or run"]
 pub struct LockAllRequest<'a> {
     locks: &'a LockManager,
-    names: Result<Vec<ResourceName>, Error>,
+    /// Each in its own mode, or else in that of the options.
+    names: Result<Vec<(ResourceName, Option<Mode>)>, Error>,
     options: LockOptions,
 }
 
 impl<'a> LockAllRequest<'a> {
-    pub(crate) fn new(locks: &'a LockManager, names: Result<Vec<ResourceName>, Error>) -> Self {
+    pub(crate) fn new(
+        locks: &'a LockManager,
+        names: Result<Vec<(ResourceName, Option<Mode>)>, Error>,
+    ) -> Self {
         let names = names.map(|mut names| {
-            names.sort();
-            names.dedup();
+            // Of one name the exclusive first: it is what remains, and does for both.
+            names.sort_by(|(a, mode), (b, other)| {
+                let is_shared = |mode: &Option<Mode>| *mode == Some(Mode::Shared);
+                a.cmp(b).then(is_shared(mode).cmp(&is_shared(other)))
+            });
+            names.dedup_by(|(a, _), (b, _)| a == b);
             names
         });
         Self { locks, names, options: LockOptions::default() }
     }
 
-    /// Asks for shared locks.
+    /// Asks for shared locks of all names that were given without a mode.
     pub fn shared(mut self) -> Self {
         self.options.mode = Mode::Shared;
         self
@@ -89,10 +97,10 @@ impl<'a> LockAllRequest<'a> {
         environment.obtain_lock_manager()?;
         let names = self.names?;
         let mut guards: Vec<LockGuard> = Vec::with_capacity(names.len());
-        for name in names {
-            let mut request = pin!(
-                LockRequest::<LockGuard>::new(environment, Ok(name), self.options).into_future()
-            );
+        for (name, mode) in names {
+            let options = LockOptions { mode: mode.unwrap_or(self.options.mode), ..self.options };
+            let mut request =
+                pin!(LockRequest::<LockGuard>::new(environment, Ok(name), options).into_future());
             let next = poll_fn(|context| {
                 match request.as_mut().poll(context) {
                     // Who has lost what it had waits for no more: it would be let go of again.

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::OnceLock, time::Duration};
 
-use navlock_engine::ResourceName;
+use navlock_engine::{Mode, ResourceName};
 
 use crate::{
     AgentInfo, Bucket, ClientId, Error, Inspection, Lock, LockAllRequest, LockFuture, LockGuard,
@@ -158,7 +158,33 @@ impl LockManager {
         I: IntoIterator<Item = N>,
         N: TryInto<ResourceName, Error: Into<Error>>,
     {
-        let names = names.into_iter().map(|name| name.try_into().map_err(Into::into));
+        let names = names.into_iter().map(|name| Ok((name.try_into().map_err(Into::into)?, None)));
+        LockAllRequest::new(self, names.collect())
+    }
+
+    /// The same, each name in a mode of its own. Of a name that is given in both, the exclusive lock
+    /// is taken.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, Mode, UserAgent, blocking::block_on};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// # block_on(async {
+    /// let names = [("account", Mode::Exclusive), ("rates", Mode::Shared)];
+    /// let guards = locks.lock_all_with(names).await?;
+    /// assert!(locks.try_lock("rates").shared().await?.is_some());
+    /// assert!(locks.try_lock("account").shared().await?.is_none());
+    /// # drop(guards);
+    /// # Ok::<(), Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn lock_all_with<I, N>(&self, names: I) -> LockAllRequest<'_>
+    where
+        I: IntoIterator<Item = (N, Mode)>,
+        N: TryInto<ResourceName, Error: Into<Error>>,
+    {
+        let names = names
+            .into_iter()
+            .map(|(name, mode)| Ok((name.try_into().map_err(Into::into)?, Some(mode))));
         LockAllRequest::new(self, names.collect())
     }
 

@@ -182,6 +182,23 @@ pub fn a_name_given_twice_is_taken_once(user_agent: &UserAgent) {
     assert_nothing_is_left(&locks);
 }
 
+/// Several names: some to read, some to write.
+pub fn several_names_are_taken_each_in_its_mode(user_agent: &UserAgent) {
+    use Mode::{Exclusive, Shared};
+
+    let locks = agent(user_agent);
+    let names = [("b", Shared), ("c", Shared), ("a", Exclusive), ("c", Exclusive), ("b", Shared)];
+    let guards = soon(locks.lock_all_with(names)).unwrap();
+    let taken: Vec<_> =
+        guards.iter().map(|guard| (guard.name().to_string(), guard.mode())).collect();
+    let expected = [("a", Exclusive), ("b", Shared), ("c", Exclusive)];
+    assert_eq!(taken, expected.map(|(name, mode)| (name.to_owned(), mode)));
+    drop(shared(&locks, "b"));
+    drop(guards);
+    assert_eq!(soon(locks.lock_all_with([("-", Shared)])).unwrap_err(), Error::ReservedName);
+    assert_nothing_is_left(&locks);
+}
+
 /// Several names: they are held as one.
 pub fn losing_one_of_several_locks_releases_all(user_agent: &UserAgent) {
     let locks = agent(user_agent);

@@ -68,6 +68,7 @@ macro_rules! backend_suite {
                 fencing_tokens_grow_over_the_life_of_a_bucket
                 several_names_are_taken_in_one_order
                 a_name_given_twice_is_taken_once
+                several_names_are_taken_each_in_its_mode
                 losing_one_of_several_locks_releases_all
                 a_lock_lost_while_another_is_waited_for_is_not_used
                 losing_a_lock_ends_the_wait_for_another
