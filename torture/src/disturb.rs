@@ -251,14 +251,14 @@ impl Run<'_> {
         if self.full.is_some() {
             return None;
         }
-        let until = now() + self.while_();
+        let during = self.while_();
         self.trouble(Trouble::DiskFull, None);
         let what = match filled {
             Filled::Bytes => "bytes",
             Filled::Inodes => "inodes",
         };
-        self.events.say(format_args!("disk-is-full of {what} for {}", until - now()));
-        self.full = Some((filled, until));
+        self.events.say(format_args!("disk-is-full of {what} for {during}"));
+        self.full = Some((filled, now() + during));
         self.tick();
         Some(())
     }

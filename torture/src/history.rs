@@ -32,7 +32,7 @@ impl Interval {
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// A `navlock run`.
-    Run { names: Vec<String>, closes: bool, steals: bool, may_give_up: bool },
+    Run { names: Vec<String>, closes: bool, steals: bool, in_shell: bool, may_give_up: bool },
     /// A program that uses the library.
     Client,
     /// One that does not ask.
@@ -102,8 +102,12 @@ pub(crate) enum Suspicion {
     Conflict { holder: u64, name: String, token: u64, other: i32 },
     /// This one has a token that is not larger than that of the other.
     Token { holder: u64, name: String, token: u64, other: u64, others: u64 },
-    /// This one was told that it has lost, or that it cannot have.
+    /// This one began to hold while the process, which was killed, had not ended.
+    Dying { holder: u64, name: String, other: i32 },
+    /// This one was told that it has lost.
     Loss { instance: u64, said: String },
+    /// This one was told that it cannot have what it asked for.
+    Failure { instance: u64, said: String },
 }
 
 impl Suspicion {
@@ -112,7 +116,9 @@ impl Suspicion {
         match self {
             Self::Conflict { .. } => "two at once",
             Self::Token { .. } => "a token that comes late",
+            Self::Dying { .. } => "one beside another that was killed",
             Self::Loss { .. } => "told that it has lost",
+            Self::Failure { .. } => "failed",
         }
     }
 }
@@ -163,16 +169,19 @@ impl History {
                         self.suspicions.push((at, Suspicion::Loss { instance, said }));
                     }
                 }
-                "conflict" => {
+                what @ ("conflict" | "dying") => {
                     let [_, _, _, name, _, token, _, other] = words[..] else { continue };
                     let (Ok(token), Ok(other)) = (token.parse(), other.parse()) else { continue };
-                    let name = name.to_owned();
-                    let conflict = Suspicion::Conflict { holder: instance, name, token, other };
-                    self.suspicions.push((at, conflict));
+                    let (holder, name) = (instance, name.to_owned());
+                    let suspicion = match what {
+                        "conflict" => Suspicion::Conflict { holder, name, token, other },
+                        _ => Suspicion::Dying { holder, name, other },
+                    };
+                    self.suspicions.push((at, suspicion));
                 }
                 "failed" => {
                     let said = words[3..].join(" ");
-                    self.suspicions.push((at, Suspicion::Loss { instance, said }));
+                    self.suspicions.push((at, Suspicion::Failure { instance, said }));
                 }
                 _ => {}
             }

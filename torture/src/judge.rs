@@ -44,13 +44,21 @@ impl Judge<'_> {
                     )),
                 }
             }
-            Suspicion::Loss { instance, said } => match self.may_lose(*instance, at) {
-                Some(reason) => Verdict::Excused(reason),
-                None => Verdict::Violation(format!(
-                    "{instance} has lost something without a cause: {said}: {:?}",
-                    self.history.instances.get(instance)
-                )),
-            },
+            Suspicion::Dying { holder, name, other } => self.dying(at, *holder, name, *other),
+            Suspicion::Loss { instance, said } | Suspicion::Failure { instance, said } => {
+                let reason = match suspicion {
+                    Suspicion::Loss { .. } => self.may_lose(*instance, at),
+                    _ => self.may_fail(*instance, at),
+                };
+                match reason {
+                    Some(reason) => Verdict::Excused(reason),
+                    None => Verdict::Violation(format!(
+                        "{instance} {} without a cause: {said}: {:?}",
+                        suspicion.what(),
+                        self.history.instances.get(instance)
+                    )),
+                }
+            }
         }
     }
 
@@ -88,6 +96,28 @@ impl Judge<'_> {
         }
     }
 
+    /// Who is killed has ended when the next one begins.
+    fn dying(&self, at: u64, holder: u64, name: &str, other: i32) -> Verdict {
+        let is_it = |hold: &&Hold| hold.pid == other && hold.name == name;
+        let other = self.history.holds.iter().rev().find(is_it).map(|hold| hold.instance);
+        let others = other.and_then(|other| self.history.instances.get(&other));
+        if self.reach == Reach::Etcd {
+            return Verdict::Excused("a lease that ends is all that other machines know");
+        }
+        if matches!(others.map(|it| &it.kind), Some(Kind::Run { in_shell: true, .. })) {
+            return Verdict::Excused("what a command has started is not known by its process");
+        }
+        let late = || self.may_overlap(other?, name, at);
+        match self.may_overlap(holder, name, at).or_else(late) {
+            Some(reason) => Verdict::Excused(reason),
+            // It had gone when it was looked who it is.
+            None if others.is_none() => Verdict::Excused("nobody knows who that was"),
+            None => Verdict::Violation(format!(
+                "{holder} has {name} before the end of {other:?}, which was killed: {others:?}"
+            )),
+        }
+    }
+
     fn is_client(&self, instance: u64) -> bool {
         self.history
             .instances
@@ -110,7 +140,7 @@ impl Judge<'_> {
         match self.reach {
             Reach::Broker => {
                 let is_kept_by_its_command = matches!(it.kind, Kind::Run { closes: false, .. });
-                if !is_kept_by_its_command && was_away(it, at, 6) && self.broker_died(it, at) {
+                if !is_kept_by_its_command && was_away(it, at, 7) && self.broker_died(it, at) {
                     return Some("it was stopped, and comes back too late");
                 }
             }
@@ -118,7 +148,7 @@ impl Judge<'_> {
                 if was_away(it, at, TIME_TO_LIVE / 3) {
                     return Some("it was stopped, and comes back too late");
                 }
-                if it.is_orphaned(at) && self.broker_was_away(it, at, TIME_TO_LIVE / 3) {
+                if it.is_orphaned(at) && self.broker_was_away(it, at, TIME_TO_LIVE / 3 * SECOND) {
                     return Some("nobody could tell a command without its navlock");
                 }
             }
@@ -137,20 +167,26 @@ impl Judge<'_> {
         if names.iter().any(|name| self.was_stolen(instance, it, name, at)) {
             return Some("it was stolen from");
         }
-        let seconds = match self.reach {
-            Reach::Broker => 6,
-            Reach::Etcd => TIME_TO_LIVE / 3,
-        };
-        if was_away(it, at, seconds) {
-            return Some("it was stopped, and comes back too late");
-        }
-        if self.broker_was_away(it, at, seconds) {
-            return Some("there was no broker for a while");
+        match self.reach {
+            // Who cannot reach a broker keeps its locks until another broker gives it up.
+            Reach::Broker => {
+                if was_away(it, at, 7) && self.broker_died(it, at) {
+                    return Some("it was stopped, and comes back too late");
+                }
+            }
+            Reach::Etcd => {
+                if was_away(it, at, TIME_TO_LIVE / 3) {
+                    return Some("it was stopped, and comes back too late");
+                }
+                if self.broker_was_away(it, at, TIME_TO_LIVE / 3 * SECOND) {
+                    return Some("there was no broker for a while");
+                }
+            }
         }
         None
     }
 
-    /// Why this one may not have come as far as to ask.
+    /// Why this one may be told that it cannot have what it asks for.
     pub(crate) fn may_fail(&self, instance: u64, at: u64) -> Option<&'static str> {
         let it = self.history.instances.get(&instance)?;
         let full = |(trouble, _, during): &(Trouble, Option<usize>, Interval)| {
@@ -160,7 +196,22 @@ impl Judge<'_> {
         if self.history.troubles.iter().any(full) {
             return Some("the disk was full, or its files were removed");
         }
-        self.may_lose(instance, at)
+        // It has its own time for all of it.
+        let hurries = matches!(it.kind, Kind::Run { may_give_up: true, .. });
+        let killed = |(trouble, during): (Trouble, &Interval)| {
+            let since = it.born.saturating_sub(SECOND);
+            trouble == Trouble::BrokerKilled && during.from > since && during.from <= at
+        };
+        if hurries && self.troubles_of(it).any(killed) {
+            return Some("it would not wait for another broker");
+        }
+        if self.broker_was_away(it, at, if hurries { SECOND } else { 5 * SECOND }) {
+            return Some("there was no broker for a while");
+        }
+        if was_away(it, at, 5) {
+            return Some("it was stopped for a while");
+        }
+        None
     }
 
     /// Whether somebody has, or may have, stolen this from it.
@@ -212,7 +263,7 @@ impl Judge<'_> {
     }
 
     /// Whether its broker was not at work, or could not begin to be, for so long.
-    fn broker_was_away(&self, it: &Instance, at: u64, seconds: u64) -> bool {
+    fn broker_was_away(&self, it: &Instance, at: u64, time: u64) -> bool {
         let since = at.saturating_sub(30 * SECOND);
         let away = self.troubles_of(it).filter(|(trouble, _)| match trouble {
             Trouble::BrokerStopped | Trouble::DiskFull | Trouble::FilesRemoved => true,
@@ -220,7 +271,7 @@ impl Judge<'_> {
             Trouble::BrokerKilled | Trouble::Member => false,
         });
         let away: u64 = away.map(|(_, during)| during.within(since, at)).sum();
-        away >= seconds * SECOND
+        away >= time
     }
 }
 

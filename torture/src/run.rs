@@ -327,7 +327,8 @@ impl<'a> Run<'a> {
             command.args(["-l", name]);
         }
         command.arg("--");
-        if !closes && self.dice.chance(6) && self.options.has("shells") {
+        let in_shell = !closes && self.dice.chance(6) && self.options.has("shells");
+        if in_shell {
             command.args(["sh", "-c", "\"$@\"; true", "sh"]);
         }
         command.arg(us()).args(["command", &id, &work]);
@@ -338,7 +339,7 @@ impl<'a> Run<'a> {
             command.arg("stubborn");
         }
         let names = names.into_iter().map(str::to_owned).collect();
-        (Kind::Run { names, closes, steals, may_give_up: gives_up < 3 }, command)
+        (Kind::Run { names, closes, steals, in_shell, may_give_up: gives_up < 3 }, command)
     }
 
     fn client(&mut self, id: u64, machine: usize) -> Command {

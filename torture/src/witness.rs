@@ -48,6 +48,7 @@ impl<'a> Witness<'a> {
         let mut witness = Self { events, holder, file, is_locked: false };
         let before = events.length();
         let began = Instant::now();
+        let mut is_dying = false;
         while !witness.lock() {
             if let Some(other) = witness.other(before) {
                 events.say(format_args!("conflict {} {other}", witness.holder.said()));
@@ -56,6 +57,11 @@ impl<'a> Witness<'a> {
             if began.elapsed() > DYING {
                 events.say(format_args!("conflict {} -1", witness.holder.said()));
                 break;
+            }
+            if !is_dying {
+                is_dying = true;
+                let dying = witness.lockers().first().copied().unwrap_or(-1);
+                events.say(format_args!("dying {} {dying}", witness.holder.said()));
             }
             thread::yield_now();
         }
@@ -75,10 +81,7 @@ impl<'a> Witness<'a> {
 
     /// Who has locked the file and is alive, or has said something since.
     fn other(&self, before: u64) -> Option<i32> {
-        let me = i32::try_from(process::id()).ok()?;
-        let inode = self.file.metadata().ok()?.ino();
-        let living = |pid: &i32| *pid != me && processes::lives(*pid);
-        let found = processes::lockers(inode).into_iter().find(living);
+        let found = self.lockers().into_iter().find(|pid| processes::lives(*pid));
         // A signal that was sent has not always arrived when the next line is run.
         if let Some(found) = found {
             thread::sleep(Duration::from_millis(2));
@@ -95,6 +98,14 @@ impl<'a> Witness<'a> {
             let is_other = name == self.holder.name && excludes && !line.contains(&mine);
             is_other.then(|| pid.parse().ok())?
         })
+    }
+
+    /// Who else has locked the file.
+    fn lockers(&self) -> Vec<i32> {
+        let inode = self.file.metadata().map_or(0, |metadata| metadata.ino());
+        let mut lockers = processes::lockers(inode);
+        lockers.retain(|pid| u32::try_from(*pid) != Ok(process::id()));
+        lockers
     }
 
     /// To be called now and then while it holds.
