@@ -72,6 +72,9 @@ fn outside(words: &[&str]) -> Result<ExitCode, String> {
     if !rustix::process::getuid().is_root() {
         return Err("this needs root, for a disk and a PID namespace of its own".to_owned());
     }
+    if options.logs.exists() {
+        return Err(format!("{} is there already; name another folder", options.logs.display()));
+    }
     std::fs::create_dir_all(&options.logs)
         .map_err(|error| format!("cannot make {}: {error}", options.logs.display()))?;
     let program = env::current_exe().map_err(|error| error.to_string())?;

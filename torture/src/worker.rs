@@ -11,7 +11,7 @@ use std::{
 };
 
 use navlock::{
-    BrokerReach, ConnectOptions, Error, LockGuard, LockManager, Mode, Place, UserAgent,
+    BrokerReach, ConnectOptions, Error, LockGuard, LockManager, Mode, UserAgent,
     blocking::block_on_timeout,
 };
 
@@ -82,7 +82,7 @@ pub(crate) fn client(words: &[&str]) -> ExitCode {
     let events = &Events::open(directory).expect("the logs are there");
     let seed: u64 = seed.parse().expect("a seed");
     let lifetime = Duration::from_millis(milliseconds.parse().expect("a number of milliseconds"));
-    let options = ConnectOptions::default().place(Place::from_env());
+    let options = ConnectOptions::default();
     let reach = match block_on_timeout(BrokerReach::connect(options), PATIENCE) {
         Some(Ok(reach)) => reach,
         Some(Err(error)) => {
