@@ -36,7 +36,7 @@ const DISTURBANCES: [Disturbance; 24] = [
     ("full-disk", 2, "disk filled", |run| run.fill(Filled::Bytes)),
     ("full-disk", 2, "inodes used up", |run| run.fill(Filled::Inodes)),
     ("clock-steps", 6, "clock stepped", |run| run.step_clock()),
-    ("removed-files", 6, "file removed", |run| run.remove()),
+    ("removed-files", 4, "file removed", |run| run.remove()),
     ("members", 3, "member of etcd disturbed", |run| run.disturb_member()),
     ("cuts", 3, "machine cut off", |run| run.cut_off()),
 ];

@@ -6,6 +6,7 @@
 use crate::{
     history::{History, Hold, Instance, Interval, Kind, Suspicion, Trouble},
     options::Reach,
+    worker::NAMES,
 };
 
 /// A second, in the unit of events.
@@ -137,6 +138,9 @@ impl Judge<'_> {
         if self.was_stolen(instance, it, name, at) {
             return Some("it was stolen from");
         }
+        if self.was_forgotten(instance, it, name, at) {
+            return Some("its files were removed, and nobody could make them anew");
+        }
         match self.reach {
             Reach::Broker => {
                 let is_kept_by_its_command = matches!(it.kind, Kind::Run { closes: false, .. });
@@ -159,13 +163,15 @@ impl Judge<'_> {
     /// Why this one may be told that it has lost.
     pub(crate) fn may_lose(&self, instance: u64, at: u64) -> Option<&'static str> {
         let it = self.history.instances.get(&instance)?;
-        let names = self.history.holds.iter().filter(|hold| hold.instance == instance);
-        let mut names: Vec<_> = names.map(|hold| hold.name.as_str()).collect();
-        if let Kind::Run { names: asked, .. } = &it.kind {
-            names.extend(asked.iter().map(String::as_str));
-        }
+        let names: Vec<&str> = match &it.kind {
+            Kind::Run { names, .. } => names.iter().map(String::as_str).collect(),
+            Kind::Client | Kind::Rogue => NAMES.into(),
+        };
         if names.iter().any(|name| self.was_stolen(instance, it, name, at)) {
             return Some("it was stolen from");
+        }
+        if names.iter().any(|name| self.was_forgotten(instance, it, name, at)) {
+            return Some("its files were removed, and nobody could make them anew");
         }
         match self.reach {
             // Who cannot reach a broker keeps its locks until another broker gives it up.
@@ -211,7 +217,8 @@ impl Judge<'_> {
         if was_away(it, at, 5) {
             return Some("it was stopped for a while");
         }
-        None
+        // Between its grant and the moment in which it hears of it, or with only one of two.
+        self.may_lose(instance, at)
     }
 
     /// Whether somebody has, or may have, stolen this from it.
@@ -230,6 +237,45 @@ impl Judge<'_> {
             let began = self.history.holds.iter().find(|hold| hold.instance == thief);
             is_before && began.is_none_or(|began| !self.has_had_time(it, began.from, at))
         })
+    }
+
+    /// Whether its files were removed while it held, and the broker was killed before they could be
+    /// made anew, which takes broker, client and room on the disk.
+    fn was_forgotten(&self, instance: u64, it: &Instance, name: &str, at: u64) -> bool {
+        let held_at = |removed: u64| {
+            self.history.holds.iter().any(|hold| {
+                hold.instance == instance
+                    && hold.name == name
+                    && hold.from < removed + SECOND
+                    && hold.to.is_none_or(|to| to > removed)
+            }) || it.born < removed + SECOND && it.command.is_none()
+        };
+        let died_since = |removed: u64| {
+            self.troubles_of(it).any(|(trouble, during)| {
+                let is_it = trouble == Trouble::BrokerKilled;
+                is_it && during.from + SECOND > removed && during.from <= at
+            })
+        };
+        self.troubles_of(it).any(|(trouble, during)| {
+            let removed = during.from;
+            trouble == Trouble::FilesRemoved
+                && removed <= at
+                && held_at(removed)
+                && died_since(removed)
+                && (it.killed.is_some_and(|killed| killed < removed + SECOND)
+                    || self.could_not_mend(it, removed))
+        })
+    }
+
+    /// Whether somebody was away, in the second after this moment, who makes files anew.
+    fn could_not_mend(&self, it: &Instance, removed: u64) -> bool {
+        let soon = removed + SECOND;
+        let was_away = self.troubles_of(it).any(|(trouble, during)| match trouble {
+            Trouble::BrokerStopped | Trouble::DiskFull => during.within(removed, soon) > 0,
+            Trouble::BrokerKilled => during.from + SECOND > removed && during.from < soon,
+            _ => false,
+        });
+        was_away || it.stops.iter().any(|stop| stop.within(removed, soon) > 0)
     }
 
     /// Whether it was told long enough ago to have ended.

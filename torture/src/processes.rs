@@ -78,12 +78,15 @@ pub(crate) fn describe(pid: i32) -> String {
     format!("{pid} {state} {at} {}", words(pid).join(" "))
 }
 
-/// Who has this file locked, by flock(2).
-pub(crate) fn lockers(inode: u64) -> Vec<i32> {
+/// Who has this file locked, by flock(2): all, or only those who are alone with it.
+pub(crate) fn lockers(inode: u64, alone: bool) -> Vec<i32> {
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
     let locker = |line: &str| {
         let fields: Vec<_> = line.split_whitespace().collect();
-        let ["FLOCK", _, _, pid, file, ..] = fields.get(1..)? else { return None };
+        let ["FLOCK", _, how, pid, file, ..] = fields.get(1..)? else { return None };
+        if alone && *how != "WRITE" {
+            return None;
+        }
         let found: u64 = file.rsplit(':').next()?.parse().ok()?;
         (found == inode).then(|| pid.parse().ok())?
     };

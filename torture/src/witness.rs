@@ -100,10 +100,10 @@ impl<'a> Witness<'a> {
         })
     }
 
-    /// Who else has locked the file.
+    /// Who else has locked the file, so that we cannot.
     fn lockers(&self) -> Vec<i32> {
         let inode = self.file.metadata().map_or(0, |metadata| metadata.ino());
-        let mut lockers = processes::lockers(inode);
+        let mut lockers = processes::lockers(inode, self.holder.mode == Mode::Shared);
         lockers.retain(|pid| u32::try_from(*pid) != Ok(process::id()));
         lockers
     }
