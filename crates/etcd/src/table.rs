@@ -313,8 +313,10 @@ impl Table {
     pub(crate) fn answer(&mut self, id: RequestId, answer: State) -> Option<Waker> {
         let agent = self.find(id)?.agent;
         let ends = agent.and_then(|agent| self.agents.get(agent.index())?.ends);
-        // Granted too late: its end is about to be told.
-        if matches!(answer, State::Held(..)) && is_over(ends) {
+        // Granted too late: its end is about to be told. Or its agent was recalled, and what has
+        // become of it is told with its lease, which may have ended.
+        let is_recalled = ends == Some(Moment::default());
+        if is_recalled || matches!(answer, State::Held(..)) && is_over(ends) {
             return None;
         }
         let request = self.find(id)?;

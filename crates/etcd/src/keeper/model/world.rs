@@ -23,7 +23,7 @@ use super::{
 use crate::{
     clock::{self, Moment},
     data::Transaction,
-    failure::Failure,
+    failure::{Failure, place_removed},
     keeper::{AgentSerial, Call, Done, Keeper, Message, Shared, token},
     keys::{BucketKeys, NameKey, Phase},
     lease::{Term, Word},
@@ -597,6 +597,11 @@ impl World {
                     let state = asked.id.and_then(|id| Some(table.state(id)?.0));
                     let is_stolen = matches!(state, Some(State::Lost(Lost::Stolen)));
                     assert!(!is_stolen || self.has_overlap, "{asked:?} is said to be stolen");
+                    let is_removed = match state {
+                        Some(State::Failed(error)) => *error == place_removed(),
+                        _ => false,
+                    };
+                    assert!(!is_removed || self.has_overlap, "{asked:?} is said to be removed");
                 }
             }
             // Of those that wait in one queue, the tokens grow in the order of the requests.
