@@ -149,7 +149,7 @@ impl Judge<'_> {
                 }
             }
             Reach::Etcd => {
-                if was_away(it, at, TIME_TO_LIVE / 3) {
+                if was_away(it, at, TIME_TO_LIVE / 3) && self.broker_changed(it, at) {
                     return Some("it was stopped, and comes back too late");
                 }
                 if it.is_orphaned(at) && self.broker_was_away(it, at, TIME_TO_LIVE / 3 * SECOND) {
@@ -181,7 +181,7 @@ impl Judge<'_> {
                 }
             }
             Reach::Etcd => {
-                if was_away(it, at, TIME_TO_LIVE / 3) {
+                if was_away(it, at, TIME_TO_LIVE / 3) && self.broker_changed(it, at) {
                     return Some("it was stopped, and comes back too late");
                 }
                 if self.broker_was_away(it, at, TIME_TO_LIVE / 3 * SECOND) {
@@ -297,6 +297,12 @@ impl Judge<'_> {
         let here =
             troubles.filter(|(_, machine, _)| machine.is_none_or(|machine| machine == it.machine));
         here.map(|(trouble, _, during)| (*trouble, during))
+    }
+
+    /// Whether its lease may have been without a broker: who is stopped beside a broker that goes on
+    /// loses nothing.
+    fn broker_changed(&self, it: &Instance, at: u64) -> bool {
+        self.broker_died(it, at) || self.broker_was_away(it, at, SECOND)
     }
 
     fn broker_died(&self, it: &Instance, at: u64) -> bool {
