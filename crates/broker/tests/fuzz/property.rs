@@ -334,7 +334,7 @@ pub(crate) fn holds(input: &[u8]) {
                 let _ = stream.map(|stream| stream.shutdown(std::net::Shutdown::Write));
                 client.hear_out();
             }
-            13 if how & 7 == 0 => {
+            13 if how % 8 == 0 => {
                 stolen = [true; NAMES.len()];
                 client.connect(&place, true);
             }
