@@ -85,8 +85,8 @@ impl Place {
         let socket = socket.as_ref();
         let absolute = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
         let own = Self::of_user();
-        // By whichever way it was found, one place has one set of files.
-        if absolute == own.socket {
+        // By whichever way it was found, one place has one set of files: `/var/run` is `/run`.
+        if absolute == own.socket || without_links(&absolute) == without_links(&own.socket) {
             own
         } else {
             Self { socket: absolute, private_directory: false }
@@ -190,6 +190,17 @@ impl Place {
             _ => Ok(()),
         }
     }
+}
+
+/// The same path without links above the socket's directory, which itself is none, and may not be there
+/// yet.
+fn without_links(socket: &Path) -> PathBuf {
+    let resolved = || {
+        let directory = socket.parent()?;
+        let above = fs::canonicalize(directory.parent()?).ok()?;
+        Some(above.join(directory.file_name()?).join(socket.file_name()?))
+    };
+    resolved().unwrap_or_else(|| socket.to_owned())
 }
 
 /// What others may do with a directory that we trust.
@@ -318,6 +329,17 @@ mod tests {
         let run = directory(0o755);
         assert_eq!(own_directory_of(1000, run.path()), Path::new("/tmp/navlock-1000"));
         assert_eq!(Place::at(Place::of_user().socket()), Place::of_user());
+    }
+
+    #[test]
+    fn a_place_that_is_chosen_by_another_path_to_it_is_the_same() {
+        // As /var/run is a link to /run.
+        let own = Place::of_user();
+        let directory = directory(0o700);
+        let link = directory.path().join("link");
+        symlink(own.directory().parent().unwrap(), &link).unwrap();
+        let by_link = link.join(own.directory().file_name().unwrap()).join("sock");
+        assert_eq!(Place::at(by_link), own);
     }
 
     #[test]
