@@ -226,7 +226,7 @@ impl ClientFiles {
 }
 
 /// The extension of files of inherited locks.
-const LOCKS: &str = "locks";
+pub(crate) const LOCKS: &str = "locks";
 
 /// The extension of one that is being written.
 const UNBORN: &str = "new";

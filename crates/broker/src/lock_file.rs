@@ -99,11 +99,6 @@ pub(crate) fn is_at(file: &fs::File, path: &Path) -> bool {
     identity_of(file).is_some_and(|identity| identity_at(path) == Some(identity))
 }
 
-/// The identity of the file that this was read of.
-pub(crate) fn identity_of_metadata(metadata: &fs::Metadata) -> Identity {
-    identity(metadata)
-}
-
 /// What tells this file from all others.
 pub(crate) fn identity_of(file: &fs::File) -> Option<Identity> {
     file.metadata().ok().as_ref().map(identity)
@@ -112,6 +107,20 @@ pub(crate) fn identity_of(file: &fs::File) -> Option<Identity> {
 /// The identity of what is at this path, if anything is.
 pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
     fs::symlink_metadata(path).ok().as_ref().map(identity)
+}
+
+/// Whether the process of this number has this file open, whose name ends so.
+///
+/// Only what has such a name is looked at: its other files may be on a file system that does not
+/// answer, and to ask for their names alone does not touch that.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_open_in(pid: u32, file: Identity, extension: &str) -> bool {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let is_such = |path: &Path| {
+        fs::read_link(path).is_ok_and(|name| name.extension().is_some_and(|is| is == extension))
+    };
+    let mut open = open.map(|entry| entry.path()).filter(|path| is_such(path));
+    open.any(|path| fs::metadata(path).is_ok_and(|found| identity(&found) == file))
 }
 
 #[cfg(all(test, target_os = "linux"))]

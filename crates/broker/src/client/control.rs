@@ -255,14 +255,11 @@ impl Process {
 
     /// Whether it is the daemon of this place: it has the file open on which that has its lock.
     fn has_lock_of(&self, place: &Place) -> bool {
-        use std::os::unix::fs::MetadataExt;
         let Some(lock) = lock_file::identity_at(&place.broker_lock()) else {
             return false;
         };
-        let open = std::fs::read_dir(format!("/proc/{}/fd", self.pid)).into_iter().flatten();
-        let mut open = open.flatten().filter_map(|entry| std::fs::metadata(entry.path()).ok());
         // The number means the process as long as that has not ended.
-        open.any(|found| (found.dev(), found.ino()) == lock) && !self.has_ended(Duration::ZERO)
+        lock_file::is_open_in(self.pid, lock, "lock") && !self.has_ended(Duration::ZERO)
     }
 
     fn terminate(&self) {

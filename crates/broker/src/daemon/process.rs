@@ -43,7 +43,10 @@ mod linux {
     };
 
     use super::END;
-    use crate::lock_file::{Identity, identity_of_metadata};
+    use crate::{
+        client_files::LOCKS,
+        lock_file::{Identity, is_open_in},
+    };
 
     /// How many descriptors of processes there are.
     static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -100,12 +103,10 @@ mod linux {
             is_child.then_some(child)
         }
 
-        /// The one of this number, if it has this file open.
+        /// The one of this number, if it has this file of inherited locks open.
         pub(in super::super) fn with_open(pid: u32, file: Identity) -> Option<Self> {
             let process = Self::open(pid.try_into().ok()?)?;
-            let open = fs::read_dir(process.proc("fd")).ok()?.flatten();
-            let mut files = open.filter_map(|entry| fs::metadata(entry.path()).ok());
-            let has = files.any(|open| identity_of_metadata(&open) == file);
+            let has = is_open_in(pid, file, LOCKS);
             (has && !process.has_ended()).then_some(process)
         }
 
@@ -184,7 +185,10 @@ mod linux {
 
     #[cfg(test)]
     mod tests {
-        use std::process::{Command, Stdio};
+        use std::{
+            fs::File,
+            process::{Command, Stdio},
+        };
 
         use super::*;
         use crate::lock_file::identity_of;
@@ -192,13 +196,19 @@ mod linux {
         #[test]
         fn a_process_is_known_by_its_parent_or_by_what_it_has_open() {
             let us = Process::open(std::process::id().try_into().unwrap()).unwrap();
-            let file = tempfile::tempfile().unwrap();
-            let identity = identity_of(&file).unwrap();
-            let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(file).spawn().unwrap();
+            let directory = tempfile::tempdir().unwrap();
+            let file = File::create(directory.path().join("0.locks")).unwrap();
+            // Of another name: it is nothing of ours, and may be where nothing answers.
+            let other = File::create(directory.path().join("log")).unwrap();
+            let [identity, of_other] = [&file, &other].map(|file| identity_of(file).unwrap());
+            let mut command = Command::new("cat");
+            let mut child =
+                command.stdin(Stdio::piped()).stdout(file).stderr(other).spawn().unwrap();
             assert!(us.child(child.id()).is_some());
             assert!(us.child(std::process::id()).is_none());
             let process = Process::with_open(child.id(), identity).unwrap();
             assert!(Process::with_open(child.id(), (0, 0)).is_none());
+            assert!(Process::with_open(child.id(), of_other).is_none());
             assert!(!process.has_ended() && !process.is_ending());
             drop(child.stdin.take());
             child.wait().unwrap();
