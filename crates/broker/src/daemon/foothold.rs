@@ -32,6 +32,9 @@ const LOOK: Duration = Duration::from_secs(2);
 /// How often the times of its files are renewed, for those who remove what is old.
 const TOUCH: Duration = Duration::from_secs(600);
 
+/// Where cleaners of old files come by.
+const CLEANED: [&str; 2] = ["/tmp", "/var/tmp"];
+
 /// How long a daemon waits for the one before it to be gone.
 const PREDECESSOR: Duration = Duration::from_secs(5);
 
@@ -58,7 +61,8 @@ pub(super) struct Foothold<'a> {
     socket: Option<Identity>,
     /// The socket is somebody else's, and is not made anew.
     is_passed: bool,
-    clients: Option<Identity>,
+    /// Open: so that its identity does not become that of another one when it is removed.
+    clients: Option<File>,
     /// Open, and locked against cleaners.
     directory: Option<(File, bool)>,
     watch: Option<Watch>,
@@ -144,8 +148,13 @@ impl<'a> Foothold<'a> {
         self.is_passed = is_passed;
         self.socket = lock_file::identity_at(self.place.socket());
         // Now, so that it is known when it goes.
+        self.open_clients();
+    }
+
+    fn open_clients(&mut self) {
+        // Or the first client makes it.
         let _ = fs::DirBuilder::new().mode(0o700).create(self.place.clients());
-        self.clients = lock_file::identity_at(&self.place.clients());
+        self.clients = File::open(self.place.clients()).ok();
     }
 
     /// Whether the socket that others find is still ours to remove.
@@ -197,15 +206,12 @@ impl<'a> Foothold<'a> {
                 self.socket = lock_file::identity_at(self.place.socket());
             }
         }
-        let clients = lock_file::identity_at(&self.place.clients());
-        if clients != self.clients {
-            self.clients = clients;
-            // The first client makes it.
-            if clients.is_none() {
-                let _ = fs::DirBuilder::new().mode(0o700).create(self.place.clients());
-                self.clients = lock_file::identity_at(&self.place.clients());
+        let is_there = |clients: &File| lock_file::is_at(clients, &self.place.clients());
+        if !self.clients.as_ref().is_some_and(is_there) {
+            self.open_clients();
+            if self.clients.is_some() {
+                stands = Stands::Mended;
             }
-            stands = Stands::Mended;
         }
         if self.touched.is_none_or(|touched| touched.elapsed() >= TOUCH) {
             touch_all(self.place);
@@ -224,7 +230,10 @@ impl<'a> Foothold<'a> {
             self.watch = Watch::of(path);
             self.directory = File::open(path).ok().map(|directory| (directory, false));
         }
-        if let Some((directory, is_locked)) = &mut self.directory {
+        // Elsewhere it may be a directory that its owner locks for purposes of his own, as who has
+        // used flock(1) for years.
+        let is_cleaned = || CLEANED.iter().any(|cleaned| path.starts_with(cleaned));
+        if let Some((directory, is_locked)) = self.directory.as_mut().filter(|_| is_cleaned()) {
             // Shared: several brokers may have been given one directory. A cleaner has it for a
             // moment; then it is tried again.
             *is_locked =
@@ -288,7 +297,9 @@ fn lock_aside(path: &Path) -> Looked {
         let directory = path.parent().unwrap_or(Path::new("/"));
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         sweep(directory);
-        lock_file::lock(&path, PAUSE)
+        let locked = lock_file::lock(&path, PAUSE)?;
+        locked.iter().for_each(note);
+        Ok(locked)
     });
     locked.and_then(Result::ok).map_or(Looked::Never, Looked::of)
 }
@@ -310,18 +321,36 @@ fn sweep(directory: &Path) {
 const EXTENSION: &str = "lock";
 
 /// The name of a place that no other place of any machine has, now or after a restart: homes are
-/// shared by machines, and places of one path by containers. It is that of the directory above the
-/// place, which stays when the place is removed.
+/// shared by machines, and places of one path by containers. It is that of a directory that stays when
+/// the place is removed: the one above the place, or the place itself if something is mounted there,
+/// which in another container may be something else.
 fn lock_name(place: &Place) -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let above = fs::metadata(place.directory().parent()?).ok()?;
+    let directory = place.directory();
+    let lasting = if is_mounted(directory) { directory } else { directory.parent()? };
+    let lasting = fs::metadata(lasting).ok()?;
     // FNV-1a. Two that come to the same would only be one too careful.
     let hash = place.socket().as_os_str().as_bytes().iter();
     let hash = hash.fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
     });
-    let (device, file) = (above.dev(), above.ino());
+    let (device, file) = (lasting.dev(), lasting.ino());
     Some(format!("{}-{device:x}-{file:x}-{hash:016x}.{EXTENSION}", boot.trim()))
+}
+
+/// Whether something is mounted at this path, so that nobody who sees it there can remove it.
+#[cfg(target_os = "linux")]
+fn is_mounted(directory: &Path) -> bool {
+    use rustix::fs::{StatxAttributes, StatxFlags, statx};
+    // Before Linux 5.8 it cannot be told, and the directory above has to do.
+    statx(CWD, directory, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::empty())
+        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+/// Elsewhere there is no such name.
+#[cfg(not(target_os = "linux"))]
+fn is_mounted(_: &Path) -> bool {
+    false
 }
 
 /// Notes our number, for people; the lock is what counts, also where the disk is full.
