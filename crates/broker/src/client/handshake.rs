@@ -77,10 +77,12 @@ fn try_connect(
 pub(super) fn check_peer(socket: &UnixStream) -> Result<(), Reason> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
-        let peer = rustix::net::sockopt::socket_peercred(socket)
-            .map_err(|error| Reason::Io("asking who serves it", error.into()))?;
-        if peer.uid.as_raw() != uid() {
-            return Err(Reason::Foreign(peer.uid.as_raw()));
+        use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+        // rustix has no word for a process without a number, which one in another PID namespace is.
+        let peer = getsockopt(socket, PeerCredentials)
+            .map_err(|error| Reason::Io("asking who serves it", io::Error::from(error).into()))?;
+        if peer.uid() != uid() {
+            return Err(Reason::Foreign(peer.uid()));
         }
     }
     #[cfg(not(any(target_os = "linux", target_os = "android")))]

@@ -167,6 +167,48 @@ fn a_broker_whose_files_are_all_removed_makes_them_anew_and_nothing_is_lost() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_broker_of_another_pid_namespace_serves_and_nothing_is_granted_twice() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    // Whose broker has no number there, nor its holder.
+    let script = r#""$NAVLOCK" run -n db true; echo "$?"; "$NAVLOCK" run -n other true; echo "$?""#;
+    let Some(shown) = in_namespaces(&sandbox, &["-rpf"], script) else { return };
+    assert_eq!(shown, "1\n0\n");
+    holder.release();
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn where_something_else_is_mounted_at_the_place_there_is_another_broker() {
+    let sandbox = Sandbox::new();
+    let place = sandbox.path("place");
+    fs::create_dir(&place).unwrap();
+    // Two containers with one home, one `/run` and an own directory in it each.
+    let script = r#"mkdir other && chmod 700 place other && export NAVLOCK_SOCKET="$PWD/place/sock"
+        "$NAVLOCK" run -n db unshare -m sh -c '
+            mount --bind other place && "$NAVLOCK" run -n db true; echo "$?"; "$NAVLOCK" daemon stop >&2'
+        "$NAVLOCK" daemon stop >&2"#;
+    let Some(shown) = in_namespaces(&sandbox, &["-rm"], script) else { return };
+    assert_eq!(shown, "0\n");
+}
+
+/// What this script writes in namespaces of its own, if they are to be had.
+#[cfg(target_os = "linux")]
+fn in_namespaces(sandbox: &Sandbox, which: &[&str], script: &str) -> Option<String> {
+    let mut command = sandbox.program("unshare");
+    command.args(which).args(["sh", "-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = finish(command.spawn().unwrap());
+    let said = String::from_utf8(output.stderr).unwrap();
+    if said.contains("unshare") || said.contains("mount:") {
+        println!("skipped: no namespaces are to be had: {said}");
+        return None;
+    }
+    print!("{said}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
 fn who_removes_all_files_again_and_again_never_lets_two_in_at_once() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("witness"), "").unwrap();
