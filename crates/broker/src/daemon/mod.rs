@@ -242,7 +242,7 @@ fn take_over(place: &Place, passed: &net::UnixListener) -> Result<UnixListener, 
     let wrong = |is: String| DaemonError::Passed(place.socket().to_owned(), is);
     let address = passed.local_addr().map_err(|error| wrong(error.to_string()))?;
     match address.as_pathname() {
-        Some(path) if path == place.socket() => {}
+        Some(path) if Place::at(path) == *place => {}
         Some(path) => return Err(wrong(path.display().to_string())),
         None => return Err(wrong("a socket without a path".to_owned())),
     }
