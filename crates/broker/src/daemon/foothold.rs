@@ -7,11 +7,8 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Write},
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{DirBuilderExt, MetadataExt},
-    },
+    io,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -20,7 +17,13 @@ use std::{
 use rustix::fs::{AtFlags, CWD, FlockOperation, Timespec, Timestamps, UTIME_NOW, flock, utimensat};
 use tokio::{net::UnixListener, sync::Notify, time::timeout};
 
-use super::{DaemonError, aside::aside, house::House, is_served, listen};
+use super::{
+    DaemonError,
+    house::House,
+    listen,
+    sole::{Looked, PAUSE, lock_aside, lock_name, note, take},
+    watch::Watch,
+};
 use crate::{
     Place,
     lock_file::{self, Identity},
@@ -37,12 +40,6 @@ const CLEANED: [&str; 2] = ["/tmp", "/var/tmp"];
 
 /// How long a daemon waits for the one before it to be gone.
 const PREDECESSOR: Duration = Duration::from_secs(5);
-
-/// How often it looks meanwhile whether that one is there to stay.
-const PAUSE: Duration = Duration::from_millis(20);
-
-/// How long the user's own directory may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The socket that is listened at. Another one takes its place when its name was removed.
 #[derive(Default)]
@@ -252,112 +249,6 @@ impl Drop for Foothold<'_> {
     }
 }
 
-/// What became of a try to take a lock.
-enum Looked {
-    Taken(File),
-    Busy,
-    /// It cannot be had here at all.
-    Never,
-}
-
-impl Looked {
-    fn of(locked: Option<File>) -> Self {
-        locked.map_or(Self::Busy, Self::Taken)
-    }
-}
-
-/// Takes a lock that a daemon holds for life.
-fn take(
-    place: &Place,
-    path: &Path,
-    deadline: Instant,
-    lock: impl Fn(&Path) -> io::Result<Looked>,
-) -> Result<Option<File>, DaemonError> {
-    loop {
-        match lock(path) {
-            Ok(Looked::Taken(file)) => return Ok(Some(file)),
-            Ok(Looked::Never) => return Ok(None),
-            // A rare wait: for a daemon that has just decided to end. It does not listen any more.
-            // One that does will stay: it was starting when whoever started us looked for it, or it
-            // has made its socket anew.
-            Ok(Looked::Busy) if is_served(place) || Instant::now() >= deadline => {
-                return Err(DaemonError::Taken(path.to_owned()));
-            }
-            Ok(Looked::Busy) => {}
-            Err(error) => return Err(DaemonError::Io(path.to_owned(), error)),
-        }
-    }
-}
-
-/// In the user's own directory, which may be on a file system that does not answer, or is full: then
-/// there is only the other lock.
-fn lock_aside(path: &Path) -> Looked {
-    let path = path.to_owned();
-    let locked = aside(PATIENCE, move || -> io::Result<_> {
-        let directory = path.parent().unwrap_or(Path::new("/"));
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        sweep(directory);
-        let locked = lock_file::lock(&path, PAUSE)?;
-        locked.iter().for_each(note);
-        Ok(locked)
-    });
-    locked.and_then(Result::ok).map_or(Looked::Never, Looked::of)
-}
-
-/// Removes what brokers that were killed have left.
-fn sweep(directory: &Path) {
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.extension().is_some_and(|extension| extension == EXTENSION) {
-            if let Ok(Some(file)) = lock_file::lock_existing(&path) {
-                if lock_file::is_at(&file, &path) {
-                    let _ = fs::remove_file(&path);
-                }
-            }
-        }
-    }
-}
-
-const EXTENSION: &str = "lock";
-
-/// The name of a place that no other place of any machine has, now or after a restart: homes are
-/// shared by machines, and places of one path by containers. It is that of a directory that stays when
-/// the place is removed: the one above the place, or the place itself if something is mounted there,
-/// which in another container may be something else.
-fn lock_name(place: &Place) -> Option<String> {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let directory = place.directory();
-    let lasting = if is_mounted(directory) { directory } else { directory.parent()? };
-    let lasting = fs::metadata(lasting).ok()?;
-    // FNV-1a. Two that come to the same would only be one too careful.
-    let hash = place.socket().as_os_str().as_bytes().iter();
-    let hash = hash.fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
-    });
-    let (device, file) = (lasting.dev(), lasting.ino());
-    Some(format!("{}-{device:x}-{file:x}-{hash:016x}.{EXTENSION}", boot.trim()))
-}
-
-/// Whether something is mounted at this path, so that nobody who sees it there can remove it.
-#[cfg(target_os = "linux")]
-fn is_mounted(directory: &Path) -> bool {
-    use rustix::fs::{StatxAttributes, StatxFlags, statx};
-    // Before Linux 5.8 it cannot be told, and the directory above has to do.
-    statx(CWD, directory, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::empty())
-        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
-}
-
-/// Elsewhere there is no such name.
-#[cfg(not(target_os = "linux"))]
-fn is_mounted(_: &Path) -> bool {
-    false
-}
-
-/// Notes our number, for people; the lock is what counts, also where the disk is full.
-fn note(mut file: &File) {
-    let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-}
-
 /// Renews the times of all files, so that nobody takes them for forgotten.
 fn touch_all(place: &Place) {
     let clients = fs::read_dir(place.clients()).into_iter().flatten().flatten();
@@ -373,53 +264,6 @@ fn touch_all(place: &Place) {
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let now = Timestamps { last_access: now, last_modification: now };
         let _ = utimensat(CWD, &path, &now, AtFlags::SYMLINK_NOFOLLOW);
-    }
-}
-
-/// Word of what is removed from a directory.
-struct Watch {
-    /// Read like a pipe, which tokio needs no unsafe word for.
-    #[cfg(target_os = "linux")]
-    events: tokio::net::unix::pipe::Receiver,
-    #[cfg(not(target_os = "linux"))]
-    events: std::convert::Infallible,
-}
-
-#[cfg(target_os = "linux")]
-impl Watch {
-    /// `None` if there is none to be had: then it is looked now and then.
-    fn of(directory: &Path) -> Option<Self> {
-        use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-        use tokio::net::unix::pipe::Receiver;
-        let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
-        let gone = WatchFlags::DELETE
-            | WatchFlags::DELETE_SELF
-            | WatchFlags::MOVE
-            | WatchFlags::MOVE_SELF
-            | WatchFlags::ONLYDIR;
-        inotify::add_watch(&events, directory, gone).ok()?;
-        Some(Self { events: Receiver::from_owned_fd_unchecked(events).ok()? })
-    }
-
-    /// Waits until something has changed.
-    async fn changed(&mut self) {
-        if self.events.readable().await.is_err() {
-            return std::future::pending().await;
-        }
-        // What it was is looked for. A directory that is gone says so once.
-        let mut bytes = [0_u8; 4096];
-        while self.events.try_read(&mut bytes).is_ok_and(|length| length > 0) {}
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-impl Watch {
-    fn of(_: &Path) -> Option<Self> {
-        None
-    }
-
-    async fn changed(&mut self) {
-        match self.events {}
     }
 }
 

@@ -18,9 +18,11 @@ mod recall;
 mod recovery;
 mod requests;
 mod session;
+mod sole;
 mod surroundings;
 mod terms;
 mod tokens;
+mod watch;
 
 use std::{
     error::Error,
