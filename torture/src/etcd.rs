@@ -10,7 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::Signal;
+use rustix::{
+    mount::{MountFlags, mount},
+    process::Signal,
+};
 
 use crate::{
     dice::Dice,
@@ -62,11 +65,10 @@ impl Etcd {
         let ports = free.iter().map(|listener| Ok(listener.local_addr()?.port()));
         let ports = ports.collect::<io::Result<Vec<_>>>()?;
         drop(free);
-        // Where nothing waits for a disk.
-        let memory = PathBuf::from("/dev/shm");
-        let parent = if memory.is_dir() { memory } else { sandbox.logs.clone() };
-        let parent = parent.join(format!("navlock-torture-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&parent);
+        // Where nothing waits for a disk, and nothing is left.
+        let parent = sandbox.logs.join("etcd");
+        fs::create_dir(&parent)?;
+        mount("navlock-torture-etcd", &parent, "tmpfs", MountFlags::empty(), None)?;
         let members = ports.chunks_exact(2).enumerate().map(|(nth, ports)| Member {
             client: ports[0],
             peer: ports[1],
@@ -250,15 +252,6 @@ impl Etcd {
         history.troubles.push((Trouble::Cut, Some(machine), Interval::begin()));
         self.cut[machine] = Some(now() + during);
         Some(())
-    }
-}
-
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        for member in &self.members {
-            signal(member.pid, Signal::KILL);
-            let _ = fs::remove_dir_all(member.directory.parent().unwrap_or(&member.directory));
-        }
     }
 }
 

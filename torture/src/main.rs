@@ -85,7 +85,14 @@ fn outside(words: &[&str]) -> Result<ExitCode, String> {
         .args(words)
         .status()
         .map_err(|error| format!("cannot start unshare (of util-linux): {error}"))?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if !status.success() {
+        return Ok(ExitCode::FAILURE);
+    }
+    if !options.keeps {
+        std::fs::remove_dir_all(&options.logs)
+            .map_err(|error| format!("cannot remove {}: {error}", options.logs.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The run itself, as the first process of its PID namespace: all ends with it.

@@ -453,9 +453,8 @@ impl<'a> Run<'a> {
             self.violations,
             self.stuck,
         );
-        if is_well && !self.options.keeps {
-            let _ = fs::remove_dir_all(&self.sandbox.logs);
-        } else {
+        // Else they are removed, once nothing in them is in use.
+        if !is_well || self.options.keeps {
             println!("the logs are in {}", self.sandbox.logs.display());
         }
         is_well
