@@ -297,7 +297,10 @@ impl Run<'_> {
         if what == 7 {
             let _ = fs::create_dir(&path);
         }
-        removed.ok()?;
+        // Part of a directory may be gone although somebody has made a file in it meanwhile.
+        if removed.is_err() && what != 4 && what != 7 {
+            return None;
+        }
         self.trouble(Trouble::FilesRemoved, Some(machine));
         if let Some((_, _, during)) = self.history.troubles.last_mut() {
             // What comes of it takes a while.
