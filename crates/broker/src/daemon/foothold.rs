@@ -14,7 +14,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::fs::{AtFlags, CWD, FlockOperation, Timespec, Timestamps, UTIME_NOW, flock, utimensat};
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, flock, utimensat,
+};
 use tokio::{net::UnixListener, sync::Notify, time::timeout};
 
 use super::{
@@ -151,7 +153,7 @@ impl<'a> Foothold<'a> {
     fn open_clients(&mut self) {
         // Or the first client makes it.
         let _ = fs::DirBuilder::new().mode(0o700).create(self.place.clients());
-        self.clients = File::open(self.place.clients()).ok();
+        self.clients = open_directory(&self.place.clients());
     }
 
     /// Whether the socket that others find is still ours to remove.
@@ -225,7 +227,7 @@ impl<'a> Foothold<'a> {
         let is_there = |(directory, _): &(File, bool)| lock_file::is_at(directory, path);
         if !self.directory.as_ref().is_some_and(is_there) {
             self.watch = Watch::of(path);
-            self.directory = File::open(path).ok().map(|directory| (directory, false));
+            self.directory = open_directory(path).map(|directory| (directory, false));
         }
         // Elsewhere it may be a directory that its owner locks for purposes of his own, as who has
         // used flock(1) for years.
@@ -247,6 +249,12 @@ impl Drop for Foothold<'_> {
             }
         }
     }
+}
+
+/// Opens what is a directory, and waits for nothing else: not for the writer of a pipe in its place.
+fn open_directory(path: &Path) -> Option<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::open(path, flags, Mode::empty()).ok().map(File::from)
 }
 
 /// Renews the times of all files, so that nobody takes them for forgotten.
@@ -289,6 +297,15 @@ mod tests {
             assert!(found.modified().unwrap().elapsed().unwrap() < Duration::from_secs(600));
             assert!(found.accessed().unwrap().elapsed().unwrap() < Duration::from_secs(600));
         }
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_directory_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("clients");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(open_directory(&pipe).is_none());
+        assert!(open_directory(directory.path()).is_some());
     }
 
     #[test]
