@@ -7,6 +7,7 @@
 mod args;
 mod commands;
 mod descriptors;
+mod dispositions;
 mod exit;
 mod json;
 mod reach;

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     args::{OnLost, RunArgs, Work},
+    dispositions,
     exit::{self, Failure},
     text::{clipped, printable, quoted_name},
     time::taken,
@@ -179,6 +180,7 @@ fn not_run(command: &Command, error: &io::Error) -> Failure {
 /// The command, and what it is told of its locks.
 fn prepared(args: &RunArgs, names: &[ResourceName], work: &Work, guards: &[LockGuard]) -> Command {
     let mut command = command(work);
+    dispositions::hand_on(&mut command);
     // In the order in which the names were given, which is not that of the locks.
     let at = |name| guards.binary_search_by(|guard| guard.name().cmp(name));
     let held = names.iter().filter_map(|name| guards.get(at(name).ok()?));

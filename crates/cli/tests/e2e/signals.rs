@@ -4,7 +4,7 @@ use std::{env, process::Stdio};
 
 use rustix::process::Signal;
 
-use crate::sandbox::{Sandbox, finish};
+use crate::sandbox::{NAVLOCK, Sandbox, finish};
 
 #[test]
 fn an_ignored_signal_stays_ignored_for_navlock_and_for_the_command() {
@@ -16,6 +16,26 @@ fn an_ignored_signal_stays_ignored_for_navlock_and_for_the_command() {
         );
         let status = sandbox.program("sh").args(["-c", &script]).status().unwrap();
         assert_eq!(status.code(), Some(5), "{signal}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_ignores_no_more_and_no_less_than_navlock_did() {
+    let sandbox = Sandbox::new();
+    let ignored = |signals: &str, under: &[&str]| {
+        let mut command = sandbox.program("env");
+        command.arg(signals).args(under).args(["grep", "SigIgn:", "/proc/self/status"]);
+        let output = finish(command.stdout(Stdio::piped()).spawn().unwrap());
+        let said = String::from_utf8(output.stdout).unwrap();
+        let mask = said.trim().rsplit('\t').next().unwrap();
+        // glibc has 32 and 33 for itself.
+        u64::from_str_radix(mask, 16).unwrap() & !(0b11 << 31)
+    };
+    for signals in ["--ignore-signal=PIPE,USR1,CHLD", "--default-signal"] {
+        let without = ignored(signals, &[]);
+        assert_eq!(ignored(signals, &[NAVLOCK, "run", "db"]), without, "{signals}");
+        assert_eq!(ignored(signals, &[NAVLOCK, "run", "-F", "db"]), without, "{signals}");
     }
 }
 

@@ -1,0 +1,62 @@
+//! Signals that were ignored when `navlock` was started, and are no more when it starts a command.
+//!
+//! A command under a lock has its signals as they were, as with flock(1). What this program leaves
+//! alone is inherited. But Rust ignores PIPE, with which services of systemd begin ignored, and has it
+//! end whatever is started; and CHLD is caught, which is to tell of the command's end.
+
+use std::{
+    io,
+    os::unix::process::CommandExt,
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use nix::sys::signal::{SigHandler, Signal, signal};
+
+/// Each such signal, and whether it was ignored. What PIPE was can only be seen before Rust's runtime
+/// begins.
+static CHANGED: [(Signal, AtomicBool); 2] =
+    [(Signal::SIGPIPE, AtomicBool::new(false)), (Signal::SIGCHLD, AtomicBool::new(false))];
+
+#[cfg(target_os = "linux")]
+#[used]
+#[allow(unsafe_code, reason = "only so does anything run before Rust's runtime")]
+// SAFETY: What stands in this section is called once, with arguments that it need not take. This asks
+// the kernel, cannot unwind, and needs nothing of Rust's runtime.
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = look;
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "no safe library asks for a disposition without changing it")]
+extern "C" fn look() {
+    use std::{mem::MaybeUninit, ptr};
+
+    use nix::libc::{SIG_IGN, sigaction};
+
+    for (signal, was_ignored) in &CHANGED {
+        let mut now = MaybeUninit::<sigaction>::zeroed();
+        // SAFETY: There is no new disposition, and room for the present one, which is also sound as
+        // the zeros that it stays if the call fails.
+        let now = unsafe {
+            sigaction(*signal as i32, ptr::null(), now.as_mut_ptr());
+            now.assume_init()
+        };
+        was_ignored.store(now.sa_sigaction == SIG_IGN, Ordering::Relaxed);
+    }
+}
+
+/// Has the command ignore what was ignored when this program was started.
+#[allow(unsafe_code, reason = "only so does anything run after Rust has changed the signals")]
+pub(crate) fn hand_on(command: &mut Command) {
+    for (ignored, was_ignored) in &CHANGED {
+        if was_ignored.load(Ordering::Relaxed) {
+            let ignore = || {
+                // SAFETY: It sets no handler of ours.
+                let done = unsafe { signal(*ignored, SigHandler::SigIgn) };
+                done.map(drop).map_err(io::Error::from)
+            };
+            // SAFETY: signal(2) may be called after a fork, and nothing else is done.
+            unsafe { command.pre_exec(ignore) };
+        }
+    }
+}
