@@ -141,7 +141,7 @@ fn who_only_asks_is_answered_without_room() {
         fill
         like "$(says "$NAVLOCK" query)" "0 *held*db*"
         like "$(says "$NAVLOCK" daemon status)" "0 *"
-        like "$("$NAVLOCK" doctor || :)" "*broker: process*answers: after*"
+        like "$("$NAVLOCK" doctor || :)" "*file system: *; make room there*broker: process*answers: after*"
         echo >"$D/go"
         wait"#;
     on_a_small_disk(BYTES, script);

@@ -47,10 +47,13 @@ fn variable(name: &str, value: &OsStr) -> Check {
                 .remedy("make it absolute")
         }
         "NAVLOCK_SOCKET" => ok("the broker's socket"),
-        // What is in them is looked at with the settings.
-        "NAVLOCK_ETCD" => {
-            ok("the etcd of brokers that are started from here, whatever the file says")
-        }
+        // What is in these two is looked at with the settings. The first is not repeated, nor is what
+        // was meant for something else: what is told here is shown to others, and there may be
+        // passwords in it.
+        "NAVLOCK_ETCD" => Check::ok(
+            what,
+            "the etcd of brokers that are started from here, whatever the file says",
+        ),
         "NAVLOCK_CONFIG" => ok("the settings of brokers that are started from here"),
         "NAVLOCK_STATE" => ok("where brokers keep a bound of their fencing tokens"),
         "NAVLOCK_IDLE_SECS" => match args::idle_seconds_error(&shown) {
@@ -62,7 +65,8 @@ fn variable(name: &str, value: &OsStr) -> Check {
         }
         "NAVLOCK_BIN" => Check::fail(what, format_args!("{shown:?} is no program"))
             .remedy("set it to the path of navlock, or unset it"),
-        _ => warn("navlock does not know this variable").remedy("unset it, or mend its name"),
+        _ => Check::warn(what, "navlock does not know this variable")
+            .remedy("unset it, or mend its name"),
     }
 }
 
@@ -140,6 +144,14 @@ mod tests {
             ("NAVLOCK_BUCKTE", "b", Level::Warn),
         ] {
             assert_eq!(variable(name, OsStr::new(value)).level, level, "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn what_may_have_a_password_in_it_is_not_repeated() {
+        for name in ["NAVLOCK_ETCD", "NAVLOCK_PASSWORD"] {
+            let check = variable(name, OsStr::new("http://ada:s3cret@host:2379"));
+            assert!(!format!("{check:?}").contains("s3cret"), "{check:?}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, ErrorKind},
+    io::{self, ErrorKind, Write},
     os::unix::{fs::MetadataExt, net::UnixListener},
     path::Path,
     time::{Duration, SystemTime},
@@ -62,15 +62,21 @@ fn file_system(directory: &Path) -> Check {
         Ok(()) => Check::ok("file system", "takes file locks and sockets"),
         Err((what, error)) => {
             let detail = format_args!("no {what} in {}: {error}", directory.display());
-            Check::fail("file system", detail)
-                .remedy("set NAVLOCK_SOCKET to a path on a local file system")
+            let is_full = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+            Check::fail("file system", detail).remedy(if is_full {
+                "make room there: commands are not run without it"
+            } else {
+                "set NAVLOCK_SOCKET to a path on a local file system"
+            })
         }
     }
 }
 
 fn try_file_system(probe: &Path) -> Result<(), (&'static str, io::Error)> {
     let of = |what: &'static str| move |error: io::Error| (what, error);
-    let file = File::create_new(probe).map_err(of("new files"))?;
+    let mut file = File::create_new(probe).map_err(of("new files"))?;
+    // What stands there of a command takes that much.
+    file.write_all(&[0; 4096]).map_err(of("room"))?;
     let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
     locked.map_err(|error| ("file locks", error.into()))?;
     fs::remove_file(probe).map_err(of("removal of files"))?;
