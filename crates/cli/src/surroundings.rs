@@ -33,13 +33,17 @@ const USUAL: [Signal; 14] = [
 ];
 
 /// What bounds a process, as far as its starter may have lowered it for itself.
-const LIMITS: [Resource; 6] = [
+const LIMITS: [Resource; 9] = [
     // Each client takes one descriptor, and the usual 1024 are there for the sake of programs that
     // use `select`.
     Resource::Nofile,
+    // Threads are counted with processes.
+    Resource::Nproc,
     Resource::Cpu,
     Resource::As,
     Resource::Data,
+    Resource::Stack,
+    Resource::Memlock,
     Resource::Fsize,
     Resource::Core,
 ];
