@@ -193,8 +193,8 @@ pub(crate) struct DoctorArgs {
 /// to take a lock from its holder for oneself there is 'navlock run --steal'.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It speaks to the etcd of the settings, as a broker would, and needs none. Nothing is removed but what
-was there when it looked.
+It speaks to the etcd of the settings, as a broker would, and needs none. Nothing is removed but
+what was there when it looked.
 
 Exit codes: 0 if it was removed; 1 if there is no such thing, or it has just changed; 64 if no
 settings name an etcd; 69 if that cannot be used.")]
@@ -323,6 +323,19 @@ pub(crate) fn idle_seconds_error(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// clap would break a longer line, in a text that has its own.
+    #[test]
+    fn no_line_of_help_is_wider_than_help_is_shown() {
+        fn check(command: &clap::Command) {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in after.lines() {
+                assert!(line.chars().count() <= 100, "{}: {line}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
 
     fn subcommand_of(line: &str) -> Option<String> {
         subcommand(&line.split(' ').map(OsString::from).collect::<Vec<_>>())

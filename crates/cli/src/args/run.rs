@@ -21,19 +21,19 @@ const LONGEST_WORD: usize = 60;
 
 const EXIT_CODES: &str = "\
 Names and the command:
-  NAME [--] COMMAND [ARGUMENT]...         one lock; all after the name is the command, as for flock(1)
+  NAME [--] COMMAND [ARGUMENT]...         one lock; the rest is the command, as for flock(1)
   -l NAME... [--] COMMAND [ARGUMENT]...   several locks: -l before each name
   NAME -c TEXT, or -l NAME... -c TEXT     a line for the shell
 Options stand before the name. If the command has a \"--\" among its own arguments, the name has one
-after it as well: NAME -- COMMAND ARGUMENT -- ARGUMENT. Several locks are taken one after the other, in
-the one order that all programs use: those that take several at once cannot wait for each other in a
-circle. Between them is nothing by halves: if one cannot be had, none is held.
+after it as well: NAME -- COMMAND ARGUMENT -- ARGUMENT. Several locks are taken one after the other,
+in the one order that all programs use: those that take several at once cannot wait for each other
+in a circle. If one of them cannot be had, none is held.
 
 Exit codes:
   the command's own; 128+n if signal n ended it
   1    a lock is held and -n was given, or the time of -w is over; -E chooses another number
-  64   the arguments are wrong
-  69   the broker cannot be reached
+  64   the arguments are wrong, or ask for more than the broker takes
+  69   the broker cannot be reached or started, or the disk has no room for what the command holds
   75   a lock was lost, and the command told to end for it (unless --on-lost=ignore was given)
   126  the command cannot be executed
   127  the command was not found

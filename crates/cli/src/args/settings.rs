@@ -17,7 +17,7 @@ the broker, as NAVLOCK_ETCD does, which is for containers and tests.
 
   [etcd]
   endpoints = [\"10.0.0.1:2379\", \"10.0.0.2:2379\"]  # or URLs: http://, https://
-  namespace = \"navlock\"               # others do not see these locks
+  namespace = \"navlock\"                # others do not see these locks
   time-to-live = 10                    # seconds until a machine that died has lost its locks
   user = \"locks\"
   password-file = \"/etc/navlock.secret\"
@@ -26,10 +26,11 @@ the broker, as NAVLOCK_ETCD does, which is for containers and tests.
   key = \"client-key.pem\"
   server-name = \"etcd.example\"
 
-Nothing has to be there but the endpoints, for etcd. For socket each file is looked at, whichever has
-the rest: --socket and NAVLOCK_SOCKET go before the user's file and that before the machine's; {uid} is
-the user's number. /etc/navlock.toml must belong to root, and nobody else may be able to write a file. Paths are meant from the folder of the file; others must not be
-able to read the password and the key.";
+For etcd nothing has to be there but the endpoints. For the socket each file is looked at, whichever
+has the rest: --socket and NAVLOCK_SOCKET go before the user's file, and that before the machine's;
+{uid} is the user's number. /etc/navlock.toml must belong to root, and nobody else may be able to
+write a file. Paths are meant from the folder of the file; others must not be able to read the
+password and the key.";
 
 /// On which etcd a broker is, if on one.
 #[derive(Debug, Args)]
