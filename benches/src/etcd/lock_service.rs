@@ -63,7 +63,7 @@ pub(super) fn handover(place: &Place<'_>) -> Result<f64, String> {
             let lease = lease(&mut client).await?;
             let options = LockOptions::new().with_lease(lease);
             while asked.recv().is_ok() {
-                let lock = client.lock(&*name, Some(options.clone())).await?;
+                let lock = client.lock(&*name, Some(options)).await?;
                 let granted = Instant::now();
                 client.unlock(lock.key()).await?;
                 let _ = tell.send(granted);
@@ -77,7 +77,7 @@ pub(super) fn handover(place: &Place<'_>) -> Result<f64, String> {
         let options = LockOptions::new().with_lease(lease);
         let mut samples = Vec::new();
         for nth in 0..=place.count {
-            let lock = client.lock(&*place.name, Some(options.clone())).await?;
+            let lock = client.lock(&*place.name, Some(options)).await?;
             let _ = ask.send(());
             thread::sleep(place.wait);
             let since = Instant::now();
