@@ -69,7 +69,8 @@ try {
   if (values.splice) splice(values.splice, markdown(tables, figures, environment));
 } finally {
   for (const server of servers) server.kill();
-  rmSync(folder, { recursive: true, force: true });
+  // The broker, which goes on for a while, makes its files anew.
+  rmSync(folder, { recursive: true, force: true, maxRetries: 100, retryDelay: 10 });
 }
 
 function wanted(table, row, column) {

@@ -4,13 +4,12 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
+import { openPlace as openFolder } from '../kit/place.mjs';
 import { runtimes } from '../runtimes.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
@@ -20,9 +19,9 @@ export const nodes = ['node', 'node20'].map((name) => ({ name, command: runtimes
 
 /** A folder, a bucket and a broker that nobody else has. */
 export function openPlace(context) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'navlock-consumers-'));
-  context.after(() => rmSync(folder, { recursive: true, force: true }));
-  return { folder, env: { NAVLOCK_BUCKET: randomUUID(), NAVLOCK_SOCKET: path.join(folder, 'sock') } };
+  const { folder, socket, remove } = openFolder();
+  context.after(remove);
+  return { folder, env: { NAVLOCK_BUCKET: randomUUID(), NAVLOCK_SOCKET: socket } };
 }
 
 /** A program of this folder that has `navigator.locks` from us, or whatever its Node has. */

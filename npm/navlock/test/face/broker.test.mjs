@@ -2,9 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import process from 'node:process';
 import { test } from 'node:test';
@@ -12,14 +10,12 @@ import { test } from 'node:test';
 import { createUserAgent, inspect } from 'navlock';
 
 import { Hold } from '../kit/hold.mjs';
-
-const program = path.join(path.dirname(createRequire(import.meta.url).resolve('navlock')), '..', 'bin', 'navlock');
+import { openPlace, program } from '../kit/place.mjs';
 
 /** The locks of a broker of the test's own, and a way to kill that. */
 function open(context) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'navlock-face-'));
-  const socket = path.join(folder, 'sock');
-  context.after(() => rmSync(folder, { recursive: true, force: true }));
+  const { socket, remove } = openPlace();
+  context.after(remove);
   return {
     locks: createUserAgent({ reach: 'machine', socket, bucket: 'face' }).locks,
     kill: () => {
@@ -44,4 +40,20 @@ test('when the broker is killed, who holds goes on holding and who waits keeps i
   await holder.release();
   await Promise.all(waiters);
   assert.deepEqual(order, ['first', 'second', 'third']);
+});
+
+test('the settings of the machine say where the broker is', (context) => {
+  const { folder, socket, remove } = openPlace();
+  context.after(remove);
+  const settings = path.join(folder, 'config.toml');
+  writeFileSync(settings, `socket = "${socket}"\n`);
+  const env = { ...process.env, NAVLOCK_CONFIG: settings, NAVLOCK_SOCKET: '', NAVLOCK_IDLE_SECS: '5' };
+  const script = "import { locks } from 'navlock'; await locks.request('db', () => {});";
+  execFileSync(process.execPath, ['--input-type=module', '--eval', script], { cwd: import.meta.dirname, env });
+  const status = execFileSync(program, ['daemon', 'status', '--json', '--socket', socket], { encoding: 'utf8' });
+  assert.equal(JSON.parse(status).socket, socket);
+  writeFileSync(settings, 'socket = 7\n');
+  const refused = `import { locks } from 'navlock'; await locks.request('db', () => {}).catch((error) => console.log(error.message));`;
+  const said = execFileSync(process.execPath, ['--input-type=module', '--eval', refused], { cwd: import.meta.dirname, env, encoding: 'utf8' });
+  assert.match(said, /config\.toml, line 1 \(socket\)/);
 });

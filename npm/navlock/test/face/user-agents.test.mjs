@@ -1,9 +1,7 @@
 // Which objects mean the same locks, and what is refused.
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
 import { test } from 'node:test';
@@ -11,6 +9,7 @@ import { test } from 'node:test';
 import * as navlock from 'navlock';
 import { createUserAgent } from 'navlock';
 
+import { openPlace, program } from '../kit/place.mjs';
 import { evaluate } from './programs.mjs';
 
 test('both entries of the package have the same locks', () => {
@@ -83,19 +82,18 @@ test('an environment that makes no sense is told by the first request, not by th
 });
 
 test('a broker that cannot be started is an OperationError that says what to do', async (context) => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'navlock-face-'));
-  context.after(() => rmSync(folder, { recursive: true, force: true }));
-  const env = { NAVLOCK_REACH: 'machine', NAVLOCK_BIN: '/nowhere/navlock', NAVLOCK_SOCKET: path.join(folder, 'sock') };
+  const { socket, remove } = openPlace();
+  context.after(remove);
+  const env = { NAVLOCK_REACH: 'machine', NAVLOCK_BIN: '/nowhere/navlock', NAVLOCK_SOCKET: socket };
   const [name, message] = await evaluate(env, ({ locks }) => locks.request('db', () => {}).catch(({ name, message }) => [name, message]));
   assert.equal(name, 'OperationError');
   assert.match(message, /no program \/nowhere\/navlock.*NAVLOCK_BIN/);
 });
 
 test('NAVLOCK_BIN may be a path from the working folder', async (context) => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'navlock-face-'));
-  context.after(() => rmSync(folder, { recursive: true, force: true }));
-  const program = path.join(path.dirname(createRequire(import.meta.url).resolve('navlock')), '..', 'bin', 'navlock');
-  const env = { NAVLOCK_REACH: 'machine', NAVLOCK_BIN: path.relative(process.cwd(), program), NAVLOCK_SOCKET: path.join(folder, 'sock') };
+  const { socket, remove } = openPlace();
+  context.after(remove);
+  const env = { NAVLOCK_REACH: 'machine', NAVLOCK_BIN: path.relative(process.cwd(), program), NAVLOCK_SOCKET: socket };
   assert.equal(await evaluate(env, ({ locks }) => locks.request('db', () => 'granted')), 'granted');
 });
 

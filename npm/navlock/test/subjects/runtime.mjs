@@ -2,11 +2,10 @@
 
 import { execFileSync, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
+
+import { openPlace } from '../kit/place.mjs';
 
 const HOSTS = new URL('../host/', import.meta.url);
 const MARK = '\n@outcome ';
@@ -18,10 +17,10 @@ const GRACE = 3_000;
 export async function openRuntime({ realm, command, reach }) {
   const version = execFileSync(command[0], ['--version'], { encoding: 'utf8' }).match(/\d+\.\d+\.\d+/)[0];
   // A broker of this session's own: what else runs on the machine does not matter.
-  const folder = mkdtempSync(path.join(tmpdir(), 'navlock-test-'));
+  const { socket, remove } = openPlace();
   const environment = () => ({
     ...process.env,
-    ...(reach && { NAVLOCK_REACH: reach, NAVLOCK_BUCKET: randomUUID(), NAVLOCK_SOCKET: path.join(folder, 'sock') }),
+    ...(reach && { NAVLOCK_REACH: reach, NAVLOCK_BUCKET: randomUUID(), NAVLOCK_SOCKET: socket }),
   });
   /** Runs a module of host/, in a bucket of its own. */
   const execute = (module, job, ms) => executeModule(command, module, { realm, command, ...job }, environment(), ms);
@@ -29,7 +28,7 @@ export async function openRuntime({ realm, command, reach }) {
     version,
     execute,
     run: async (test) => outcome(await execute('test-process.mjs', { test: test.name }, test.deadline + GRACE)),
-    close: async () => rmSync(folder, { recursive: true, force: true }),
+    close: async () => remove(),
   };
 }
 

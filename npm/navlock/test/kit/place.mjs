@@ -1,0 +1,23 @@
+// A folder with the socket of a broker that nobody else has.
+
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** The command line that comes with the package. */
+export const program = fileURLToPath(new URL('../../bin/navlock', import.meta.url));
+
+/** @returns {{ folder: string, socket: string, remove: () => void }} */
+export function openPlace() {
+  const folder = mkdtempSync(path.join(tmpdir(), 'navlock-test-'));
+  const socket = path.join(folder, 'sock');
+  const remove = () => {
+    // While a broker or a client lives it makes its files anew: the one is ended here, and of the other
+    // there may be some that end only with this process.
+    spawnSync(program, ['daemon', 'stop', '--socket', socket], { stdio: 'ignore' });
+    rmSync(folder, { recursive: true, force: true, maxRetries: 100, retryDelay: 10 });
+  };
+  return { folder, socket, remove };
+}
