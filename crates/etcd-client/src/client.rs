@@ -152,9 +152,21 @@ impl Client {
                 || status.code() == Code::Unknown && says_so())
     }
 
-    /// Gets a token, unless there is another than the one that was of no use.
+    /// Gets a token, unless there is another than the one that was of no use. Etcd takes its time for
+    /// a password, on purpose: whoever stops waiting for this has the token the next time.
     async fn log_in(&self, useless: Option<Token>) -> Result<(), Error> {
-        let Some((name, password)) = self.shared.options.user.clone() else { return Ok(()) };
+        let Some(user) = self.shared.options.user.clone() else { return Ok(()) };
+        let client = self.clone();
+        let login = tokio::spawn(async move { client.log_in_as(user, useless).await });
+        let ended = login.await;
+        ended.map_err(|_| tonic::Status::internal("the runtime ended while logging in"))?
+    }
+
+    async fn log_in_as(
+        &self,
+        (name, password): (String, String),
+        useless: Option<Token>,
+    ) -> Result<(), Error> {
         let _one_at_a_time = self.shared.login.lock().await;
         if self.token() != useless {
             return Ok(());

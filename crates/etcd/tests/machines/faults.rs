@@ -329,9 +329,8 @@ fn no_etcd_is_an_error_that_says_where() {
     assert!(matches!(none, Error::Refused(_)));
 }
 
-#[test]
-fn a_user_with_a_password_is_let_in_and_others_are_not() {
-    let server = Server::start();
+/// Has etcd serve nobody but its root and a `locker` with the password `pass`.
+fn ask_for_passwords(server: &Server) {
     for arguments in [
         &["user", "add", "root:secret"][..],
         &["user", "add", "locker:pass"],
@@ -340,8 +339,29 @@ fn a_user_with_a_password_is_let_in_and_others_are_not() {
         &["user", "grant-role", "locker", "locks"],
         &["auth", "enable"],
     ] {
-        etcdctl(&server, arguments);
+        etcdctl(server, arguments);
     }
+}
+
+#[test]
+fn who_is_logged_in_goes_on_when_etcd_forgets_who_is() {
+    let server = Server::start();
+    ask_for_passwords(&server);
+    let locker = options(server.endpoint()).user("locker", "pass");
+    let locks = connect(&locker).lock_manager("bucket");
+    drop(exclusive(&locks, "db"));
+    // The connection stays, what was given for the password is worth nothing any more.
+    etcdctl(&server, &["--user=root:secret", "auth", "disable"]);
+    etcdctl(&server, &["auth", "enable"]);
+    let guard = exclusive(&locks, "db");
+    assert!(soon(locks.lock("db").if_available()).unwrap().is_none());
+    assert!(!guard.is_lost());
+}
+
+#[test]
+fn a_user_with_a_password_is_let_in_and_others_are_not() {
+    let server = Server::start();
+    ask_for_passwords(&server);
     for refused in [options(server.endpoint()), options(server.endpoint()).user("locker", "wrong")]
     {
         let error = soon(navlock_etcd::etcd(refused)).unwrap_err();
