@@ -242,12 +242,16 @@ impl Judge<'_> {
     /// Whether its files were removed while it held, and the broker was killed before they could be
     /// made anew, which takes broker, client and room on the disk.
     fn was_forgotten(&self, instance: u64, it: &Instance, name: &str, at: u64) -> bool {
+        // What a command has had, its navlock has until it has ended itself.
+        let has_navlock = |removed: u64| {
+            matches!(it.kind, Kind::Run { .. }) && it.ended.is_none_or(|ended| ended > removed)
+        };
         let held_at = |removed: u64| {
             self.history.holds.iter().any(|hold| {
                 hold.instance == instance
                     && hold.name == name
                     && hold.from < removed + SECOND
-                    && hold.to.is_none_or(|to| to > removed)
+                    && (hold.to.is_none_or(|to| to > removed) || has_navlock(removed))
             }) || it.born < removed + SECOND && it.command.is_none()
         };
         let died_since = |removed: u64| {
