@@ -42,6 +42,12 @@ pub(crate) fn options(etcd: &Etcd) -> Result<navlock_etcd::EtcdOptions, String> 
     if let Some(time) = etcd.time_to_live {
         options = options.time_to_live(time);
     }
+    if let Some(margin) = etcd.margin {
+        options = options.margin(margin);
+    }
+    if let Some(waits) = etcd.wait_through_outages {
+        options = options.wait_through_outages(waits);
+    }
     #[cfg(feature = "etcd-tls")]
     {
         if let Some(pem) = &etcd.certificate_authority {

@@ -1,6 +1,8 @@
-//! Times as people read them.
+//! Times as people read them, and the clock of terms.
 
 use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
@@ -34,6 +36,18 @@ pub(crate) fn taken(time: Duration) -> String {
         1_000_000..60_000_000 => format!("{:.2}s", time.as_secs_f64()),
         _ => elapsed(time),
     }
+}
+
+/// The time since the start of the machine, on the clock of [`navlock::backend::Term`]: it goes on while
+/// the machine is suspended.
+pub(crate) fn uptime() -> Duration {
+    #[cfg(target_os = "linux")]
+    let clock = ClockId::Boottime;
+    // Goes on meanwhile on Apple's systems.
+    #[cfg(not(target_os = "linux"))]
+    let clock = ClockId::Monotonic;
+    // It counts from the start of the machine, so it is not negative.
+    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
 }
 
 /// In milliseconds.

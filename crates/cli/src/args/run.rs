@@ -62,16 +62,25 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) request: RequestArgs,
 
-    /// Take the lock from whoever holds it: their commands are told to end, by SIGTERM, and after
-    /// five seconds by SIGKILL, unless they chose otherwise. Not so what these have started, nor a
-    /// command whose own navlock was killed.
+    /// Take the lock from whoever holds it: their commands, and what those have started, are told to
+    /// end by SIGTERM, and after five seconds by SIGKILL, unless they chose otherwise. Not so a command
+    /// whose own navlock was killed.
     #[arg(long, conflicts_with_all = ["shared", "nonblock"])]
     pub(crate) steal: bool,
 
-    /// What becomes of the command when the lock is lost: told to end, and killed after five
-    /// seconds; killed at once; or left alone, in which case its exit code counts.
+    /// What becomes of the command, and of all that it has started, when the lock is lost: told to end,
+    /// and killed if that takes too long; killed at once; or left alone, in which case its exit code
+    /// counts.
     #[arg(long, value_name = "HOW", value_enum, default_value = "term")]
     pub(crate) on_lost: OnLost,
+
+    /// How many seconds (fractions allowed) they may take to end when they are told to. 5 if this is
+    /// not given, but where machines share the lock, less: all have to be killed before another one can
+    /// have it. So the margin of the broker's settings bounds it, and what is longer is refused.
+    #[arg(
+        long, value_name = "SECS", value_parser = values::seconds, allow_negative_numbers = true
+    )]
+    pub(crate) grace: Option<Duration>,
 
     /// Have the command not hold the lock by itself: if navlock is killed, the lock is free.
     #[arg(short = 'o', long)]
@@ -81,7 +90,7 @@ pub(crate) struct RunArgs {
     /// that of navlock. It holds the lock by itself, until it and what it has started have ended. But
     /// nobody is there to tell it when the lock is stolen, nor to end it then, so this is refused
     /// where machines share the locks.
-    #[arg(short = 'F', long, conflicts_with_all = ["close", "on_lost"])]
+    #[arg(short = 'F', long, conflicts_with_all = ["close", "on_lost", "grace"])]
     pub(crate) no_fork: bool,
 
     /// Show the command's arguments to all who look who holds the lock, on all machines that share

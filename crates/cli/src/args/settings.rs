@@ -19,6 +19,9 @@ the broker, as NAVLOCK_ETCD does, which is for containers and tests.
   endpoints = [\"10.0.0.1:2379\", \"10.0.0.2:2379\"]  # or URLs: http://, https://
   namespace = \"navlock\"                # others do not see these locks
   time-to-live = 10                    # seconds until a machine that died has lost its locks
+  margin = 2                           # seconds of these in which to end who has lost a lock: 0.5 to
+                                       # half of them; else a fifth, and 2 at most
+  wait-through-outages = true          # who waits goes on when etcd is back after longer than that
   user = \"locks\"
   password-file = \"/etc/navlock.secret\"
   certificate-authority = \"ca.pem\"     # for https://, in PEM, beside those of the system

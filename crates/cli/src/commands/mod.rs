@@ -5,6 +5,7 @@ mod completions;
 mod daemon;
 mod doctor;
 mod evict;
+mod family;
 mod man;
 mod query;
 mod run;

@@ -7,7 +7,7 @@ use std::{
     os::unix::process::{CommandExt, ExitStatusExt},
     path::Path,
     process::{Child, Command, ExitCode, ExitStatus},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use navlock::{
@@ -18,7 +18,7 @@ use navlock::{
 use super::{
     Context,
     acquire::{Bounds, acquire},
-    supervise::{self, Ended, Supervisor},
+    supervise::{self, Ended, GRACE, Policy, Supervisor, margin, reserve},
 };
 use crate::{
     args::{OnLost, RunArgs, Work},
@@ -57,6 +57,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
         locks.describe(&info);
         return Err(become_command(lifeline, &args, &names, &work, &guards));
     }
+    let policy = Policy { on_lost: args.on_lost, grace: grace(&args, &guards)? };
     // From here on signals are the command's.
     let supervisor = Supervisor::new()?;
     let (child, mut lifeline) = spawn(lifeline, &args, &names, &work, &guards, |child| {
@@ -66,7 +67,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     })?;
     let started = Instant::now();
     context.voice.detail(format_args!("running {} (process {})", shown(&work), child.id()));
-    let ended = supervisor.wait(child, &guards, args.on_lost, |name, lost, command| {
+    let ended = supervisor.wait(child, &guards, policy, |name, lost, command| {
         // What the command leaves running holds nothing that others have.
         if guards.iter().all(LockGuard::is_lost) {
             lifeline = None;
@@ -156,6 +157,35 @@ fn refuse_where_leased(reach: &BrokerReach) -> Result<(), Failure> {
             ),
         )),
     }
+}
+
+/// How long the command may take to end when a lock is lost.
+///
+/// # Errors
+///
+/// If it was given, and others could have the lock before that is over.
+fn grace(args: &RunArgs, guards: &[LockGuard]) -> Result<Duration, Failure> {
+    let Some(grace) = args.grace else { return Ok(GRACE) };
+    // What it is cut to in the end is the same.
+    let Some(term) = guards.first().and_then(LockGuard::term) else { return Ok(grace) };
+    let most = margin(term).saturating_sub(reserve(margin(term)));
+    if grace <= most || args.on_lost != OnLost::Term {
+        return Ok(grace);
+    }
+    let needed = grace.saturating_mul(4) / 3;
+    let needed = needed.max(grace.saturating_add(Duration::from_millis(250)));
+    Err(Failure::new(
+        exit::USAGE,
+        format_args!(
+            "--grace {}: the command was not started, because another machine could have the lock {:.1} \
+             s after this one has lost it; give --grace {:.1} or less, or set margin = {:.1} below \
+             [etcd] in the broker's settings (and a time-to-live of twice that, at least)",
+            grace.as_secs_f64(),
+            margin(term).as_secs_f64(),
+            (most.as_secs_f64() * 10.0).floor() / 10.0,
+            (needed.as_secs_f64() * 10.0).ceil() / 10.0,
+        ),
+    ))
 }
 
 /// From here on whoever is started holds the locks as well.

@@ -13,10 +13,10 @@ use std::{
     process::{Child, ExitStatus},
     sync::Arc,
     task::{Context, Poll, Wake, Waker},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use navlock::{LockGuard, Lost, ResourceName};
+use navlock::{LockGuard, Lost, ResourceName, backend::Term};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{
@@ -29,16 +29,21 @@ use signal_hook::{
     low_level::siginfo::{Cause, Origin},
 };
 
+use super::family::Family;
 use crate::{
     args::OnLost,
-    exit::{Failure, NOT_EXECUTABLE},
+    exit::{Failure, NOT_EXECUTABLE, mention},
+    time::uptime,
 };
 
-/// How long a command that has lost its lock may take to end.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long a command that has lost its lock may take to end, unless that was given.
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether the command has ended, where only a signal says so: that may be
-/// blocked.
+/// How long what was killed may take to end before it is given up: nobody can end who waits for a disk.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether the command has ended, where only a signal says so, which may be
+/// blocked; and what time it is: the clock that is slept by may stand still.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// What the command does while something is told of its locks.
@@ -53,6 +58,15 @@ pub(super) struct Supervisor {
     signals: SignalDelivery<UnixStream, WithOrigin>,
     /// A byte in here has us look at the locks. It comes where the signals come.
     bell: Arc<Bell>,
+    family: Family,
+}
+
+/// What is to be done with a command whose lock is lost.
+#[derive(Clone, Copy)]
+pub(super) struct Policy {
+    pub(super) on_lost: OnLost,
+    /// How long it may take to end when it was told to.
+    pub(super) grace: Duration,
 }
 
 /// What became of the command.
@@ -79,7 +93,7 @@ impl Supervisor {
             write.set_nonblocking(true)?;
             let bell = Arc::new(Bell(write.try_clone()?));
             let signals = SignalDelivery::with_pipe(read, write, WithOrigin::default(), caught)?;
-            Ok(Self { signals, bell })
+            Ok(Self { signals, bell, family: Family::new() })
         };
         catch().map_err(|error| {
             Failure::new(NOT_EXECUTABLE, format_args!("cannot catch signals: {error}"))
@@ -87,14 +101,15 @@ impl Supervisor {
     }
 
     /// Waits until the command has ended. For each of its locks that is lost before that, calls
-    /// `tell`, and with the first does to the command what is to be done.
+    /// `tell`, and with the first does to the command, and to what it has started, what is to be done.
     pub(super) fn wait(
         mut self,
         mut child: Child,
         guards: &[LockGuard],
-        on_lost: OnLost,
+        policy: Policy,
         mut tell: impl FnMut(&ResourceName, Lost, Command),
     ) -> Result<Ended, Failure> {
+        self.family.begins(Pid::from_child(&child));
         // What came before the command was there is told it now, also by the terminal's ^C.
         for early in self.signals.pending() {
             if let Some(signal) = signal(&early) {
@@ -107,21 +122,19 @@ impl Supervisor {
         let mut known = vec![false; guards.len()];
         let mut kill_at = None;
         loop {
-            let were_known = known.contains(&true);
             let lost = newly_lost(guards, &mut known, &context);
-            if !lost.is_empty() && !were_known {
-                match on_lost {
-                    OnLost::Term => {
-                        kill_at = Some(Instant::now() + GRACE);
-                        send(&child, Signal::TERM);
-                    }
-                    OnLost::Kill => send(&child, Signal::KILL),
-                    OnLost::Ignore => {}
+            if !lost.is_empty() && policy.on_lost != OnLost::Ignore {
+                if kill_at.is_none() && policy.on_lost == OnLost::Term {
+                    self.family.signal(Signal::TERM);
                 }
+                let term = guards.first().and_then(LockGuard::term);
+                let ends = lost.iter().map(|&(_, how)| policy.kill_at(how, term, uptime()));
+                kill_at = kill_at.into_iter().chain(ends).min();
             }
             for (name, how) in lost {
                 tell(name, how, Command::Runs);
             }
+            self.family.reap();
             let has_ended = end.wait(&child, self.signals.get_read(), kill_at);
             for origin in self.signals.pending() {
                 forward(&child, &origin);
@@ -131,17 +144,77 @@ impl Supervisor {
                     let message = format_args!("cannot wait for the command: {error}");
                     Failure::new(NOT_EXECUTABLE, message)
                 })?;
+                self.family.command_has_ended();
                 // In its last moments.
                 for (name, how) in newly_lost(guards, &mut known, &context) {
                     tell(name, how, Command::HasEnded);
                 }
+                // What it has started may work on.
+                if let Some(kill_at) = kill_at {
+                    end_family(&self.family, kill_at);
+                }
                 return Ok(Ended { status, lost: known.contains(&true) });
             }
-            if kill_at.is_some_and(|at| at <= Instant::now()) {
-                kill_at = None;
-                send(&child, Signal::KILL);
+            if kill_at.is_some_and(|at| at <= uptime()) {
+                self.family.kill();
+                // Once more, should there be anybody left.
+                kill_at = Some(uptime() + LOOK);
             }
         }
+    }
+}
+
+impl Policy {
+    /// When what works under a lock that was lost so is killed, given the lock's term and what time it
+    /// is now.
+    fn kill_at(self, how: Lost, term: Option<Term>, now: Duration) -> Duration {
+        let grace = match self.on_lost {
+            OnLost::Kill => Duration::ZERO,
+            OnLost::Term | OnLost::Ignore => self.grace,
+        };
+        let kill_at = now.saturating_add(grace);
+        match (how, term) {
+            // It has run out, and others are granted it when etcd says so, too.
+            (Lost::Disconnected, Some(term)) if term.ends <= now => {
+                kill_at.min(term.expires.saturating_sub(reserve(margin(term))))
+            }
+            // It has ended before its time, so that others may have it by now.
+            (Lost::Disconnected, Some(_)) => now,
+            _ => kill_at,
+        }
+    }
+}
+
+/// How long after a lock is lost others may have it.
+pub(super) fn margin(term: Term) -> Duration {
+    term.expires.saturating_sub(term.ends)
+}
+
+/// How much of a margin it is in which nobody is told to end any more, but killed: a quarter, and where
+/// that is little, a quarter of a second.
+pub(super) fn reserve(margin: Duration) -> Duration {
+    (margin / 4).max(Duration::from_millis(250)).min(margin / 2)
+}
+
+/// Waits until all that the command has started has ended as well, and ends it when it is time.
+fn end_family(family: &Family, kill_at: Duration) {
+    loop {
+        family.reap();
+        if family.has_ended() {
+            return;
+        }
+        let now = uptime();
+        if now >= kill_at.saturating_add(PATIENCE) {
+            let left = family.names().join(", ");
+            let said =
+                format!("navlock: {left} could not be ended, and may work on without the lock\n");
+            return mention(said.as_bytes());
+        }
+        if now >= kill_at {
+            family.kill();
+        }
+        let left = kill_at.checked_sub(now).unwrap_or(LOOK);
+        family.wait(left.min(LOOK));
     }
 }
 
@@ -166,9 +239,9 @@ impl ChildEnd {
 
     /// Waits until the command has ended, something can be read here, or it is so late. Whether it
     /// has ended.
-    fn wait(&self, child: &Child, read: &UnixStream, deadline: Option<Instant>) -> bool {
-        let look = self.process.is_none().then_some(LOOK);
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    fn wait(&self, child: &Child, read: &UnixStream, deadline: Option<Duration>) -> bool {
+        let look = (self.process.is_none() || deadline.is_some()).then_some(LOOK);
+        let left = deadline.map(|deadline| deadline.saturating_sub(uptime()));
         let timeout = look.into_iter().chain(left).min();
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let process = self.process.as_ref().map_or(read.as_fd(), AsFd::as_fd);
@@ -253,5 +326,36 @@ impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         // If it is full there is something in it.
         let _ = (&self.0).write(&[0]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_works_under_a_lost_lock_is_killed_before_others_may_have_it() {
+        let at = Duration::from_millis;
+        let term =
+            |ends, expires| Some(Term { now: at(0), heard: at(0), due: at(0), ends, expires });
+        let policy = Policy { on_lost: OnLost::Term, grace: GRACE };
+        let of = |how, term, now| policy.kill_at(how, term, at(now));
+        let run_out = Lost::Disconnected;
+        // A quarter of the margin before, and of a small margin a quarter of a second.
+        assert_eq!(of(run_out, term(at(8000), at(10_000)), 8000), at(9500));
+        assert_eq!(of(run_out, term(at(4000), at(5000)), 4001), at(4750));
+        assert_eq!(of(run_out, term(at(4500), at(5000)), 4500), at(4750));
+        assert_eq!(of(run_out, term(at(5000), at(5000)), 5000), at(5000));
+        // No later than it was asked for.
+        assert_eq!(of(run_out, term(at(40_000), at(80_000)), 40_000), at(45_000));
+        // It was noticed too late, as by a machine that was suspended.
+        assert!(of(run_out, term(at(8000), at(10_000)), 60_000) < at(60_000));
+        // It is over before its time.
+        assert_eq!(of(run_out, term(at(8000), at(10_000)), 3000), at(3000));
+        // Others have it already, or it never ends by itself.
+        assert_eq!(of(Lost::Stolen, term(at(8000), at(10_000)), 3000), at(8000));
+        assert_eq!(of(run_out, None, 3000), at(8000));
+        let policy = Policy { on_lost: OnLost::Kill, ..policy };
+        assert_eq!(policy.kill_at(Lost::Stolen, None, at(3000)), at(3000));
     }
 }

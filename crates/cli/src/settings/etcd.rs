@@ -11,6 +11,12 @@ use super::{file::EtcdTable, secret};
 /// With less, a broker that was killed has no time to be replaced by one that keeps the locks.
 const SHORTEST: Duration = Duration::from_secs(5);
 
+/// That of etcd's side, if none is set.
+const TIME_TO_LIVE: Duration = Duration::from_secs(10);
+
+/// In less, nothing ends on a busy machine.
+const LEAST_MARGIN: Duration = Duration::from_millis(500);
+
 /// With more, what a machine had is nobody's for a day after it died.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -26,6 +32,8 @@ pub(crate) struct Etcd {
     pub(crate) namespace: Option<String>,
     pub(crate) user: Option<(String, String)>,
     pub(crate) time_to_live: Option<Duration>,
+    pub(crate) margin: Option<Duration>,
+    pub(crate) wait_through_outages: Option<bool>,
     /// In PEM.
     pub(crate) certificate_authority: Option<Vec<u8>>,
     /// The certificate and its key, in PEM.
@@ -94,12 +102,16 @@ impl Etcd {
         }
         let time_to_live = table.time_to_live.map(time_to_live).transpose();
         let time_to_live = time_to_live.map_err(|what| wrong(&what))?;
+        let margin = table.margin.map(|margin| self::margin(margin, time_to_live)).transpose();
+        let margin = margin.map_err(|what| wrong(&what))?;
         Ok(Self {
             origin,
             endpoints,
             namespace: table.namespace,
             user,
             time_to_live,
+            margin,
+            wait_through_outages: table.wait_through_outages,
             certificate_authority,
             identity,
             server_name,
@@ -130,6 +142,21 @@ fn password(bytes: &[u8]) -> Result<String, &'static str> {
     match text.strip_suffix('\n').unwrap_or(text) {
         "" => Err("the password-file is empty; write the password into it"),
         password => Ok(password.to_owned()),
+    }
+}
+
+/// The time between the loss of a lock and its grant to others: what works under it has to end in it,
+/// and it is renewed in the rest.
+fn margin(seconds: f64, time_to_live: Option<Duration>) -> Result<Duration, String> {
+    let most = time_to_live.unwrap_or(TIME_TO_LIVE) / 2;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(margin) if (LEAST_MARGIN..=most).contains(&margin) => Ok(margin),
+        _ => Err(format!(
+            "margin = {seconds}: it needs {} s at least, or there is no time to end what works under \
+             a lost lock, and {} s at most, which is half of the time-to-live",
+            LEAST_MARGIN.as_secs_f64(),
+            most.as_secs_f64()
+        )),
     }
 }
 
@@ -207,6 +234,9 @@ mod tests {
             ("endpoints = [\"a:1\"]\nuser = \"u\"\npassword-file = \"none\"", "cannot read"),
             ("endpoints = [\"a:1\"]\ntime-to-live = 4.9", "time-to-live = 4.9: a broker needs 5 s"),
             ("endpoints = [\"a:1\"]\ntime-to-live = -1", "time-to-live = -1"),
+            ("endpoints = [\"a:1\"]\nmargin = 5.1", "margin = 5.1: it needs 0.5 s at least"),
+            ("endpoints = [\"a:1\"]\ntime-to-live = 6\nmargin = 3.5", "3 s at most"),
+            ("endpoints = [\"a:1\"]\nmargin = -1", "margin = -1"),
             ("endpoints = [\"a:1\"]\ntime-to-live = nan", "time-to-live = NaN"),
             ("endpoints = [\"a:1\"]\ntime-to-live = 86401", "86400 s at most"),
             ("endpoints = [\"https://a:1\"]\ncertificate = \"open\"", "no key"),

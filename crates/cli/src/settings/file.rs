@@ -25,6 +25,9 @@ pub(super) struct EtcdTable {
     pub(super) password_file: Option<PathBuf>,
     /// In seconds.
     pub(super) time_to_live: Option<f64>,
+    /// In seconds.
+    pub(super) margin: Option<f64>,
+    pub(super) wait_through_outages: Option<bool>,
     pub(super) certificate_authority: Option<PathBuf>,
     pub(super) certificate: Option<PathBuf>,
     pub(super) key: Option<PathBuf>,

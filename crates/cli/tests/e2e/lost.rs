@@ -8,6 +8,10 @@ use std::{
 
 use crate::sandbox::{Sandbox, eventually, finish, wait};
 
+/// What it has started, however it was started.
+#[cfg(target_os = "linux")]
+mod family;
+
 const STUBBORN: &str = "trap 'echo told' TERM; echo $$; while read line; do :; done; exit 3";
 
 fn steal(sandbox: &Sandbox) {

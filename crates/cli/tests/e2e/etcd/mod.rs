@@ -2,6 +2,7 @@
 
 mod doctor;
 mod evict;
+mod lost;
 mod restart;
 #[path = "../../../../etcd/tests/server/mod.rs"]
 mod server;

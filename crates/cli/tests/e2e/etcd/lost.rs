@@ -1,0 +1,80 @@
+//! What becomes of a command when etcd goes away for longer than its lock lasts.
+
+use std::{thread, time::Duration};
+
+use super::server::{Server, namespace, shared};
+use crate::sandbox::{Sandbox, eventually, finish, wait, write};
+
+/// Has the kernel's lock of a file, which it is told, and does not end by itself.
+const WORKER: &str = "trap '' TERM; exec 9>\"$1\"; flock -n 9 || exit 1; echo $$; exec sleep 600";
+
+/// Settings with this time to live, and more.
+fn settings(server: &Server, seconds: u32, more: &str) -> String {
+    format!(
+        "[etcd]\nendpoints = [\"{}\"]\nnamespace = \"{}\"\ntime-to-live = {seconds}\n{more}",
+        server.endpoint(),
+        namespace()
+    )
+}
+
+/// The kernel's own lock tells whether there were two.
+fn has_all_ended_before_another_begins(seconds: u32, how_it_is_started: &str) {
+    let server = Server::start();
+    let settings = settings(&server, seconds, "");
+    let [ours, theirs] = [(); 2].map(|()| Sandbox::with_settings(&settings));
+    let oracle = ours.path("oracle");
+    write(&ours.path("worker"), WORKER);
+    let worker = format!("sh worker '{}'", oracle.display());
+    let mut holder = ours.hold_by(&["db"], &how_it_is_started.replace("WORKER", &worker));
+    // It asks again when etcd is back.
+    let oracle = oracle.to_str().unwrap();
+    let mut next = theirs.start(&["run", "-w", "60", "db", "flock", "-n", oracle, "true"]);
+    eventually("it waits", || theirs.query().len() == 2);
+    server.stop();
+    // The time is the fault: etcd gives the lock to others right after this.
+    thread::sleep(Duration::from_secs(seconds.into()));
+    server.go_on();
+    assert!(wait(&mut next).success(), "two commands at once: {:?}", finish(next));
+    assert_eq!(holder.ended().code(), Some(75));
+}
+
+#[test]
+fn a_command_and_its_children_have_ended_before_another_machine_is_granted() {
+    has_all_ended_before_another_begins(5, "trap '' TERM; WORKER & wait; wait");
+}
+
+#[test]
+fn a_command_and_its_daemons_have_ended_before_another_machine_is_granted() {
+    has_all_ended_before_another_begins(
+        10,
+        "(setsid WORKER &); trap '' TERM; while :; do sleep 1; done",
+    );
+}
+
+#[test]
+fn a_grace_that_would_last_until_another_is_granted_is_refused_and_a_larger_margin_allows_it() {
+    let server = shared();
+    let sandbox = Sandbox::with_settings(&settings(server, 5, ""));
+    let refused = sandbox.output(&["run", "--grace", "1.5", "db", "true"]);
+    assert_eq!(refused.status.code(), Some(64));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    for what in ["1.0 s after", "--grace 0.7 or less", "margin = 2.0 below [etcd]"] {
+        assert!(said.contains(what), "{said}");
+    }
+    assert_eq!(sandbox.code(&["run", "--grace", "0.7", "db", "true"]), 0);
+    assert_eq!(sandbox.code(&["run", "--grace", "60", "--on-lost=kill", "db", "true"]), 0);
+    let sandbox = Sandbox::with_settings(&settings(server, 5, "margin = 2\n"));
+    assert_eq!(sandbox.code(&["run", "--grace", "1.5", "db", "true"]), 0);
+}
+
+#[test]
+fn who_waits_fails_with_an_outage_if_the_settings_say_so() {
+    let server = Server::start();
+    let settings = settings(&server, 5, "wait-through-outages = false\n");
+    let sandbox = Sandbox::with_settings(&settings);
+    let _holder = sandbox.hold(&["db"]);
+    let mut waiter = sandbox.start(&["run", "db", "true"]);
+    eventually("it waits", || sandbox.query().len() == 2);
+    server.stop();
+    assert_eq!(wait(&mut waiter).code(), Some(69));
+}
