@@ -71,7 +71,8 @@ for (const [layout, pack] of Object.entries(layouts)) {
       writeFileSync(path.join(project, 'hold.mjs'), HOLD);
       writeFileSync(path.join(project, 'look.cjs'), LOOK);
     });
-    after(() => rmSync(folder, { recursive: true, force: true }));
+    // The broker, which goes on for a while, makes its files anew.
+    after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 100, retryDelay: 10 }));
 
     /** Runs a program of the project, with a broker of the project's own. */
     function start([file, ...flags], program) {
