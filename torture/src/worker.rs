@@ -179,7 +179,7 @@ impl Client<'_> {
             2 | 3 => {
                 let second = *self.dice.choose(&NAMES).expect("there are names");
                 let both = self.locks.lock_all([name, second]);
-                block_on_timeout(both, PATIENCE).unwrap_or(Err(Error::TimedOut))
+                Ok(both.blocking_timeout(PATIENCE)?)
             }
             _ => Ok(vec![request.blocking_timeout(PATIENCE)?]),
         }

@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, error, fmt};
 
-use navlock_engine::ReservedName;
+use navlock_engine::{InvalidName, ReservedName};
 
 /// Why a request ended without its lock, or before its work was done.
 ///
@@ -24,6 +24,8 @@ pub enum Error {
     Unobtainable,
     /// The name starts with `-`.
     ReservedName,
+    /// What was given is no name; where it goes wrong.
+    InvalidName(InvalidName),
     /// Both `steal` and `if_available` were asked for.
     StealIfAvailable,
     /// A shared lock was to be stolen; only an exclusive one can.
@@ -71,6 +73,7 @@ impl Error {
             | Self::StealIfAvailable
             | Self::StealShared
             | Self::SignalWithoutWaiting => "NotSupportedError",
+            Self::InvalidName(_) => "InvalidCharacterError",
             Self::Lost(_) => "AbortError",
             Self::TimedOut => "TimeoutError",
             Self::Refused(_) => "QuotaExceededError",
@@ -89,6 +92,7 @@ impl fmt::Display for Error {
                 f.write_str("this bucket has no lock manager (as an opaque origin has none)")
             }
             Self::ReservedName => f.write_str(ReservedName::MESSAGE),
+            Self::InvalidName(invalid) => invalid.fmt(f),
             Self::StealIfAvailable => {
                 f.write_str("`steal` and `if_available` exclude each other; use one of them")
             }
@@ -133,6 +137,15 @@ impl From<Lost> for Error {
 impl From<ReservedName> for Error {
     fn from(_: ReservedName) -> Self {
         Self::ReservedName
+    }
+}
+
+impl From<InvalidName> for Error {
+    fn from(invalid: InvalidName) -> Self {
+        match invalid {
+            InvalidName::Reserved => Self::ReservedName,
+            other => Self::InvalidName(other),
+        }
     }
 }
 

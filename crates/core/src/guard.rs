@@ -16,7 +16,7 @@ use navlock_engine::{FencingToken, Mode, RequestId, ResourceName};
 use slab::Slab;
 
 use crate::{
-    Error, Lost,
+    Lost,
     agent::Seat,
     backend::{Backend, Term},
     sync::{Arc, Mutex, lock},
@@ -262,14 +262,19 @@ impl Wake for Watch {
 
 /// Something that is held as one: a guard, or several.
 pub(crate) trait Held {
+    /// What is told of a loss.
+    type Loss;
+
     /// How any of it was lost, if it is.
-    fn lost(&self) -> Option<Lost>;
+    fn lost(&self) -> Option<Self::Loss>;
 
     /// Ready once any of it is lost.
-    fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost>;
+    fn poll_lost(&self, context: &Context<'_>) -> Poll<Self::Loss>;
 }
 
 impl Held for LockGuard {
+    type Loss = Lost;
+
     fn lost(&self) -> Option<Lost> {
         self.how_lost()
     }
@@ -280,10 +285,10 @@ impl Held for LockGuard {
 }
 
 /// Runs `work` to its end, or until what it needs is lost, then releases that.
-pub(crate) async fn hold_while<T>(
-    held: impl Held,
+pub(crate) async fn hold_while<H: Held, T, E: From<H::Loss>>(
+    held: H,
     work: impl Future<Output = T>,
-) -> Result<T, Error> {
+) -> Result<T, E> {
     // Dropped before `held`: the parameters of an async function outlive its locals.
     let mut work = pin!(work);
     poll_fn(|context| {

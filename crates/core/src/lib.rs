@@ -23,6 +23,8 @@ pub mod backend;
 pub mod blocking;
 mod bucket;
 mod error;
+#[cfg(feature = "serde")]
+mod forms;
 mod guard;
 pub mod host;
 mod inspect;
@@ -47,7 +49,7 @@ pub use crate::{
     error::{Error, Lost},
     guard::{Lock, LockGuard, LockState, LostFuture, PolledGuard},
     inspect::{AgentInfo, Inspected, Inspection, Position},
-    lock_all::LockAllRequest,
+    lock_all::{FailedName, GrantAll, LockAllError, LockAllFuture, LockAllRequest},
     manager::LockManager,
     options::LockOptions,
     request::{Grant, LockFuture, LockRequest},

@@ -5,8 +5,8 @@ use std::{fmt, sync::OnceLock, time::Duration};
 use navlock_engine::{Mode, ResourceName};
 
 use crate::{
-    AgentInfo, Bucket, ClientId, Error, Inspection, Lock, LockAllRequest, LockFuture, LockGuard,
-    LockManagerSnapshot, LockOptions, LockRequest, Position,
+    AgentInfo, Bucket, ClientId, Error, Inspection, Lock, LockAllError, LockAllRequest, LockFuture,
+    LockGuard, LockManagerSnapshot, LockOptions, LockRequest, Position,
     agent::{Agent, Seat},
     backend::{Backend, Claim, Term},
     host,
@@ -153,13 +153,23 @@ impl LockManager {
     /// other. A name that is given twice is taken once.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#deadlocks>
-    pub fn lock_all<I, N>(&self, names: I) -> LockAllRequest<'_>
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// # block_on(async {
+    /// let guards = locks.lock_all(["to", "from", "to"]).await?;
+    /// assert_eq!(guards[0].name(), "from");
+    /// assert_eq!(guards[1].name(), "to");
+    /// # Ok::<(), Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn lock_all<I, N>(&self, names: I) -> LockAllRequest
     where
         I: IntoIterator<Item = N>,
         N: TryInto<ResourceName, Error: Into<Error>>,
     {
-        let names = names.into_iter().map(|name| Ok((name.try_into().map_err(Into::into)?, None)));
-        LockAllRequest::new(self, names.collect())
+        LockAllRequest::new(self, names.into_iter().map(|name| (name, None)))
     }
 
     /// The same, each name in a mode of its own. Of a name that is given in both, the exclusive lock
@@ -177,28 +187,35 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// # }).unwrap();
     /// ```
-    pub fn lock_all_with<I, N>(&self, names: I) -> LockAllRequest<'_>
+    pub fn lock_all_with<I, N>(&self, names: I) -> LockAllRequest
     where
         I: IntoIterator<Item = (N, Mode)>,
         N: TryInto<ResourceName, Error: Into<Error>>,
     {
-        let names = names
-            .into_iter()
-            .map(|(name, mode)| Ok((name.try_into().map_err(Into::into)?, Some(mode))));
-        LockAllRequest::new(self, names.collect())
+        LockAllRequest::new(self, names.into_iter().map(|(name, mode)| (name, Some(mode))))
     }
 
     /// Requests exclusive locks of several names and holds them while the future that `callback`
     /// returns runs: [`lock_all`](Self::lock_all), then [`run`](LockAllRequest::run).
     ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// # block_on(async {
+    /// let moved = locks.request_all(["from", "to"], async |_locks| 100).await?;
+    /// assert_eq!(moved, 100);
+    /// # Ok::<(), Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
-    /// As [`request`](Self::request), for the first name that has one.
+    /// As [`request`](Self::request), for the first name that has one, which [`LockAllError`] says.
     ///
     /// # Cancel safety
     ///
     /// As [`request`](Self::request): what is held is released, what is waited for is left.
-    pub async fn request_all<I, N, F, T>(&self, names: I, callback: F) -> Result<T, Error>
+    pub async fn request_all<I, N, F, T>(&self, names: I, callback: F) -> Result<T, LockAllError>
     where
         I: IntoIterator<Item = N>,
         N: TryInto<ResourceName, Error: Into<Error>>,

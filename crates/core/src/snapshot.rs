@@ -9,7 +9,24 @@ use crate::ClientId;
 /// By the time it is looked at, the state may have changed.
 ///
 /// Spec: `LockManagerSnapshot`, <https://w3c.github.io/web-locks/#api-lock-manager-query>
+///
+/// With the feature `serde` it is written and read in the specification's shape, the one of
+/// `navigator.locks.query()`: an object with `held` and `pending`, whose entries have `name`, `mode`
+/// and `clientId`. Serde's strings are Unicode, so each lone surrogate of a name is written as U+FFFD:
+/// two names that differ in nothing else look the same in there.
+///
+/// ```
+/// # use navlock_core::{Error, UserAgent};
+/// # let locks = UserAgent::new().lock_manager("app");
+/// let guard = locks.lock("db").shared().blocking()?;
+/// let snapshot = navlock_core::blocking::block_on(locks.query())?;
+/// assert_eq!(snapshot.held[0].name, "db");
+/// assert_eq!(snapshot.held[0].client_id, locks.client_id());
+/// assert!(snapshot.pending.is_empty());
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct LockManagerSnapshot {
     /// The held locks: per name in the order of their grants, names in no particular order.
@@ -23,13 +40,21 @@ pub struct LockManagerSnapshot {
 ///
 /// Spec: `LockInfo`, <https://w3c.github.io/web-locks/#api-lock-manager-query>
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "camelCase")
+)]
 #[non_exhaustive]
 pub struct LockInfo {
     /// The name that is held or waited for.
+    #[cfg_attr(feature = "serde", serde(with = "crate::forms::name"))]
     pub name: ResourceName,
     /// In which mode.
+    #[cfg_attr(feature = "serde", serde(with = "crate::forms::ModeForm"))]
     pub mode: Mode,
     /// By whom: the same for all locks and requests of one agent.
+    #[cfg_attr(feature = "serde", serde(with = "crate::forms::client_id"))]
     pub client_id: ClientId,
 }
 

@@ -8,8 +8,8 @@
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::{
-    Bucket, LockAllRequest, LockFuture, LockGuard, LockManager, LockRequest, LostFuture,
-    PolledGuard, UserAgent,
+    Bucket, LockAllFuture, LockAllRequest, LockFuture, LockGuard, LockManager, LockRequest,
+    LostFuture, PolledGuard, UserAgent,
 };
 
 impl UnwindSafe for UserAgent {}
@@ -36,5 +36,8 @@ impl<G> RefUnwindSafe for LockRequest<'_, G> {}
 impl<G> UnwindSafe for LockFuture<'_, G> {}
 impl<G> RefUnwindSafe for LockFuture<'_, G> {}
 
-impl UnwindSafe for LockAllRequest<'_> {}
-impl RefUnwindSafe for LockAllRequest<'_> {}
+impl<G> UnwindSafe for LockAllRequest<G> {}
+impl<G> RefUnwindSafe for LockAllRequest<G> {}
+
+impl<G> UnwindSafe for LockAllFuture<G> {}
+impl<G> RefUnwindSafe for LockAllFuture<G> {}

@@ -5,6 +5,7 @@ use std::{
     cmp::Ordering,
     convert::Infallible,
     error::Error,
+    ffi::{OsStr, OsString},
     fmt,
     hash::{Hash, Hasher},
     str::FromStr,
@@ -68,6 +69,11 @@ pub enum InvalidName {
         /// How many bytes before it are good.
         valid_up_to: usize,
     },
+    /// What the operating system gave is not UTF-8 from this position on.
+    NotUtf8 {
+        /// How many bytes before it are good.
+        valid_up_to: usize,
+    },
 }
 
 impl ResourceName {
@@ -98,7 +104,7 @@ impl ResourceName {
     /// [`InvalidName`] if the bytes are not WTF-8 or the name is reserved.
     pub fn from_wtf8(bytes: &[u8]) -> Result<Self, InvalidName> {
         check_wtf8(bytes).map_err(|valid_up_to| InvalidName::NotWtf8 { valid_up_to })?;
-        Self::from_valid(bytes).map_err(|ReservedName| InvalidName::Reserved)
+        Ok(Self::from_valid(bytes)?)
     }
 
     /// The name as WTF-8.
@@ -192,6 +198,41 @@ macro_rules! try_from_strings {
 }
 
 try_from_strings!(String, &String, &&str, Cow<'_, str>, Box<str>, Arc<str>, &Arc<str>);
+
+/// An argument, a variable or a path, as the operating system has it. It must be text: other bytes
+/// would be nobody else's name, in no language and on no other system.
+///
+/// ```
+/// # use {navlock_engine::ResourceName, std::ffi::OsStr};
+/// let path = OsStr::new("/var/lib/app");
+/// assert_eq!(ResourceName::try_from(path)?, "/var/lib/app");
+/// # Ok::<(), navlock_engine::InvalidName>(())
+/// ```
+impl TryFrom<&OsStr> for ResourceName {
+    type Error = InvalidName;
+
+    fn try_from(name: &OsStr) -> Result<Self, InvalidName> {
+        let utf8 = std::str::from_utf8(name.as_encoded_bytes());
+        let name = utf8.map_err(|stop| InvalidName::NotUtf8 { valid_up_to: stop.valid_up_to() })?;
+        Ok(Self::try_from(name)?)
+    }
+}
+
+impl TryFrom<&OsString> for ResourceName {
+    type Error = InvalidName;
+
+    fn try_from(name: &OsString) -> Result<Self, InvalidName> {
+        Self::try_from(name.as_os_str())
+    }
+}
+
+impl TryFrom<OsString> for ResourceName {
+    type Error = InvalidName;
+
+    fn try_from(name: OsString) -> Result<Self, InvalidName> {
+        Self::try_from(name.as_os_str())
+    }
+}
 
 impl FromStr for ResourceName {
     type Err = ReservedName;
@@ -303,11 +344,20 @@ impl fmt::Display for InvalidName {
             Self::NotWtf8 { valid_up_to } => {
                 write!(f, "the name is not WTF-8 from byte {valid_up_to} on")
             }
+            Self::NotUtf8 { valid_up_to } => {
+                write!(f, "the name is not UTF-8 from byte {valid_up_to} on; choose one that is")
+            }
         }
     }
 }
 
 impl Error for InvalidName {}
+
+impl From<ReservedName> for InvalidName {
+    fn from(_: ReservedName) -> Self {
+        Self::Reserved
+    }
+}
 
 /// The three bytes of a surrogate in WTF-8.
 fn encode_surrogate(unit: u16) -> [u8; 3] {

@@ -66,6 +66,7 @@
 //! | `local` | `navlock::local()`: locks that all processes of a user on this machine share | no |
 //! | `etcd` | `navlock::etcd()`: locks that all machines share which use one etcd | no |
 //! | `etcd-tls` | the same, with `https://` endpoints; needs a C compiler as well | no |
+//! | `serde` | [`LockManagerSnapshot`] is written and read as the specification has it | no |
 //!
 //! Read on: [`LockManager`], then ARCHITECTURE.md and CONFORMANCE.md in the repository.
 //!

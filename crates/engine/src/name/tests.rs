@@ -113,3 +113,19 @@ fn a_name_is_made_of_every_kind_of_string_and_compared_with_it() {
     let lone = ResourceName::from_utf16(&[0xD800]).unwrap();
     assert_ne!(lone, "\u{FFFD}");
 }
+
+#[cfg(unix)]
+#[test]
+fn what_the_operating_system_gives_is_a_name_if_it_is_text() {
+    use std::os::unix::ffi::OsStrExt;
+
+    assert_eq!(ResourceName::try_from(OsString::from("db")).unwrap(), "db");
+    assert_eq!(ResourceName::try_from(&OsString::from("d\u{e9}")).unwrap(), "d\u{e9}");
+    assert_eq!(ResourceName::try_from(OsStr::new("-db")), Err(InvalidName::Reserved));
+    for (bytes, valid_up_to) in [(&b"db\xFF"[..], 2), (b"\xED\xA0\x80", 0)] {
+        let refused = ResourceName::try_from(OsStr::from_bytes(bytes)).unwrap_err();
+        assert_eq!(refused, InvalidName::NotUtf8 { valid_up_to });
+        let expected = format!("not UTF-8 from byte {valid_up_to} on; choose");
+        assert!(refused.to_string().contains(&expected), "{refused}");
+    }
+}

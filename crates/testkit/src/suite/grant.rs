@@ -177,7 +177,6 @@ pub fn a_name_given_twice_is_taken_once(user_agent: &UserAgent) {
     assert_eq!(readers[0].mode(), Mode::Shared);
     drop((shared(&locks, "a"), shared(&locks, "b")));
     drop(readers);
-    assert_eq!(soon(locks.lock_all(["a", "-", "b"])).unwrap_err(), Error::ReservedName);
     assert!(soon(locks.lock_all(Vec::<String>::new())).unwrap().is_empty());
     assert_nothing_is_left(&locks);
 }
@@ -195,7 +194,6 @@ pub fn several_names_are_taken_each_in_its_mode(user_agent: &UserAgent) {
     assert_eq!(taken, expected.map(|(name, mode)| (name.to_owned(), mode)));
     drop(shared(&locks, "b"));
     drop(guards);
-    assert_eq!(soon(locks.lock_all_with([("-", Shared)])).unwrap_err(), Error::ReservedName);
     assert_nothing_is_left(&locks);
 }
 
@@ -206,8 +204,56 @@ pub fn losing_one_of_several_locks_releases_all(user_agent: &UserAgent) {
         drop(locks.lock("b").steal().await.unwrap());
         pending::<()>().await;
     }));
-    assert_eq!(result, Err(Error::Lost(Lost::Stolen)));
+    assert_eq!(result.unwrap_err().to_string(), "\"b\": the lock was stolen by another request");
     assert_nothing_is_left(&locks);
+}
+
+/// Several names: all of them at once, or none.
+pub fn several_names_are_had_at_once_or_not_at_all(user_agent: &UserAgent) {
+    let (locks, others) = (agent(user_agent), agent(user_agent));
+    let all = || locks.lock_all(["c", "a", "b"]).if_available();
+    // Whichever it is that cannot be had, the first or the last.
+    for taken in ["a", "b", "c"] {
+        let holder = exclusive(&others, taken);
+        assert!(soon(all()).unwrap().is_none());
+        let (held, pending) = snapshot(&others);
+        assert_eq!((held, pending), (vec![(taken.to_owned(), Mode::Exclusive)], vec![]));
+        let without = soon(all().run(async |locks| locks.is_none()));
+        assert_eq!(without, Ok(true));
+        drop(holder);
+    }
+    let reader = shared(&others, "b");
+    assert!(soon(all()).unwrap().is_none());
+    let guards = soon(all().shared()).unwrap().expect("all of them can be shared");
+    assert_eq!(guards.len(), 3);
+    drop((guards, reader));
+    let with = soon(all().run(async |locks| locks.map(|locks| locks.len())));
+    assert_eq!(with, Ok(Some(3)));
+    assert_nothing_is_left(&locks);
+}
+
+/// Several names: an error says which of them it is about.
+pub fn a_failure_with_several_names_says_which(user_agent: &UserAgent) {
+    use navlock_core::FailedName::{Name, Place};
+
+    let (locks, others) = (agent(user_agent), agent(user_agent));
+    let failed = |names: &[&str]| soon(locks.lock_all(names)).unwrap_err();
+    let reserved = failed(&["b", "a", "-x"]);
+    assert_eq!((&reserved.error, &reserved.at), (&Error::ReservedName, &Some(Place(2))));
+    assert!(reserved.to_string().starts_with("name 3: "), "{reserved}");
+    assert_eq!(Error::from(reserved), Error::ReservedName);
+
+    let holder = exclusive(&others, "b");
+    let late = locks.lock_all(["c", "b", "a"]).blocking_timeout(Duration::from_millis(20));
+    let late = late.unwrap_err();
+    assert_eq!((late.error, late.at), (Error::TimedOut, Some(Name(holder.name().clone()))));
+
+    locks.terminate();
+    let ended = failed(&["a", "-"]);
+    assert_eq!((&ended.error, &ended.at), (&Error::Terminated, &None));
+    assert_eq!(ended.to_string(), Error::Terminated.to_string());
+    drop(holder);
+    assert_nothing_is_left(&others);
 }
 
 /// Several names: the first may go while the last is waited for.
@@ -217,9 +263,9 @@ pub fn a_lock_lost_while_another_is_waited_for_is_not_used(user_agent: &UserAgen
         let holder = exclusive(&others, "b");
         let ran = Cell::new(false);
         let mut request: std::pin::Pin<Box<dyn Future<Output = _>>> = if with_callback {
-            Box::pin(locks.request_all(["a", "b"], async |_| ran.set(true)))
+            Box::pin(async { Ok(locks.request_all(["a", "b"], async |_| ran.set(true)).await?) })
         } else {
-            Box::pin(async { locks.lock_all(["a", "b"]).await.map(drop) })
+            Box::pin(async { Ok(drop(locks.lock_all(["a", "b"]).await?)) })
         };
         let mut context = Context::from_waker(Waker::noop());
         while snapshot(&others).1.is_empty() {
@@ -245,7 +291,8 @@ pub fn losing_a_lock_ends_the_wait_for_another(user_agent: &UserAgent) {
             thread::yield_now();
         }
         let thief = soon(others.lock("a").steal()).unwrap();
-        assert_eq!(waiter.join().unwrap(), Err(Error::Lost(Lost::Stolen)));
+        let failed = waiter.join().unwrap().unwrap_err();
+        assert_eq!(failed.to_string(), "\"a\": the lock was stolen by another request");
         assert!(!thief.is_lost());
     });
     drop(holder);

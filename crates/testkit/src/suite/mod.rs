@@ -69,6 +69,8 @@ macro_rules! backend_suite {
                 several_names_are_taken_in_one_order
                 a_name_given_twice_is_taken_once
                 several_names_are_taken_each_in_its_mode
+                several_names_are_had_at_once_or_not_at_all
+                a_failure_with_several_names_says_which
                 losing_one_of_several_locks_releases_all
                 a_lock_lost_while_another_is_waited_for_is_not_used
                 losing_a_lock_ends_the_wait_for_another
