@@ -1,5 +1,5 @@
 //! The reach of one machine: a daemon that keeps the locks of all processes of a user, and the
-//! client that makes it a [`Reach`](navlock_core::Reach).
+//! client that makes it a [`Reach`](navlock_core::host::Reach).
 //!
 //! This is not the crate to lock something with: `navlock` is; with its feature `local` it gives
 //! out what [`local`] here does.

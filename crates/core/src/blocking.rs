@@ -20,6 +20,16 @@ use crate::waking;
 /// Runs a future to its end on this thread, which sleeps while the future waits.
 ///
 /// Made for this crate's futures; it works for every future that needs no particular executor.
+///
+/// ```
+/// # use navlock_core::{Error, UserAgent};
+/// use navlock_core::blocking::block_on;
+///
+/// let locks = UserAgent::new().lock_manager("app");
+/// let guard = block_on(locks.lock("db"))?;
+/// assert_eq!(block_on(async { 1 + 1 }), 2);
+/// # Ok::<(), Error>(())
+/// ```
 pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
     match block_on_deadline(future.into_future(), None) {
         Some(output) => output,
@@ -32,6 +42,16 @@ pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
 /// The future is polled at least once, also with a timeout of zero; but a lock whose keeper is
 /// another process takes a moment to be had even if it is free. A timeout too long for the clock to
 /// tell its end is none.
+///
+/// ```
+/// # use navlock_core::{Error, UserAgent};
+/// use {navlock_core::blocking::block_on_timeout, std::time::Duration};
+///
+/// let locks = UserAgent::new().lock_manager("app");
+/// let guard = locks.lock("db").blocking()?;
+/// assert!(block_on_timeout(guard.lost(), Duration::from_millis(1)).is_none());
+/// # Ok::<(), Error>(())
+/// ```
 pub fn block_on_timeout<F: IntoFuture>(future: F, timeout: Duration) -> Option<F::Output> {
     block_on_deadline(future.into_future(), Instant::now().checked_add(timeout))
 }
@@ -39,7 +59,7 @@ pub fn block_on_timeout<F: IntoFuture>(future: F, timeout: Duration) -> Option<F
 /// Where answers come from, for a thread that is blocked until one is there: it can take them in
 /// itself instead of waiting for another thread to do so and wake it.
 ///
-/// For a [`Backend`](crate::Backend) that has a connection. It [offers](offer) its source when it
+/// For a [`Backend`](crate::host::Backend) that has a connection. It [offers](offer) its source when it
 /// answers [`Poll::Pending`].
 pub trait Source: Send + Sync {
     /// Waits until there is something new or somebody [interrupts](Self::interrupt), for no longer

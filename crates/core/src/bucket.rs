@@ -48,13 +48,20 @@ impl Bucket {
     }
 
     /// A handle of a new agent in this bucket.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// let bucket = UserAgent::new().bucket("app");
+    /// let guard = bucket.lock_manager().lock("db").blocking()?;
+    /// assert!(bucket.lock_manager().try_lock("db").blocking()?.is_none());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lock_manager(&self) -> LockManager {
         self.lock_manager_as(ClientId::random())
     }
 
-    /// A handle of a new agent that is already known elsewhere by this client id: for a host that
-    /// speaks for others.
-    pub fn lock_manager_as(&self, client_id: ClientId) -> LockManager {
+    /// See [`host::lock_manager_as`](crate::host::lock_manager_as).
+    pub(crate) fn lock_manager_as(&self, client_id: ClientId) -> LockManager {
         let agent = self
             .0
             .as_ref()

@@ -39,11 +39,25 @@ impl Lock {
     }
 
     /// The name that is locked.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// assert_eq!(locks.lock("db").blocking()?.name(), "db");
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn name(&self) -> &ResourceName {
         &self.name
     }
 
     /// In which mode.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// assert_eq!(locks.lock("db").shared().blocking()?.mode(), navlock_core::Mode::Shared);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -52,6 +66,15 @@ impl Lock {
     /// resource can refuse a writer that lost its lock without noticing.
     ///
     /// It grows as long as the user agent lives.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let first = locks.lock("db").blocking()?.fencing_token();
+    /// let second = locks.lock("db").blocking()?.fencing_token();
+    /// assert!(first < second);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn fencing_token(&self) -> FencingToken {
         self.fencing_token
     }
@@ -79,6 +102,17 @@ impl LockGuard {
     /// Completes when the lock is lost: stolen, or ended with its agent. It never completes while
     /// the lock is held, so race it against the work that needs the lock.
     ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// use navlock_core::{Lost, blocking::block_on};
+    ///
+    /// let guard = locks.lock("db").blocking()?;
+    /// let thief = locks.lock("db").steal().blocking()?;
+    /// assert_eq!(block_on(guard.lost()), Lost::Stolen);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
     /// # Cancel safety
     ///
     /// Dropping it changes nothing, and leaves nothing behind.
@@ -100,12 +134,35 @@ impl LockGuard {
 
     /// Whether the lock is lost. What it protected may be in other hands, and dropping the guard
     /// releases nothing.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let guard = locks.lock("db").blocking()?;
+    /// assert!(!guard.is_lost());
+    /// let thief = locks.lock("db").steal().blocking()?;
+    /// assert!(guard.is_lost());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn is_lost(&self) -> bool {
         self.how_lost().is_some()
     }
 
     /// Whether the lock is held, and for how long still if its keeper is not heard of: a warning
     /// before it is lost.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// use navlock_core::LockState;
+    ///
+    /// let guard = locks.lock("db").blocking()?;
+    /// match guard.state() {
+    ///     LockState::Suspended { left, .. } => eprintln!("the lock may be lost in {left:?}"),
+    ///     state => assert_eq!(state, LockState::Held),
+    /// }
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn state(&self) -> LockState {
         if let Some(lost) = self.how_lost() {
             return LockState::Lost(lost);

@@ -1,16 +1,81 @@
-//! What is for hosts alone: programs that speak for the agents of others.
+//! What only hosts need: those that speak for the agents of others, as a daemon or an addon does,
+//! and those that bring a reach. Nobody who wants to lock something does.
+//!
+//! A reach is a [`Reach`] whose buckets are [`Backend`]s; [`UserAgent::with_reach`] takes it.
+//!
+//! [`UserAgent::with_reach`]: crate::UserAgent::with_reach
 
-pub use crate::waking::wake_all;
+use std::time::Duration;
+
+pub use navlock_engine::{AgentId, RequestId, RequestKind};
+
 use crate::{
-    LockManager,
+    Bucket, ClientId, Error, LockFuture, LockGuard, LockManager,
     agent::{Agent, Ended},
 };
+pub use crate::{
+    backend::{
+        Answer, Backend, Claim, InspectFuture, MemoryBackend, MemoryReach, PositionFuture,
+        QueryFuture, Reach, RecallFuture, Term, Ticket,
+    },
+    guard::PolledGuard,
+    waking::wake_all,
+};
+
+/// A handle of a new agent in the bucket that is already known elsewhere by this client id.
+///
+/// ```
+/// # use navlock_core::{ClientId, UserAgent, host};
+/// let bucket = UserAgent::new().bucket("app");
+/// let client_id = ClientId::random();
+/// let locks = host::lock_manager_as(&bucket, client_id);
+/// assert_eq!(locks.client_id(), client_id);
+/// ```
+pub fn lock_manager_as(bucket: &Bucket, client_id: ClientId) -> LockManager {
+    bucket.lock_manager_as(client_id)
+}
 
 /// Ends the agents of these handles as one, as [`LockManager::terminate`] ends a single one: nothing
 /// is granted to one of them because another ends.
 ///
 /// For a host that speaks for a client with several agents, and learns that the client is gone.
+///
+/// ```
+/// # use navlock_core::{Error, UserAgent, host};
+/// let user_agent = UserAgent::new();
+/// let agents = [(); 2].map(|()| user_agent.lock_manager("app"));
+/// let guard = agents[0].lock("db").blocking()?;
+/// host::terminate_all(&agents);
+/// assert!(guard.is_lost());
+/// assert_eq!(agents[1].lock("db").blocking().unwrap_err(), Error::Terminated);
+/// # Ok::<(), Error>(())
+/// ```
 pub fn terminate_all<'a>(handles: impl IntoIterator<Item = &'a LockManager>) {
     let agents: Vec<_> = handles.into_iter().filter_map(LockManager::agent).collect();
     Agent::end_all(&agents, Ended::Terminated);
+}
+
+/// Goes on with what this agent had through another process, which has ended, in a reach that
+/// [is leased](crate::UserAgent::is_leased). For each claim a future as that of its request was, or
+/// `None` if it is not there any more. The claims are in the order of their requests; what is not
+/// claimed is released. To be called before the agent asks for anything.
+///
+/// # Errors
+///
+/// As [`LockManager::query`].
+///
+/// # Cancel safety
+///
+/// Dropping the future releases and aborts what it has found.
+pub async fn recall(
+    locks: &LockManager,
+    claims: Vec<Claim>,
+) -> Result<Vec<Option<LockFuture<'static, Option<LockGuard>>>>, Error> {
+    locks.recall(claims).await
+}
+
+/// Until when all that the agent of this handle has is its own without further word from the reach;
+/// see [`Backend::ends`].
+pub fn ends(locks: &LockManager) -> Option<Duration> {
+    locks.ends()
 }

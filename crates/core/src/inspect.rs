@@ -66,7 +66,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// What others have found: for a [`Backend`](crate::Backend).
+    /// What others have found: for a [`Backend`](crate::host::Backend).
     pub fn new(holder: Option<Inspected>, holders: usize, ahead: Option<usize>) -> Self {
         Self { holder, holders, ahead }
     }
@@ -86,14 +86,14 @@ impl Position {
 }
 
 impl Inspection {
-    /// An inspection with these locks and requests: for a [`Backend`](crate::Backend).
+    /// An inspection with these locks and requests: for a [`Backend`](crate::host::Backend).
     pub fn new(held: Vec<Inspected>, pending: Vec<Inspected>) -> Self {
         Self { held, pending }
     }
 }
 
 impl Inspected {
-    /// One lock or request of which no more is known: for a [`Backend`](crate::Backend).
+    /// One lock or request of which no more is known: for a [`Backend`](crate::host::Backend).
     pub fn new(lock: LockInfo) -> Self {
         Self { lock, agent: None, age: None, fencing_token: None }
     }

@@ -1,8 +1,9 @@
 //! What stands between the faces of navlock and the reaches of its locks: agents, handles, guards,
-//! and the [`Backend`] seam with its in-memory implementation.
+//! and the [`Backend`](host::Backend) seam with its in-memory implementation.
 //!
 //! Use the `navlock` crate to lock something; it re-exports what is public here. This crate is for
-//! those who bring a new reach (implement [`Backend`] and [`Reach`]) or a new face.
+//! those who bring a new reach (implement [`Backend`](host::Backend) and [`Reach`](host::Reach)) or a
+//! new face: what only they need is in [`host`].
 //!
 //! ```
 //! use navlock_core::{UserAgent, blocking::block_on};
@@ -19,7 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
-pub mod backend;
+mod backend;
 pub mod blocking;
 mod bucket;
 mod error;
@@ -38,16 +39,13 @@ mod unwind;
 mod user_agent;
 mod waking;
 
-pub use navlock_engine::{
-    FencingToken, InvalidName, Mode, RequestKind, ReservedName, ResourceName,
-};
+pub use navlock_engine::{FencingToken, InvalidName, Mode, ReservedName, ResourceName};
 
 pub use crate::{
     agent::ClientId,
-    backend::{Backend, Reach},
     bucket::Bucket,
     error::{Error, Lost},
-    guard::{Lock, LockGuard, LockState, LostFuture, PolledGuard},
+    guard::{Lock, LockGuard, LockState, LostFuture},
     inspect::{AgentInfo, Inspected, Inspection, Position},
     lock_all::{FailedName, GrantAll, LockAllError, LockAllFuture, LockAllRequest},
     manager::LockManager,

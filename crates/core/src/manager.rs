@@ -39,9 +39,15 @@ pub(crate) struct Seats {
     /// The first that was used, with its lane: mostly the only one. The lane stands here and not
     /// behind the pointer, where guards count: who looks for another does not wait for them.
     first: OnceLock<(u32, Arc<Seat>)>,
-    /// By lane, once there is a second.
-    others: OnceLock<Box<[OnceLock<Arc<Seat>>]>>,
+    /// By lane, once there is a second. In rows, since few handles use many lanes, and there may be
+    /// hundreds.
+    others: OnceLock<Box<[OnceLock<Box<Row>>]>>,
 }
+
+/// Seats of neighbouring lanes.
+type Row = [OnceLock<Arc<Seat>>; ROW];
+
+const ROW: usize = 16;
 
 impl LockManager {
     pub(crate) fn new(client_id: ClientId, agent: Option<Arc<Agent>>) -> Self {
@@ -140,6 +146,19 @@ impl LockManager {
     /// The same with options that came from elsewhere, in any combination. Illegal ones fail when
     /// the request is awaited, after the checks that come before them. Gives `None` only with
     /// `if_available`.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// use navlock_core::LockOptions;
+    ///
+    /// let options = LockOptions { if_available: true, ..LockOptions::default() };
+    /// let guard = locks.lock_with("db", options).blocking()?;
+    /// assert!(guard.is_some());
+    /// let wrong = LockOptions { steal: true, ..options };
+    /// assert_eq!(locks.lock_with("db", wrong).blocking().unwrap_err(), Error::StealIfAvailable);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[inline]
     pub fn lock_with<N>(&self, name: N, options: LockOptions) -> LockRequest<'_, Option<LockGuard>>
     where
@@ -231,6 +250,19 @@ impl LockManager {
     ///
     /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-query>
     ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// # navlock_core::blocking::block_on(async {
+    /// let guard = locks.lock("db").await?;
+    /// let state = locks.query().await?;
+    /// assert_eq!(state.held[0].name, "db");
+    /// assert!(state.pending.is_empty());
+    /// # Ok::<(), Error>(())
+    /// # })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::NotFullyActive`], [`Error::Terminated`] or [`Error::Closed`];
@@ -242,6 +274,20 @@ impl LockManager {
     /// The same with what the specification has no place for: who it is, for how long, and with
     /// which fencing token, as far as the reach knows. All names, or one.
     ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// # navlock_core::blocking::block_on(async {
+    /// let guard = locks.lock("db").await?;
+    /// for held in locks.inspect(None).await?.held {
+    ///     let by = held.agent.map_or_else(|| "somebody".to_owned(), |agent| agent.command.clone());
+    ///     println!("{} is held by {by} ({:?})", held.lock.name, held.age);
+    /// }
+    /// # Ok::<(), Error>(())
+    /// # })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`query`](Self::query).
@@ -251,6 +297,21 @@ impl LockManager {
 
     /// Where this agent stands in the queue of a name, and who holds that: what somebody who waits
     /// wants to know, without the rest of the queue.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// # use std::{future::Future, pin::pin, task::{Context, Waker}};
+    /// # navlock_core::blocking::block_on(async {
+    /// let guard = locks.lock("db").await?;
+    /// let mut waits = pin!(locks.lock("db").into_future());
+    /// # assert!(waits.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    /// let position = locks.position("db".try_into()?).await?;
+    /// assert_eq!((position.holders, position.ahead), (1, Some(0)));
+    /// # Ok::<(), Error>(())
+    /// # })?;
+    /// # Ok::<(), Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -263,6 +324,17 @@ impl LockManager {
     /// Says who this agent is, to those who [`inspect`](Self::inspect); the last time counts.
     /// Locks that one process has for itself are not worth the bookkeeping, so these show nothing
     /// of it.
+    ///
+    /// ```
+    /// # use navlock_core::UserAgent;
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// use navlock_core::AgentInfo;
+    ///
+    /// let mut info = AgentInfo::default();
+    /// info.pid = std::process::id();
+    /// info.why = "nightly backup".to_owned();
+    /// locks.describe(&info);
+    /// ```
     pub fn describe(&self, info: &AgentInfo) {
         if let Some(seats) = &self.0.seats {
             seats.agent.describe(info);
@@ -277,6 +349,16 @@ impl LockManager {
     /// that uses it first. Terminating twice changes nothing.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let guard = locks.lock("db").blocking()?;
+    /// locks.terminate();
+    /// assert!(guard.is_lost());
+    /// assert_eq!(locks.lock("db").blocking().unwrap_err(), Error::Terminated);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn terminate(&self) {
         host::terminate_all([self]);
     }
@@ -284,24 +366,21 @@ impl LockManager {
     /// Says whether the agent is fully active: for an embedder whose documents can be kept and not
     /// shown. While it is not, requests and queries fail with [`Error::NotFullyActive`]. What it
     /// holds and waits for is not touched; unloading is [`terminate`](Self::terminate).
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// locks.set_fully_active(false);
+    /// assert_eq!(locks.lock("db").blocking().unwrap_err(), Error::NotFullyActive);
+    /// locks.set_fully_active(true);
+    /// assert!(locks.lock("db").blocking().is_ok());
+    /// ```
     pub fn set_fully_active(&self, fully_active: bool) {
         self.0.fully_active.store(fully_active, Ordering::Release);
     }
 
-    /// Goes on with what this agent had through another process, which has ended: for a host that
-    /// speaks for others, in a reach that [is leased](crate::UserAgent::is_leased). For each claim a
-    /// future as that of its request was, or `None` if it is not there any more. The claims are in
-    /// the order of their requests; what is not claimed is released. To be called before the
-    /// agent asks for anything.
-    ///
-    /// # Errors
-    ///
-    /// As [`query`](Self::query).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future releases and aborts what it has found.
-    pub async fn recall(
+    /// See [`host::recall`].
+    pub(crate) async fn recall(
         &self,
         claims: Vec<Claim>,
     ) -> Result<Vec<Option<LockFuture<'static, Option<LockGuard>>>>, Error> {
@@ -316,9 +395,8 @@ impl LockManager {
         Ok(made.collect())
     }
 
-    /// Until when all that this agent has is its own without further word from the reach; see
-    /// [`Backend::ends`].
-    pub fn ends(&self) -> Option<Duration> {
+    /// See [`host::ends`].
+    pub(crate) fn ends(&self) -> Option<Duration> {
         let seats = self.0.seats.as_ref()?;
         seats.agent.backend().ends(seats.agent.id)
     }
@@ -331,11 +409,27 @@ impl LockManager {
     }
 
     /// What `query()` calls this agent.
+    ///
+    /// ```
+    /// # use navlock_core::UserAgent;
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// assert_eq!(locks.clone().client_id(), locks.client_id());
+    /// assert_ne!(locks.bucket().lock_manager().client_id(), locks.client_id());
+    /// ```
     pub fn client_id(&self) -> ClientId {
         self.0.client_id
     }
 
     /// The agent's bucket.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let guard = locks.lock("db").blocking()?;
+    /// let another_agent = locks.bucket().lock_manager();
+    /// assert!(another_agent.try_lock("db").blocking()?.is_none());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bucket(&self) -> Bucket {
         match &self.0.seats {
             Some(Seats { agent, .. }) => {
@@ -388,8 +482,13 @@ impl Seats {
         if *first == lane {
             return its;
         }
-        let lanes = || (0..self.agent.backend().lanes()).map(|_| OnceLock::new()).collect();
-        self.others.get_or_init(lanes)[lane as usize].get_or_init(seat)
+        let rows = || {
+            let rows = self.agent.backend().lanes().div_ceil(ROW);
+            (0..rows).map(|_| OnceLock::new()).collect()
+        };
+        let at = lane as usize;
+        self.others.get_or_init(rows)[at / ROW].get_or_init(Box::default)[at % ROW]
+            .get_or_init(seat)
     }
 }
 

@@ -126,12 +126,32 @@ impl<'a, G> LockRequest<'a, G> {
 
 impl<'a> LockRequest<'a> {
     /// Asks for the lock only if it can be had at once: gives `None` if it cannot.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let guard = locks.lock("db").if_available().blocking()?;
+    /// assert!(guard.is_some());
+    /// assert!(locks.lock("db").if_available().blocking()?.is_none());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn if_available(mut self) -> LockRequest<'a, Option<LockGuard>> {
         self.options.if_available = true;
         LockRequest::new(self.environment, self.name, self.options)
     }
 
     /// Requests the lock and holds it while the future that `callback` returns runs.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// # navlock_core::blocking::block_on(async {
+    /// let lines = locks.lock("log").shared().run(async |_lock| 42).await?;
+    /// assert_eq!(lines, 42);
+    /// # Ok::<(), Error>(())
+    /// # })?;
+    /// # Ok::<(), Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -156,6 +176,18 @@ impl LockRequest<'_, Option<LockGuard>> {
     /// Requests the lock and runs `callback`: with the lock held, or with `None` if it cannot be
     /// had at once.
     ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// # navlock_core::blocking::block_on(async {
+    /// let guard = locks.lock("db").await?;
+    /// let ran = locks.try_lock("db").run(async |lock| lock.is_some());
+    /// assert!(!ran.await?);
+    /// # Ok::<(), Error>(())
+    /// # })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`run`](LockRequest::run) of a request that waits.
@@ -179,6 +211,15 @@ impl LockRequest<'_, Option<LockGuard>> {
 
 impl<G: Grant> LockRequest<'_, G> {
     /// Asks for a shared lock.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let readers = [(); 2].map(|()| locks.lock("db").shared().blocking());
+    /// assert!(readers.iter().all(Result::is_ok));
+    /// assert!(locks.try_lock("db").blocking()?.is_none());
+    /// # Ok::<(), Error>(())
+    /// ```
     #[inline]
     pub fn shared(mut self) -> Self {
         self.options.mode = Mode::Shared;
@@ -190,6 +231,22 @@ impl<G: Grant> LockRequest<'_, G> {
     ///
     /// Those who lose it may still be at work: steal only to recover from a holder that will not
     /// end.
+    ///
+    /// With [`shared`](Self::shared) or [`if_available`](LockRequest::if_available) the request fails,
+    /// as the specification has it, when it is awaited: with [`Error::StealShared`] or
+    /// [`Error::StealIfAvailable`].
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let victim = locks.lock("db").blocking()?;
+    /// let thief = locks.lock("db").steal().blocking()?;
+    /// assert!(victim.is_lost() && !thief.is_lost());
+    /// // Only the exclusive lock can be stolen, and what is stolen is had at once.
+    /// assert_eq!(locks.lock("db").shared().steal().blocking().unwrap_err(), Error::StealShared);
+    /// assert_eq!(locks.try_lock("db").steal().blocking().unwrap_err(), Error::StealIfAvailable);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn steal(mut self) -> Self {
         self.options.steal = true;
         self
@@ -219,6 +276,13 @@ impl<G: Grant> LockRequest<'_, G> {
     /// Blocks the thread until the request is answered: the same as awaiting it, for code without
     /// an executor. Not for use in async code, where it would block the executor's thread.
     ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let guard = locks.lock("db").blocking()?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As awaiting it.
@@ -227,6 +291,17 @@ impl<G: Grant> LockRequest<'_, G> {
     }
 
     /// The same, for no longer than `timeout`.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// use std::time::Duration;
+    ///
+    /// let guard = locks.lock("db").blocking()?;
+    /// let late = locks.lock("db").blocking_timeout(Duration::from_millis(1));
+    /// assert_eq!(late.unwrap_err(), Error::TimedOut);
+    /// # Ok::<(), Error>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -59,14 +59,14 @@ pub struct LockInfo {
 }
 
 impl LockManagerSnapshot {
-    /// A snapshot with these locks and requests: for a [`Backend`](crate::Backend).
+    /// A snapshot with these locks and requests: for a [`Backend`](crate::host::Backend).
     pub fn new(held: Vec<LockInfo>, pending: Vec<LockInfo>) -> Self {
         Self { held, pending }
     }
 }
 
 impl LockInfo {
-    /// One lock or request: for a [`Backend`](crate::Backend).
+    /// One lock or request: for a [`Backend`](crate::host::Backend).
     pub fn new(name: ResourceName, mode: Mode, client_id: ClientId) -> Self {
         Self { name, mode, client_id }
     }

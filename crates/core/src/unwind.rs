@@ -9,7 +9,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::{
     Bucket, LockAllFuture, LockAllRequest, LockFuture, LockGuard, LockManager, LockRequest,
-    LostFuture, PolledGuard, UserAgent,
+    LostFuture, UserAgent, host::PolledGuard,
 };
 
 impl UnwindSafe for UserAgent {}

@@ -5,9 +5,9 @@ use std::{collections::HashMap, fmt, sync::OnceLock};
 use foldhash::quality::RandomState;
 
 use crate::{
-    Bucket, Reach,
+    Bucket,
     agent::{Agent, Ended},
-    backend::{AnyReach, Backend, MemoryReach},
+    backend::{AnyReach, Backend, MemoryReach, Reach},
     bucket::{BucketUse, OpenBucket},
     sync::{Arc, AtomicBool, Mutex, Ordering, Weak, lock, shrink},
 };
@@ -45,6 +45,14 @@ struct Entry {
 
 impl UserAgent {
     /// A new user agent whose locks are seen in this process, by those who have a clone of it.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// let [mine, yours] = [(); 2].map(|()| UserAgent::new().lock_manager("app"));
+    /// let guard = mine.lock("db").blocking()?;
+    /// assert!(yours.try_lock("db").blocking()?.is_some());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn new() -> Self {
         Self::with(AnyReach::Memory(MemoryReach::default()))
     }
@@ -54,6 +62,14 @@ impl UserAgent {
     ///
     /// So nobody can [`close`](Self::close) it for the others. Each call gives a handle whose
     /// `close` ends what was opened through it and through its clones, and nothing else.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// let [here, there] = [(); 2].map(|()| UserAgent::in_process().lock_manager("app"));
+    /// let guard = here.lock("db").blocking()?;
+    /// assert!(there.try_lock("db").blocking()?.is_none());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn in_process() -> Self {
         static IN_PROCESS: OnceLock<Arc<Shared>> = OnceLock::new();
         let memory = || Shared::new(AnyReach::Memory(MemoryReach::default()));
@@ -77,6 +93,15 @@ impl UserAgent {
     /// The bucket of this name: what an origin is to a browser. Opened if it is not in use yet.
     ///
     /// Spec: "storage bucket", <https://w3c.github.io/web-locks/#lock-managers>
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// let user_agent = UserAgent::new();
+    /// let [app, other] = ["app", "other"].map(|name| user_agent.bucket(name).lock_manager());
+    /// let guard = app.lock("db").blocking()?;
+    /// assert!(other.try_lock("db").blocking()?.is_some());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn bucket(&self, name: &str) -> Bucket {
         let user_agent = &self.0.user_agent;
         Bucket::obtainable(user_agent.bucket_use(user_agent, name), Arc::clone(&self.0))
@@ -94,6 +119,12 @@ impl UserAgent {
     /// have anything, so there is nothing in them to terminate or to close.
     ///
     /// Spec: "obtain a lock manager", <https://w3c.github.io/web-locks/#lock-managers>
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// let locks = UserAgent::new().opaque_bucket().lock_manager();
+    /// assert_eq!(locks.lock("db").blocking().unwrap_err(), Error::Unobtainable);
+    /// ```
     pub fn opaque_bucket(&self) -> Bucket {
         Bucket::opaque()
     }
@@ -111,6 +142,17 @@ impl UserAgent {
     /// They end as one: none of them is granted a lock because another ends. What they wait for, and
     /// what they ask for from now on, fails with [`Error::Closed`](crate::Error::Closed). Locks they
     /// held are [`Lost::Closed`](crate::Lost::Closed). Closing twice changes nothing.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// let user_agent = UserAgent::new();
+    /// let locks = user_agent.lock_manager("app");
+    /// let guard = locks.lock("db").blocking()?;
+    /// user_agent.close();
+    /// assert!(guard.is_lost());
+    /// assert_eq!(locks.lock("db").blocking().unwrap_err(), Error::Closed);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn close(&self) {
         self.0.closed.store(true, Ordering::SeqCst);
         // Collected first: an agent whose last owner goes meanwhile removes itself.

@@ -4,8 +4,8 @@
 use std::task::{Poll, Waker};
 
 use navlock_core::{
-    Backend, ClientId, Error, Lost, Reach, RequestKind, ResourceName, UserAgent,
-    backend::{Answer, MemoryReach, QueryFuture, Ticket},
+    ClientId, Error, Lost, ResourceName, UserAgent,
+    host::{Answer, Backend, MemoryReach, QueryFuture, Reach, RequestKind, Ticket},
 };
 use navlock_engine::AgentId;
 

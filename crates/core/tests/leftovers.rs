@@ -12,7 +12,7 @@ use std::{
     task::{Context, Wake, Waker},
 };
 
-use navlock_core::{LockManager, UserAgent, backend::MemoryReach};
+use navlock_core::{LockManager, UserAgent, host::MemoryReach};
 
 const ROUNDS: usize = 10_000;
 
@@ -91,6 +91,42 @@ fn a_handle_costs_the_same_however_many_shards_there_are() {
         let (few, many) = (cost(1, with_a_lock), cost(256, with_a_lock));
         assert_eq!(few, many, "bytes of 1,000 handles with one shard and with 256");
     }
+}
+
+#[test]
+fn a_handle_costs_what_it_uses_and_not_what_it_could() {
+    let bucket = UserAgent::with_memory(MemoryReach::default().with_shards(256)).bucket("app");
+    let handles = || -> Vec<_> {
+        (0..1_000)
+            .map(|_| {
+                let locks = bucket.lock_manager();
+                for name in ["a", "b"] {
+                    drop(locks.lock(name).blocking().unwrap());
+                }
+                locks
+            })
+            .collect()
+    };
+    drop(handles());
+    let before = ALLOCATED.get();
+    let _handles = handles();
+    let each = (ALLOCATED.get() - before) / 1_000;
+    assert!(each < 2_500, "{each} bytes for each handle that used two names");
+}
+
+#[test]
+fn a_crowd_that_was_stolen_from() {
+    let locks = UserAgent::with_memory(MemoryReach::default().with_shards(1)).lock_manager("app");
+    let thief = || drop(locks.lock("db").steal().blocking().unwrap());
+    thief();
+    let before = ALLOCATED.get();
+    let crowd: Vec<_> =
+        (0..100_000).map(|_| locks.lock("db").shared().blocking().unwrap()).collect();
+    thief();
+    drop(crowd);
+    let more = ALLOCATED.get() - before;
+    // The few places that every table keeps.
+    assert!(more < 100_000, "{more} bytes more after 100,000 victims");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::{
     task::{Context, Waker},
 };
 
-use navlock_core::{Error, LockManager, Lost, UserAgent, backend::MemoryReach};
+use navlock_core::{Error, LockManager, Lost, UserAgent, host::MemoryReach};
 use shuttle::{
     scheduler::{PctScheduler, RandomScheduler, Scheduler},
     sync::Mutex,

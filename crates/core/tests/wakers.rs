@@ -13,8 +13,8 @@ use std::{
 };
 
 use navlock_core::{
-    Error, LockFuture, LockGuard, LockManager, LockManagerSnapshot, UserAgent,
-    backend::MemoryReach, blocking::block_on,
+    Error, LockFuture, LockGuard, LockManager, LockManagerSnapshot, UserAgent, blocking::block_on,
+    host::MemoryReach,
 };
 
 /// Everybody in one shard.

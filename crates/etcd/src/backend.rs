@@ -9,8 +9,11 @@ use std::{
 };
 
 use navlock_core::{
-    AgentInfo, Backend, ClientId, Error, Inspection, Lost, Reach, RequestKind, ResourceName,
-    backend::{Answer, Claim, InspectFuture, QueryFuture, RecallFuture, Term, Ticket},
+    AgentInfo, ClientId, Error, Inspection, Lost, ResourceName,
+    host::{
+        Answer, Backend, Claim, InspectFuture, QueryFuture, Reach, RecallFuture, RequestKind, Term,
+        Ticket,
+    },
 };
 use navlock_core::{LockManagerSnapshot, UserAgent};
 use navlock_engine::AgentId;

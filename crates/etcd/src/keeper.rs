@@ -21,8 +21,8 @@ use std::{
 
 pub(crate) use navlock_core::host::wake_all as wake;
 use navlock_core::{
-    AgentInfo, ClientId, Error, Inspection, Lost, RequestKind, ResourceName,
-    backend::{Claim, Ticket},
+    AgentInfo, ClientId, Error, Inspection, Lost, ResourceName,
+    host::{Claim, RequestKind, Ticket},
 };
 use navlock_engine::{AgentId, RequestId};
 use tokio::sync::oneshot;

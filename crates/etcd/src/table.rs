@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use navlock_core::{Error, Lost, RequestKind, ResourceName, backend::Answer};
+use navlock_core::{
+    Error, Lost, ResourceName,
+    host::{Answer, RequestKind},
+};
 use navlock_engine::{AgentId, FencingToken, RequestId};
 use slab::Slab;
 

@@ -9,8 +9,8 @@ use std::{
 };
 
 use navlock::{
-    Error, LockFuture, LockGuard, LockManager, LockManagerSnapshot, LockOptions, PolledGuard,
-    ResourceName,
+    Error, LockFuture, LockGuard, LockManager, LockManagerSnapshot, LockOptions, ResourceName,
+    host::PolledGuard,
 };
 use slab::Slab;
 

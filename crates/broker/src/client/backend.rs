@@ -7,8 +7,10 @@ use std::{
 };
 
 use navlock_core::{
-    AgentInfo, Backend, ClientId, Error, Lost, Position, RequestKind, ResourceName,
-    backend::{Answer, InspectFuture, PositionFuture, QueryFuture, Term, Ticket},
+    AgentInfo, ClientId, Error, Lost, Position, ResourceName,
+    host::{
+        Answer, Backend, InspectFuture, PositionFuture, QueryFuture, RequestKind, Term, Ticket,
+    },
 };
 use navlock_engine::AgentId;
 use navlock_wire::{MAX_BUCKET, MAX_NAME, ToDaemon};

@@ -37,7 +37,10 @@ mod table;
 
 use std::{env, io as std_io, path::PathBuf, sync::Arc, time::Duration};
 
-use navlock_core::{Backend, ClientId, Error, Reach, ResourceName, UserAgent};
+use navlock_core::{
+    ClientId, Error, ResourceName, UserAgent,
+    host::{Backend, Reach},
+};
 use navlock_wire::ToDaemon;
 use tokio::sync::oneshot;
 

@@ -8,7 +8,7 @@ use std::{collections::HashSet, mem, sync::Arc, task::Waker};
 
 use bytes::BytesMut;
 use foldhash::fast::RandomState;
-use navlock_core::{AgentInfo, ClientId, Error, Lost, RequestKind, ResourceName};
+use navlock_core::{AgentInfo, ClientId, Error, Lost, ResourceName, host::RequestKind};
 use navlock_engine::{AgentId, RequestId};
 use navlock_wire::{
     ClientCodec, ClientKey, Failure, FromDaemon, POSITION_VERSION, Query, ToDaemon,

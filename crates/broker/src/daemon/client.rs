@@ -9,8 +9,8 @@ use std::{
 
 use foldhash::fast::RandomState;
 use navlock_core::{
-    AgentInfo, ClientId, Error, LockManager, Lost, Mode, RequestKind, ResourceName, UserAgent,
-    backend::Term, host,
+    AgentInfo, ClientId, Error, LockManager, Lost, Mode, ResourceName, UserAgent,
+    host::{self, RequestKind, Term},
 };
 use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{Agent, Failure, FromDaemon, MAX_BUCKET, MAX_TEXT, Moment, Uptime};
@@ -112,7 +112,7 @@ impl Client {
             self.refused.insert(agent);
             return Ok(());
         }
-        let locks = self.user_agent.bucket(&bucket).lock_manager_as(client_id);
+        let locks = host::lock_manager_as(&self.user_agent.bucket(&bucket), client_id);
         self.agents.insert(
             agent,
             OpenAgent { locks, bucket: bucket.into(), info: Arc::default(), command: None },
@@ -241,7 +241,7 @@ impl Client {
 
     /// Until when all that the agent has is its own, if that may end by itself.
     pub(super) fn ends(&self, agent: Agent) -> Option<Uptime> {
-        let ends = self.agents.get(&agent)?.locks.ends()?;
+        let ends = host::ends(&self.agents.get(&agent)?.locks)?;
         Some(nanos(ends))
     }
 

@@ -33,7 +33,7 @@ use std::{
     time::Duration,
 };
 
-use navlock_core::{FencingToken, UserAgent, backend::MemoryReach};
+use navlock_core::{FencingToken, UserAgent, host::MemoryReach};
 use tokio::{net::UnixListener, time::sleep};
 
 pub use self::listener::serve;

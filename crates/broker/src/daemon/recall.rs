@@ -8,7 +8,10 @@
 use std::collections::HashSet;
 
 use futures_util::future::join_all;
-use navlock_core::{LockManager, RequestKind, backend::Claim};
+use navlock_core::{
+    LockManager,
+    host::{self, Claim, RequestKind},
+};
 use navlock_engine::RequestId;
 use navlock_wire::{Agent, Moment};
 
@@ -86,7 +89,7 @@ impl Returning {
         let Self { agent, locks, had } = self;
         let claims = had.iter().map(|had| had.claim.clone()).collect();
         // As if there were nothing, if it has been terminated.
-        let recalled = locks.recall(claims).await.unwrap_or_default();
+        let recalled = host::recall(&locks, claims).await.unwrap_or_default();
         let (mut found, mut held) = (Vec::new(), Vec::new());
         for (Had { request, since, claim }, recalled) in had.into_iter().zip(recalled) {
             let Some(recalled) = recalled else {

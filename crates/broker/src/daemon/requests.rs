@@ -15,8 +15,8 @@ use std::{
 use foldhash::fast::RandomState;
 use futures_util::task::AtomicWaker;
 use navlock_core::{
-    Error, LockFuture, LockGuard, LockManager, LockOptions, Lost, Mode, PolledGuard, RequestKind,
-    ResourceName,
+    Error, LockFuture, LockGuard, LockManager, LockOptions, Lost, Mode, ResourceName,
+    host::{PolledGuard, RequestKind},
 };
 use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{Agent, Moment};

@@ -16,7 +16,7 @@ use std::{
 use bytes::Buf;
 use futures_util::{FutureExt, Sink, StreamExt, stream::FuturesUnordered, task::noop_waker_ref};
 use navlock_core::{
-    ClientId, Error, Inspection, LockManagerSnapshot, Position, RequestKind, ResourceName,
+    ClientId, Error, Inspection, LockManagerSnapshot, Position, ResourceName, host::RequestKind,
 };
 use navlock_engine::RequestId;
 use navlock_wire::{

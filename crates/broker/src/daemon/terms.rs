@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use navlock_core::backend::Term;
+use navlock_core::host::Term;
 use navlock_engine::RequestId;
 use navlock_wire::{Agent, FromDaemon, Uptime};
 use tokio::time::{Interval, MissedTickBehavior, interval};

@@ -21,9 +21,10 @@ use navlock_broker::{
     daemon::{self, Options},
 };
 use navlock_core::{
-    Backend, ClientId, Error, FencingToken, Lost, Mode, Reach, RequestKind, ResourceName,
-    UserAgent,
-    backend::{Answer, Claim, MemoryReach, QueryFuture, RecallFuture, Ticket},
+    ClientId, Error, FencingToken, Lost, Mode, ResourceName, UserAgent,
+    host::{
+        Answer, Backend, Claim, MemoryReach, QueryFuture, Reach, RecallFuture, RequestKind, Ticket,
+    },
 };
 use navlock_engine::AgentId;
 use navlock_wire::Uptime;

@@ -11,7 +11,7 @@ use std::{
 
 use bytes::BytesMut;
 use navlock_broker::{BrokerReach, ConnectOptions, Place};
-use navlock_core::{Error, FencingToken, Lost, Mode, RequestKind, UserAgent};
+use navlock_core::{Error, FencingToken, Lost, Mode, UserAgent, host::RequestKind};
 use navlock_engine::RequestId;
 use navlock_wire::{
     AgentInfo, DaemonCodec, FromDaemon, InspectionEntry, OLDEST_VERSION, SnapshotEntry, ToDaemon,

@@ -15,7 +15,7 @@ use navlock_broker::{
     BrokerReach, ConnectOptions, Place, Reason,
     daemon::{self, DaemonError, Options},
 };
-use navlock_core::{ClientId, Lost, Mode, RequestKind};
+use navlock_core::{ClientId, Lost, Mode, host::RequestKind};
 use navlock_engine::RequestId;
 use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
 use rustix::fs::{FlockOperation, flock};

@@ -21,7 +21,7 @@ use navlock_broker::{
     Place,
     daemon::{self, Options},
 };
-use navlock_core::{FencingToken, Mode, RequestKind};
+use navlock_core::{FencingToken, Mode, host::RequestKind};
 use navlock_engine::RequestId;
 use navlock_wire::{AgentInfo, ClientCodec, FromDaemon, ToDaemon, VERSION};
 use rustix::fs::{FlockOperation, flock};

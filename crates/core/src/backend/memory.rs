@@ -413,12 +413,16 @@ impl State {
         if self.stolen.contains(&id) { Lost::Stolen } else { Lost::Terminated }
     }
 
-    /// Returns what a peak of waiters left allocated, once nobody has anything.
+    /// Returns what a peak of waiters left allocated, once nobody has anything, and what one of
+    /// victims did, once all of them know.
     #[inline]
     fn give_back_memory(&mut self) {
         const KEEP: usize = 1024;
         if self.wakers.capacity() > KEEP && self.locks.is_empty() {
             self.wakers = Vec::new();
+        }
+        if self.stolen.capacity() > KEEP && self.stolen.is_empty() {
+            self.stolen = HashSet::new();
         }
     }
 }

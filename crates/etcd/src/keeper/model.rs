@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use navlock_core::{
     Mode::*,
-    RequestKind::{self, *},
+    host::RequestKind::{self, *},
 };
 
 use self::world::{Act, Act::*, Faults, Step, World};

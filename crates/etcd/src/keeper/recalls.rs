@@ -6,8 +6,8 @@
 use std::{collections::HashSet, time::Duration};
 
 use navlock_core::{
-    Lost, RequestKind,
-    backend::{Claim, Ticket},
+    Lost,
+    host::{Claim, RequestKind, Ticket},
 };
 use tokio::sync::oneshot;
 

@@ -6,7 +6,8 @@ use std::{
 };
 
 use navlock_core::{
-    ClientId, LockFuture, LockGuard, LockManager, Mode, RequestKind, UserAgent, backend::Claim,
+    ClientId, LockFuture, LockGuard, LockManager, Mode, UserAgent,
+    host::{self, Claim, RequestKind},
 };
 use navlock_etcd::EtcdOptions;
 
@@ -28,14 +29,14 @@ impl Killed {
         let (client, cable) = (ClientId::random(), Proxy::to(server.port()));
         let options = EtcdOptions::new([cable.endpoint()]).time_to_live(TIME_TO_LIVE);
         let user_agent = connect(&options);
-        let locks = user_agent.bucket("bucket").lock_manager_as(client);
+        let locks = host::lock_manager_as(&user_agent.bucket("bucket"), client);
         Self { client, cable, user_agent, locks }
     }
 
     /// Another process, for the same client.
     fn next(&self, server: &Server) -> LockManager {
         self.cable.cut();
-        machine(server).bucket("bucket").lock_manager_as(self.client)
+        host::lock_manager_as(&machine(server).bucket("bucket"), self.client)
     }
 }
 
@@ -53,7 +54,7 @@ fn recall(
     locks: &LockManager,
     claims: Vec<Claim>,
 ) -> Vec<Option<LockFuture<'static, Option<LockGuard>>>> {
-    soon(locks.recall(claims)).unwrap()
+    soon(host::recall(locks, claims)).unwrap()
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn locks_and_places_are_gone_on_with_by_another_process() {
     assert!(nothing.is_none());
     let again = soon(lock.expect("it is there")).unwrap().unwrap();
     assert_eq!(again.fencing_token(), held.fencing_token());
-    assert!(next.ends().is_some() && next.term().is_some());
+    assert!(host::ends(&next).is_some() && next.term().is_some());
 
     thread::scope(|scope| {
         let after = scope.spawn(|| exclusive(&other, "taken"));

@@ -1,7 +1,7 @@
 //! The backend suite: what every reach must do, told through the public API.
 //!
 //! Each function is one test. It gets a user agent of its own and talks to it as a user would;
-//! nothing in it knows which [`Backend`](navlock_core::Backend) answers. A macro makes tests of them
+//! nothing in it knows which [`Backend`](navlock_core::host::Backend) answers. A macro makes tests of them
 //! all:
 //!
 //! ```text

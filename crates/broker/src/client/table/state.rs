@@ -2,7 +2,7 @@
 
 use std::{mem, task::Waker};
 
-use navlock_core::{Error, Lost, backend::Answer};
+use navlock_core::{Error, Lost, host::Answer};
 use navlock_engine::FencingToken;
 
 /// Where a request or lock stands, as far as is known here.

@@ -2,7 +2,7 @@
 
 use std::{mem, task::Waker, time::Duration};
 
-use navlock_core::{Error, Lost, backend};
+use navlock_core::{Error, Lost, host};
 use navlock_engine::{AgentId, RequestId};
 use navlock_wire::{ToDaemon, Uptime};
 
@@ -85,12 +85,12 @@ impl Table {
 
     /// An agent's term, as far as it was said. Of one that is over it is known when the keeper was
     /// last heard of.
-    pub(in super::super) fn term(&self, agent: AgentId) -> Option<backend::Term> {
+    pub(in super::super) fn term(&self, agent: AgentId) -> Option<host::Term> {
         let Term { ends, bounds, .. } = self.agents.get(agent.index())?.term?;
         let Bounds { heard, due, expires } = bounds?;
         let [now, heard, due, ends, expires] =
             [clock::uptime(), heard, due, ends, expires].map(Duration::from_nanos);
-        Some(backend::Term { now, heard, due, ends, expires })
+        Some(host::Term { now, heard, due, ends, expires })
     }
 
     /// If the term was over before the grant that was heard just now, there is again something to end.

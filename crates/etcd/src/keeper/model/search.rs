@@ -8,7 +8,7 @@ use std::{env, fmt::Debug, str::FromStr};
 
 use navlock_core::{
     Mode::*,
-    RequestKind::{self, *},
+    host::RequestKind::{self, *},
 };
 
 use super::{

@@ -10,8 +10,8 @@ use std::{
 };
 
 use navlock_core::{
-    ClientId, Lost, Mode, RequestKind, ResourceName,
-    backend::{Claim, Ticket},
+    ClientId, Lost, Mode, ResourceName,
+    host::{Claim, RequestKind, Ticket},
 };
 use navlock_engine::{AgentId, RequestId};
 use tokio::sync::oneshot;
