@@ -1,7 +1,5 @@
 //! Agents, as far as the engine knows them: a number and what it owns.
 
-use hashbrown::hash_table::Entry;
-
 use crate::{LockManager, list::List, manager::KEEP, queue::to_index};
 
 /// An agent: one client that can die as a whole.
@@ -18,6 +16,10 @@ impl AgentId {
     }
 
     /// The number the host gave.
+    ///
+    /// ```
+    /// assert_eq!(navlock_engine::AgentId::from_index(7).index(), 7);
+    /// ```
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -70,21 +72,12 @@ impl LockManager {
         self.find_agent(agent).unwrap_or_else(|| self.add_agent(agent))
     }
 
+    /// Makes an agent known that is not.
     fn add_agent(&mut self, agent: AgentId) -> AgentIndex {
         let Self { agents, agent_numbers, .. } = self;
-        let entry = agent_numbers.entry(
-            agent.hash(),
-            |&index| agents[index as usize].id == agent,
-            |&index| agents[index as usize].id.hash(),
-        );
-        let index = match entry {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(vacant) => {
-                let (requests, locks) = (List::default(), List::default());
-                let index = to_index(agents.insert(AgentEntry { id: agent, requests, locks }));
-                *vacant.insert(index).get()
-            }
-        };
+        let (requests, locks) = (List::default(), List::default());
+        let index = to_index(agents.insert(AgentEntry { id: agent, requests, locks }));
+        agent_numbers.insert_unique(agent.hash(), index, |&index| agents[index as usize].id.hash());
         self.few_agents = self.few_agents.max(self.agents.len() / 8);
         self.last_agent = AgentIndex(index);
         self.last_agent

@@ -280,3 +280,15 @@ fn the_snapshot_shows_holders_and_waiters_of_a_name_in_their_order() {
             .eq(waiters.into_iter().zip([Exclusive, Shared, Exclusive]))
     );
 }
+
+#[test]
+fn an_agent_is_known_from_its_first_request_until_its_end() {
+    let (mut locks, db) = (LockManager::default(), name("db"));
+    assert!(!locks.knows(ALICE));
+    let lock = locks.request_lock(ALICE, &db, Wait(Exclusive));
+    assert!(locks.knows(ALICE) && !locks.knows(BOB));
+    locks.release_lock(lock);
+    assert!(locks.knows(ALICE));
+    locks.terminate_remaining_locks_and_requests(&[ALICE]);
+    assert!(!locks.knows(ALICE));
+}
