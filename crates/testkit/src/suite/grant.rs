@@ -265,7 +265,10 @@ pub fn a_lock_lost_while_another_is_waited_for_is_not_used(user_agent: &UserAgen
         let mut request: std::pin::Pin<Box<dyn Future<Output = _>>> = if with_callback {
             Box::pin(async { Ok(locks.request_all(["a", "b"], async |_| ran.set(true)).await?) })
         } else {
-            Box::pin(async { Ok(drop(locks.lock_all(["a", "b"]).await?)) })
+            Box::pin(async {
+                drop(locks.lock_all(["a", "b"]).await?);
+                Ok(())
+            })
         };
         let mut context = Context::from_waker(Waker::noop());
         while snapshot(&others).1.is_empty() {
