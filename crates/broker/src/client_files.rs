@@ -7,6 +7,9 @@
 //! - `KEY` is locked by a client itself, for as long as it lives. It is empty.
 //! - `KEY.locks` is locked by whoever has inherited locks of that client, as the command of a `navlock
 //!   run` has. It holds what the client would claim, in the very messages.
+//! - `KEY.leases` nobody locks. Where locks are kept elsewhere for the time of a lease, the daemon notes
+//!   here which leases the client's agents have, so that its successor can end them if the client is
+//!   dead by then.
 //!
 //! That the own file of a client stands where it made it says one thing more: nobody was granted what
 //! the client holds. A daemon removes it before it frees what a client had whom it gives up, be it that
@@ -19,7 +22,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, ErrorKind, Read, Seek},
+    io::{self, ErrorKind, Read, Seek, Write},
     os::unix::fs::{DirBuilderExt, FileExt},
     path::{Path, PathBuf},
     thread,
@@ -73,6 +76,17 @@ pub(crate) struct Found {
     pub(crate) living: Vec<ClientKey>,
     /// Those from whom somebody who lives has inherited locks.
     pub(crate) bequeathers: Vec<ClientKey>,
+    /// Those who are neither, and whose leases are known.
+    pub(crate) dead: Vec<Dead>,
+}
+
+/// A client that has ended and may have left leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dead {
+    pub(crate) client: ClientKey,
+    /// Its own file was there, and not locked. Of one whose file is gone, it may be that somebody has
+    /// removed that while it lives.
+    pub(crate) is_certain: bool,
 }
 
 /// A file of inherited locks.
@@ -192,6 +206,7 @@ impl ClientFiles {
         // Collected first: files are removed on the way.
         let names: Vec<_> =
             entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
+        let (mut unlocked, mut leased) = (Vec::new(), Vec::new());
         for name in names.iter().filter_map(|name| name.to_str()) {
             let (key, extension) = name.split_once('.').unwrap_or((name, ""));
             let Some(client) = parse(key) else {
@@ -200,13 +215,75 @@ impl ClientFiles {
             let is_wanted = || !matches!(look_at(&self.directory.join(name)), Looked::Free);
             match extension {
                 "" if is_wanted() => found.living.push(client),
+                "" => unlocked.push(client),
+                LEASES => leased.push(client),
                 LOCKS if is_wanted() => found.bequeathers.push(client),
                 // Somebody was killed while writing it; or it stays, if somebody is at it.
-                UNBORN => drop(is_wanted()),
+                UNBORN | UNBORN_LEASES => drop(is_wanted()),
                 _ => {}
             }
         }
+        leased
+            .retain(|client| !found.living.contains(client) && !found.bequeathers.contains(client));
+        let dead = leased.into_iter();
+        found.dead =
+            dead.map(|client| Dead { client, is_certain: unlocked.contains(&client) }).collect();
         Ok(found)
+    }
+
+    /// Whether the client has ended, and nobody who lives has inherited anything of it.
+    pub(crate) fn is_dead(&self, client: ClientKey) -> bool {
+        !self.lives(client) && matches!(self.inherited(client), Ok(None))
+    }
+
+    /// Notes one more lease of a client's agents.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be noted.
+    pub(crate) fn note_lease(&self, client: ClientKey, lease: &[u8]) -> io::Result<()> {
+        let mut file = lock_file::open_to_append(&self.leases_path(client))?;
+        // Ends what there was no room for the last time.
+        file.write_all(format!("\n{}\n", hex(lease)).as_bytes())
+    }
+
+    /// Notes these leases in place of those that were noted.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be noted. Then the others are.
+    pub(crate) fn note_leases<'a>(
+        &self,
+        client: ClientKey,
+        leases: impl Iterator<Item = &'a Vec<u8>>,
+    ) -> io::Result<()> {
+        let unborn = self.path(client).with_extension(UNBORN_LEASES);
+        remove_if_there(&unborn)?;
+        let lines: String = leases.map(|lease| hex(lease) + "\n").collect();
+        lock_file::open_to_append(&unborn)?.write_all(lines.as_bytes())?;
+        fs::rename(&unborn, self.leases_path(client))
+    }
+
+    /// The leases of a client's agents, with some that have ended.
+    pub(crate) fn leases(&self, client: ClientKey) -> Vec<Vec<u8>> {
+        let mut text = String::new();
+        let file = lock_file::open_existing(&self.leases_path(client));
+        // As far as it is text.
+        let _ = file.and_then(|mut file| file.read_to_string(&mut text));
+        // A line that is not whole is no line.
+        let lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        lines.filter_map(from_hex).collect()
+    }
+
+    /// Whether leases are noted.
+    pub(crate) fn has_leases(&self, client: ClientKey) -> bool {
+        lock_file::identity_at(&self.leases_path(client)).is_some()
+    }
+
+    /// Nothing is left to be ended.
+    pub(crate) fn forget_leases(&self, client: ClientKey) {
+        // Else the next daemon finds that.
+        let _ = remove_if_there(&self.leases_path(client));
     }
 
     fn make_directory(&self) -> io::Result<()> {
@@ -220,6 +297,10 @@ impl ClientFiles {
         self.directory.join(format!("{:032x}", u128::from_be_bytes(client)))
     }
 
+    fn leases_path(&self, client: ClientKey) -> PathBuf {
+        self.path(client).with_extension(LEASES)
+    }
+
     fn inherited_path(&self, client: ClientKey) -> PathBuf {
         self.path(client).with_extension(LOCKS)
     }
@@ -230,6 +311,23 @@ pub(crate) const LOCKS: &str = "locks";
 
 /// The extension of one that is being written.
 const UNBORN: &str = "new";
+
+/// The extension of notes of leases.
+const LEASES: &str = "leases";
+
+/// The extension of such a note that is being written anew.
+const UNBORN_LEASES: &str = "leases-new";
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// `None` if it is not what [`hex`] writes of something.
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let is_whole = !text.is_empty() && text.len() % 2 == 0 && text.is_ascii();
+    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).ok();
+    is_whole.then(|| (0..text.len()).step_by(2).map(byte).collect())?
+}
 
 fn parse(key: &str) -> Option<ClientKey> {
     (key.len() == 32).then(|| u128::from_str_radix(key, 16).ok())?.map(u128::to_be_bytes)
@@ -421,6 +519,51 @@ mod tests {
         let left: Vec<_> =
             fs::read_dir(clients).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["readme"]);
+    }
+
+    #[test]
+    fn leases_are_found_of_those_who_are_dead_alone() {
+        let (directory, files) = files();
+        let clients = directory.path().join("sock.clients");
+        let [lives, bequeaths, died, gone] = [1, 2, 3, 4].map(|of| [of; 16]);
+        let _lives = files.register(lives).unwrap();
+        let _bequeaths = files.reserve(bequeaths, 4).unwrap().bequeath(b"some").unwrap();
+        File::create(clients.join("03".repeat(16))).unwrap();
+        for client in [lives, bequeaths, died, gone] {
+            files.note_lease(client, &[7, 255]).unwrap();
+        }
+        let mut dead = files.find().unwrap().dead;
+        dead.sort_by_key(|dead| dead.client);
+        let is = |client, is_certain| Dead { client, is_certain };
+        assert_eq!(dead, [is(died, true), is(gone, false)]);
+        let is_dead = [lives, bequeaths, died, gone].map(|client| files.is_dead(client));
+        assert_eq!(is_dead, [false, false, true, true]);
+        assert!(files.has_leases(gone));
+        files.forget_leases(gone);
+        assert!(!files.has_leases(gone) && files.leases(gone).is_empty());
+    }
+
+    #[test]
+    fn of_noted_leases_those_count_that_are_whole() {
+        let (directory, files) = files();
+        files.make_directory().unwrap();
+        let client = [7; 16];
+        files.note_lease(client, &[1, 2]).unwrap();
+        let path = directory.path().join("sock.clients").join("07".repeat(16) + ".leases");
+        let tear = |part: &str| {
+            let mut file = File::options().append(true).open(&path).unwrap();
+            file.write_all(part.as_bytes()).unwrap();
+        };
+        // There was no room for more of it; then it was killed on the way.
+        tear("\n03");
+        files.note_lease(client, &[4, 5]).unwrap();
+        tear("zz\n\u{e9}\n0\n0607");
+        assert_eq!(files.leases(client), [vec![1, 2], vec![3], vec![4, 5]]);
+        files.note_leases(client, [vec![8]].iter()).unwrap();
+        files.note_lease(client, &[9]).unwrap();
+        assert_eq!(files.leases(client), [[8], [9]]);
+        use std::os::unix::fs::MetadataExt;
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     }
 
     #[test]

@@ -54,6 +54,15 @@ pub(crate) fn open_existing(path: &Path) -> io::Result<fs::File> {
     open_ours(path, OFlags::RDONLY)
 }
 
+/// Opens a file to write to its end. It is made if it is not there.
+///
+/// # Errors
+///
+/// If what is there is no file, or not ours.
+pub(crate) fn open_to_append(path: &Path) -> io::Result<fs::File> {
+    open_ours(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
+}
+
 fn open_ours(path: &Path, access: OFlags) -> io::Result<fs::File> {
     let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = fs::File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);

@@ -151,6 +151,8 @@ impl LeaseKeepAliveResponse {
 /// How long a lease lasts.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct LeaseTimeToLiveResponse {
+    #[prost(message, optional, tag = "1")]
+    header: Option<ResponseHeader>,
     #[prost(int64, tag = "3")]
     ttl: i64,
     #[prost(int64, tag = "4")]
@@ -158,6 +160,11 @@ pub struct LeaseTimeToLiveResponse {
 }
 
 impl LeaseTimeToLiveResponse {
+    /// Of which cluster.
+    pub const fn header(&self) -> Option<&ResponseHeader> {
+        self.header.as_ref()
+    }
+
     /// For how many seconds more; 0 or less if it is not there.
     pub const fn ttl(&self) -> i64 {
         self.ttl

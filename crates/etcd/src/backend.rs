@@ -11,8 +11,8 @@ use std::{
 use navlock_core::{
     AgentInfo, ClientId, Error, Inspection, Lost, ResourceName,
     host::{
-        Answer, Backend, Claim, InspectFuture, QueryFuture, Reach, RecallFuture, RequestKind, Term,
-        Ticket,
+        Answer, Backend, Claim, InspectFuture, QueryFuture, Reach, RecallFuture, RequestKind,
+        RevokeFuture, Term, Ticket,
     },
 };
 use navlock_core::{LockManagerSnapshot, UserAgent};
@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::{
     clock::Moment,
     keeper::{Message, Shared, wake},
+    lease::LeaseName,
     members::Members,
     options::EtcdOptions,
     table::{State, gone},
@@ -154,6 +155,13 @@ impl Reach for EtcdReach {
 
     fn is_leased(&self) -> bool {
         true
+    }
+
+    fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
+        let leases = leases.iter().filter_map(|bytes| LeaseName::from_bytes(bytes)).collect();
+        let (answer, answered) = oneshot::channel();
+        let _ = self.0.tell.send(Order::Revoke(leases, answer));
+        Box::pin(async move { answered.await.unwrap_or(false) })
     }
 }
 
@@ -328,6 +336,10 @@ impl Backend for EtcdBackend {
             ends: span.ends.since_start(),
             expires: span.expires.since_start(),
         })
+    }
+
+    fn lease(&self, agent: AgentId) -> Option<Vec<u8>> {
+        self.connection.shared.table().lease(agent).map(LeaseName::to_bytes)
     }
 
     fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {

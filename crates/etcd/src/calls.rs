@@ -6,6 +6,7 @@ use etcd_client::{
     Client, Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse,
     TxnResponse,
 };
+use futures_util::{StreamExt, stream};
 use navlock_core::Error;
 use tokio::time::{sleep, timeout};
 
@@ -13,7 +14,7 @@ use crate::{
     clock::Moment,
     data::{Answer, Check, KeyValue, Listing, Step, StepResult, Transaction},
     failure::Failure,
-    lease::Term,
+    lease::{LeaseName, Term},
     members::{Member, Members},
 };
 
@@ -48,6 +49,9 @@ impl From<etcd_client::Error> for Failure {
         }
     }
 }
+
+/// How many leases of the dead are ended at a time.
+const AT_ONCE: usize = 32;
 
 // The codes of gRPC.
 const INVALID_ARGUMENT: i32 = 3;
@@ -113,7 +117,7 @@ pub(crate) async fn lease(
     seconds: i64,
     delay: Duration,
     patience: Duration,
-) -> Result<(i64, Term), Failure> {
+) -> Result<(LeaseName, Term), Failure> {
     let mut sent = Moment::now();
     let answer = call(&members, delay, patience, async |mut client| {
         sent = Moment::now();
@@ -121,7 +125,36 @@ pub(crate) async fn lease(
     });
     let answer = answer.await?;
     let seconds = u64::try_from(answer.ttl()).unwrap_or_default();
-    Ok((answer.id(), Term { sent, time_to_live: Duration::from_secs(seconds) }))
+    let cluster = answer.header().map_or(0, etcd_client::ResponseHeader::cluster_id);
+    let lease = LeaseName { cluster, id: answer.id() };
+    Ok((lease, Term { sent, time_to_live: Duration::from_secs(seconds) }))
+}
+
+/// Ends leases that are nobody's any more, with all that is under them. Whether none of them is there
+/// by now.
+pub(crate) async fn revoke_left(
+    members: Members,
+    leases: Vec<LeaseName>,
+    time_to_live: Duration,
+    patience: Duration,
+) -> bool {
+    let over = stream::iter(leases).map(|lease| revoke_one(&members, lease, patience));
+    let all = over.buffer_unordered(AT_ONCE).fold(true, async |all, is_over| all && is_over);
+    // By then they have ended by themselves.
+    timeout(time_to_live, all).await.unwrap_or(false)
+}
+
+/// The same of one. Another cluster may have one of the same number.
+async fn revoke_one(members: &Members, lease: LeaseName, patience: Duration) -> bool {
+    let ask = async |mut client: Client| client.lease_time_to_live(lease.id).await;
+    let Ok(found) = call(members, Duration::ZERO, patience, ask).await else { return false };
+    let cluster = found.header().map_or(0, etcd_client::ResponseHeader::cluster_id);
+    if cluster != lease.cluster || found.ttl() <= 0 {
+        return true;
+    }
+    let revoke = async |mut client: Client| client.lease_revoke(lease.id).await;
+    let revoked = call(members, Duration::ZERO, patience, revoke).await;
+    matches!(revoked, Ok(_) | Err(Failure::NoLease))
 }
 
 /// Ends a lease with all that is under it. Tries until it ends by itself.

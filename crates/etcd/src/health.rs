@@ -121,6 +121,7 @@ async fn round_trip(endpoints: &[&str], options: &EtcdOptions) -> Result<Duratio
     those.endpoints = endpoints.iter().map(|&endpoint| endpoint.to_owned()).collect();
     let members = Members::connect(those).await.map_err(Failure::Refused)?;
     let (lease, _) = calls::lease(members.clone(), options.seconds(), now, patience).await?;
+    let lease = lease.id;
     let key = BucketKeys::new(&options.namespace, BUCKET).agent(lease);
     let mut times = Vec::with_capacity(ROUNDS);
     let mut failed = None;

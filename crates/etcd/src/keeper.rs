@@ -40,7 +40,7 @@ use crate::{
     failure::Failure,
     hash::HashState,
     keys::{BucketKeys, NameKey, Phase, RequestKey},
-    lease::{Term, Word},
+    lease::{LeaseName, Term, Word},
     options::EtcdOptions,
     query::token,
     slots::{Owner, Slots},
@@ -176,7 +176,7 @@ pub(crate) enum Call {
 pub(crate) enum Done {
     Operated(Operated, Result<Answer, Failure>),
     Listed(Listed, Known, Result<Listing, Failure>),
-    Leased { serial: AgentSerial, result: Result<(i64, Term), Failure> },
+    Leased { serial: AgentSerial, result: Result<(LeaseName, Term), Failure> },
     Revoked(Option<Revoked>),
 }
 

@@ -6,6 +6,26 @@ use tokio::time::{sleep, timeout};
 
 use crate::{clock::Moment, members::Members};
 
+/// A lease, for whoever is to end it once we are dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseName {
+    pub(crate) cluster: u64,
+    pub(crate) id: i64,
+}
+
+impl LeaseName {
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        [self.cluster.to_be_bytes(), self.id.to_be_bytes()].concat()
+    }
+
+    /// `None` if it is none.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (cluster, id) = bytes.split_first_chunk()?;
+        let (cluster, id) = (u64::from_be_bytes(*cluster), i64::from_be_bytes(id.try_into().ok()?));
+        Some(Self { cluster, id })
+    }
+}
+
 /// A stretch of time in which etcd keeps a lease for certain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Term {

@@ -23,7 +23,7 @@ use crate::{
     hash::HashState,
     keeper::AgentSerial,
     keys::{NameKey, Phase, RequestKey},
-    lease::Span,
+    lease::{LeaseName, Span},
     slots::Slots,
     transactions::Ended,
 };
@@ -58,6 +58,8 @@ struct Agent {
     ends: Option<Moment>,
     /// The rest of that, once it has a lease.
     span: Span,
+    /// Under which it has what it has.
+    lease: Option<LeaseName>,
     requests: HashSet<usize, HashState>,
 }
 
@@ -172,7 +174,8 @@ impl Table {
         self.next_agent += 1;
         let requests = HashSet::default();
         let span = Span::default();
-        let agent = Agent { serial, bucket, terminated: false, ends: None, span, requests };
+        let (ends, lease) = (None, None);
+        let agent = Agent { serial, bucket, terminated: false, ends, span, lease, requests };
         (AgentId::from_index(narrow(self.agents.insert(agent))), serial)
     }
 
@@ -377,7 +380,7 @@ impl Table {
         else {
             return (wakers, again);
         };
-        found.ends = None;
+        (found.ends, found.lease) = (None, None);
         for &index in &found.requests {
             let request = &mut self.requests[index];
             let Some(key) = request.key else { continue };
@@ -491,6 +494,18 @@ impl Table {
     pub(crate) fn span(&self, agent: AgentId) -> Option<Span> {
         let agent = self.agents.get(agent.index())?;
         (agent.ends == Some(agent.span.ends)).then_some(agent.span)
+    }
+
+    /// An agent has what it has under this lease from now on.
+    pub(crate) fn set_lease(&mut self, serial: AgentSerial, agent: AgentId, lease: LeaseName) {
+        let found = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial);
+        if let Some(found) = found {
+            found.lease = Some(lease);
+        }
+    }
+
+    pub(crate) fn lease(&self, agent: AgentId) -> Option<LeaseName> {
+        self.agents.get(agent.index())?.lease
     }
 
     /// Until when the agent has what it has, if it has a lease.

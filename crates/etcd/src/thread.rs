@@ -12,7 +12,7 @@ use std::{
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use navlock_core::ClientId;
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, oneshot},
     task::JoinHandle,
     time::{Instant, sleep_until},
 };
@@ -21,7 +21,7 @@ use crate::{
     calls,
     hash::HashState,
     keeper::{Call, Done, Keeper, Message, Shared},
-    lease,
+    lease::{self, LeaseName},
     members::Members,
     options::EtcdOptions,
     watch,
@@ -36,6 +36,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// What the thread is told.
 pub(crate) enum Order {
     Hear(Message),
+    /// Ends what others have left; see [`calls::revoke_left`].
+    Revoke(Vec<LeaseName>, oneshot::Sender<bool>),
     /// The owners are gone; the sender is dropped when all is told.
     Quit(blocking::SyncSender<()>),
 }
@@ -86,6 +88,7 @@ impl Thread {
                 biased;
                 order = self.heard.recv(), if !self.is_deaf => match order {
                     Some(Order::Hear(message)) => self.keeper.hear(message),
+                    Some(Order::Revoke(leases, answer)) => self.revoke_left(leases, answer),
                     Some(Order::Quit(told)) => {
                         self.quitting = Some((Instant::now() + FAREWELL, told));
                     }
@@ -112,6 +115,18 @@ impl Thread {
                 }
             }
         }
+    }
+
+    /// What it comes to is no affair of the keeper's, which knows of its own leases.
+    fn revoke_left(&mut self, leases: Vec<LeaseName>, answer: oneshot::Sender<bool>) {
+        let (members, options) = (self.members.clone(), &self.options);
+        let revoked = calls::revoke_left(members, leases, options.time_to_live, options.call());
+        let told = revoked.map(|is_over| {
+            // Nobody may want to know.
+            let _ = answer.send(is_over);
+            None
+        });
+        self.running.push(told.boxed());
     }
 
     fn make(&mut self, call: Call) {

@@ -250,6 +250,11 @@ impl Client {
         self.agents.get(&agent)?.locks.term()
     }
 
+    /// What another process needs to end all that the agent has.
+    pub(super) fn lease(&self, agent: Agent) -> Option<Vec<u8>> {
+        self.agents.get(&agent)?.locks.lease()
+    }
+
     /// Those of its agents that hold something or wait for it.
     pub(super) fn askers(&self) -> HashSet<Agent> {
         self.requests.shown().map(|(_, shown)| shown.agent).collect()

@@ -20,6 +20,7 @@ use super::{
     Limits, Options,
     claims::{self, Claims},
     client::Client,
+    leases::Leases,
     orphans::Orphan,
     process::Process,
     recall,
@@ -150,6 +151,7 @@ impl House {
     /// Takes over from the daemon before, whose clients were found to be these.
     pub(super) async fn recover(self: &Arc<Self>, found: Found, patience: Duration) {
         let deadline = Instant::now() + patience;
+        self.end_leases(found.dead);
         // What is leased runs out while others are waited for, and who is dead does not come back.
         let is_leased = self.user_agent.is_leased();
         let is_urgent = |key: &ClientKey| is_leased && !found.living.contains(key);
@@ -160,7 +162,9 @@ impl House {
             self.inherit(urgent, deadline + patience),
         );
         // Who is there speaks for itself. What it has left to others may be gone by now.
-        orphans.extend(self.inherit(self.recovery.absent(), deadline + patience).await);
+        let absent = self.recovery.absent();
+        orphans.extend(self.inherit(absent.clone(), deadline + patience).await);
+        self.end_leases(self.dead(absent));
         for heirs in &mut orphans {
             let claims = mem::take(&mut heirs.claims);
             claimants.insert(heirs.key, (Arc::clone(&heirs.client), claims));
@@ -250,10 +254,13 @@ impl House {
     }
 
     /// Ends a client that has gone.
-    fn forget(&self, room: u64, client: &SharedClient) {
+    fn forget(&self, room: u64, key: Option<ClientKey>, client: &SharedClient) {
         let known = self.rooms().clients.remove(&room);
         drop(known);
         lock(client).end();
+        if let Some(key) = key {
+            self.forget_leases(key);
+        }
         self.gone.notify_one();
     }
 
@@ -408,6 +415,13 @@ impl Rooms {
     }
 }
 
+impl Stay {
+    /// Where its leases are noted.
+    pub(super) fn leases(&self) -> Option<Leases> {
+        Some(Leases::new(self.key?, self.house.files()?.clone()))
+    }
+}
+
 impl Drop for Stay {
     fn drop(&mut self) {
         if self.house.is_left.load(SeqCst) {
@@ -430,15 +444,15 @@ impl Drop for Stay {
         let ending = lock(&self.client).ending();
         let client = Arc::clone(&self.client);
         if ending.is_empty() {
-            return self.house.forget(self.room, &client);
+            return self.house.forget(self.room, self.key, &client);
         }
-        let (house, room) = (Arc::clone(&self.house), self.room);
+        let (house, room, key) = (Arc::clone(&self.house), self.room, self.key);
         self.house.rooms().clients.insert(room, Arc::clone(&client));
         tokio::spawn(async move {
             for process in ending {
                 process.until_ended().await;
             }
-            house.forget(room, &client);
+            house.forget(room, key, &client);
         });
     }
 }

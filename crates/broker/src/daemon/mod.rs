@@ -10,6 +10,7 @@ mod claims;
 mod client;
 mod foothold;
 mod house;
+mod leases;
 mod listener;
 mod newcomer;
 mod orphans;

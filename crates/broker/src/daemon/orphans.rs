@@ -128,7 +128,11 @@ impl House {
     fn bury(&self, room: u64) {
         // It may have been taken back. Dropped after the lock: it wakes others.
         let ended = self.rooms().orphans.remove(&room);
+        let key = ended.as_ref().map(|orphan| orphan.key);
         drop(ended);
+        if let Some(key) = key {
+            self.forget_leases(key);
+        }
         self.gone.notify_one();
     }
 

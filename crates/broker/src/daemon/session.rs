@@ -82,7 +82,7 @@ enum Answered {
 
 impl Session {
     pub(super) fn new(stream: Stream, stay: Stay, house: Arc<House>, version: u16) -> Self {
-        let terms = house.user_agent().is_leased().then(|| Terms::new(version));
+        let terms = house.user_agent().is_leased().then(|| Terms::new(version, stay.leases()));
         let (queries, answers) = (FuturesUnordered::new(), Vec::new());
         Self { stream, stay, house, version, terms, queries, answers }
     }

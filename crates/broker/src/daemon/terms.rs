@@ -14,7 +14,10 @@ use navlock_engine::RequestId;
 use navlock_wire::{Agent, FromDaemon, Uptime};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::client::{Client, nanos};
+use super::{
+    client::{Client, nanos},
+    leases::Leases,
+};
 
 /// How often it is looked whether there is more to say. A lease is renewed less often.
 const LOOK: Duration = Duration::from_millis(500);
@@ -30,14 +33,16 @@ pub(super) struct Terms {
     said: HashMap<Agent, Uptime>,
     version: u16,
     look: Interval,
+    /// `None` where nobody comes back.
+    leases: Option<Leases>,
 }
 
 impl Terms {
-    /// For a client of this version.
-    pub(super) fn new(version: u16) -> Self {
+    /// For a client of this version, whose leases are noted there.
+    pub(super) fn new(version: u16, leases: Option<Leases>) -> Self {
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { said: HashMap::new(), version, look }
+        Self { said: HashMap::new(), version, look, leases }
     }
 
     /// What is to be said before it is said that this request was granted.
@@ -45,14 +50,20 @@ impl Terms {
         let Some(agent) = client.agent_of(request) else { return [None, None] };
         if client.ends(agent).is_none() {
             // It was lost since, which is told next. Until then it is not to be held without end.
-            self.forget(agent);
+            self.said.remove(&agent);
             return [Some(FromDaemon::Term { agent, ends: 0 }), None];
+        }
+        if let Some(leases) = &mut self.leases {
+            leases.note(client, agent);
         }
         self.new_of(client, agent)
     }
 
     /// What is to be said of those who hold something, and to who understands it of those who wait.
     pub(super) fn news(&mut self, client: &Client) -> Vec<FromDaemon> {
+        if let Some(leases) = &mut self.leases {
+            leases.note_all(client);
+        }
         let agents = if self.version >= BOUNDS { client.askers() } else { client.holders() };
         agents.into_iter().flat_map(|agent| self.new_of(client, agent)).flatten().collect()
     }
@@ -73,6 +84,9 @@ impl Terms {
     /// The agent's number may be another's from here on.
     pub(super) fn forget(&mut self, agent: Agent) {
         self.said.remove(&agent);
+        if let Some(leases) = &mut self.leases {
+            leases.forget(agent);
+        }
     }
 
     /// Ready when it is time to look for news.

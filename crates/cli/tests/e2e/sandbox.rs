@@ -261,6 +261,12 @@ impl Holder {
         self.command.unwrap()
     }
 
+    /// The same, if it has begun.
+    #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "they are all of etcd"))]
+    pub(crate) fn command_if_any(&self) -> Option<Pid> {
+        self.command
+    }
+
     /// Whether no process stands between us and the command.
     pub(crate) fn is_its_own_command(&self) -> bool {
         self.command == Some(Pid::from_child(&self.wrapper))

@@ -31,6 +31,16 @@ pub trait Reach: fmt::Debug + Send + Sync {
     fn is_leased(&self) -> bool {
         false
     }
+
+    /// Ends leases that agents had through other processes, which are dead, with all that is under
+    /// them; see [`Backend::lease`]. Of one that is not there any more, or was another reach's, nothing
+    /// happens.
+    ///
+    /// Whether none of them is there by now. It is tried once, in a bounded time.
+    fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
+        let _ = leases;
+        Box::pin(ready(true))
+    }
 }
 
 /// The lock manager of one bucket, wherever it is.
@@ -157,6 +167,14 @@ pub trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
+    /// What another process needs to end all that the agent has, should this one be killed together
+    /// with the agent's: for [`Reach::revoke`]. Of no meaning to anybody else, and good for as long as
+    /// the agent has anything. `None` if it has no lease.
+    fn lease(&self, agent: AgentId) -> Option<Vec<u8>> {
+        let _ = agent;
+        None
+    }
+
     /// Goes on with what an agent of the same client id had through another process, which has
     /// ended. To be called once, before the agent's first request.
     ///
@@ -211,6 +229,9 @@ pub type PositionFuture<'a> = Pin<Box<dyn Future<Output = Result<Position, Error
 
 /// The future of [`Backend::recall`].
 pub type RecallFuture<'a> = Pin<Box<dyn Future<Output = Vec<Option<Ticket>>> + Send + 'a>>;
+
+/// The future of [`Reach::revoke`].
+pub type RevokeFuture<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
 
 /// A lock or request that an agent says to have had through another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -335,6 +356,10 @@ impl Backend for AnyBackend {
         dispatch!(self.term(agent))
     }
 
+    fn lease(&self, agent: AgentId) -> Option<Vec<u8>> {
+        dispatch!(self.lease(agent))
+    }
+
     fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {
         dispatch!(self.recall(agent, claims))
     }
@@ -363,6 +388,13 @@ impl AnyReach {
         match self {
             Self::Memory(_) => false,
             Self::Other(reach) => reach.is_leased(),
+        }
+    }
+
+    pub(crate) fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
+        match self {
+            Self::Memory(memory) => memory.revoke(leases),
+            Self::Other(reach) => reach.revoke(leases),
         }
     }
 }

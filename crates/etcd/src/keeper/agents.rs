@@ -13,7 +13,7 @@ use crate::{
     failure::Failure,
     hash::HashState,
     keys::{NameKey, RequestKey},
-    lease::{Term, Word},
+    lease::{LeaseName, Term, Word},
     slots::{Owner, Slots},
     table::{Again, Sent, Status},
     transactions::{Ask, Operation},
@@ -130,11 +130,16 @@ impl Keeper {
     }
 
     /// A lease was asked for.
-    pub(super) fn leased(&mut self, serial: AgentSerial, result: Result<(i64, Term), Failure>) {
-        let (lease, term) = match result {
+    pub(super) fn leased(
+        &mut self,
+        serial: AgentSerial,
+        result: Result<(LeaseName, Term), Failure>,
+    ) {
+        let (name, term) = match result {
             Ok(leased) => leased,
             Err(failure) => return self.not_leased(serial, failure),
         };
+        let lease = name.id;
         let Some(agent) = self.agents.get_mut(&serial) else {
             // It has ended meanwhile.
             return self.revoke(None, lease);
@@ -145,6 +150,7 @@ impl Keeper {
             return self.ask_for_lease(serial, Duration::ZERO);
         }
         agent.lease = Lease::Live(lease);
+        self.shared.table().set_lease(serial, agent.id, name);
         let bucket = agent.bucket;
         self.keep(serial, lease, Some(term.time_to_live));
         self.publish(serial);

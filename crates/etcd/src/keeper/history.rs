@@ -56,6 +56,11 @@ impl History {
         Known { epoch: self.epoch, revision: self.revision }
     }
 
+    /// The cluster that answers, once one has.
+    pub(super) fn cluster(&self) -> u64 {
+        self.cluster
+    }
+
     /// Something happened in this revision.
     pub(super) fn heard(&mut self, revision: i64) {
         self.revision = self.revision.max(revision);

@@ -16,7 +16,7 @@ use crate::{
     bucket::Todo,
     clock::Moment,
     keys::{NameKey, Phase, RequestKey},
-    lease::Term,
+    lease::{LeaseName, Term},
     mirror::{Entry, Mirror},
     query::token,
     slots::Owner,
@@ -117,6 +117,8 @@ impl Keeper {
         }
         if let (Some(lease), Some(agent)) = (lease, self.agents.get_mut(&serial)) {
             agent.lease = Lease::Recalled(lease, Moment::now());
+            let name = LeaseName { cluster: self.history.cluster(), id: lease };
+            self.shared.table().set_lease(serial, agent.id, name);
             self.recalled.insert(lease);
             // For how long it is good is asked: it was made with the settings of that time.
             self.keep(serial, lease, None);

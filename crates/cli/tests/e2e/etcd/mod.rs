@@ -2,6 +2,7 @@
 
 mod doctor;
 mod evict;
+mod killed;
 mod lost;
 mod restart;
 #[path = "../../../../etcd/tests/server/mod.rs"]
@@ -13,9 +14,14 @@ use crate::sandbox::Sandbox;
 
 /// Machines that share their locks with each other and with nobody else.
 fn machines<const N: usize>() -> [Sandbox; N] {
+    machines_with("5")
+}
+
+/// The same, whose leases last for so many seconds.
+fn machines_with<const N: usize>(time_to_live: &str) -> [Sandbox; N] {
     let (endpoint, namespace) = (shared().endpoint(), namespace());
     let settings = format!(
-        "[etcd]\nendpoints = [\"{endpoint}\"]\nnamespace = \"{namespace}\"\ntime-to-live = 5\n"
+        "[etcd]\nendpoints = [\"{endpoint}\"]\nnamespace = \"{namespace}\"\ntime-to-live = {time_to_live}\n"
     );
     [(); N].map(|()| Sandbox::with_settings(&settings))
 }

@@ -26,7 +26,7 @@ use crate::{
     failure::{Failure, place_removed},
     keeper::{AgentSerial, Call, Done, Keeper, Message, Shared, token},
     keys::{BucketKeys, NameKey, Phase},
-    lease::{Term, Word},
+    lease::{LeaseName, Term, Word},
     mirror::Event,
     options::EtcdOptions,
     table::{State, Status},
@@ -489,7 +489,7 @@ impl World {
                     Done::Listed(of, known, Ok(self.etcd.list(&prefix)))
                 }
                 Call::Lease { serial, .. } => {
-                    let lease = self.etcd.grant_lease();
+                    let lease = LeaseName { cluster: 1, id: self.etcd.grant_lease() };
                     Done::Leased { serial, result: Ok((lease, term)) }
                 }
                 Call::Revoke { lease, of } => {

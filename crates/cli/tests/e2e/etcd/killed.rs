@@ -1,0 +1,116 @@
+//! Clients that are killed together with their broker.
+
+use std::fs;
+
+use rustix::process::{Signal, kill_process};
+
+use super::machines_with;
+use crate::sandbox::{Holder, Sandbox, eventually};
+
+/// Far longer than anything here may take, in seconds: what ends before ended by itself in no case.
+const LONG: &str = "300";
+
+/// Machines where nobody would live to see the end of a lease.
+fn machines<const N: usize>() -> [Sandbox; N] {
+    machines_with(LONG)
+}
+
+/// Waits until the broker has noted a lease of each of its clients.
+fn are_noted(machine: &Sandbox, count: usize) {
+    eventually("leases are noted", || notes(machine) == count);
+}
+
+fn notes(machine: &Sandbox) -> usize {
+    let files = fs::read_dir(machine.path("sock.clients")).unwrap().flatten();
+    files.filter(|file| file.path().extension().is_some_and(|end| end == "leases")).count()
+}
+
+/// Kills the wrapper and its command, and their broker with them.
+fn kill_with_broker(machine: &Sandbox, holder: &mut Holder) {
+    let command = holder.command_if_any();
+    kill_process(holder.wrapper(), Signal::KILL).unwrap();
+    if let Some(command) = command {
+        kill_process(command, Signal::KILL).unwrap();
+    }
+    machine.kill_broker();
+    holder.kill_wrapper();
+}
+
+/// Has this machine have a broker again.
+fn restart(machine: &Sandbox) {
+    assert_eq!(machine.code(&["run", "other", "true"]), 0);
+}
+
+#[test]
+fn what_was_held_is_free_when_the_machine_has_a_broker_again() {
+    let [ours, theirs] = machines();
+    let mut holder = ours.hold(&["db"]);
+    let mut waiter = theirs.queue(&["db"]);
+    kill_with_broker(&ours, &mut holder);
+    restart(&ours);
+    waiter.begun();
+    waiter.release();
+    // Of what was ended nothing is left.
+    eventually("the notes are gone", || notes(&ours) == 0);
+}
+
+#[test]
+fn who_asks_next_on_that_machine_gets_what_was_held_without_a_lifeline() {
+    let [ours] = machines();
+    let mut holder = ours.hold(&["--close", "db"]);
+    kill_with_broker(&ours, &mut holder);
+    let mut next = ours.wait_for(&["db"]);
+    next.begun();
+    next.release();
+}
+
+#[test]
+fn who_waited_at_the_head_holds_nobody_up() {
+    let [ours, theirs] = machines();
+    let holder = theirs.hold(&["db"]);
+    let mut dead = ours.queue(&["db"]);
+    let mut next = theirs.queue(&["db"]);
+    are_noted(&ours, 1);
+    kill_with_broker(&ours, &mut dead);
+    holder.release();
+    restart(&ours);
+    next.begun();
+    next.release();
+}
+
+#[test]
+fn who_lives_keeps_what_it_has() {
+    let [ours, theirs] = machines();
+    let holder = ours.hold(&["db"]);
+    let mut orphaned = ours.hold(&["orphaned"]);
+    let mut dead = ours.hold(&["dead"]);
+    let queued = |name| theirs.queue(&[name]);
+    let [waiter, behind, mut next] = ["db", "orphaned", "dead"].map(queued);
+    are_noted(&ours, 3);
+    // Of this one the command lives.
+    orphaned.kill_wrapper();
+    kill_with_broker(&ours, &mut dead);
+    restart(&ours);
+    next.begun();
+    let states = theirs.query();
+    for name in ["db", "orphaned"] {
+        for state in ["held", "pending"] {
+            assert!(states.contains(&format!("{state} {name} exclusive")), "{states:?}");
+        }
+    }
+    next.release();
+    holder.release();
+    orphaned.kill_command();
+    for mut waiter in [waiter, behind] {
+        waiter.begun();
+        waiter.release();
+    }
+}
+
+#[test]
+fn who_ended_in_an_orderly_way_leaves_no_notes() {
+    let [ours] = machines();
+    ours.hold(&["db"]).release();
+    eventually("the notes are gone", || notes(&ours) == 0);
+    assert!(ours.broker().is_some());
+}
