@@ -36,9 +36,8 @@ pub(crate) fn options(etcd: &Etcd) -> Result<navlock_etcd::EtcdOptions, String> 
     if let Some(namespace) = &etcd.namespace {
         options = options.namespace(namespace);
     }
-    if let Some((name, password)) = &etcd.user {
-        options = options.user(name, password);
-    }
+    let files = etcd.files.clone();
+    options = options.credentials(move || files.read().map(credentials));
     if let Some(time) = etcd.time_to_live {
         options = options.time_to_live(time);
     }
@@ -49,18 +48,29 @@ pub(crate) fn options(etcd: &Etcd) -> Result<navlock_etcd::EtcdOptions, String> 
         options = options.wait_through_outages(waits);
     }
     #[cfg(feature = "etcd-tls")]
-    {
-        if let Some(pem) = &etcd.certificate_authority {
-            options = options.certificate_authority(pem);
-        }
-        if let Some((certificate, key)) = &etcd.identity {
-            options = options.identity(certificate, key);
-        }
-        if let Some(name) = &etcd.server_name {
-            options = options.server_name(name);
-        }
+    if let Some(name) = &etcd.server_name {
+        options = options.server_name(name);
     }
     Ok(options)
+}
+
+/// What stands in the files of the settings, as etcd's client takes it.
+#[cfg(feature = "etcd")]
+fn credentials(secrets: crate::settings::Secrets) -> navlock_etcd::Credentials {
+    let mut credentials = navlock_etcd::Credentials::new();
+    if let Some((name, password)) = secrets.user {
+        credentials = credentials.user(name, password);
+    }
+    #[cfg(feature = "etcd-tls")]
+    {
+        if let Some(pem) = secrets.certificate_authority {
+            credentials = credentials.certificate_authority(pem);
+        }
+        if let Some((certificate, key)) = secrets.identity {
+            credentials = credentials.identity(certificate, key);
+        }
+    }
+    credentials
 }
 
 /// What people are told who ask this program for what it was built without.

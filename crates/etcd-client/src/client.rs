@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use http::uri::PathAndQuery;
+use http::{Uri, uri::PathAndQuery};
 use prost::Message;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -31,7 +31,11 @@ pub struct Client {
 }
 
 struct Shared {
-    options: ConnectOptions,
+    endpoints: Vec<String>,
+    /// Has the channel connect to an endpoint in another way.
+    change: mpsc::Sender<Change<Uri, Endpoint>>,
+    require_leader: bool,
+    user: Mutex<Option<(String, String)>>,
     token: Mutex<Option<Token>>,
     /// Held while logging in, so that of many calls which find the token expired one does.
     login: tokio::sync::Mutex<()>,
@@ -50,25 +54,49 @@ impl Client {
         options: Option<ConnectOptions>,
     ) -> Result<Self, Error> {
         let options = options.unwrap_or_default();
-        let endpoints = endpoints.into_iter().map(|endpoint| options.endpoint(endpoint.as_ref()));
-        Self::connect_to(endpoints.collect::<Result<Vec<_>, Error>>()?, options).await
+        let endpoints = endpoints.into_iter().map(|endpoint| endpoint.as_ref().to_owned());
+        Self::connect_to(endpoints.collect(), options).await
     }
 
-    async fn connect_to(endpoints: Vec<Endpoint>, options: ConnectOptions) -> Result<Self, Error> {
+    async fn connect_to(endpoints: Vec<String>, options: ConnectOptions) -> Result<Self, Error> {
         if endpoints.is_empty() {
             return Err(Error::InvalidArgs("there is no endpoint".to_owned()));
         }
+        let built = changes(&endpoints, &options)?;
         // Also of one endpoint: such a channel goes on trying to connect while a call waits.
         let (channel, change) = Channel::balance_channel(endpoints.len());
-        for endpoint in endpoints {
-            let insert = Change::Insert(endpoint.uri().clone(), endpoint);
+        for insert in built {
             // The channel is there to receive it, and has room for all.
             let _ = change.send(insert).await;
         }
-        let (token, login) = (Mutex::default(), tokio::sync::Mutex::default());
-        let client = Self { channel, shared: Arc::new(Shared { options, token, login }) };
+        let (user, token) = (Mutex::new(options.user), Mutex::default());
+        let shared = Shared {
+            endpoints,
+            change,
+            require_leader: options.require_leader,
+            user,
+            token,
+            login: tokio::sync::Mutex::default(),
+        };
+        let client = Self { channel, shared: Arc::new(shared) };
         client.log_in(None).await?;
         Ok(client)
+    }
+
+    /// Has all further connections be made with these options, and logs in with their user from now
+    /// on: certificates and passwords may be good for a short time only. Calls that are under way go
+    /// on by the connections that they have.
+    ///
+    /// # Errors
+    ///
+    /// That the options make no sense, or that too much is on its way; then all is as it was.
+    pub fn renew(&self, options: &ConnectOptions) -> Result<(), Error> {
+        let changes = changes(&self.shared.endpoints, options)?;
+        let room = self.shared.change.try_reserve_many(changes.len());
+        let room = room.map_err(|_| Error::Closed)?;
+        room.zip(changes).for_each(|(room, change)| room.send(change));
+        self.shared.user.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&options.user);
+        Ok(())
     }
 
     /// What the member says of itself.
@@ -147,7 +175,7 @@ impl Client {
     fn is_expired(&self, status: &tonic::Status) -> bool {
         // The services that etcd has built above its own client lose the code.
         let says_so = || status.message().contains("invalid auth token");
-        self.shared.options.user.is_some()
+        self.user().is_some()
             && (status.code() == Code::Unauthenticated
                 || status.code() == Code::Unknown && says_so())
     }
@@ -155,7 +183,7 @@ impl Client {
     /// Gets a token, unless there is another than the one that was of no use. Etcd takes its time for
     /// a password, on purpose: whoever stops waiting for this has the token the next time.
     async fn log_in(&self, useless: Option<Token>) -> Result<(), Error> {
-        let Some(user) = self.shared.options.user.clone() else { return Ok(()) };
+        let Some(user) = self.user() else { return Ok(()) };
         let client = self.clone();
         let login = tokio::spawn(async move { client.log_in_as(user, useless).await });
         let ended = login.await;
@@ -179,6 +207,10 @@ impl Client {
         })?;
         *self.shared.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
         Ok(())
+    }
+
+    fn user(&self) -> Option<(String, String)> {
+        self.shared.user.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn token(&self) -> Option<Token> {
@@ -213,11 +245,23 @@ impl Client {
     }
 
     fn led<T>(&self, mut request: Request<T>) -> Request<T> {
-        if self.shared.options.require_leader {
+        if self.shared.require_leader {
             request.metadata_mut().insert("hasleader", Token::from_static("true"));
         }
         request
     }
+}
+
+/// What makes these endpoints be connected to so.
+fn changes(
+    endpoints: &[String],
+    options: &ConnectOptions,
+) -> Result<Vec<Change<Uri, Endpoint>>, Error> {
+    let insert = |endpoint: &String| {
+        let endpoint = options.endpoint(endpoint)?;
+        Ok(Change::Insert(endpoint.uri().clone(), endpoint))
+    };
+    endpoints.iter().map(insert).collect()
 }
 
 /// Without user, password and token.

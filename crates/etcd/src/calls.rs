@@ -77,10 +77,15 @@ async fn call<T>(
         Ok(answer) => answer.map_err(Failure::from),
         Err(_) => Err(Failure::Unknown(format!("no answer within {patience:?}"))),
     };
-    if let Err(Failure::Unknown(_)) = answer {
-        members.avoid(term);
+    match answer {
+        Err(Failure::Unknown(why)) => {
+            members.avoid(term);
+            Err(Failure::Unknown(why))
+        }
+        // A password that was replaced meanwhile: it may go better the next time.
+        Err(Failure::Refused(error)) if members.renew() => Err(Failure::Unknown(error.to_string())),
+        answer => answer,
     }
-    answer
 }
 
 pub(crate) async fn transaction(

@@ -10,6 +10,7 @@ use crate::{
     calls,
     data::{Step, Transaction},
     failure::Failure,
+    hint::hint,
     keys::BucketKeys,
     members::Members,
     options::EtcdOptions,
@@ -41,6 +42,8 @@ pub struct EndpointHealth {
     pub endpoint: String,
     /// What the member there says of itself, or why nothing is heard of it.
     pub member: Result<Member, Error>,
+    /// What may be done about that, where it can be guessed.
+    pub remedy: Option<&'static str>,
 }
 
 /// What a member of a cluster says of itself.
@@ -71,7 +74,9 @@ pub fn check(options: &EtcdOptions) -> Result<Health, Error> {
         let mut endpoints = Vec::with_capacity(options.endpoints.len());
         for endpoint in &options.endpoints {
             let member = member(endpoint, options).await;
-            endpoints.push(EndpointHealth { endpoint: endpoint.clone(), member });
+            let failed = member.as_ref().err();
+            let remedy = failed.and_then(|error| hint(&error.to_string(), options));
+            endpoints.push(EndpointHealth { endpoint: endpoint.clone(), member, remedy });
         }
         let answer = endpoints.iter().filter(|endpoint| endpoint.member.is_ok());
         let answer: Vec<_> = answer.map(|endpoint| &*endpoint.endpoint).collect();
@@ -86,12 +91,15 @@ pub fn check(options: &EtcdOptions) -> Result<Health, Error> {
 
 /// What the member at this endpoint says of itself.
 async fn member(endpoint: &str, options: &EtcdOptions) -> Result<Member, Error> {
+    let credentials = options.credentials_now().map_err(Error::Refused)?;
     let asked = async {
         // Without logging in, which most releases do not ask for here: that the user is unknown is
         // not a matter of the endpoint.
-        let anonymous = status(endpoint, options.client_without_user()).await;
+        let anonymous = status(endpoint, options.client_without_user(&credentials)).await;
         match anonymous {
-            Err(etcd_client::Error::GRpcStatus(_)) => status(endpoint, options.client()).await,
+            Err(etcd_client::Error::GRpcStatus(_)) => {
+                status(endpoint, options.client(&credentials)).await
+            }
             answer => answer,
         }
     };

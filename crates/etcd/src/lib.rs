@@ -52,6 +52,7 @@ mod data;
 mod failure;
 mod hash;
 mod health;
+mod hint;
 mod keeper;
 mod keys;
 mod lease;
@@ -70,6 +71,6 @@ mod watch;
 pub use crate::{
     backend::{EtcdReach, etcd},
     health::{EndpointHealth, Health, Member, check},
-    options::EtcdOptions,
+    options::{Credentials, EtcdOptions},
     strays::{Blocked, Evict, Stray, evict, strays},
 };

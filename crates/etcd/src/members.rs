@@ -12,7 +12,12 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{failure::Failure, keys::BucketKeys, options::EtcdOptions};
+use crate::{
+    failure::Failure,
+    hint::hint,
+    keys::BucketKeys,
+    options::{Credentials, EtcdOptions},
+};
 
 /// How often each member is tried at the beginning, if there are several.
 const ROUNDS: usize = 3;
@@ -31,6 +36,8 @@ pub(crate) struct Members {
 #[derive(Clone)]
 pub(crate) struct Member {
     pub(crate) client: Client,
+    /// With what it connects.
+    credentials: Credentials,
     /// Which of the endpoints.
     nth: usize,
     /// How often there was another before it.
@@ -52,7 +59,7 @@ impl Members {
             let mut why = String::new();
             for nth in (0..count).cycle().take(rounds * count) {
                 match ask(&options, nth).await {
-                    Ok(client) => return Ok((client, nth)),
+                    Ok(asked) => return Ok((asked, nth)),
                     Err(Failure::Refused(error)) => return Err(Failure::Refused(error)),
                     Err(Failure::NoLease) => "it is no etcd".clone_into(&mut why),
                     Err(Failure::Unknown(unknown)) => why = unknown,
@@ -62,8 +69,8 @@ impl Members {
             Err(Failure::Unknown(why))
         };
         let why = match timeout(options.timeout, asked).await {
-            Ok(Ok((client, nth))) => {
-                let first = Member { client, nth, term: 0, is_avoided: false };
+            Ok(Ok(((client, credentials), nth))) => {
+                let first = Member { client, credentials, nth, term: 0, is_avoided: false };
                 let current = Arc::new(watch::Sender::new(first));
                 return Ok(Self { options: Arc::new(options), current });
             }
@@ -73,7 +80,7 @@ impl Members {
             Err(_) => format!("no answer within {:?}", options.timeout),
         };
         let endpoints = options.endpoints.join(", ");
-        let hint = hint(&why, &options);
+        let hint = hint(&why, &options).map_or_else(String::new, |hint| format!("; {hint}"));
         Err(Error::Unreachable(format!("cannot reach etcd at {endpoints}: {why}{hint}")))
     }
 
@@ -99,8 +106,28 @@ impl Members {
         let _ = self.current.subscribe().wait_for(|current| current.term != term).await;
     }
 
+    /// Has the member be connected to with what credentials are now, if they are others than before.
+    /// Whether they are.
+    pub(crate) fn renew(&self) -> bool {
+        // Else it is seen at the next failure.
+        let Ok(now) = self.options.credentials_now() else { return false };
+        let mut is_new = false;
+        self.current.send_if_modified(|current| {
+            is_new = current.credentials != now
+                && current.client.renew(&self.options.client(&now)).is_ok();
+            if is_new {
+                current.credentials = now;
+            }
+            // It is the same member.
+            false
+        });
+        is_new
+    }
+
     /// The one of this term has not answered. Looks for another that does.
     pub(crate) fn avoid(&self, term: u64) {
+        // What it was connected to with may not be good any more.
+        self.renew();
         let count = self.options.endpoints.len();
         let begins = self.current.send_if_modified(|current| {
             let begins = count > 1 && current.term == term && !current.is_avoided;
@@ -116,8 +143,8 @@ impl Members {
         let (count, avoided) = (self.options.endpoints.len(), self.current().nth);
         // It may be the best of them again by then, so it is tried too, but last.
         for nth in (0..count).cycle().skip(avoided + 1) {
-            if let Ok(client) = ask(&self.options, nth).await {
-                let found = Member { client, nth, term: term + 1, is_avoided: false };
+            if let Ok((client, credentials)) = ask(&self.options, nth).await {
+                let found = Member { client, credentials, nth, term: term + 1, is_avoided: false };
                 self.current.send_replace(found);
                 return;
             }
@@ -127,9 +154,11 @@ impl Members {
 }
 
 /// Connects to one of them. Only an answer tells that there is somebody.
-async fn ask(options: &EtcdOptions, nth: usize) -> Result<Client, Failure> {
+async fn ask(options: &EtcdOptions, nth: usize) -> Result<(Client, Credentials), Failure> {
+    let credentials = options.credentials_now().map_err(Failure::Unknown)?;
     let asked = async {
-        let mut client = Client::connect([&options.endpoints[nth]], Some(options.client())).await?;
+        let with = options.client(&credentials);
+        let mut client = Client::connect([&options.endpoints[nth]], Some(with)).await?;
         let prefix = BucketKeys::new(&options.namespace, "").all();
         let one = GetOptions::new().with_prefix().with_keys_only().with_limit(1);
         client.get(prefix, Some(one)).await?;
@@ -138,19 +167,7 @@ async fn ask(options: &EtcdOptions, nth: usize) -> Result<Client, Failure> {
     // Where there is but one, it may take as long as it likes.
     let patience = if options.endpoints.len() > 1 { options.call() } else { options.timeout };
     match timeout(patience, asked).await {
-        Ok(asked) => Ok(asked?),
+        Ok(asked) => Ok((asked?, credentials)),
         Err(_) => Err(Failure::Unknown(format!("no answer within {patience:?}"))),
-    }
-}
-
-/// What may be wrong where whoever answers hangs up without a word.
-fn hint(why: &str, options: &EtcdOptions) -> &'static str {
-    let signs = ["transport error", "canceled", "broken pipe", "closed"];
-    if !signs.iter().any(|sign| why.contains(sign)) {
-        ""
-    } else if options.endpoints.iter().any(|endpoint| endpoint.starts_with("https://")) {
-        "; if it is etcd, it may want a client certificate, or no TLS (http://)"
-    } else {
-        "; if it is etcd, it may want TLS (https://)"
     }
 }

@@ -1,6 +1,6 @@
 //! Which etcd, and how to speak to it.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use navlock_core::Error;
 
@@ -13,9 +13,11 @@ const SHORTEST: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct EtcdOptions {
     pub(crate) endpoints: Vec<String>,
-    user: Option<(String, String)>,
+    credentials: Credentials,
+    /// Where they come from instead.
+    source: Option<Source>,
     #[cfg(feature = "tls")]
-    tls: etcd_client::TlsOptions,
+    server_name: Option<String>,
     pub(crate) time_to_live: Duration,
     pub(crate) timeout: Duration,
     pub(crate) namespace: String,
@@ -29,9 +31,10 @@ impl EtcdOptions {
     pub fn new<E: Into<String>>(endpoints: impl IntoIterator<Item = E>) -> Self {
         Self {
             endpoints: endpoints.into_iter().map(Into::into).collect(),
-            user: None,
+            credentials: Credentials::default(),
+            source: None,
             #[cfg(feature = "tls")]
-            tls: etcd_client::TlsOptions::new().with_native_roots(),
+            server_name: None,
             time_to_live: Duration::from_secs(10),
             timeout: Duration::from_secs(5),
             namespace: "navlock".to_owned(),
@@ -44,7 +47,7 @@ impl EtcdOptions {
     /// [namespace](Self::namespace) and a `/`.
     #[must_use]
     pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
-        self.user = Some((name.into(), password.into()));
+        self.credentials = self.credentials.user(name, password);
         self
     }
 
@@ -103,7 +106,7 @@ impl EtcdOptions {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn certificate_authority(mut self, pem: impl AsRef<[u8]>) -> Self {
-        self.tls = self.tls.ca_certificate(etcd_client::Certificate::from_pem(pem));
+        self.credentials = self.credentials.certificate_authority(pem);
         self
     }
 
@@ -111,7 +114,20 @@ impl EtcdOptions {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn identity(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
-        self.tls = self.tls.identity(etcd_client::Identity::from_pem(certificate, key));
+        self.credentials = self.credentials.identity(certificate, key);
+        self
+    }
+
+    /// Asks for all this whenever a connection is made, and again when one fails, instead of taking
+    /// what was given to these options: for certificates and passwords that are good for a short time
+    /// only, and are replaced in time. `source` is called on the thread that speaks to etcd, so it should
+    /// not take long. If it cannot say, it says why; then it is asked again later.
+    #[must_use]
+    pub fn credentials(
+        mut self,
+        source: impl Fn() -> Result<Credentials, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.source = Some(Arc::new(source));
         self
     }
 
@@ -119,7 +135,7 @@ impl EtcdOptions {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
-        self.tls = self.tls.domain_name(name);
+        self.server_name = Some(name.into());
         self
     }
 
@@ -144,7 +160,7 @@ impl EtcdOptions {
     /// # Errors
     ///
     /// [`Error::Refused`] if there is no endpoint, or one that this build cannot use, or if the
-    /// margin does not fit into the time to live.
+    /// margin does not fit into the time to live, or if there are no credentials.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.endpoints.is_empty() {
             return Err(Error::Refused("no etcd endpoint was given; give host:port".to_owned()));
@@ -160,6 +176,7 @@ impl EtcdOptions {
                 )));
             }
         }
+        self.credentials_now().map_err(Error::Refused)?;
         let https = self.endpoints.iter().find(|endpoint| endpoint.starts_with("https://"));
         match https {
             Some(endpoint) if !cfg!(feature = "tls") => Err(Error::Refused(format!(
@@ -170,15 +187,29 @@ impl EtcdOptions {
         }
     }
 
-    pub(crate) fn client(&self) -> etcd_client::ConnectOptions {
-        let options = self.client_without_user();
-        match &self.user {
+    /// With what to connect now.
+    ///
+    /// # Errors
+    ///
+    /// Why that cannot be told.
+    pub(crate) fn credentials_now(&self) -> Result<Credentials, String> {
+        self.source.as_ref().map_or_else(|| Ok(self.credentials.clone()), |source| source())
+    }
+
+    /// How to connect with these.
+    pub(crate) fn client(&self, credentials: &Credentials) -> etcd_client::ConnectOptions {
+        let options = self.client_without_user(credentials);
+        match &credentials.user {
             Some((name, password)) => options.with_user(name, password),
             None => options,
         }
     }
 
-    pub(crate) fn client_without_user(&self) -> etcd_client::ConnectOptions {
+    #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "they are of TLS"))]
+    pub(crate) fn client_without_user(
+        &self,
+        credentials: &Credentials,
+    ) -> etcd_client::ConnectOptions {
         let options = etcd_client::ConnectOptions::new()
             .with_connect_timeout(self.call())
             // A server that has gone without a word is noticed by this.
@@ -187,9 +218,69 @@ impl EtcdOptions {
             .with_require_leader(true);
         #[cfg(feature = "tls")]
         if self.endpoints.iter().any(|endpoint| endpoint.starts_with("https://")) {
-            return options.with_tls(self.tls.clone());
+            let mut tls = etcd_client::TlsOptions::new().with_native_roots();
+            if let Some(pem) = &credentials.certificate_authority {
+                tls = tls.ca_certificate(etcd_client::Certificate::from_pem(pem));
+            }
+            if let Some((certificate, key)) = &credentials.identity {
+                tls = tls.identity(etcd_client::Identity::from_pem(certificate, key));
+            }
+            if let Some(name) = &self.server_name {
+                tls = tls.domain_name(name);
+            }
+            return options.with_tls(tls);
         }
         options
+    }
+}
+
+/// As whom etcd is spoken to, and whom to believe that it is etcd.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Credentials {
+    user: Option<(String, String)>,
+    #[cfg(feature = "tls")]
+    certificate_authority: Option<Vec<u8>>,
+    #[cfg(feature = "tls")]
+    identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+type Source = Arc<dyn Fn() -> Result<Credentials, String> + Send + Sync>;
+
+impl Credentials {
+    /// As nobody, believing whom the system trusts.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// See [`EtcdOptions::user`].
+    #[must_use]
+    pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
+        self.user = Some((name.into(), password.into()));
+        self
+    }
+
+    /// See [`EtcdOptions::certificate_authority`].
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn certificate_authority(mut self, pem: impl AsRef<[u8]>) -> Self {
+        self.certificate_authority = Some(pem.as_ref().to_vec());
+        self
+    }
+
+    /// See [`EtcdOptions::identity`].
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn identity(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
+        self.identity = Some((certificate.as_ref().to_vec(), key.as_ref().to_vec()));
+        self
+    }
+}
+
+/// Without anything secret.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user = self.user.as_ref().map(|(name, _)| name);
+        f.debug_struct("Credentials").field("user", &user).finish_non_exhaustive()
     }
 }
 
@@ -198,7 +289,7 @@ impl fmt::Debug for EtcdOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EtcdOptions")
             .field("endpoints", &self.endpoints)
-            .field("user", &self.user.as_ref().map(|(name, _)| name))
+            .field("credentials", &self.credentials)
             .field("time_to_live", &self.time_to_live)
             .field("timeout", &self.timeout)
             .field("namespace", &self.namespace)

@@ -6,11 +6,12 @@ mod server;
 
 use std::{
     fs,
+    path::Path,
     time::{Duration, Instant},
 };
 
 use navlock_core::{Error, blocking::block_on_timeout};
-use navlock_etcd::{EtcdOptions, etcd};
+use navlock_etcd::{Credentials, EtcdOptions, check, etcd};
 use rcgen::{
     BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -56,29 +57,41 @@ impl Authority {
 struct Secured {
     server: Server,
     authority: Authority,
-    /// It reads them again for each connection.
-    _files: TempDir,
+    /// Its own files: it reads the certificate and the key again for each connection, and the
+    /// authority's when it starts.
+    files: TempDir,
 }
 
 const NAME: &str = "etcd.test";
 
+/// Puts a certificate into these files that is new, with its key and who has signed it.
+fn write_identity(files: &TempDir, authority: &Authority, name: &str) {
+    let own = authority.sign(name);
+    let texts = [("ca.pem", &authority.pem), ("own.pem", &own.certificate), ("own.key", &own.key)];
+    for (name, text) in texts {
+        fs::write(files.path().join(name), text).unwrap();
+    }
+}
+
+/// What stands in these files now.
+fn read_identity(files: &Path) -> Result<Credentials, String> {
+    let read = |name: &str| fs::read(files.join(name)).map_err(|error| error.to_string());
+    let credentials = Credentials::new().certificate_authority(read("ca.pem")?);
+    Ok(credentials.identity(read("own.pem")?, read("own.key")?))
+}
+
 impl Secured {
     fn start() -> Self {
-        let authority = Authority::new();
-        let own = authority.sign(NAME);
-        let files = TempDir::new().unwrap();
-        let write = |name: &str, text: &str| {
-            let path = files.path().join(name);
-            fs::write(&path, text).unwrap();
-            path.display().to_string()
-        };
+        let (authority, files) = (Authority::new(), TempDir::new().unwrap());
+        write_identity(&files, &authority, NAME);
+        let path = |name: &str| files.path().join(name).display().to_string();
         let server = Server::start_with_tls([
             "--client-cert-auth".to_owned(),
-            format!("--trusted-ca-file={}", write("ca.pem", &authority.pem)),
-            format!("--cert-file={}", write("own.pem", &own.certificate)),
-            format!("--key-file={}", write("own.key", &own.key)),
+            format!("--trusted-ca-file={}", path("ca.pem")),
+            format!("--cert-file={}", path("own.pem")),
+            format!("--key-file={}", path("own.key")),
         ]);
-        Self { server, authority, _files: files }
+        Self { server, authority, files }
     }
 
     /// What is right, but for who we are.
@@ -161,4 +174,85 @@ fn an_etcd_that_is_not_the_one_is_refused() {
 fn an_etcd_without_tls_is_an_error_and_no_hang() {
     let server = Server::start();
     refusal(EtcdOptions::new([format!("https://{}", server.endpoint())]));
+}
+
+/// Asks until it is true.
+#[track_caller]
+fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is() {
+        assert!(since.elapsed() < DEADLINE, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn locks_outlive_the_certificates_that_they_were_taken_with() {
+    let mut etcd = Secured::start();
+    let ours = TempDir::new().unwrap();
+    write_identity(&ours, &etcd.authority, "client");
+    let endpoint = format!("https://{}", etcd.server.endpoint());
+    let read = {
+        let ours = ours.path().to_owned();
+        move || read_identity(&ours)
+    };
+    let options = EtcdOptions::new([endpoint]).server_name(NAME).credentials(read);
+    let machine = server::connect(&options.time_to_live(Duration::from_secs(60)));
+    let locks = machine.lock_manager("bucket");
+    let guard = block_on_timeout(locks.lock("db"), DEADLINE).expect("it comes to an end").unwrap();
+    let heard = || guard.term().expect("it has a lease").heard;
+
+    // Nobody believes those of before any more, on neither side.
+    let next = Authority::new();
+    let before = heard();
+    write_identity(&etcd.files, &next, NAME);
+    write_identity(&ours, &next, "client");
+    etcd.server.restart();
+    eventually("the lease is renewed", || heard() > before);
+    assert!(!guard.is_lost());
+    let other = block_on_timeout(locks.lock("other"), DEADLINE).expect("it comes to an end");
+    assert!(other.is_ok() && !guard.is_lost(), "{other:?}");
+}
+
+#[test]
+fn files_that_cannot_be_read_are_an_error_at_first_and_waited_for_later() {
+    let mut etcd = Secured::start();
+    let ours = TempDir::new().unwrap();
+    let endpoint = format!("https://{}", etcd.server.endpoint());
+    let path = ours.path().to_owned();
+    let read = move || read_identity(&path);
+    let options = EtcdOptions::new([endpoint]).server_name(NAME).credentials(read);
+    let error = block_on_timeout(navlock_etcd::etcd(options.clone()), DEADLINE);
+    let error = error.expect("it comes to an end").unwrap_err();
+    assert!(matches!(&error, Error::Refused(why) if why.contains("No such file")), "{error:?}");
+
+    write_identity(&ours, &etcd.authority, "client");
+    let locks = server::connect(&options).lock_manager("bucket");
+    let next = Authority::new();
+    write_identity(&etcd.files, &next, NAME);
+    fs::remove_file(ours.path().join("own.key")).unwrap();
+    etcd.server.restart();
+    let waiting = locks.lock("db").into_future();
+    write_identity(&ours, &next, "client");
+    let guard = block_on_timeout(waiting, DEADLINE).expect("it comes to an end");
+    assert!(guard.is_ok(), "{guard:?}");
+}
+
+#[test]
+fn who_does_not_trust_an_etcd_that_has_signed_its_own_certificate_is_told_what_to_give() {
+    let server = Server::start_with_tls(["--auto-tls".to_owned()]);
+    let endpoint = format!("https://{}", server.endpoint());
+    let error = refusal(EtcdOptions::new([&endpoint]));
+    assert!(error.contains("certificate-authority"), "{error}");
+    assert!(error.contains("--auto-tls"), "{error}");
+    let health = check(&EtcdOptions::new([&endpoint])).unwrap();
+    let remedy = health.endpoints[0].remedy.expect("there is something to do");
+    assert!(remedy.contains("certificate-authority"), "{remedy}");
+
+    // And that is all there is to it.
+    let pem = fs::read(server.data().join("fixtures/client/cert.pem")).unwrap();
+    let machine = server::connect(&EtcdOptions::new([&endpoint]).certificate_authority(pem));
+    let locks = machine.lock_manager("bucket");
+    let guard = block_on_timeout(locks.lock("db"), DEADLINE).expect("it comes to an end");
+    assert!(guard.is_ok(), "{guard:?}");
 }

@@ -29,6 +29,10 @@ the broker, as NAVLOCK_ETCD does, which is for containers and tests.
   key = \"client-key.pem\"
   server-name = \"etcd.example\"
 
+The files of the password, the certificates and the key are read again when a connection is made or
+fails, so that they can be replaced at any time. For an etcd with --auto-tls, certificate-authority is
+its own certificate: fixtures/client/cert.pem in its data directory.
+
 For etcd nothing has to be there but the endpoints. For the socket each file is looked at, whichever
 has the rest: --socket and NAVLOCK_SOCKET go before the user's file, and that before the machine's;
 {uid} is the user's number. /etc/navlock.toml must belong to root, and nobody else may be able to

@@ -30,15 +30,65 @@ pub(crate) struct Etcd {
     pub(crate) origin: String,
     pub(crate) endpoints: Vec<String>,
     pub(crate) namespace: Option<String>,
-    pub(crate) user: Option<(String, String)>,
     pub(crate) time_to_live: Option<Duration>,
     pub(crate) margin: Option<Duration>,
     pub(crate) wait_through_outages: Option<bool>,
+    pub(crate) files: Files,
+    pub(crate) server_name: Option<String>,
+}
+
+/// The files that are read again whenever etcd is connected to: what stands in them may be good for a
+/// short time only.
+#[derive(Clone)]
+pub(crate) struct Files {
+    /// The file of settings, for people.
+    of_file: String,
+    /// A name, and the file of the password.
+    pub(crate) user: Option<(String, PathBuf)>,
+    certificate_authority: Option<PathBuf>,
+    /// The certificate and its key.
+    identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// What stood in them.
+#[cfg_attr(
+    not(feature = "etcd-tls"),
+    expect(dead_code, reason = "it is read, so that what is wrong is said by every build")
+)]
+pub(crate) struct Secrets {
+    pub(crate) user: Option<(String, String)>,
     /// In PEM.
     pub(crate) certificate_authority: Option<Vec<u8>>,
     /// The certificate and its key, in PEM.
     pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
-    pub(crate) server_name: Option<String>,
+}
+
+impl Files {
+    /// # Errors
+    ///
+    /// What is wrong with which.
+    pub(crate) fn read(&self) -> Result<Secrets, String> {
+        let wrong = |what: &str| format!("{}: {what}", self.of_file);
+        let secret = |file: &Path| secret::read(file).map_err(|what| wrong(&what));
+        let public = |file: &PathBuf| {
+            let failed =
+                |error: std::io::Error| wrong(&format!("cannot read {}: {error}", file.display()));
+            fs::read(file).map_err(failed)
+        };
+        let user = self.user.as_ref().map(|(user, file)| {
+            let password = password(&secret(file)?).map_err(wrong)?;
+            Ok::<_, String>((user.clone(), password))
+        });
+        let identity = self
+            .identity
+            .as_ref()
+            .map(|(certificate, key)| Ok::<_, String>((public(certificate)?, secret(key)?)));
+        Ok(Secrets {
+            user: user.transpose()?,
+            certificate_authority: self.certificate_authority.as_ref().map(public).transpose()?,
+            identity: identity.transpose()?,
+        })
+    }
 }
 
 impl Etcd {
@@ -73,27 +123,22 @@ impl Etcd {
             // A path in a file is meant from where that is.
             file.and_then(Path::parent).map_or_else(|| path.clone(), |folder| folder.join(&path))
         };
-        let secret = |file: PathBuf| secret::read(&path(file)).map_err(|what| wrong(&what));
-        let public = |file: PathBuf| {
-            let file = path(file);
-            let failed =
-                |error: std::io::Error| wrong(&format!("cannot read {}: {error}", file.display()));
-            fs::read(&file).map_err(failed)
-        };
-
         let user = match (table.user, table.password_file) {
             (None, None) => None,
-            (Some(user), Some(file)) => Some((user, password(&secret(file)?).map_err(wrong)?)),
+            (Some(user), Some(file)) => Some((user, path(file))),
             (Some(_), None) => return Err(wrong("there is a user, but no password-file; add one")),
             (None, Some(_)) => return Err(wrong("there is a password-file, but no user; add one")),
         };
         let identity = match (table.certificate, table.key) {
             (None, None) => None,
-            (Some(certificate), Some(key)) => Some((public(certificate)?, secret(key)?)),
+            (Some(certificate), Some(key)) => Some((path(certificate), path(key))),
             (Some(_), None) => return Err(wrong("there is a certificate, but no key; add one")),
             (None, Some(_)) => return Err(wrong("there is a key, but no certificate; add one")),
         };
-        let certificate_authority = table.certificate_authority.map(public).transpose()?;
+        let certificate_authority = table.certificate_authority.map(path);
+        let files = Files { of_file: of_file.clone(), user, certificate_authority, identity };
+        // What is wrong is said now, and not when it is needed.
+        let Secrets { certificate_authority, identity, .. } = files.read()?;
         let server_name = table.server_name;
         let has_tls =
             certificate_authority.is_some() || identity.is_some() || server_name.is_some();
@@ -108,12 +153,10 @@ impl Etcd {
             origin,
             endpoints,
             namespace: table.namespace,
-            user,
             time_to_live,
             margin,
             wait_through_outages: table.wait_through_outages,
-            certificate_authority,
-            identity,
+            files,
             server_name,
         })
     }
@@ -213,7 +256,18 @@ mod tests {
     #[test]
     fn a_password_is_the_line_of_a_file_beside() {
         let table = "endpoints = [\"a:1\"]\nuser = \"u\"\npassword-file = \"secret\"";
-        assert_eq!(etcd(None, table).unwrap().user, Some(("u".to_owned(), "s3cret".to_owned())));
+        let folder = tempfile::tempdir().unwrap();
+        let password = folder.path().join("secret");
+        fs::write(&password, "s3cret\n").unwrap();
+        fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
+        let file = folder.path().join("c.toml");
+        let table = super::super::file::parse(&file, &format!("[etcd]\n{table}")).unwrap().etcd;
+        let etcd = Etcd::new(None, table.unwrap(), Some(&file)).unwrap();
+        let user = |password: &str| Some(("u".to_owned(), password.to_owned()));
+        assert_eq!(etcd.files.read().unwrap().user, user("s3cret"));
+        // It may be replaced.
+        fs::write(&password, "another").unwrap();
+        assert_eq!(etcd.files.read().unwrap().user, user("another"));
     }
 
     #[test]

@@ -17,6 +17,8 @@ use std::{
 use rustix::process::geteuid;
 
 pub(crate) use self::etcd::Etcd;
+#[cfg(feature = "etcd")]
+pub(crate) use self::etcd::Secrets;
 use crate::args::SettingsArgs;
 
 /// What was found.

@@ -39,7 +39,7 @@ fn of_health(etcd: &Etcd, health: &Health) -> Vec<Check> {
         let detail = "the endpoints are of several clusters, each with locks of its own";
         checks.push(Check::fail("etcd", detail).remedy("give the endpoints of one"));
     }
-    if etcd.user.is_some() && !etcd.endpoints.iter().all(|one| one.starts_with("https://")) {
+    if etcd.files.user.is_some() && !etcd.endpoints.iter().all(|one| one.starts_with("https://")) {
         let detail = "the password is sent as it is to endpoints without https://";
         checks.push(Check::warn("etcd password", detail).remedy("use TLS"));
     }
@@ -54,7 +54,8 @@ fn endpoint(endpoint: &EndpointHealth, some_answer: bool) -> Check {
     let member = match &endpoint.member {
         Ok(member) => member,
         Err(error) => {
-            let remedy = "start it, or mend the endpoint in the settings";
+            let remedy =
+                endpoint.remedy.unwrap_or("start it, or mend the endpoint in the settings");
             // Locks can be had while most members are there.
             let level = if some_answer { Level::Warn } else { Level::Fail };
             return Check::new(level, what, error).remedy(remedy);
