@@ -132,7 +132,9 @@ impl<'a> Waiting<'a> {
         self.answer_by = None;
         let time = self.since.elapsed();
         let known = self.known.as_ref();
-        let said = sentence(self.name, self.mode, time, known);
+        let suspended = self.locks.term().and_then(|term| term.suspended());
+        let silent = suspended.map(|(silent, _)| silent);
+        let said = sentence(self.name, self.mode, time, known, silent);
         let columns = if is_drawable() { terminal::size(io::stderr()) } else { None };
         let line = match columns {
             // Not in the last column, in which a terminal may go to the next line.
@@ -172,10 +174,20 @@ fn is_drawable() -> bool {
 
 /// `navlock: waiting for "db" (exclusive) 12s; held by make[4711] user@host for 3m (why); 2 ahead`,
 /// as far as it is known.
-fn sentence(name: &ResourceName, mode: Mode, time: Duration, known: Option<&Position>) -> String {
+fn sentence(
+    name: &ResourceName,
+    mode: Mode,
+    time: Duration,
+    known: Option<&Position>,
+    silent: Option<Duration>,
+) -> String {
     let name_shown = quoted_name(name);
     let mut said = format!("navlock: waiting for {name_shown} ({mode}) {}", elapsed(time));
     // A string takes everything that is written to it.
+    if let Some(silent) = silent {
+        // What is known besides may be old.
+        let _ = write!(said, "; etcd has not answered for {}", elapsed(silent));
+    }
     let Some(known) = known else { return said };
     if let Some(first) = &known.holder {
         said.push_str("; held by ");
@@ -251,7 +263,7 @@ mod tests {
     }
 
     fn said(known: Option<&Position>) -> String {
-        sentence(&name(), Mode::Exclusive, Duration::from_secs(12), known)
+        sentence(&name(), Mode::Exclusive, Duration::from_secs(12), known, None)
     }
 
     #[test]
@@ -262,6 +274,15 @@ mod tests {
             said(Some(&known)),
             "navlock: waiting for \"db\" (exclusive) 12s; \
              held by make[4711] user@host for 3m (why); 2 ahead"
+        );
+    }
+
+    #[test]
+    fn who_waits_is_told_of_an_outage() {
+        let (time, silent) = (Duration::from_secs(12), Some(Duration::from_secs(4)));
+        assert_eq!(
+            sentence(&name(), Mode::Exclusive, time, None, silent),
+            "navlock: waiting for \"db\" (exclusive) 12s; etcd has not answered for 4s"
         );
     }
 

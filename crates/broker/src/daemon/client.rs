@@ -255,6 +255,11 @@ impl Client {
         self.agents.get(&agent)?.locks.lease()
     }
 
+    /// The same of all its agents.
+    pub(super) fn terms(&self) -> Vec<Term> {
+        self.agents.values().filter_map(|open| open.locks.term()).collect()
+    }
+
     /// Those of its agents that hold something or wait for it.
     pub(super) fn askers(&self) -> HashSet<Agent> {
         self.requests.shown().map(|(_, shown)| shown.agent).collect()

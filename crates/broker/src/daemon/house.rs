@@ -324,6 +324,15 @@ impl House {
     /// Under what the daemon runs, in words for people.
     pub(super) fn details(&self) -> Vec<(String, String)> {
         let mut details = self.details.clone();
+        let terms = self.everybody().into_iter().flat_map(|client| lock(&client).terms());
+        // The one that ends first.
+        let suspended = terms.filter_map(|term| term.suspended()).min_by_key(|(_, left)| *left);
+        if let Some((silent, left)) = suspended {
+            let (silent, left) = (silent.as_secs(), left.as_secs());
+            let reach = self.reach().unwrap_or("what keeps the locks");
+            let is = format!("no answer for {silent} s; locks are lost in {left} s ({reach})");
+            details.push(("outage".to_owned(), is));
+        }
         details.extend(surroundings::now());
         details
     }

@@ -7,6 +7,7 @@ mod doctor;
 mod evict;
 mod family;
 mod man;
+mod outage;
 mod query;
 mod run;
 mod supervise;

@@ -18,6 +18,7 @@ use navlock::{
 use super::{
     Context,
     acquire::{Bounds, acquire},
+    outage::Outage,
     supervise::{self, Ended, GRACE, Policy, Supervisor, margin, reserve},
 };
 use crate::{
@@ -67,6 +68,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     })?;
     let started = Instant::now();
     context.voice.detail(format_args!("running {} (process {})", shown(&work), child.id()));
+    let outage = Outage::watch(&locks, &names);
     let ended = supervisor.wait(child, &guards, policy, |name, lost, command| {
         // What the command leaves running holds nothing that others have.
         if guards.iter().all(LockGuard::is_lost) {
@@ -83,6 +85,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
         let said = format!("navlock: {}: {lost}; {becomes}\n", quoted_name(name));
         exit::mention(said.as_bytes());
     })?;
+    drop(outage);
     // What the command has left running in the background holds nothing.
     drop(lifeline);
     drop(guards);

@@ -4,6 +4,7 @@ mod doctor;
 mod evict;
 mod killed;
 mod lost;
+mod outage;
 mod restart;
 #[path = "../../../../etcd/tests/server/mod.rs"]
 mod server;

@@ -1,0 +1,33 @@
+//! An etcd that does not answer for a while.
+
+use std::fs::{self, File};
+
+use super::server::Server;
+use crate::sandbox::{Holder, Sandbox, eventually};
+
+#[test]
+fn who_holds_is_warned_while_etcd_does_not_answer() {
+    let server = Server::start();
+    // A warning comes after 7.5 s, and the lock is lost after 18.
+    let settings = format!("[etcd]\nendpoints = [\"{}\"]\ntime-to-live = 20\n", server.endpoint());
+    let machine = Sandbox::with_settings(&settings);
+    let said = machine.path("said");
+    let mut command = machine.navlock(&["run", "db", "sh", "-c", "echo $$; exec cat"]);
+    command.stderr(File::create(&said).unwrap());
+    let mut holder = Holder::start(command);
+    holder.begun();
+    let said = || fs::read_to_string(&said).unwrap();
+    server.stop();
+    eventually("it is warned", || !said().is_empty());
+    let status = machine.written(&["daemon", "status"]);
+    server.go_on();
+    eventually("it is told that this is over", || said().contains("etcd answers again"));
+    assert!(status.contains("no answer for"), "{status}");
+    let said = said();
+    let lines: Vec<_> = said.lines().collect();
+    assert!(lines[0].starts_with("navlock: etcd has not answered for "), "{said}");
+    assert!(lines[0].contains("; \"db\" is yours for "), "{said}");
+    assert_eq!(lines[1..], ["navlock: etcd answers again"]);
+    holder.release();
+    assert!(!machine.written(&["daemon", "status"]).contains("no answer for"));
+}
