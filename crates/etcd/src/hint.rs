@@ -8,8 +8,15 @@ pub(crate) fn hint(why: &str, options: &EtcdOptions) -> Option<&'static str> {
     if says(&"UnknownIssuer") {
         return Some(
             "nobody whom this system trusts has signed etcd's certificate: give the one who has as \
-             certificate-authority, or the certificate itself if it is signed by nobody else, as \
-             that of an etcd with --auto-tls (fixtures/client/cert.pem in its data directory)",
+             certificate-authority, or the certificate itself if it is signed by nobody else",
+        );
+    }
+    // The elliptic curve P-521 is not among those that can be used here.
+    if says(&"HandshakeFailure") {
+        return Some(
+            "etcd has no certificate that can be used here, as one that it has made by --auto-tls \
+             cannot (its key is of P-521): start it with --cert-file and --key-file of another kind, \
+             and give who has signed that as certificate-authority",
         );
     }
     if says(&"not valid for name") || says(&"NotValidForName") {

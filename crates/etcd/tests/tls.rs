@@ -238,21 +238,30 @@ fn files_that_cannot_be_read_are_an_error_at_first_and_waited_for_later() {
     assert!(guard.is_ok(), "{guard:?}");
 }
 
-#[test]
-fn who_does_not_trust_an_etcd_that_has_signed_its_own_certificate_is_told_what_to_give() {
-    let server = Server::start_with_tls(["--auto-tls".to_owned()]);
-    let endpoint = format!("https://{}", server.endpoint());
-    let error = refusal(EtcdOptions::new([&endpoint]));
-    assert!(error.contains("certificate-authority"), "{error}");
-    assert!(error.contains("--auto-tls"), "{error}");
-    let health = check(&EtcdOptions::new([&endpoint])).unwrap();
+/// Sees that the failure and the look at etcd's health say to give this.
+#[track_caller]
+fn is_told(options: &EtcdOptions, what: &str) {
+    let error = refusal(options.clone());
+    assert!(error.contains(what), "{error}");
+    let health = check(options).unwrap();
     let remedy = health.endpoints[0].remedy.expect("there is something to do");
-    assert!(remedy.contains("certificate-authority"), "{remedy}");
+    assert!(remedy.contains(what), "{remedy}");
+}
 
-    // And that is all there is to it.
-    let pem = fs::read(server.data().join("fixtures/client/cert.pem")).unwrap();
-    let machine = server::connect(&EtcdOptions::new([&endpoint]).certificate_authority(pem));
-    let locks = machine.lock_manager("bucket");
-    let guard = block_on_timeout(locks.lock("db"), DEADLINE).expect("it comes to an end");
-    assert!(guard.is_ok(), "{guard:?}");
+#[test]
+fn who_does_not_trust_etcds_certificate_is_told_what_to_give() {
+    let etcd = Secured::start();
+    let endpoint = format!("https://{}", etcd.server.endpoint());
+    let nobody_known = EtcdOptions::new([&endpoint]).server_name(NAME);
+    is_told(&etcd.identify(nobody_known), "as certificate-authority");
+    let nameless = EtcdOptions::new([&endpoint]).certificate_authority(&etcd.authority.pem);
+    is_told(&etcd.identify(nameless), "as server-name");
+}
+
+#[test]
+fn who_cannot_use_the_certificate_that_etcd_has_made_is_told_what_to_give() {
+    let server = Server::start_with_tls(["--auto-tls".to_owned()]);
+    let options = EtcdOptions::new([format!("https://{}", server.endpoint())]);
+    is_told(&options, "--auto-tls");
+    is_told(&options, "as certificate-authority");
 }

@@ -30,8 +30,8 @@ the broker, as NAVLOCK_ETCD does, which is for containers and tests.
   server-name = \"etcd.example\"
 
 The files of the password, the certificates and the key are read again when a connection is made or
-fails, so that they can be replaced at any time. For an etcd with --auto-tls, certificate-authority is
-its own certificate: fixtures/client/cert.pem in its data directory.
+fails, so that they can be replaced at any time. An etcd with --auto-tls cannot be used: its key is of
+a kind (P-521) that is not known here. Give it a certificate, by --cert-file and --key-file.
 
 For etcd nothing has to be there but the endpoints. For the socket each file is looked at, whichever
 has the rest: --socket and NAVLOCK_SOCKET go before the user's file, and that before the machine's;

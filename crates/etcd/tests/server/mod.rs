@@ -95,11 +95,6 @@ impl Server {
         format!("127.0.0.1:{}", self.client)
     }
 
-    /// Where it keeps what it has.
-    pub(crate) fn data(&self) -> &Path {
-        self.directory.path()
-    }
-
     pub(crate) fn port(&self) -> u16 {
         self.client
     }
