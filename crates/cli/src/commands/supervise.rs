@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use navlock::{LockGuard, Lost, ResourceName, backend::Term};
+use navlock::{LockGuard, Lost, ResourceName, host::Term};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{
