@@ -10,13 +10,13 @@ use std::time::Duration;
 pub use navlock_engine::{AgentId, RequestId, RequestKind};
 
 use crate::{
-    Bucket, ClientId, Error, LockFuture, LockGuard, LockManager,
+    Bucket, ClientId, Error, LockFuture, LockGuard, LockManager, UserAgent,
     agent::{Agent, Ended},
 };
 pub use crate::{
     backend::{
         Answer, Backend, Claim, InspectFuture, MemoryBackend, MemoryReach, PositionFuture,
-        QueryFuture, Reach, RecallFuture, Term, Ticket,
+        QueryFuture, Reach, RecallFuture, RevokeFuture, Term, Ticket,
     },
     guard::PolledGuard,
     waking::wake_all,
@@ -78,4 +78,20 @@ pub async fn recall(
 /// see [`Backend::ends`].
 pub fn ends(locks: &LockManager) -> Option<Duration> {
     locks.ends()
+}
+
+/// What another process needs to end all that the agent of this handle has, should this one be killed
+/// together with the one that the agent works for; see [`Backend::lease`].
+pub fn lease(locks: &LockManager) -> Option<Vec<u8>> {
+    locks.lease()
+}
+
+/// Ends leases that agents had through other processes, which are dead; see [`lease`] and
+/// [`Reach::revoke`]. Whether none of them is there by now.
+///
+/// # Cancel safety
+///
+/// Dropping the future leaves the rest to end by themselves.
+pub async fn revoke(user_agent: &UserAgent, leases: Vec<Vec<u8>>) -> bool {
+    user_agent.revoke(leases).await
 }

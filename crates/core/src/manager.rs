@@ -408,9 +408,7 @@ impl LockManager {
         seats.agent.backend().term(seats.agent.id)
     }
 
-    /// What another process needs to end all that this agent has, should this one be killed together
-    /// with the one that the agent works for; see [`Backend::lease`].
-    pub fn lease(&self) -> Option<Vec<u8>> {
+    pub(crate) fn lease(&self) -> Option<Vec<u8>> {
         let seats = self.0.seats.as_ref()?;
         seats.agent.backend().lease(seats.agent.id)
     }

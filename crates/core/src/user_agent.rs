@@ -135,14 +135,7 @@ impl UserAgent {
         self.0.user_agent.reach.is_leased()
     }
 
-    /// Ends leases that agents had through other processes, which are dead; see
-    /// [`LockManager::lease`](crate::LockManager::lease) and [`Reach::revoke`]. Whether none of them is
-    /// there by now.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves the rest to end by themselves.
-    pub async fn revoke(&self, leases: Vec<Vec<u8>>) -> bool {
+    pub(crate) async fn revoke(&self, leases: Vec<Vec<u8>>) -> bool {
         self.0.user_agent.reach.revoke(leases).await
     }
 

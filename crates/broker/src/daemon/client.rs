@@ -252,7 +252,7 @@ impl Client {
 
     /// What another process needs to end all that the agent has.
     pub(super) fn lease(&self, agent: Agent) -> Option<Vec<u8>> {
-        self.agents.get(&agent)?.locks.lease()
+        host::lease(&self.agents.get(&agent)?.locks)
     }
 
     /// The same of all its agents.

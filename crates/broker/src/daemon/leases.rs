@@ -10,7 +10,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use navlock_core::UserAgent;
+use navlock_core::{UserAgent, host};
 use navlock_wire::{Agent, ClientKey};
 use tokio::time::sleep;
 
@@ -120,7 +120,7 @@ async fn end_leases(user_agent: UserAgent, files: ClientFiles, dead: Vec<Dead>, 
         // It may be there after all, and come.
         dead.retain(|client| files.is_dead(*client));
         let leases = dead.iter().flat_map(|client| files.leases(*client)).collect();
-        if user_agent.revoke(leases).await {
+        if host::revoke(&user_agent, leases).await {
             return dead.into_iter().for_each(|client| files.forget_leases(client));
         }
         sleep(PAUSE).await;
