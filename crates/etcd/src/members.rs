@@ -93,7 +93,8 @@ impl Members {
     /// than this.
     pub(crate) async fn best(&self, patience: Duration) -> Member {
         let current = self.current();
-        if current.is_avoided {
+        // Where there is but one, the old connection is as good as none.
+        if current.is_avoided && self.options.endpoints.len() > 1 {
             let _ = timeout(patience, self.changed(current.term)).await;
             return self.current();
         }
@@ -128,9 +129,9 @@ impl Members {
     pub(crate) fn avoid(&self, term: u64) {
         // What it was connected to with may not be good any more.
         self.renew();
-        let count = self.options.endpoints.len();
         let begins = self.current.send_if_modified(|current| {
-            let begins = count > 1 && current.term == term && !current.is_avoided;
+            // Of one there is at least another connection.
+            let begins = current.term == term && !current.is_avoided;
             current.is_avoided |= begins;
             begins
         });

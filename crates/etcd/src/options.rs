@@ -9,6 +9,9 @@ use crate::lease::{Span, Term, margin};
 /// The shortest time to live of a lease that etcd keeps to.
 const SHORTEST: Duration = Duration::from_secs(2);
 
+/// How often a server is asked whether it is there, at most.
+const PING: Duration = Duration::from_secs(10);
+
 /// Which etcd to use, and how.
 #[derive(Clone)]
 pub struct EtcdOptions {
@@ -212,9 +215,10 @@ impl EtcdOptions {
     ) -> etcd_client::ConnectOptions {
         let options = etcd_client::ConnectOptions::new()
             .with_connect_timeout(self.call())
-            // A server that has gone without a word is noticed by this.
-            .with_keep_alive(self.time_to_live / 8, self.call())
-            .with_keep_alive_while_idle(true)
+            // Who calls notices by itself that a server has gone without a word, and connects anew.
+            // Etcd hangs up on who pings more often than every 5 s, or without a call.
+            .with_keep_alive(PING.max(self.time_to_live / 8), self.call())
+            .with_keep_alive_while_idle(false)
             .with_require_leader(true);
         #[cfg(feature = "tls")]
         if self.endpoints.iter().any(|endpoint| endpoint.starts_with("https://")) {

@@ -96,6 +96,23 @@ fn a_holder_is_told_when_etcd_is_away_for_longer_than_the_lease() {
 }
 
 #[test]
+fn etcd_does_not_hang_up_on_who_is_quiet() {
+    let server = Server::start();
+    let cable = Proxy::to(server.port());
+    let machine = connect(&options(cable.endpoint()));
+    let locks = machine.lock_manager("bucket");
+    drop(exclusive(&locks, "db"));
+    settle(&locks);
+    // The machine stays, with nothing to do.
+    drop(locks);
+    let before = cable.history();
+    // Etcd counts two pings too many in this time, if there is one in each eighth of the time to live.
+    thread::sleep(TIME_TO_LIVE * 2);
+    assert_eq!(cable.history(), before, "connections, and whether one has ended");
+    drop(machine);
+}
+
+#[test]
 fn a_holder_is_warned_before_its_lock_is_lost() {
     let server = Server::start();
     let cable = Proxy::to(server.port());

@@ -5,7 +5,7 @@ use std::{
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
 };
@@ -16,6 +16,8 @@ pub(crate) struct Proxy {
     port: u16,
     cut: Arc<AtomicBool>,
     connections: Arc<Mutex<Vec<TcpStream>>>,
+    joined: Arc<AtomicUsize>,
+    ended: Arc<AtomicUsize>,
 }
 
 impl Proxy {
@@ -25,6 +27,8 @@ impl Proxy {
             port: listener.local_addr().unwrap().port(),
             cut: Arc::default(),
             connections: Arc::default(),
+            joined: Arc::default(),
+            ended: Arc::default(),
         };
         let accepting = proxy.clone();
         thread::spawn(move || {
@@ -48,10 +52,20 @@ impl Proxy {
     fn join(&self, client: &TcpStream, server: &TcpStream) {
         let (client, server) = (|| client.try_clone().unwrap(), || server.try_clone().unwrap());
         let mut connections = self.connections.lock().unwrap();
+        self.joined.fetch_add(1, Ordering::SeqCst);
         for (from, to) in [(client(), server()), (server(), client())] {
             connections.push(from.try_clone().unwrap());
-            thread::spawn(move || pass(from, to));
+            let ended = Arc::clone(&self.ended);
+            thread::spawn(move || {
+                pass(from, to);
+                ended.fetch_add(1, Ordering::SeqCst);
+            });
         }
+    }
+
+    /// How many connections there have been, and whether any has ended.
+    pub(crate) fn history(&self) -> (usize, bool) {
+        (self.joined.load(Ordering::SeqCst), self.ended.load(Ordering::SeqCst) > 0)
     }
 
     /// Ends all connections and lets no new ones come about.
