@@ -29,7 +29,7 @@ pub(super) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     let mut page = &navlock;
     for word in &args.subcommand {
         page = page.find_subcommand(word).ok_or_else(|| {
-            let message = format_args!("there is no subcommand {word:?}; see 'navlock --help'");
+            let message = format!("there is no subcommand {word:?}; see 'navlock --help'");
             Failure::new(USAGE, message)
         })?;
     }

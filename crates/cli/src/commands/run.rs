@@ -195,7 +195,7 @@ fn grace(args: &RunArgs, guards: &[LockGuard]) -> Result<Duration, Failure> {
 fn begun(lifeline: Option<PreparedLifeline>) -> Result<Option<Lifeline>, Failure> {
     let lifeline = lifeline.map(PreparedLifeline::begin);
     lifeline.transpose().map_err(|error| {
-        let message = format_args!("the command cannot be given a hold on its lock: {error}");
+        let message = format!("the command cannot be given a hold on its lock: {error}");
         Failure::new(exit::NOT_EXECUTABLE, message)
     })
 }

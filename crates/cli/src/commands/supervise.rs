@@ -141,7 +141,7 @@ impl Supervisor {
             }
             if has_ended {
                 let status = child.wait().map_err(|error| {
-                    let message = format_args!("cannot wait for the command: {error}");
+                    let message = format!("cannot wait for the command: {error}");
                     Failure::new(NOT_EXECUTABLE, message)
                 })?;
                 self.family.command_has_ended();

@@ -44,11 +44,11 @@ fn release(control: &mut Control) -> Check {
     let remedy = "when it suits, 'navlock daemon stop': the next one is of this release";
     match daemon::asked(control) {
         Ok(status) if status.release == RELEASE => {
-            let detail = format_args!("process {}, release {RELEASE} as this navlock", status.pid);
+            let detail = format!("process {}, release {RELEASE} as this navlock", status.pid);
             Check::ok("broker", detail)
         }
         Ok(status) => {
-            let detail = format_args!(
+            let detail = format!(
                 "process {} is of release {}, this navlock of {RELEASE}",
                 status.pid, status.release
             );
@@ -97,7 +97,7 @@ fn speed(reach: &BrokerReach) -> Check {
             Some(Ok(_)) => times.push(asked.elapsed()),
             Some(Err(error)) => return Check::fail("answers", error),
             None => {
-                let detail = format_args!("none within {} s", PATIENCE.as_secs());
+                let detail = format!("none within {} s", PATIENCE.as_secs());
                 return Check::fail("answers", detail).remedy("end the broker if it is stuck");
             }
         }

@@ -80,7 +80,7 @@ fn program(path: Option<&OsStr>, ours: Option<&Path>) -> Check {
             Check::ok("program", format_args!("{} is in PATH", found.display()))
         }
         Some(found) => {
-            let detail = format_args!("this is {us}, and PATH has {}", found.display());
+            let detail = format!("this is {us}, and PATH has {}", found.display());
             Check::warn("program", detail)
                 .remedy("remove one of them, or set NAVLOCK_BIN to the one that is meant")
         }
@@ -113,7 +113,7 @@ fn same(a: &Path, b: &Path) -> bool {
 fn descriptors(most: Option<u64>) -> Check {
     match most {
         Some(most) if most < FEW => {
-            let detail = format_args!("{most} at most, and each client of the broker takes one");
+            let detail = format!("{most} at most, and each client of the broker takes one");
             Check::warn("descriptors", detail).remedy("raise the hard limit (ulimit -Hn)")
         }
         Some(most) => Check::ok("descriptors", format_args!("{most} at most")),

@@ -36,8 +36,7 @@ fn usable(place: &Place) -> Check {
     match place.check() {
         Ok(()) => {
             let mode = fs::metadata(place.directory()).map_or(0, |found| found.mode() & 0o7777);
-            let detail =
-                format_args!("{} ({length} bytes; directory {mode:04o})", socket.display());
+            let detail = format!("{} ({length} bytes; directory {mode:04o})", socket.display());
             Check::ok("place", detail)
         }
         // The broker's own directory comes with the first client.
@@ -61,7 +60,7 @@ fn file_system(directory: &Path) -> Check {
     match tried {
         Ok(()) => Check::ok("file system", "takes file locks and sockets"),
         Err((what, error)) => {
-            let detail = format_args!("no {what} in {}: {error}", directory.display());
+            let detail = format!("no {what} in {}: {error}", directory.display());
             let is_full = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
             Check::fail("file system", detail).remedy(if is_full {
                 "make room there: commands are not run without it"
@@ -90,7 +89,7 @@ fn left_behind(place: &Place) -> Option<Check> {
     if !socket.exists() || Control::connect(place).map_or_else(is_running, |_| true) {
         return None;
     }
-    let detail = format_args!("{} is of a broker that has ended", socket.display());
+    let detail = format!("{} is of a broker that has ended", socket.display());
     Some(Check::warn("stale socket", detail).remedy("nothing to do: the next broker replaces it"))
 }
 
@@ -107,7 +106,7 @@ fn clock(written: &Path) -> Check {
     match ahead.ok().and_then(|written| written.duration_since(now).ok()) {
         Some(ahead) if ahead > TURNED_BACK => {
             let seconds = ahead.as_secs();
-            let detail = format_args!("it was turned back: a broker began {seconds} s from now");
+            let detail = format!("it was turned back: a broker began {seconds} s from now");
             Check::warn("clock", detail).remedy(remedy)
         }
         _ => Check::ok("clock", "plausible"),

@@ -32,7 +32,7 @@ pub(super) fn check(what: String, version: &str) -> Check {
         return Check::warn(what, format_args!("of release {version:?}, which is not known"));
     };
     if (major, minor) < OLDEST {
-        let detail = format_args!("of release {version}, which is too old");
+        let detail = format!("of release {version}, which is too old");
         return Check::fail(what, detail).remedy("upgrade etcd to 3.4 at least");
     }
     let has = |fault: &&Fault| {
