@@ -38,7 +38,7 @@ pub(crate) fn taken(time: Duration) -> String {
     }
 }
 
-/// The time since the start of the machine, on the clock of [`navlock::backend::Term`]: it goes on while
+/// The time since the start of the machine, on the clock of [`navlock::host::Term`]: it goes on while
 /// the machine is suspended.
 pub(crate) fn uptime() -> Duration {
     #[cfg(target_os = "linux")]
