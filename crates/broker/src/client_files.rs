@@ -319,7 +319,8 @@ const LEASES: &str = "leases";
 const UNBORN_LEASES: &str = "leases-new";
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// `None` if it is not what [`hex`] writes of something.
