@@ -447,6 +447,8 @@ impl Inherited {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     fn files() -> (tempfile::TempDir, ClientFiles) {
@@ -563,7 +565,6 @@ mod tests {
         files.note_leases(client, [vec![8]].iter()).unwrap();
         files.note_lease(client, &[9]).unwrap();
         assert_eq!(files.leases(client), [[8], [9]]);
-        use std::os::unix::fs::MetadataExt;
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     }
 
