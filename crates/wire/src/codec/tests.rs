@@ -57,7 +57,7 @@ fn version_1_from_daemon() -> Vec<FromDaemon> {
         all.push(FromDaemon::Failed { request, failure: failure.clone() });
         all.push(FromDaemon::QueryFailed { query: 2, failure });
     }
-    for how in [Lost::Stolen, Lost::Terminated, Lost::Closed, Lost::Disconnected, Lost::Removed] {
+    for how in [Lost::Stolen, Lost::Terminated, Lost::Closed, Lost::Disconnected] {
         all.push(FromDaemon::Lost { request, how });
     }
     all
@@ -142,6 +142,7 @@ fn all_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::TermBounds { agent: 7, heard: 1, due: u64::MAX, expires: u64::MAX },
         FromDaemon::Lost { request: request(), how: Lost::Reset },
         FromDaemon::Register,
+        FromDaemon::Lost { request: request(), how: Lost::Removed },
     ]);
     all
 }
