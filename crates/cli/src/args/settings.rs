@@ -19,8 +19,8 @@ the broker, as NAVLOCK_ETCD does, which is for containers and tests.
   endpoints = [\"10.0.0.1:2379\", \"10.0.0.2:2379\"]  # or URLs: http://, https://
   namespace = \"navlock\"                # others do not see these locks
   time-to-live = 10                    # seconds until a machine that died has lost its locks
-  margin = 2                           # seconds of these in which to end who has lost a lock: 0.5 to
-                                       # half of them; else a fifth, and 2 at most
+  margin = 2                           # seconds of these in which to end who has lost a lock: 0.5
+                                       # to half of them; else a fifth, and 2 at most
   wait-through-outages = true          # who waits goes on when etcd is back after longer than that
   user = \"locks\"
   password-file = \"/etc/navlock.secret\"
@@ -30,8 +30,8 @@ the broker, as NAVLOCK_ETCD does, which is for containers and tests.
   server-name = \"etcd.example\"
 
 The files of the password, the certificates and the key are read again when a connection is made or
-fails, so that they can be replaced at any time. An etcd with --auto-tls cannot be used: its key is of
-a kind (P-521) that is not known here. Give it a certificate, by --cert-file and --key-file.
+fails, so that they can be replaced at any time. An etcd with --auto-tls cannot be used: its key is
+of a kind (P-521) that is not known here. Give it a certificate, by --cert-file and --key-file.
 
 For etcd nothing has to be there but the endpoints. For the socket each file is looked at, whichever
 has the rest: --socket and NAVLOCK_SOCKET go before the user's file, and that before the machine's;
