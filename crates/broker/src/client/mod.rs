@@ -12,7 +12,7 @@
 //!
 //! What is held stays held for as long as nobody else can have been granted it, with a daemon or
 //! without. A daemon that does not wait any longer, because we did not come back in ten seconds,
-//! notes that before it grants anything: it removes our [file](crate::client_files). So while there is
+//! notes that before it grants anything: it removes our file. So while there is
 //! no connection, the file says whether our locks are still ours; once it is gone they are
 //! [`Lost::Disconnected`](navlock_core::Lost::Disconnected), be it that we find that out in the
 //! second before somebody else can have them, or later because we were stopped.
