@@ -13,8 +13,17 @@ pub(crate) fn torture(arguments: &[&str]) -> Result {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let target = root().join(target);
     let built = target.join("debug");
-    let logs = target.join("torture").join(std::process::id().to_string());
-    let mut torture = std::process::Command::new(built.join("navlock-torture"));
-    torture.arg("--navlock").arg(built.join("navlock")).arg("--logs").arg(logs).args(arguments);
+    let folder = target.join("torture").join(std::process::id().to_string());
+    // A run lasts half an hour, and what is built meanwhile is not what it tortures.
+    let copy = |program: &str| {
+        let copy = folder.join(program);
+        std::fs::create_dir_all(&folder)
+            .and_then(|()| std::fs::copy(built.join(program), &copy))
+            .map_err(|error| format!("cannot copy {program} into {}: {error}", folder.display()))?;
+        Ok::<_, String>(copy)
+    };
+    let mut torture = std::process::Command::new(copy("navlock-torture")?);
+    torture.arg("--navlock").arg(copy("navlock")?);
+    torture.arg("--logs").arg(folder.join("logs")).args(arguments);
     run(&mut torture)
 }
