@@ -24,9 +24,10 @@ pub(crate) fn test() -> Result {
 
     let clippy = ["clippy", "--workspace", "--all-targets", "--all-features"];
     run(cargo(&clippy).args(["--", "--deny", "warnings"]))?;
-    // Without their features, as users have them by default.
-    for package in ["navlock", "navlock-cli"] {
-        run(cargo(&["clippy", "--package", package]).args(["--", "--deny", "warnings"]))?;
+    // Without their features, as users have them by default, and with etcd but without TLS.
+    for package in [&["navlock"][..], &["navlock-cli"], &["navlock-cli", "--features", "etcd"]] {
+        let mut clippy = cargo(&["clippy", "--package"]);
+        run(clippy.args(package).args(["--", "--deny", "warnings"]))?;
     }
 
     run(&mut cargo(&["test", "--workspace", "--all-features"]))?;

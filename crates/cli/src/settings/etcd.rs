@@ -52,7 +52,7 @@ pub(crate) struct Files {
 
 /// What stood in them.
 #[cfg_attr(
-    not(feature = "etcd-tls"),
+    not(feature = "etcd"),
     expect(dead_code, reason = "it is read, so that what is wrong is said by every build")
 )]
 pub(crate) struct Secrets {
