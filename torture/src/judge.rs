@@ -254,10 +254,16 @@ impl Judge<'_> {
                     && (hold.to.is_none_or(|to| to > removed) || has_navlock(removed))
             }) || it.born < removed + SECOND && it.command.is_none()
         };
+        // A broker that takes over waits for who is stopped, and does not know it yet.
+        let is_awaited = |killed: u64, removed: u64| {
+            it.stops.iter().any(|stop| {
+                stop.from < killed + SECOND && stop.to.is_none_or(|to| to + SECOND > removed)
+            })
+        };
         let died_since = |removed: u64| {
             self.troubles_of(it).any(|(trouble, during)| {
-                let is_it = trouble == Trouble::BrokerKilled;
-                is_it && during.from + SECOND > removed && during.from <= at
+                let is_it = trouble == Trouble::BrokerKilled && during.from <= at;
+                is_it && (during.from + SECOND > removed || is_awaited(during.from, removed))
             })
         };
         self.troubles_of(it).any(|(trouble, during)| {

@@ -63,10 +63,11 @@ pub(crate) struct Registration {
 /// back.
 #[derive(Debug)]
 pub(crate) struct Reserved {
+    files: ClientFiles,
+    client: ClientKey,
     /// `None` once it is theirs.
     file: Option<File>,
     unborn: PathBuf,
-    path: PathBuf,
 }
 
 /// What was found of the clients of an earlier daemon.
@@ -128,11 +129,10 @@ impl ClientFiles {
     /// If there is no such room.
     pub(crate) fn reserve(&self, client: ClientKey, room: usize) -> io::Result<Reserved> {
         self.make_directory()?;
-        let path = self.inherited_path(client);
         // It gets its name last: whoever finds it finds it locked and whole.
-        let unborn = path.with_extension(UNBORN);
+        let unborn = self.path(client).with_extension(UNBORN);
         let file = lock_file::lock(&unborn, PATIENCE)?.ok_or(ErrorKind::WouldBlock)?;
-        let reserved = Reserved { file: Some(file), unborn, path };
+        let reserved = Reserved { files: self.clone(), client, file: Some(file), unborn };
         // Written, because a file that is merely long has no room for what it is to hold.
         io::copy(&mut io::repeat(0).take(room as u64), &mut reserved.file()?)?;
         Ok(reserved)
@@ -153,9 +153,40 @@ impl ClientFiles {
     /// The heirs, whose file this was, hold nothing any more.
     pub(crate) fn disinherit(&self, client: ClientKey, file: Identity) {
         let path = self.inherited_path(client);
-        if lock_file::identity_at(&path) == Some(file) {
+        let Ok(opened) = File::options().write(true).open(&path) else {
+            return;
+        };
+        if lock_file::identity_of(&opened) == Some(file) {
+            // A daemon may have it open, and knows by this that it was not removed by others.
+            let _ = opened.set_len(0);
             let _ = fs::remove_file(&path);
         }
+    }
+
+    /// The file of what was inherited of a client, for [`inherited_by`](Self::inherited_by).
+    pub(crate) fn open_inherited(&self, client: ClientKey) -> Option<File> {
+        lock_file::open_existing(&self.inherited_path(client)).ok()
+    }
+
+    /// The same as [`inherited`](Self::inherited), by a file that was opened while it stood: somebody
+    /// may have removed it.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be told for the moment.
+    pub(crate) fn inherited_by(
+        &self,
+        client: ClientKey,
+        file: &File,
+    ) -> io::Result<Option<Inherited>> {
+        let has_heirs = match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => file.metadata()?.len() > 0,
+            Ok(()) => false,
+            Err(error) => return Err(error.into()),
+        };
+        let inherited =
+            || Ok(Inherited { file: file.try_clone()?, path: self.inherited_path(client) });
+        has_heirs.then(inherited).transpose()
     }
 
     /// The locks of a client that have been inherited by somebody who lives.
@@ -397,8 +428,12 @@ impl Reserved {
     /// Writes down what the client's heirs hold. The file is locked as long as a copy of this
     /// descriptor is open.
     pub(crate) fn bequeath(mut self, claims: &[u8]) -> io::Result<File> {
+        if !lock_file::is_at(self.file()?, &self.unborn) {
+            // Somebody has removed it while there was nothing in it.
+            self = self.files.reserve(self.client, claims.len())?;
+        }
         rewrite(self.file()?, claims)?;
-        fs::rename(&self.unborn, &self.path)?;
+        fs::rename(&self.unborn, self.files.inherited_path(self.client))?;
         self.file.take().ok_or_else(|| ErrorKind::NotFound.into())
     }
 
@@ -506,6 +541,38 @@ mod tests {
         files.bequeath_again([7; 16], identity, b"third");
         let mut inherited = files.inherited([7; 16]).unwrap().unwrap();
         assert_eq!(inherited.claims().unwrap(), b"second");
+    }
+
+    #[test]
+    fn what_was_inherited_is_known_by_its_file_though_somebody_removed_that() {
+        let (directory, files) = files();
+        let heirs = bequeath(&files, b"claims");
+        let kept = files.open_inherited([7; 16]).unwrap();
+        fs::remove_dir_all(directory.path().join("sock.clients")).unwrap();
+        assert!(files.inherited([7; 16]).unwrap().is_none());
+        let mut inherited = files.inherited_by([7; 16], &kept).unwrap().unwrap();
+        assert_eq!(inherited.claims().unwrap(), b"claims");
+        drop(heirs);
+        assert!(files.inherited_by([7; 16], &kept).unwrap().is_none());
+    }
+
+    #[test]
+    fn who_was_disinherited_holds_nothing_by_a_file_that_somebody_has_open() {
+        let (_directory, files) = files();
+        let heirs = bequeath(&files, b"claims");
+        let kept = files.open_inherited([7; 16]).unwrap();
+        files.disinherit([7; 16], lock_file::identity_of(&heirs).unwrap());
+        assert!(files.inherited_by([7; 16], &kept).unwrap().is_none());
+    }
+
+    #[test]
+    fn room_that_somebody_removed_is_taken_again() {
+        let (directory, files) = files();
+        let reserved = files.reserve([7; 16], 4).unwrap();
+        fs::remove_dir_all(directory.path().join("sock.clients")).unwrap();
+        let _heirs = reserved.bequeath(b"claims").unwrap();
+        let mut inherited = files.inherited([7; 16]).unwrap().unwrap();
+        assert_eq!(inherited.claims().unwrap(), b"claims");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    fs::File,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -17,6 +18,7 @@ use navlock_wire::{Agent, Failure, FromDaemon, MAX_BUCKET, MAX_TEXT, Moment, Upt
 
 use super::{
     Limits,
+    descriptors::Counted,
     process::Process,
     requests::{Outcome, Requests, Shown},
 };
@@ -42,6 +44,8 @@ pub(super) struct Client {
     requests: Requests,
     /// The process whose connection this is, if that is known.
     process: Option<Process>,
+    /// The file of those who will have inherited its locks: it may be removed while they work.
+    testament: Option<Counted<File>>,
 }
 
 struct OpenAgent {
@@ -70,6 +74,7 @@ impl Client {
             refused: HashSet::new(),
             requests: Requests::default(),
             process: None,
+            testament: None,
         }
     }
 
@@ -80,6 +85,22 @@ impl Client {
 
     pub(super) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Whether it says that others work under its locks.
+    pub(super) fn has_heirs(&self) -> bool {
+        let number = self.process.as_ref().map(Process::number);
+        let is_other = |open: &OpenAgent| open.info.pid != 0 && Some(open.info.pid) != number;
+        self.agents.values().any(is_other)
+    }
+
+    /// What they have open as well.
+    pub(super) fn keep_testament(&mut self, file: Option<File>) {
+        self.testament = file.and_then(Counted::if_few);
+    }
+
+    pub(super) fn testament(&self) -> Option<&File> {
+        self.testament.as_ref().map(Counted::get)
     }
 
     /// How many locks it holds, and for how many it waits.

@@ -2,7 +2,9 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    fmt, mem,
+    fmt,
+    fs::File,
+    mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -425,6 +427,11 @@ impl Rooms {
 }
 
 impl Stay {
+    /// The file of what others have inherited of it, if they have.
+    pub(super) fn open_testament(&self) -> Option<File> {
+        self.house.files()?.open_inherited(self.key?)
+    }
+
     /// Where its leases are noted.
     pub(super) fn leases(&self) -> Option<Leases> {
         Some(Leases::new(self.key?, self.house.files()?.clone()))

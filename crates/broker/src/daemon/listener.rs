@@ -17,11 +17,8 @@ use tokio::{
 };
 
 use super::{
-    Options,
-    foothold::Listening,
-    house::House,
-    newcomer::Newcomer,
-    process::{Process, descriptors},
+    Options, descriptors::descriptors, foothold::Listening, house::House, newcomer::Newcomer,
+    process::Process,
 };
 use crate::{client_files::Found, runtime_dir::uid};
 

@@ -8,6 +8,7 @@ mod answers;
 mod aside;
 mod claims;
 mod client;
+mod descriptors;
 mod foothold;
 mod house;
 mod leases;

@@ -6,6 +6,7 @@
 
 use std::{
     future::poll_fn,
+    io,
     sync::{Arc, Weak},
     task::Poll,
     thread,
@@ -67,12 +68,21 @@ impl House {
         }
     }
 
+    /// The same of a client that we have known, whose file somebody may have removed.
+    fn left_by(&self, key: ClientKey, client: &Client) -> io::Result<Option<Inherited>> {
+        let Some(files) = self.files() else {
+            return Ok(None);
+        };
+        match (files.inherited(key), client.testament()) {
+            (Ok(None), Some(file)) => files.inherited_by(key, file),
+            (found, _) => found,
+        }
+    }
+
     /// Keeps what an ended client has left to others. Whether it has.
     pub(super) fn adopt(self: &Arc<Self>, key: ClientKey, client: &SharedClient) -> bool {
-        let Some(files) = self.files() else {
-            return false;
-        };
-        match files.inherited(key) {
+        let left = self.left_by(key, &lock(client));
+        match left {
             Ok(None) => false,
             Ok(Some(mut inherited)) => {
                 // It says which of the locks are meant; all, if it cannot be read.
@@ -160,19 +170,17 @@ impl House {
 
     /// Looks again at what could not be done at once. To be called every few seconds.
     pub(super) fn tidy(self: &Arc<Self>) {
-        let Some(files) = self.files() else {
-            return;
+        let unwatched = |(room, orphan): (&u64, &Orphan)| {
+            (!orphan.watched).then(|| (*room, orphan.key, Arc::clone(&orphan.client)))
         };
-        let unwatched =
-            |(room, orphan): (&u64, &Orphan)| (!orphan.watched).then_some((*room, orphan.key));
         let unwatched: Vec<_> = self.rooms().orphans.iter().filter_map(unwatched).collect();
-        for (room, key) in unwatched {
-            match files.inherited(key) {
+        for (room, key, client) in unwatched {
+            let left = self.left_by(key, &lock(&client));
+            match left {
                 Ok(None) => self.bury(room),
                 Ok(Some(inherited)) => {
                     let file = inherited.identity();
-                    let heirs = self.rooms().orphans.get(&room).map(|one| Arc::clone(&one.client));
-                    let heirs = heirs.map(|client| lock(&client).heirs(file)).unwrap_or_default();
+                    let heirs = lock(&client).heirs(file);
                     let watched = self.watch(room, inherited, heirs);
                     if let Some(orphan) = self.rooms().orphans.get_mut(&room) {
                         (orphan.watched, orphan.file) = (watched, file);

@@ -13,28 +13,20 @@
 use std::time::Duration;
 
 #[cfg(target_os = "linux")]
-pub(super) use self::linux::{Process, descriptors};
+pub(super) use self::linux::Process;
 #[cfg(not(target_os = "linux"))]
-pub(super) use self::other::{Process, descriptors};
+pub(super) use self::other::Process;
 
 /// How long the end of a process may take that has begun. There may be much to write.
 const END: Duration = Duration::from_secs(5);
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::{
-        fs,
-        os::fd::{AsRawFd, OwnedFd, RawFd},
-        path::PathBuf,
-        sync::{
-            Arc,
-            atomic::{AtomicUsize, Ordering::SeqCst},
-        },
-    };
+    use std::{fs, os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
     use rustix::{
         event::{PollFd, PollFlags, Timespec, poll},
-        process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open},
+        process::{Pid, PidfdFlags, pidfd_open},
     };
     use tokio::{
         io::{Interest, unix::AsyncFd},
@@ -42,19 +34,11 @@ mod linux {
         time::timeout,
     };
 
-    use super::END;
+    use super::{super::descriptors::Counted, END};
     use crate::{
         client_files::LOCKS,
         lock_file::{Identity, is_open_in},
     };
-
-    /// How many descriptors of processes there are.
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-
-    /// How many descriptors this takes from clients.
-    pub(in super::super) fn descriptors() -> usize {
-        COUNT.load(SeqCst)
-    }
 
     /// The kernel's mark of a task that is ending.
     const PF_EXITING: u64 = 4;
@@ -63,30 +47,7 @@ mod linux {
     #[derive(Clone, Debug)]
     pub(in super::super) struct Process {
         pid: Pid,
-        descriptor: Arc<Counted>,
-    }
-
-    /// One of so many.
-    #[derive(Debug)]
-    struct Counted(OwnedFd);
-
-    impl Counted {
-        fn new(descriptor: OwnedFd) -> Self {
-            COUNT.fetch_add(1, SeqCst);
-            Self(descriptor)
-        }
-    }
-
-    impl Drop for Counted {
-        fn drop(&mut self) {
-            COUNT.fetch_sub(1, SeqCst);
-        }
-    }
-
-    impl AsRawFd for Counted {
-        fn as_raw_fd(&self) -> RawFd {
-            self.0.as_raw_fd()
-        }
+        descriptor: Arc<Counted<OwnedFd>>,
     }
 
     impl Process {
@@ -113,11 +74,7 @@ mod linux {
         fn open(pid: i32) -> Option<Self> {
             let pid = Pid::from_raw(pid)?;
             let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-            // Most descriptors are for clients.
-            let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-            let number = u64::try_from(descriptor.as_raw_fd()).ok()?;
-            let descriptor = (number < limit / 4).then(|| Arc::new(Counted::new(descriptor)))?;
-            Some(Self { pid, descriptor })
+            Some(Self { pid, descriptor: Arc::new(Counted::if_few(descriptor)?) })
         }
 
         pub(in super::super) fn number(&self) -> u32 {
@@ -131,7 +88,7 @@ mod linux {
         }
 
         fn has_ended(&self) -> bool {
-            let mut polled = [PollFd::new(&self.descriptor.0, PollFlags::IN)];
+            let mut polled = [PollFd::new(&*self.descriptor, PollFlags::IN)];
             poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
                 .is_ok_and(|ready| ready > 0)
         }
@@ -139,7 +96,7 @@ mod linux {
         /// Waits for its end, if that has begun. Blocks.
         pub(in super::super) fn wait_if_ending(&self) {
             if self.is_ending() {
-                let mut polled = [PollFd::new(&self.descriptor.0, PollFlags::IN)];
+                let mut polled = [PollFd::new(&*self.descriptor, PollFlags::IN)];
                 let _ = poll(&mut polled, Timespec::try_from(END).ok().as_ref());
             }
         }
@@ -223,11 +180,6 @@ mod other {
     use tokio::net::UnixStream;
 
     use crate::lock_file::Identity;
-
-    /// How many descriptors this takes from clients.
-    pub(in super::super) fn descriptors() -> usize {
-        0
-    }
 
     /// None is known here.
     #[derive(Clone, Debug)]

@@ -53,6 +53,9 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
         refuse_where_leased(&reach)?;
     }
     let guards = acquire(context, &locks, &names, &args.request, bounds, args.steal)?;
+    // From here on whoever is started holds the locks as well.
+    let lifeline = lifeline.map(PreparedLifeline::begin);
+    let lifeline = lifeline.transpose().map_err(|error| no_room(context, &error))?;
     if args.no_fork {
         info.command = line;
         locks.describe(&info);
@@ -104,7 +107,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
 /// Starts the command. It inherits a hold on the locks: if we are killed, it has them alone, as a
 /// child of flock(1) does, and whoever waits goes on waiting until it has ended.
 fn spawn(
-    lifeline: Option<PreparedLifeline>,
+    mut lifeline: Option<Lifeline>,
     args: &RunArgs,
     names: &[ResourceName],
     work: &Work,
@@ -112,7 +115,6 @@ fn spawn(
     describe: impl FnOnce(&Child),
 ) -> Result<(Child, Option<Lifeline>), Failure> {
     let mut command = prepared(args, names, work, guards);
-    let mut lifeline = begun(lifeline)?;
     let spawned = command.spawn();
     // Before it is handed over: that is whose it is from then on.
     if let Ok(child) = &spawned {
@@ -128,22 +130,18 @@ fn spawn(
 /// Becomes the command, which inherits a hold on the locks as one that is started does. Returns only
 /// if it cannot.
 fn become_command(
-    lifeline: Option<PreparedLifeline>,
+    lifeline: Option<Lifeline>,
     args: &RunArgs,
     names: &[ResourceName],
     work: &Work,
     guards: &[LockGuard],
 ) -> Failure {
     let mut command = prepared(args, names, work, guards);
-    match begun(lifeline) {
-        // Not handed over: it is this process that inherits it. With its connection it loses all
-        // else that it is known by.
-        Ok(_lifeline) => {
-            let error = command.exec();
-            not_run(&command, &error)
-        }
-        Err(failure) => failure,
-    }
+    let error = command.exec();
+    // Not handed over: it is this process that inherits it. With its connection it loses all else
+    // that it is known by.
+    drop(lifeline);
+    not_run(&command, &error)
 }
 
 /// # Errors
@@ -189,15 +187,6 @@ fn grace(args: &RunArgs, guards: &[LockGuard]) -> Result<Duration, Failure> {
             (needed.as_secs_f64() * 10.0).ceil() / 10.0,
         ),
     ))
-}
-
-/// From here on whoever is started holds the locks as well.
-fn begun(lifeline: Option<PreparedLifeline>) -> Result<Option<Lifeline>, Failure> {
-    let lifeline = lifeline.map(PreparedLifeline::begin);
-    lifeline.transpose().map_err(|error| {
-        let message = format!("the command cannot be given a hold on its lock: {error}");
-        Failure::new(exit::NOT_EXECUTABLE, message)
-    })
 }
 
 /// The command could not be run.

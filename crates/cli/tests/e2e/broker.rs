@@ -167,6 +167,32 @@ fn a_broker_whose_files_are_all_removed_makes_them_anew_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_command_whose_navlock_is_killed_after_its_files_were_removed_keeps_its_lock() {
+    let sandbox = Sandbox::new();
+    let mut holder = sandbox.hold(&["db"]);
+    // Asked over another connection, so that by then what a command has left is known of this one.
+    assert_eq!(sandbox.query(), ["held db exclusive"]);
+    fs::remove_dir_all(sandbox.path("sock.clients")).unwrap();
+    holder.kill_wrapper();
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+    assert_eq!(sandbox.query(), ["held db exclusive"]);
+    holder.kill_command();
+    assert_eq!(sandbox.code(&["run", "-w", "20", "db", "true"]), 0);
+}
+
+#[test]
+fn who_waits_while_all_files_are_removed_runs_its_command() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let mut next = sandbox.queue(&["db"]);
+    remove_all(&sandbox);
+    eventually("the socket is there again", || sandbox.socket().exists());
+    holder.release();
+    next.begun();
+    next.release();
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn a_broker_of_another_pid_namespace_serves_and_nothing_is_granted_twice() {
     let sandbox = Sandbox::new();
