@@ -1,7 +1,9 @@
 //! The pause after each round: nothing is disturbed, and everything must come to its end.
 
 use std::{
+    ffi::OsString,
     fs,
+    path::Path,
     process::Stdio,
     thread,
     time::{Duration, Instant},
@@ -96,7 +98,9 @@ impl Run<'_> {
         }
         let clients = self.sandbox.machines[machine].directory.join("sock.clients");
         let nothing = format!("m{machine} has no files of clients that are gone");
-        self.until(free, &nothing, |_| fs::read_dir(&clients).map_or(0, Iterator::count) == 0);
+        if !self.until(free, &nothing, |_| files_in(&clients).is_empty()) {
+            println!("there are {:?}", files_in(&clients));
+        }
         self.until(free, &format!("m{machine} has one broker"), |run| {
             run.brokers(machine).len() == 1
         });
@@ -121,4 +125,9 @@ impl Run<'_> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         text(&output.stdout) + &text(&output.stderr)
     }
+}
+
+fn files_in(directory: &Path) -> Vec<OsString> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).collect()
 }
