@@ -7,10 +7,11 @@ use navlock::{LockInfo, LockManagerSnapshot, Mode, ResourceName};
 
 use crate::{
     js::{Env, Failure, ok},
+    protocol::{self, flag},
     realm::Realm,
 };
 
-/// Gives a new realm its functions, and has it ended with its environment.
+/// Gives a new realm its functions and the numbers that they speak in, and has it ended with its environment.
 ///
 /// # Safety
 ///
@@ -19,7 +20,11 @@ pub(crate) unsafe fn export(env: napi_env, exports: napi_value) -> Result<(), Fa
     // SAFETY: promised by the caller, for the time of this call.
     let js = unsafe { Env::new(env) };
     let realm: *mut Realm = Box::into_raw(Box::new(Realm::new()));
+    for (name, number) in protocol::NUMBERS {
+        js.define_number(exports, name, number)?;
+    }
     js.define(exports, c"listen", Some(listen), realm)?;
+    js.define(exports, c"ring", Some(ring), realm)?;
     js.define(exports, c"keepAlive", Some(keep_alive), realm)?;
     js.define(exports, c"openUserAgent", Some(open_user_agent), realm)?;
     js.define(exports, c"openManager", Some(open_manager), realm)?;
@@ -79,6 +84,14 @@ unsafe extern "C" fn end(realm: *mut c_void) {
 }
 
 function! {
+    /// `(): void`
+    ring[] |js, realm| {
+        realm.ring();
+        js.undefined()
+    }
+}
+
+function! {
     /// `(on: boolean): void`
     keep_alive[on] |js, realm| {
         realm.keep_alive(js, js.to_bool(on)?)?;
@@ -89,11 +102,12 @@ function! {
 function! {
     /// `(reach: number, isPrivate: boolean, socket: string | null, program: string | null): number`
     open_user_agent[reach, is_private, socket, program] |js, realm| {
-        const PROCESS: u32 = 0;
-        let user_agent = if js.to_u32(reach)? == PROCESS {
-            realm.open_process(js.to_bool(is_private)?)?
-        } else {
-            realm.open_machine(js.to_string(socket)?, js.to_string(program)?)?
+        let user_agent = match js.to_u32(reach)? {
+            protocol::reach::PROCESS => realm.open_process(js.to_bool(is_private)?)?,
+            protocol::reach::MACHINE => {
+                realm.open_machine(js.to_string(socket)?, js.to_string(program)?)?
+            }
+            other => return Err(Failure::Own(format!("there is no reach {other}"))),
         };
         js.u32(user_agent)
     }
@@ -113,7 +127,7 @@ function! {
 }
 
 function! {
-    /// `(manager: number, name: string, flags: number): number`
+    /// `(manager: number, name: string, flags: number): answer`
     request[manager, name, flags] |js, realm| {
         let name = js.with_units(name, ResourceName::from_utf16)?;
         let name = name.map_err(|error| Failure::Own(error.to_string()))?;
@@ -122,17 +136,17 @@ function! {
 }
 
 function! {
-    /// `(manager: number): number`
+    /// `(manager: number): answer`
     query[manager] |js, realm| js.u32(realm.query(js.to_u32(manager)?)?)
 }
 
 function! {
-    /// `(): number`
+    /// `(): answer`
     next[] |js, realm| js.u32(realm.next()?)
 }
 
 function! {
-    /// `(id: number): number`
+    /// `(id: number): answer`
     release[id] |js, realm| js.u32(realm.release(js.to_u32(id)?)?)
 }
 
@@ -159,7 +173,7 @@ function! {
 function! {
     /// `(id: number): [names: string[], facts: Uint32Array, clientIds: string[], held: number]`
     ///
-    /// What is held, then what is pending. Of each its name and two facts: 1 if it is shared, and
+    /// What is held, then what is pending. Of each its name and two facts: `SHARED` if it is, and
     /// whose it is as an index into the client ids.
     snapshot[id] |js, realm| {
         let id = js.to_u32(id)?;
@@ -181,7 +195,7 @@ fn flat(js: Env, snapshot: &LockManagerSnapshot) -> Result<napi_value, Failure> 
             client_ids.push(client_id.to_string());
             client_ids.len() - 1
         });
-        facts.push(u32::from(*mode == Mode::Shared));
+        facts.push(if *mode == Mode::Shared { flag::SHARED } else { 0 });
         facts.push(u32::try_from(client).expect("there are fewer clients than bytes of memory"));
     }
     let names: Vec<_> = entries().map(|info| string_of_name(js, &info.name)).collect();

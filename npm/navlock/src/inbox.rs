@@ -143,7 +143,7 @@ impl Inbox {
     }
 
     /// Wakes the realm, if it has not ended.
-    fn ring(&self) {
+    pub(crate) fn ring(&self) {
         if let Some(Bell(bell)) = *self.bell() {
             // SAFETY: the realm has not ended, and cannot while the bell is locked. This neither
             // blocks nor runs anything of the realm.

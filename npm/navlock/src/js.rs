@@ -206,9 +206,23 @@ impl Env {
         let length = signed(name.count_bytes());
         let function =
             call!(self, napi_create_function(name.as_ptr(), length, function, data.cast()))?;
+        self.set(object, name, function)
+    }
+
+    /// Adds a number to an object.
+    pub(crate) fn define_number(
+        self,
+        object: napi_value,
+        name: &CStr,
+        number: u32,
+    ) -> Result<(), Failure> {
+        self.set(object, name, self.u32(number)?)
+    }
+
+    fn set(self, object: napi_value, name: &CStr, value: napi_value) -> Result<(), Failure> {
         // SAFETY: as in `call`; this one has no result.
         let status =
-            unsafe { napi_sys::napi_set_named_property(self.0, object, name.as_ptr(), function) };
+            unsafe { napi_sys::napi_set_named_property(self.0, object, name.as_ptr(), value) };
         ok("napi_set_named_property", status)
     }
 }

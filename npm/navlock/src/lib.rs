@@ -21,6 +21,7 @@
 mod functions;
 mod inbox;
 mod js;
+mod protocol;
 mod reach;
 mod realm;
 mod slots;

@@ -12,16 +12,10 @@ use napi_sys::napi_value;
 use crate::{
     inbox::{Bell, Inbox},
     js::{Env, Failure},
+    protocol::{Answer, NOTHING, answer, flag},
     reach,
-    slots::{Slots, Status},
+    slots::Slots,
 };
-
-/// What crosses to JavaScript as one number: an id, whether there is more, and a status in the lowest
-/// two bits.
-pub(crate) type News = u32;
-
-/// The bit of a [`News`] that says that there is more.
-const MORE: News = 4;
 
 /// One instance of the addon. Used by the realm's thread alone, except for its inbox.
 pub(crate) struct Realm {
@@ -38,16 +32,6 @@ struct State {
     managers: Vec<LockManager>,
     slots: Slots,
 }
-
-/// What a request may ask for, as bits of a number.
-mod flag {
-    pub(super) const SHARED: u32 = 1;
-    pub(super) const IF_AVAILABLE: u32 = 2;
-    pub(super) const STEAL: u32 = 4;
-}
-
-/// What [`Realm::next`] gives when there is nothing.
-pub(crate) const NOTHING: News = u32::MAX;
 
 impl Realm {
     pub(crate) fn new() -> Self {
@@ -80,6 +64,12 @@ impl Realm {
             Some(bell) => unsafe { bell.keep_alive(env, on) },
             None => Ok(()),
         }
+    }
+
+    /// Has the realm woken although there may be nothing. It needs no room on the realm's stack, and
+    /// so can be asked for where there is none left.
+    pub(crate) fn ring(&self) {
+        self.inbox.ring();
     }
 
     /// A user agent of this process, or one that nobody else has. Its number.
@@ -117,7 +107,7 @@ impl Realm {
         manager: u32,
         name: ResourceName,
         flags: u32,
-    ) -> Result<News, Failure> {
+    ) -> Result<Answer, Failure> {
         let mut options = LockOptions::default();
         if flags & flag::SHARED != 0 {
             options.mode = Mode::Shared;
@@ -131,24 +121,24 @@ impl Realm {
             // The victims may be our own.
             let (asked, has_more) =
                 if is_theft { self.inbox.attend(request) } else { (request(), false) };
-            Ok(news(asked, has_more))
+            Ok(answer(asked, has_more))
         })
     }
 
-    pub(crate) fn query(&self, manager: u32) -> Result<News, Failure> {
+    pub(crate) fn query(&self, manager: u32) -> Result<Answer, Failure> {
         self.with(|state| {
             let locks = get(&state.managers, manager)?;
-            Ok(news(state.slots.query(locks), false))
+            Ok(answer(state.slots.query(locks), false))
         })
     }
 
     /// The next thing of which there is news.
-    pub(crate) fn next(&self) -> Result<News, Failure> {
+    pub(crate) fn next(&self) -> Result<Answer, Failure> {
         self.with(|state| {
             while let Some((id, has_more)) = self.inbox.next() {
                 // It may have been woken for whoever was in the slot before.
                 if let Some(status) = state.slots.news(id) {
-                    return Ok(news((id, status), has_more));
+                    return Ok(answer((id, status), has_more));
                 }
             }
             Ok(NOTHING)
@@ -156,7 +146,7 @@ impl Realm {
     }
 
     /// Forgets something. The first news that this has brought about.
-    pub(crate) fn release(&self, id: u32) -> Result<News, Failure> {
+    pub(crate) fn release(&self, id: u32) -> Result<Answer, Failure> {
         let released = self.with(|state| Ok(state.slots.release(id)))?;
         let ((), has_news) = self.inbox.attend(|| drop(released));
         if has_news { self.next() } else { Ok(NOTHING) }
@@ -188,10 +178,6 @@ impl Realm {
             manager.terminate();
         }
     }
-}
-
-fn news((id, status): (u32, Status), has_more: bool) -> News {
-    id << 3 | if has_more { MORE } else { 0 } | status as News
 }
 
 fn push<T>(all: &mut Vec<T>, one: T) -> u32 {

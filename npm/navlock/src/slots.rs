@@ -14,21 +14,10 @@ use navlock::{
 };
 use slab::Slab;
 
-use crate::inbox::Inbox;
-
-/// Where something stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub(crate) enum Status {
-    /// There will be news of it.
-    Pending = 0,
-    /// A lock is held; a question is answered.
-    Granted = 1,
-    /// The lock could not be had at once.
-    Unavailable = 2,
-    /// The request has failed, or the lock that it had become is lost.
-    Failed = 3,
-}
+use crate::{
+    inbox::Inbox,
+    protocol::{ID_END, Status},
+};
 
 /// What is in a slot.
 enum Slot {
@@ -159,7 +148,7 @@ impl Slots {
     fn vacant(&mut self) -> u32 {
         let index = self.entries.vacant_key();
         let id = u32::try_from(index).unwrap_or(u32::MAX);
-        assert!(id < 1 << 29, "memory ends before there are as many requests");
+        assert!(id < ID_END, "memory ends before there are as many requests");
         while self.wakers.len() <= index {
             // Slots come one after the other.
             let slot = u32::try_from(self.wakers.len()).unwrap_or(id);
