@@ -1,12 +1,38 @@
 'use strict';
 // What there is to know of a lock beyond the standard, beside the standard's objects.
 
+const { AbortController, DOMException, controllerAbort, controllerSignal } = require('./primordials.cjs');
 const { requestOf } = require('./lock.cjs');
-const { inspectRequest } = require('./requests.cjs');
+
+class Inspection {
+  #controller = new AbortController();
+
+  /** @param {import('./requests.cjs').LockRequest} request  that is held */
+  constructor(request) {
+    const { manager, realm } = request;
+    this.lost = controllerSignal(this.#controller);
+    this.fencingToken = realm.fencingToken(request);
+    this.clientId = realm.clientId(manager.number);
+  }
+
+  onLost(reason) {
+    controllerAbort(this.#controller, reason);
+  }
+}
+
+Object.setPrototypeOf(Inspection.prototype, null);
 
 /** Throws an InvalidStateError if `lock` is over, unless it was inspected while it was held. */
 function inspect(lock) {
-  return inspectRequest(requestOf(lock));
+  const request = requestOf(lock);
+  if (request.inspection === null) {
+    if (!request.isHeld) {
+      throw new DOMException(`the lock "${request.name}" is not held any more, and was not inspected while it was`, 'InvalidStateError');
+    }
+    request.inspection = new Inspection(request);
+  }
+  const { clientId, fencingToken, lost } = request.inspection;
+  return { clientId, fencingToken, lost };
 }
 
 module.exports = { inspect };

@@ -3,8 +3,9 @@
 
 const { DOMException, TypeError, signalAborted, signalReason } = require('./primordials.cjs');
 const { defineInterface } = require('./interface.cjs');
-const { queryLocks, requestLock } = require('./requests.cjs');
-const { IF_AVAILABLE, SHARED, STEAL, rejectedWith, takeSignal, toCallback, toDOMString, toLockOptions } = require('./webidl.cjs');
+const { queryLocks } = require('./queries.cjs');
+const { requestLock } = require('./requests.cjs');
+const { rejectedWith, toCallback, toDOMString, toLockOptions } = require('./webidl.cjs');
 
 /** Whoever has it may construct. */
 const key = {};
@@ -12,8 +13,8 @@ const key = {};
 let obtain;
 
 class LockManager {
-  /** The addon's number of the lock manager, once it is open. */
-  #manager = -1;
+  /** @type {import('./requests.cjs').OpenManager | null} once it is open */
+  #manager = null;
 
   /** Opens it: nothing is opened before it is needed. */
   #open;
@@ -33,16 +34,15 @@ class LockManager {
 
       // 1. Conversions, from left to right.
       const resource = toDOMString(name);
-      const flags = count === 2 ? toLockOptions(undefined) : toLockOptions(callback);
-      const signal = takeSignal();
+      const options = toLockOptions(count === 2 ? undefined : callback);
       const granted = toCallback(count === 2 ? callback : arguments[2], 'LockManager.request: the callback');
 
       // 2–4. There are no documents here: what remains is whether there is a lock manager.
-      const manager = this.#manager === -1 ? obtain(this) : this.#manager;
+      const manager = this.#manager ?? obtain(this);
       // 5–9.
-      check(resource, flags, signal);
+      check(resource, options);
       // 10–12.
-      return requestLock(manager, resource, flags, granted, signal).promise;
+      return requestLock(manager, resource, options, granted).promise;
     } catch (error) {
       return rejectedWith(error);
     }
@@ -53,7 +53,7 @@ class LockManager {
     try {
       if (!(#manager in this)) throw new TypeError('Illegal invocation: this is not a LockManager');
       // 1–3.
-      const manager = this.#manager === -1 ? obtain(this) : this.#manager;
+      const manager = this.#manager ?? obtain(this);
       // 4–6.
       return queryLocks(manager);
     } catch (error) {
@@ -64,32 +64,25 @@ class LockManager {
   static {
     obtain = (locks) => {
       if (!(#manager in locks)) throw new TypeError('this is not a LockManager');
-      if (locks.#manager === -1) locks.#manager = locks.#open();
-      return locks.#manager;
+      return (locks.#manager ??= locks.#open());
     };
   }
 }
 defineInterface(LockManager, ['request', 'query']);
 
 /** Steps 5 to 9 of `request()`, in their order: they throw what the promise is rejected with. */
-function check(name, flags, signal) {
+function check(name, { ifAvailable, isShared, signal, steal }) {
   // 5. An index, because methods of strings can be replaced.
   if (name[0] === '-') throw notSupported('names that begin with "-" are reserved');
-  if (flags !== 0 || signal !== null) {
-    // 6.
-    if ((flags & (STEAL | IF_AVAILABLE)) === (STEAL | IF_AVAILABLE)) {
-      throw notSupported('steal and ifAvailable exclude each other');
-    }
-    // 7.
-    if ((flags & (STEAL | SHARED)) === (STEAL | SHARED)) throw notSupported('only exclusive locks can be stolen');
-    if (signal !== null) {
-      // 8.
-      if ((flags & (STEAL | IF_AVAILABLE)) !== 0) {
-        throw notSupported('a signal has no use with steal or ifAvailable, which do not wait');
-      }
-      // 9.
-      if (signalAborted(signal)) throw signalReason(signal);
-    }
+  // 6.
+  if (steal && ifAvailable) throw notSupported('steal and ifAvailable exclude each other');
+  // 7.
+  if (steal && isShared) throw notSupported('only exclusive locks can be stolen');
+  if (signal !== null) {
+    // 8.
+    if (steal || ifAvailable) throw notSupported('a signal has no use with steal or ifAvailable, which do not wait');
+    // 9.
+    if (signalAborted(signal)) throw signalReason(signal);
   }
 }
 
@@ -100,8 +93,8 @@ function notSupported(why) {
 module.exports = {
   LockManager,
   check,
-  /** @param {() => number} open  gives the addon's number of it, or throws why there is none */
+  /** @param {() => import('./requests.cjs').OpenManager} open  throws why there is none */
   createLockManager: (open) => new LockManager(key, open),
-  /** The addon's number of a lock manager; throws if there is none, or for anything else. */
+  /** What a lock manager has opened; throws if it cannot, or for anything else. */
   obtainLockManager: obtain,
 };

@@ -2,20 +2,15 @@
 // Several locks at once: <https://w3c.github.io/web-locks/#deadlocks>.
 
 const { DOMException, Promise, Set, TypeError, arraySort, setImmediate } = require('./primordials.cjs');
+const { deferred } = require('./deferred.cjs');
 const { check, obtainLockManager } = require('./lock-manager.cjs');
 const { cancelRequest, requestLock } = require('./requests.cjs');
-const { STEAL, takeSignal, toCallback, toDOMString, toLockOptions } = require('./webidl.cjs');
+const { toCallback, toDOMString, toLockOptions } = require('./webidl.cjs');
 
-/** A promise with its functions, whose rejection may go unnoticed. */
-function deferred() {
-  let resolve;
-  let reject;
-  const promise = new Promise((fulfil, fail) => {
-    resolve = fulfil;
-    reject = fail;
-  });
-  promise.catch(() => {});
-  return { promise, resolve, reject };
+/** One whose rejection may go unnoticed. */
+function quietly(deferred) {
+  deferred.promise.catch(() => {});
+  return deferred;
 }
 
 /** The locks of one call, taken one after the other. */
@@ -23,7 +18,7 @@ class Holdings {
   #requests = [];
   #locks = new Map();
   #kept = deferred();
-  #failed = deferred();
+  #failed = quietly(deferred());
 
   /** Rejected as soon as a lock is lost, or cannot be had. */
   get failed() {
@@ -31,13 +26,13 @@ class Holdings {
   }
 
   /** @returns {Promise<boolean>} whether the lock was there to be taken */
-  async take(manager, name, flags, signal) {
+  async take(manager, name, options) {
     const granted = deferred();
     const callback = (lock) => {
       granted.resolve(lock);
       return lock === null ? null : this.#kept.promise;
     };
-    const request = requestLock(manager, name, flags, callback, signal);
+    const request = requestLock(manager, name, options, callback);
     this.#requests.push(request);
     request.promise.catch(this.#failed.reject);
     const lock = await Promise.race([granted.promise, this.failed]);
@@ -68,17 +63,16 @@ async function requestMultiple(locks, names, options, callback) {
   if (typeof names === 'string') throw new TypeError('requestMultiple: the names are a string, not a list of strings');
   const wanted = [];
   for (const name of names) wanted.push(toDOMString(name));
-  const flags = toLockOptions(given);
-  const signal = takeSignal();
+  const converted = toLockOptions(given);
   toCallback(granted, 'requestMultiple: the callback');
-  if ((flags & STEAL) !== 0) throw new DOMException('requestMultiple: locks are stolen one by one', 'NotSupportedError');
-  for (const name of wanted) check(name, flags, signal);
+  if (converted.steal) throw new DOMException('requestMultiple: locks are stolen one by one', 'NotSupportedError');
+  for (const name of wanted) check(name, converted);
 
   const holdings = new Holdings();
   let areAvailable = true;
   try {
     for (const name of arraySort([...new Set(wanted)])) {
-      areAvailable = await holdings.take(manager, name, flags, signal);
+      areAvailable = await holdings.take(manager, name, converted);
       if (!areAvailable) break;
     }
   } catch (reason) {

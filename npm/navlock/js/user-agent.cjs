@@ -1,45 +1,38 @@
 'use strict';
 // User agents and their buckets: who can see whose locks.
 
-const path = require('node:path');
-
-const { DOMException, Map, TypeError, isWellFormed, mapGet, mapSet } = require('./primordials.cjs');
-const { environment } = require('./environment.cjs');
+const { DOMException, Map, TypeError, mapGet, mapSet } = require('./primordials.cjs');
 const { createLockManager } = require('./lock-manager.cjs');
-const { MAX_BUCKET, defaultBucket } = require('./origin.cjs');
-const { findProgram } = require('./program.cjs');
-const { getAddon } = require('./requests.cjs');
-
-const REACHES = ['process', 'machine'];
+const { getRealm } = require('./realm.cjs');
+const { settings, toBucket, toReach, toSocket } = require('./settings.cjs');
 
 /** What is behind all {@link UserAgent} objects that mean the same user agent. */
 class SharedUserAgent {
+  /** The addon's of it, once it is open. */
   #number = -1;
-  #reach;
-  #isPrivate;
-  #socket;
+  #place;
   /** Lock managers by the bucket's name: one each, so that they are the same object. */
   #managers = new Map();
 
-  constructor(reach, isPrivate, socket) {
-    this.#reach = reach;
-    this.#isPrivate = isPrivate;
-    this.#socket = socket;
+  /** @param {Place} place */
+  constructor(place) {
+    this.#place = place;
   }
 
   get reach() {
-    return this.#reach;
+    return this.#place.reach;
   }
 
-  /** Throws if there is no addon, or it cannot start what the reach needs. */
+  /**
+   * Throws if there is no addon, or it cannot start what the reach needs.
+   *
+   * @returns {import('./requests.cjs').OpenManager}
+   */
   openManager(bucket) {
-    const addon = getAddon();
+    const realm = getRealm();
     try {
-      if (this.#number === -1) {
-        const machine = this.#reach === 'machine';
-        this.#number = addon.openUserAgent(machine ? 1 : 0, this.#isPrivate, this.#socket, machine ? findProgram() : null);
-      }
-      return addon.openManager(this.#number, bucket);
+      if (this.#number === -1) this.#number = open(realm, this.#place);
+      return { number: realm.openManager(this.#number, bucket), realm };
     } catch (error) {
       throw new DOMException(error.message, 'OperationError');
     }
@@ -60,39 +53,40 @@ class SharedUserAgent {
   }
 }
 
+/**
+ * Which user agent is meant.
+ *
+ * @typedef {object} Place
+ * @property {'process' | 'machine'} reach
+ * @property {boolean} isPrivate
+ * @property {string | null} socket  of reach `machine`, where it is not the usual one
+ */
+
+/** @param {Place} place */
+function open(realm, { isPrivate, reach, socket }) {
+  return reach === 'process' ? realm.openProcess(isPrivate) : realm.openMachine(socket, settings.program);
+}
+
 /** By what tells user agents that are not private from each other. */
 const shared = new Map();
 
-function sharedUserAgent(reach, socket) {
-  const key = reach === 'process' ? reach : `${reach} ${socket ?? ''}`;
+/** @param {Place} place */
+function userAgentAt(place) {
+  if (place.isPrivate) return new SharedUserAgent(place);
+  const key = `${place.reach} ${place.socket ?? ''}`;
   let userAgent = mapGet(shared, key);
-  if (userAgent === undefined) mapSet(shared, key, (userAgent = new SharedUserAgent(reach, false, socket)));
+  if (userAgent === undefined) mapSet(shared, key, (userAgent = new SharedUserAgent(place)));
   return userAgent;
 }
 
-/** The lock manager of the default user agent's default bucket, as the environment has them. */
-const locks = createLockManager(() => {
-  const { bucket, userAgent } = defaults();
-  return userAgent.openManager(bucket);
-});
+/** The lock manager of the default user agent's default bucket, as the settings have them. */
+const locks = createLockManager(() => defaultUserAgent().openManager(settings.bucket));
 
-let found;
-
-/** What is meant where a program says nothing. It is looked up once, when it is needed. */
-function defaults() {
-  if (found === undefined) {
-    const reach = toReach(environment('NAVLOCK_REACH') ?? 'machine', 'NAVLOCK_REACH');
-    const bucket = toBucket(environment('NAVLOCK_BUCKET') ?? defaultBucket(), 'NAVLOCK_BUCKET');
-    const userAgent = sharedUserAgent(reach, reach === 'machine' ? defaultSocket() : null);
-    userAgent.adopt(bucket, locks);
-    found = { bucket, userAgent };
-  }
-  return found;
-}
-
-function defaultSocket() {
-  const socket = environment('NAVLOCK_SOCKET');
-  return socket === null ? null : path.resolve(socket);
+function defaultUserAgent() {
+  const { bucket, reach } = settings;
+  const userAgent = userAgentAt({ reach, isPrivate: false, socket: reach === 'machine' ? settings.socket : null });
+  userAgent.adopt(bucket, locks);
+  return userAgent;
 }
 
 /** The owner of buckets: two of them never see each other's locks. */
@@ -139,46 +133,25 @@ function createUserAgent(options = {}) {
   }
   const { bucket, private: isPrivate = false, reach, socket } = options;
   if (typeof isPrivate !== 'boolean') throw new TypeError('createUserAgent: private is not a boolean');
-  const chosen = reach === undefined ? defaults().userAgent.reach : toReach(reach, 'createUserAgent: reach');
+  const chosen = reach === undefined ? settings.reach : toReach(reach, 'createUserAgent: reach');
   if (isPrivate && chosen !== 'process') {
     throw new TypeError('createUserAgent: only the reach "process" has private user agents; for the reach "machine" give a socket of their own');
   }
-  if (socket !== undefined) {
-    if (chosen !== 'machine') throw new TypeError(`createUserAgent: the reach "${chosen}" has no socket`);
-    if (typeof socket !== 'string' || socket === '') throw new TypeError('createUserAgent: socket is not a path');
-  }
-  const name = bucket === undefined ? bucketByDefault() : toBucket(bucket, 'createUserAgent: bucket');
-  if (isPrivate) return new UserAgent(new SharedUserAgent(chosen, true, null), name);
-  const where = chosen === 'machine' ? (socket === undefined ? defaultSocket() : path.resolve(socket)) : null;
-  adoptDefaults();
-  return new UserAgent(sharedUserAgent(chosen, where), name);
-}
-
-function bucketByDefault() {
-  return toBucket(environment('NAVLOCK_BUCKET') ?? defaultBucket(), 'NAVLOCK_BUCKET');
+  if (socket !== undefined && chosen !== 'machine') throw new TypeError(`createUserAgent: the reach "${chosen}" has no socket`);
+  const given = socket === undefined ? null : toSocket(socket, 'createUserAgent: socket');
+  const name = bucket === undefined ? settings.bucket : toBucket(bucket, 'createUserAgent: bucket');
+  if (!isPrivate) adoptDefaults();
+  const place = { reach: chosen, isPrivate, socket: chosen === 'machine' ? given ?? settings.socket : null };
+  return new UserAgent(userAgentAt(place), name);
 }
 
 /** Lets what is the default one turn out to be `locks`. */
 function adoptDefaults() {
   try {
-    defaults();
+    defaultUserAgent();
   } catch {
-    // The environment makes no sense, which whoever uses `locks` will be told.
+    // The settings make no sense, which whoever uses `locks` will be told.
   }
-}
-
-function toReach(value, what) {
-  if (!REACHES.includes(value)) throw new TypeError(`${what} is ${JSON.stringify(value)}, not "process" or "machine"`);
-  return value;
-}
-
-/** Names of buckets are text, unlike those of locks. */
-function toBucket(value, what) {
-  if (typeof value !== 'string' || value === '') throw new TypeError(`${what} is not a name, that is, a string that is not empty`);
-  if (!isWellFormed(value)) throw new TypeError(`${what} has a lone surrogate`);
-  const length = Buffer.byteLength(value);
-  if (length > MAX_BUCKET) throw new TypeError(`${what} has ${length} bytes, more than ${MAX_BUCKET}`);
-  return value;
 }
 
 module.exports = { createUserAgent, locks };

@@ -3,11 +3,6 @@
 
 const { Promise, TypeError, signalAborted } = require('./primordials.cjs');
 
-/** Of a request, as the addon takes them. */
-const SHARED = 1;
-const IF_AVAILABLE = 2;
-const STEAL = 4;
-
 /** <https://webidl.spec.whatwg.org/#a-promise-rejected-with>, of this realm. */
 function rejectedWith(reason) {
   return new Promise((_, reject) => reject(reason));
@@ -35,36 +30,35 @@ function toAbortSignal(value, what) {
 }
 
 /**
- * The dictionary LockOptions: <https://w3c.github.io/web-locks/#dictdef-lockoptions>.
+ * The dictionary LockOptions, converted: <https://w3c.github.io/web-locks/#dictdef-lockoptions>.
  *
- * An object per request would cost more than the conversion, hence a number for the members that
- * are yes or no. {@link signalOption} has the other one.
- *
- * @returns {number} flags
+ * @typedef {object} LockOptions
+ * @property {boolean} ifAvailable
+ * @property {boolean} isShared  the mode
+ * @property {AbortSignal | null} signal
+ * @property {boolean} steal
  */
+
+/** @type {LockOptions} */
+const DEFAULTS = { ifAvailable: false, isShared: false, signal: null, steal: false };
+
+/** @returns {LockOptions} */
 function toLockOptions(options) {
-  signalOption = null;
   // https://webidl.spec.whatwg.org/#js-dictionary
   // 1. Only objects, undefined and null are dictionaries.
-  if (options === undefined || options === null) return 0;
+  if (options === undefined || options === null) return DEFAULTS;
   if (typeof options !== 'object' && typeof options !== 'function') {
     throw new TypeError('LockManager.request: the options are not an object');
   }
   // 4. Members in the order of the alphabet. Each is read once, and converted before the next.
-  let flags = 0;
-  if (options.ifAvailable) flags |= IF_AVAILABLE;
+  const ifAvailable = !!options.ifAvailable;
   const { mode } = options;
-  if (mode !== undefined && toLockMode(mode) === 'shared') flags |= SHARED;
+  const isShared = mode !== undefined && toLockMode(mode) === 'shared';
   const { signal } = options;
   const converted = signal === undefined ? null : toAbortSignal(signal, 'LockManager.request: the option signal');
-  if (options.steal) flags |= STEAL;
-  // Last: what is read above is code of others, which may make requests of its own.
-  signalOption = converted;
-  return flags;
+  const steal = !!options.steal;
+  return { ifAvailable, isShared, signal: converted, steal };
 }
-
-/** The `signal` of the options that were converted last; `null` if they had none. */
-let signalOption = null;
 
 /** <https://webidl.spec.whatwg.org/#js-enumeration> */
 function toLockMode(value) {
@@ -75,13 +69,4 @@ function toLockMode(value) {
   return mode;
 }
 
-module.exports = {
-  SHARED,
-  IF_AVAILABLE,
-  STEAL,
-  rejectedWith,
-  toCallback,
-  toDOMString,
-  toLockOptions,
-  takeSignal: () => signalOption,
-};
+module.exports = { rejectedWith, toCallback, toDOMString, toLockOptions };

@@ -1,0 +1,50 @@
+'use strict';
+// What keeps the event loop alive: requests and queries that wait for an answer.
+
+const { setImmediate } = require('./primordials.cjs');
+
+class KeepAlive {
+  /** @type {(on: boolean) => void} */
+  #keep;
+
+  #waiting = 0;
+
+  #isKept = false;
+
+  #isResting = false;
+
+  /** @param {(on: boolean) => void} keep  as dear as a request each time */
+  constructor(keep) {
+    this.#keep = keep;
+  }
+
+  /** One more waits. */
+  start() {
+    this.#waiting++;
+    if (!this.#isKept) this.#keep((this.#isKept = true));
+  }
+
+  /** One less; {@link rest} or {@link restLater} comes after it. */
+  stop() {
+    this.#waiting--;
+  }
+
+  /** Lets the event loop end, if nobody waits. */
+  rest() {
+    if (this.#waiting === 0 && this.#isKept) this.#keep((this.#isKept = false));
+  }
+
+  /** The same once it is known whether somebody else waits. */
+  restLater() {
+    if (this.#waiting > 0 || !this.#isKept || this.#isResting) return;
+    setImmediate(KeepAlive.#rest, this);
+    this.#isResting = true;
+  }
+
+  static #rest(keepAlive) {
+    keepAlive.#isResting = false;
+    keepAlive.rest();
+  }
+}
+
+module.exports = { KeepAlive };

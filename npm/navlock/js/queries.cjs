@@ -1,0 +1,67 @@
+'use strict';
+// Questions: <https://w3c.github.io/web-locks/#snapshot-the-lock-state>.
+
+const { deferred } = require('./deferred.cjs');
+
+/** A question. It is an `Entry` of realm.cjs. */
+class Query {
+  constructor(realm) {
+    this.realm = realm;
+    const { promise, resolve, reject } = deferred();
+    this.promise = promise;
+    this.resolve = resolve;
+    this.reject = reject;
+    this.isWaiting = false;
+    this.id = -1;
+    this.next = null;
+  }
+
+  onPending() {
+    this.realm.keepAlive.start();
+    this.isWaiting = true;
+  }
+
+  onGranted() {
+    this.stopWaiting();
+    // In a task, like callbacks: those of grants that were made before come before.
+    this.realm.tasks.queue(answer, this);
+  }
+
+  onFailed() {
+    this.reject(this.realm.failure(this));
+    this.end();
+  }
+
+  end() {
+    this.stopWaiting();
+    if (this.id >= 0) this.realm.release(this);
+  }
+
+  stopWaiting() {
+    if (!this.isWaiting) return;
+    this.isWaiting = false;
+    this.realm.keepAlive.stop();
+    this.realm.keepAlive.restLater();
+  }
+}
+
+Object.setPrototypeOf(Query.prototype, null);
+
+/** The task of an answer. */
+function answer(query) {
+  const snapshot = query.realm.snapshot(query);
+  query.end();
+  query.resolve(snapshot);
+}
+
+/**
+ * @param {import('./requests.cjs').OpenManager} manager
+ * @returns {Promise<{ held: object[], pending: object[] }>}
+ */
+function queryLocks({ number, realm }) {
+  const query = new Query(realm);
+  realm.query(query, number);
+  return query.promise;
+}
+
+module.exports = { queryLocks };

@@ -1,0 +1,67 @@
+'use strict';
+// What is meant where a program says nothing: the environment, read and checked in this one place,
+// each variable when it is first needed, so that one that makes no sense is in nobody's way who does
+// not need it.
+
+const path = require('node:path');
+
+const { TypeError, isWellFormed } = require('./primordials.cjs');
+const { environment } = require('./environment.cjs');
+const { MAX_BUCKET, defaultBucket } = require('./origin.cjs');
+const { findProgram } = require('./program.cjs');
+
+const REACHES = ['process', 'machine'];
+
+class Settings {
+  #reach;
+  #bucket;
+  #socket;
+  #program;
+
+  /** @returns {'process' | 'machine'} how far locks are seen */
+  get reach() {
+    return (this.#reach ??= toReach(environment('NAVLOCK_REACH') ?? 'machine', 'NAVLOCK_REACH'));
+  }
+
+  /** @returns {string} */
+  get bucket() {
+    return (this.#bucket ??= toBucket(environment('NAVLOCK_BUCKET') ?? defaultBucket(), 'NAVLOCK_BUCKET'));
+  }
+
+  /** @returns {string | null} the broker's; `null`: what the files of settings say, or the usual place */
+  get socket() {
+    if (this.#socket === undefined) {
+      const socket = environment('NAVLOCK_SOCKET');
+      this.#socket = socket === null ? null : path.resolve(socket);
+    }
+    return this.#socket;
+  }
+
+  /** @returns {string | null} the program that is the broker; `null`: what is in the PATH */
+  get program() {
+    if (this.#program === undefined) this.#program = findProgram();
+    return this.#program;
+  }
+}
+
+/** @param {string} what  where `value` is from */
+function toReach(value, what) {
+  if (!REACHES.includes(value)) throw new TypeError(`${what} is ${JSON.stringify(value)}, not "process" or "machine"`);
+  return value;
+}
+
+/** Names of buckets are text, unlike those of locks. */
+function toBucket(value, what) {
+  if (typeof value !== 'string' || value === '') throw new TypeError(`${what} is not a name, that is, a string that is not empty`);
+  if (!isWellFormed(value)) throw new TypeError(`${what} has a lone surrogate`);
+  const length = Buffer.byteLength(value);
+  if (length > MAX_BUCKET) throw new TypeError(`${what} has ${length} bytes, more than ${MAX_BUCKET}`);
+  return value;
+}
+
+function toSocket(value, what) {
+  if (typeof value !== 'string' || value === '') throw new TypeError(`${what} is not a path`);
+  return path.resolve(value);
+}
+
+module.exports = { settings: new Settings(), toBucket, toReach, toSocket };
