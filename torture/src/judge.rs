@@ -12,6 +12,9 @@ use crate::{
 /// A second, in the unit of events.
 const SECOND: u64 = 1_000_000;
 
+/// How long a broker waits for the clients of the one before, and what it takes to begin.
+const RECOVERY: u64 = 11 * SECOND;
+
 /// The time to live of leases, where there are any.
 pub(crate) const TIME_TO_LIVE: u64 = 6;
 
@@ -246,19 +249,23 @@ impl Judge<'_> {
         let has_navlock = |removed: u64| {
             matches!(it.kind, Kind::Run { .. }) && it.ended.is_none_or(|ended| ended > removed)
         };
-        let held_at = |removed: u64| {
-            self.history.holds.iter().any(|hold| {
-                hold.instance == instance
-                    && hold.name == name
-                    && hold.from < removed + SECOND
-                    && (hold.to.is_none_or(|to| to > removed) || has_navlock(removed))
-            }) || it.born < removed + SECOND && it.command.is_none()
+        let holds = || {
+            let is_its = |hold: &&Hold| hold.instance == instance && hold.name == name;
+            self.history.holds.iter().filter(is_its)
         };
-        // A broker that takes over waits for who is stopped, and does not know it yet.
+        let held_at = |removed: u64| {
+            let is_before = |hold: &Hold| hold.from < removed + SECOND;
+            holds().any(|hold| {
+                is_before(hold) && (hold.to.is_none_or(|to| to > removed) || has_navlock(removed))
+            }) || it.born < removed + SECOND && (it.command.is_none() || !holds().any(is_before))
+        };
+        // A broker that takes over waits for those who are stopped. Until then it does not know them
+        // yet, nor what was left to commands.
         let is_awaited = |killed: u64, removed: u64| {
-            it.stops.iter().any(|stop| {
+            let is_stopped = it.stops.iter().any(|stop| {
                 stop.from < killed + SECOND && stop.to.is_none_or(|to| to + SECOND > removed)
-            })
+            });
+            is_stopped || it.is_orphaned(removed) && killed + RECOVERY > removed
         };
         let died_since = |removed: u64| {
             self.troubles_of(it).any(|(trouble, during)| {
