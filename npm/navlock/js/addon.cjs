@@ -1,49 +1,31 @@
 'use strict';
 // Finding the addon: the Rust half of this package, built for one platform.
 
-const { existsSync } = require('node:fs');
-const path = require('node:path');
+const process = require('node:process');
 
-const { ROOT, inPackage, platformPackages } = require('./platform.cjs');
-
-const FILE = 'navlock.node';
-
-/** @throws {Error} with what was looked for, where, and what to do */
-function loadAddon() {
-  const tried = [];
-  const local = path.join(ROOT, FILE);
-  if (existsSync(local)) {
-    const addon = load(local, tried);
-    if (addon !== null) return addon;
-  } else {
-    tried.push(`${local} (a local build): not there`);
-  }
-  for (const name of platformPackages()) {
-    const file = inPackage(name, FILE);
-    const addon = file === null ? (tried.push(`${name}: not installed`), null) : load(file, tried);
-    if (addon !== null) return addon;
-  }
-  throw new Error([
-    `navlock: there is no addon for ${process.platform} on ${process.arch} that can be loaded. Looked at:`,
-    ...tried.map((line) => `  ${line}`),
-    'Install navlock again without leaving out optional dependencies (npm: no --omit=optional), or build it from',
-    'its repository with: npm run build',
-  ].join('\n'));
-}
+const { candidates } = require('./platform.cjs');
+const { missing } = require('./missing.cjs');
 
 /**
- * An instance of the addon that is ours alone. `require` would share one with whatever other copy
- * of this module is in the same thread, such as those that test runners load for each file.
+ * @returns {{ addon: object, file: string }}
+ * @throws {Error} with the cause, as far as it can be told, what was looked for, and what to do
  */
-function load(file, tried) {
-  const instance = { exports: {} };
-  try {
-    process.dlopen(instance, file);
-    return instance.exports;
-  } catch (error) {
-    tried.push(`${file}: ${error.message}`);
-    return null;
+function findAddon() {
+  const tried = candidates('addon');
+  for (const candidate of tried) {
+    const { file } = candidate;
+    if (file === null) continue;
+    // An instance of the addon that is ours alone. `require` would share one with whatever other copy
+    // of this module is in the same thread, such as those that test runners load for each file.
+    const instance = { exports: {} };
+    try {
+      process.dlopen(instance, file);
+      return { addon: instance.exports, file };
+    } catch (error) {
+      candidate.error = error;
+    }
   }
+  throw missing('addon', tried);
 }
 
-module.exports = { loadAddon };
+module.exports = { findAddon };

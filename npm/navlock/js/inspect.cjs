@@ -13,6 +13,7 @@ class Inspection {
     this.lost = controllerSignal(this.#controller);
     this.fencingToken = realm.fencingToken(request);
     this.clientId = realm.clientId(manager.number);
+    this.bucket = realm.bucket(manager.number);
   }
 
   onLost(reason) {
@@ -31,8 +32,8 @@ function inspect(lock) {
     }
     request.inspection = new Inspection(request);
   }
-  const { clientId, fencingToken, lost } = request.inspection;
-  return { clientId, fencingToken, lost };
+  const { bucket, clientId, fencingToken, lost } = request.inspection;
+  return { bucket, clientId, fencingToken, lost };
 }
 
 module.exports = { inspect };

@@ -1,25 +1,17 @@
 'use strict';
 // Finding the `navlock` program, which is the broker that the reach "machine" starts on demand.
 
-const { existsSync } = require('node:fs');
-const path = require('node:path');
-
 const { environment } = require('./environment.cjs');
-const { ROOT, inPackage, platformPackages } = require('./platform.cjs');
+const { candidates } = require('./platform.cjs');
 
-const FILE = process.platform === 'win32' ? 'bin/navlock.exe' : 'bin/navlock';
-
-/** @returns {string | null} its path; `null`: whatever is called `navlock` in the PATH */
-function findProgram() {
-  const given = environment('NAVLOCK_BIN');
-  if (given !== null) return given;
-  const local = path.join(ROOT, FILE);
-  if (existsSync(local)) return local;
-  for (const name of platformPackages()) {
-    const file = inPackage(name, FILE);
-    if (file !== null) return file;
-  }
-  return null;
+/** @returns {string | null} the path of the program that came with this package */
+function ownProgram() {
+  return candidates('program').find(({ file }) => file !== null)?.file ?? null;
 }
 
-module.exports = { findProgram };
+/** @returns {string | null} the path of the broker; `null`: whatever is called `navlock` in the PATH */
+function findProgram() {
+  return environment('NAVLOCK_BIN') ?? ownProgram();
+}
+
+module.exports = { findProgram, ownProgram };

@@ -6,7 +6,7 @@
 // numbers, put together as its own constants say (src/protocol.rs). Only this file reads them.
 
 const { DOMException } = require('./primordials.cjs');
-const { loadAddon } = require('./addon.cjs');
+const { findAddon } = require('./addon.cjs');
 const { KeepAlive } = require('./keep-alive.cjs');
 const { TaskQueue } = require('./task-queue.cjs');
 
@@ -64,6 +64,11 @@ class Realm {
 
   clientId(manager) {
     return this.#addon.clientId(manager);
+  }
+
+  /** The name of its bucket. */
+  bucket(manager) {
+    return this.#addon.bucket(manager);
   }
 
   /** Requests a lock. Throws an OperationError where the addon cannot. */
@@ -216,7 +221,7 @@ let realm;
 
 /** Throws why there is no addon. */
 function getRealm() {
-  return (realm ??= new Realm(loadAddon()));
+  return (realm ??= new Realm(findAddon().addon));
 }
 
 module.exports = { getRealm };

@@ -34,7 +34,7 @@ class SharedUserAgent {
       if (this.#number === -1) this.#number = open(realm, this.#place);
       return { number: realm.openManager(this.#number, bucket), realm };
     } catch (error) {
-      throw new DOMException(error.message, 'OperationError');
+      throw new DOMException(`${error.message} (bucket ${JSON.stringify(bucket)})`, 'OperationError');
     }
   }
 

@@ -28,7 +28,9 @@ pub(crate) unsafe fn export(env: napi_env, exports: napi_value) -> Result<(), Fa
     js.define(exports, c"keepAlive", Some(keep_alive), realm)?;
     js.define(exports, c"openUserAgent", Some(open_user_agent), realm)?;
     js.define(exports, c"openManager", Some(open_manager), realm)?;
+    js.define(exports, c"closeManager", Some(close_manager), realm)?;
     js.define(exports, c"clientId", Some(client_id), realm)?;
+    js.define(exports, c"bucket", Some(bucket), realm)?;
     js.define(exports, c"request", Some(request), realm)?;
     js.define(exports, c"query", Some(query), realm)?;
     js.define(exports, c"next", Some(next), realm)?;
@@ -122,6 +124,19 @@ function! {
 }
 
 function! {
+    /// `(manager: number): void`
+    close_manager[manager] |js, realm| {
+        realm.close_manager(js.to_u32(manager)?)?;
+        js.undefined()
+    }
+}
+
+function! {
+    /// `(manager: number): string`
+    bucket[manager] |js, realm| js.string(&realm.bucket(js.to_u32(manager)?)?)
+}
+
+function! {
     /// `(manager: number): string`
     client_id[manager] |js, realm| js.string(&realm.client_id(js.to_u32(manager)?)?)
 }
@@ -161,12 +176,8 @@ function! {
 function! {
     /// `(id: number): [domExceptionName: string, message: string]`
     failure[id] |js, realm| {
-        let id = js.to_u32(id)?;
-        realm.look(|slots| {
-            let error = slots.failure(id)?;
-            let words = [error.dom_exception_name().to_owned(), error.to_string()];
-            Some(js.array(words.iter().map(|word| js.string(word))))
-        })
+        let words = realm.failure(js.to_u32(id)?)?;
+        js.array(words.iter().map(|word| js.string(word)))
     }
 }
 

@@ -5,13 +5,15 @@ use std::{
     sync::Arc,
 };
 
-use navlock::{LockManager, LockOptions, Mode, ResourceName, UserAgent};
+use navlock::{LockOptions, Mode, ResourceName, UserAgent};
 
 use napi_sys::napi_value;
+use slab::Slab;
 
 use crate::{
     inbox::{Bell, Inbox},
     js::{Env, Failure},
+    managers::Managers,
     protocol::{Answer, NOTHING, answer, flag},
     reach,
     slots::Slots,
@@ -27,9 +29,9 @@ pub(crate) struct Realm {
 }
 
 struct State {
-    user_agents: Vec<Arc<UserAgent>>,
-    /// One for each bucket of each user agent that is used: together they are the realm's agent.
-    managers: Vec<LockManager>,
+    user_agents: Slab<Arc<UserAgent>>,
+    /// Together they are the realm's agent.
+    managers: Managers,
     slots: Slots,
 }
 
@@ -37,7 +39,7 @@ impl Realm {
     pub(crate) fn new() -> Self {
         let inbox = Inbox::new();
         let slots = Slots::new(Arc::clone(&inbox));
-        let state = State { user_agents: Vec::new(), managers: Vec::new(), slots };
+        let state = State { user_agents: Slab::new(), managers: Managers::default(), slots };
         Self { inbox, bell: Cell::new(None), state: RefCell::new(Some(state)) }
     }
 
@@ -75,7 +77,7 @@ impl Realm {
     /// A user agent of this process, or one that nobody else has. Its number.
     pub(crate) fn open_process(&self, is_private: bool) -> Result<u32, Failure> {
         let user_agent = if is_private { reach::private() } else { reach::process() };
-        self.with(|state| Ok(push(&mut state.user_agents, user_agent)))
+        self.with(|state| Ok(add(&mut state.user_agents, user_agent)))
     }
 
     /// The user agent of this machine's processes, by the broker at this socket. Its number.
@@ -86,20 +88,42 @@ impl Realm {
     ) -> Result<u32, Failure> {
         let user_agent = reach::machine(socket, program);
         let user_agent = user_agent.map_err(|error| Failure::Own(error.to_string()))?;
-        self.with(|state| Ok(push(&mut state.user_agents, user_agent)))
+        self.with(|state| Ok(add(&mut state.user_agents, user_agent)))
     }
 
     /// A lock manager of a bucket, with an agent of its own. Its number.
     pub(crate) fn open_manager(&self, user_agent: u32, bucket: &str) -> Result<u32, Failure> {
         self.with(|state| {
-            let user_agent = get(&state.user_agents, user_agent)?;
-            let manager = user_agent.lock_manager(bucket);
-            Ok(push(&mut state.managers, manager))
+            let user_agent = state.user_agents.get(user_agent as usize);
+            let user_agent = user_agent.ok_or_else(|| no_such("user agent"))?;
+            Ok(state.managers.add(Arc::clone(user_agent), bucket))
+        })
+    }
+
+    /// Forgets a lock manager. What was asked of it goes on.
+    pub(crate) fn close_manager(&self, manager: u32) -> Result<(), Failure> {
+        self.with(|state| {
+            state.managers.forget(manager);
+            Ok(())
         })
     }
 
     pub(crate) fn client_id(&self, manager: u32) -> Result<String, Failure> {
-        self.with(|state| Ok(get(&state.managers, manager)?.client_id().to_string()))
+        self.with(|state| state.managers.client_id(manager))
+    }
+
+    pub(crate) fn bucket(&self, manager: u32) -> Result<String, Failure> {
+        self.with(|state| Ok(state.managers.bucket(manager)?.to_owned()))
+    }
+
+    /// The name of the `DOMException` and the message of what has failed.
+    pub(crate) fn failure(&self, id: u32) -> Result<[String; 2], Failure> {
+        self.with(|state| {
+            let (manager, error) = state.slots.failure(id).ok_or_else(|| no_such("failure"))?;
+            let bucket = state.managers.bucket(manager)?;
+            let message = format!("{error} (bucket {bucket:?})");
+            Ok([error.dom_exception_name().to_owned(), message])
+        })
     }
 
     pub(crate) fn request(
@@ -115,9 +139,9 @@ impl Realm {
         options.if_available = flags & flag::IF_AVAILABLE != 0;
         options.steal = flags & flag::STEAL != 0;
         self.with(|state| {
-            let locks = get(&state.managers, manager)?;
+            let locks = state.managers.enter(manager)?;
             let is_theft = options.steal;
-            let request = || state.slots.request(locks, name, options);
+            let request = || state.slots.request(manager, locks, name, options);
             // The victims may be our own.
             let (asked, has_more) =
                 if is_theft { self.inbox.attend(request) } else { (request(), false) };
@@ -127,8 +151,8 @@ impl Realm {
 
     pub(crate) fn query(&self, manager: u32) -> Result<Answer, Failure> {
         self.with(|state| {
-            let locks = get(&state.managers, manager)?;
-            Ok(answer(state.slots.query(locks), false))
+            let locks = state.managers.enter(manager)?;
+            Ok(answer(state.slots.query(manager, locks), false))
         })
     }
 
@@ -147,7 +171,13 @@ impl Realm {
 
     /// Forgets something. The first news that this has brought about.
     pub(crate) fn release(&self, id: u32) -> Result<Answer, Failure> {
-        let released = self.with(|state| Ok(state.slots.release(id)))?;
+        let released = self.with(|state| {
+            let released = state.slots.release(id);
+            if let Some((manager, _)) = &released {
+                state.managers.leave(*manager);
+            }
+            Ok(released)
+        })?;
         let ((), has_news) = self.inbox.attend(|| drop(released));
         if has_news { self.next() } else { Ok(NOTHING) }
     }
@@ -158,8 +188,7 @@ impl Realm {
         look: impl FnOnce(&Slots) -> Option<Result<T, Failure>>,
     ) -> Result<T, Failure> {
         self.with(|state| {
-            look(&state.slots)
-                .unwrap_or_else(|| Err(Failure::Own("there is no such thing".to_owned())))
+            look(&state.slots).unwrap_or_else(|| Err(no_such("thing")))
         })
     }
 
@@ -174,17 +203,16 @@ impl Realm {
             return;
         };
         // All at one moment for each bucket, not one by one as they are dropped.
-        for manager in &state.managers {
+        for manager in state.managers.iter() {
             manager.terminate();
         }
     }
 }
 
-fn push<T>(all: &mut Vec<T>, one: T) -> u32 {
-    all.push(one);
-    u32::try_from(all.len() - 1).expect("memory ends before 2^32 handles")
+fn add<T>(all: &mut Slab<T>, one: T) -> u32 {
+    u32::try_from(all.insert(one)).expect("memory ends before 2^32 handles")
 }
 
-fn get<T>(all: &[T], number: u32) -> Result<&T, Failure> {
-    all.get(number as usize).ok_or_else(|| Failure::Own("there is no such handle".to_owned()))
+fn no_such(thing: &str) -> Failure {
+    Failure::Own(format!("there is no such {thing}"))
 }

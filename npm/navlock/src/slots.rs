@@ -36,7 +36,8 @@ const KEEP: usize = 1024;
 
 /// The slots of a realm.
 pub(crate) struct Slots {
-    entries: Slab<Slot>,
+    /// Each with the number of its lock manager.
+    entries: Slab<(u32, Slot)>,
     /// Of each slot that was ever used.
     ///
     /// FAST: a waker is an allocation, and whoever comes into a slot next can have the same.
@@ -52,6 +53,7 @@ impl Slots {
     /// Requests a lock. Its id, and what became of it at once.
     pub(crate) fn request(
         &mut self,
+        manager: u32,
         locks: &LockManager,
         name: ResourceName,
         options: LockOptions,
@@ -65,16 +67,17 @@ impl Slots {
             Poll::Pending => request.detach().map_or(Slot::Unavailable, Slot::Requested),
         };
         let status = slot.status();
-        self.entries.insert(slot);
+        self.entries.insert((manager, slot));
         (id, status)
     }
 
     /// Asks what is held and what is pending in the bucket. Its id, and whether that is known at
     /// once.
-    pub(crate) fn query(&mut self, locks: &LockManager) -> (u32, Status) {
+    pub(crate) fn query(&mut self, manager: u32, locks: &LockManager) -> (u32, Status) {
         let id = self.vacant();
         let locks = locks.clone();
-        self.entries.insert(Slot::Asked(Box::pin(async move { locks.query().await })));
+        let question = Slot::Asked(Box::pin(async move { locks.query().await }));
+        self.entries.insert((manager, question));
         (id, self.news(id).unwrap_or(Status::Pending))
     }
 
@@ -82,7 +85,7 @@ impl Slots {
     /// when it changes again.
     pub(crate) fn news(&mut self, id: u32) -> Option<Status> {
         let index = id as usize;
-        let slot = self.entries.get_mut(index)?;
+        let (_, slot) = self.entries.get_mut(index)?;
         let mut context = Context::from_waker(&self.wakers[index]);
         let changed = match slot {
             Slot::Requested(request) => {
@@ -107,10 +110,10 @@ impl Slots {
         Some(slot.status())
     }
 
-    /// Forgets what is in a slot: aborts a request, releases a lock.
+    /// Forgets what is in a slot: aborts a request, releases a lock. The number of its lock manager.
     ///
     /// That is done when the result is dropped: it may have news for this very realm.
-    pub(crate) fn release(&mut self, id: u32) -> impl Sized + use<> {
+    pub(crate) fn release(&mut self, id: u32) -> Option<(u32, impl Sized + use<>)> {
         let released = self.entries.try_remove(id as usize);
         // A peak of requests leaves nothing behind.
         if self.entries.is_empty() && self.wakers.len() > KEEP {
@@ -122,23 +125,23 @@ impl Slots {
 
     /// The fencing token of a held lock.
     pub(crate) fn token(&self, id: u32) -> Option<u64> {
-        match self.entries.get(id as usize)? {
+        match &self.entries.get(id as usize)?.1 {
             Slot::Held(guard) | Slot::Lost(guard, _) => Some(guard.fencing_token().get()),
             _ => None,
         }
     }
 
-    /// Why a request failed, or how a lock was lost.
-    pub(crate) fn failure(&self, id: u32) -> Option<&Error> {
+    /// Why a request failed, or how a lock was lost, and the number of the lock manager.
+    pub(crate) fn failure(&self, id: u32) -> Option<(u32, &Error)> {
         match self.entries.get(id as usize)? {
-            Slot::Failed(error) | Slot::Lost(_, error) => Some(error),
+            (manager, Slot::Failed(error) | Slot::Lost(_, error)) => Some((*manager, error)),
             _ => None,
         }
     }
 
     /// The answer to a question.
     pub(crate) fn snapshot(&self, id: u32) -> Option<&LockManagerSnapshot> {
-        match self.entries.get(id as usize)? {
+        match &self.entries.get(id as usize)?.1 {
             Slot::Answered(snapshot) => Some(snapshot),
             _ => None,
         }

@@ -95,6 +95,8 @@ export interface Inspection {
   readonly lost: AbortSignal;
   /** As in a snapshot. */
   readonly clientId: string;
+  /** The name of the bucket that the lock is in. */
+  readonly bucket: string;
 }
 
 /**

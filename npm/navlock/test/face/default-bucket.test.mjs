@@ -7,7 +7,8 @@ import path from 'node:path';
 import process from 'node:process';
 import { test } from 'node:test';
 
-import { navlock, run } from './programs.mjs';
+import { runtimes } from '../runtimes.mjs';
+import { evaluate, navlock, run } from './programs.mjs';
 
 const ORIGIN = JSON.stringify(path.join(path.dirname(navlock), 'origin.cjs'));
 const PRINT = `console.log(require(${ORIGIN}).defaultBucket())`;
@@ -22,66 +23,157 @@ function open(context, files) {
   }
   return {
     folder,
-    bucket: async (words, cwd = '') => {
-      const printed = (await run([process.execPath, ...words], { cwd: path.join(folder, cwd) })).trim();
+    bucket: async (words, cwd = '', file = process.execPath) => {
+      const printed = (await run([file, ...words], { cwd: path.join(folder, cwd) })).trim();
       return path.relative(folder, printed);
     },
   };
 }
 
-test('a program belongs to the nearest package above its script, wherever it runs', async (context) => {
+const named = (name) => JSON.stringify({ name });
+
+test('a program belongs to the nearest project above its script, wherever it runs', async (context) => {
   const { folder, bucket } = open(context, {
-    'package.json': '{}', 'one/package.json': '{}', 'one/bin/main.js': PRINT, 'two/deno.json': '{}', 'two/main.js': PRINT, 'main.js': PRINT,
+    'package.json': named('all'), 'one/package.json': named('one'), 'one/bin/main.js': PRINT, 'two/deno.json': '{}', 'two/main.js': PRINT, 'main.js': PRINT,
+    'three/deno.jsonc': '{ // a comment\n}', 'three/main.js': PRINT,
   });
   assert.equal(await bucket(['one/bin/main.js']), 'one');
   assert.equal(await bucket([path.join(folder, 'one/bin/main.js')], 'two'), 'one');
   assert.equal(await bucket(['../one/bin/main'], 'two'), 'one');
   assert.equal(await bucket(['two/main.js']), 'two');
+  assert.equal(await bucket(['three/main.js']), 'three');
   assert.equal(await bucket(['main.js']), '');
 });
 
+test('a manifest without a name is passed over, so that both halves of a package are in one bucket', async (context) => {
+  const { bucket } = open(context, {
+    'app/package.json': named('app'), 'app/dist/cjs/package.json': '{"type":"commonjs"}', 'app/dist/cjs/main.js': PRINT,
+    'app/dist/esm/package.json': '{"type":"module"}', 'app/dist/esm/main.cjs': PRINT,
+    'app/tools/package.json': '{"private":true,"name":"","dependencies":{}}', 'app/tools/main.js': PRINT,
+    'app/odd/package.json': '{}', 'app/odd/main.js': PRINT,
+  });
+  for (const script of ['dist/cjs/main.js', 'dist/esm/main.cjs', 'tools/main.js', 'odd/main.js']) {
+    assert.equal(await bucket([`app/${script}`]), 'app', script);
+  }
+});
+
+test('a project that has dependencies and no name is one, where nothing above it has a name', async (context) => {
+  const { folder, bucket } = open(context, {
+    'app/package.json': '{"dependencies":{"navlock":"1"}}', 'app/main.js': PRINT,
+    'app/dist/cjs/package.json': '{"type":"commonjs"}', 'app/dist/cjs/main.js': PRINT,
+  });
+  assert.equal(await bucket(['main.js'], 'app'), 'app');
+  assert.equal(await bucket([path.join(folder, 'app/dist/cjs/main.js')], 'app/dist'), 'app');
+  assert.equal(await bucket(['app/main.js']), 'app');
+});
+
+for (const [what, files] of [
+  ['pnpm-workspace.yaml', { 'pnpm-workspace.yaml': 'packages: [apps/*]\n', 'package.json': '{}' }],
+  ['workspaces in package.json', { 'package.json': '{"private":true,"workspaces":["apps/*"]}' }],
+  ['workspaces.packages in package.json', { 'package.json': '{"name":"all","workspaces":{"packages":["apps/*"]}}' }],
+  ['workspace in deno.json', { 'deno.json': '{"workspace":["./apps/web"]}' }],
+  ['workspace in deno.jsonc', { 'deno.jsonc': '{\n  // "workspace": []\n  "workspace": { "members": ["./apps/web",] }, /* "https://x" */\n}\n' }],
+]) {
+  test(`a workspace is one project: ${what}`, async (context) => {
+    const members = Object.entries(files).map(([name, text]) => [`repo/${name}`, text]);
+    const { bucket } = open(context, {
+      ...Object.fromEntries(members), 'package.json': named('outside'), 'main.js': PRINT,
+      'repo/apps/web/package.json': named('web'), 'repo/apps/web/main.js': PRINT, 'repo/apps/web/node_modules/tool/main.js': PRINT,
+      'repo/packages/core/package.json': named('core'), 'repo/packages/core/main.js': PRINT, 'repo/node_modules/tool/main.js': PRINT,
+    });
+    for (const script of ['apps/web/main.js', 'packages/core/main.js', 'node_modules/tool/main.js', 'apps/web/node_modules/tool/main.js']) {
+      assert.equal(await bucket([`repo/${script}`]), 'repo', script);
+    }
+    assert.equal(await bucket(['-e', PRINT], 'repo/packages/core'), 'repo');
+    assert.equal(await bucket(['main.js']), '');
+  });
+}
+
+test('a workspace without members is none', async (context) => {
+  const { bucket } = open(context, {
+    'package.json': '{"name":"all","workspaces":[]}', 'deno.json': '{"workspace":[]}', 'one/package.json': named('one'), 'one/main.js': PRINT,
+  });
+  assert.equal(await bucket(['one/main.js']), 'one');
+});
+
 test('a script that is a link belongs where it really is', async (context) => {
-  const { folder, bucket } = open(context, { 'package.json': '{}', 'one/package.json': '{}', 'one/main.js': PRINT, 'two/package.json': '{}' });
+  const { folder, bucket } = open(context, {
+    'package.json': named('all'), 'one/package.json': named('one'), 'one/main.js': PRINT, 'two/package.json': named('two'),
+  });
   symlinkSync(path.join(folder, 'one/main.js'), path.join(folder, 'two/link.js'));
   symlinkSync(path.join(folder, 'one'), path.join(folder, 'three'));
   assert.equal(await bucket(['two/link.js']), 'one');
   assert.equal(await bucket(['three/main.js']), 'one');
 });
 
-test('a script of a dependency belongs to the package that has installed it', async (context) => {
+test('a script of a dependency belongs to the project that has installed it', async (context) => {
   const inner = 'app/node_modules/tool/node_modules/helper';
   const { bucket } = open(context, {
-    'app/package.json': '{}', 'app/node_modules/tool/package.json': '{}', 'app/node_modules/tool/main.js': PRINT,
-    [`${inner}/package.json`]: '{}', [`${inner}/main.js`]: PRINT,
+    'app/package.json': named('app'), 'app/node_modules/tool/package.json': named('tool'), 'app/node_modules/tool/main.js': PRINT,
+    [`${inner}/package.json`]: named('helper'), [`${inner}/main.js`]: PRINT,
   });
   assert.equal(await bucket(['node_modules/tool/main.js'], 'app'), 'app');
   assert.equal(await bucket([`${inner}/main.js`]), 'app');
 });
 
+for (const [what, place, beside] of [
+  ['npx', '.npm/_npx/314823f44d6fec11', '{"dependencies":{"tool":"1"},"_npx":{"packages":["tool"]}}'],
+  ['bunx', 'tmp/bunx-0-tool@latest', '{}'],
+  ['pnpm', '.local/share/pnpm/global/5', '{"dependencies":{"tool":"1"}}'],
+  ['deno install', '.deno/bin/.tool', '{"dependencies":{"tool":"1"}}'],
+  ['npm', '.nvm/versions/node/v26/lib', null],
+]) {
+  test(`a tool that ${what} runs from outside of any project belongs to the folder it is used in`, async (context) => {
+    const { folder, bucket } = open(context, {
+      'package.json': named('home'), '.nvm/package.json': named('nvm'), 'app/package.json': named('app'), 'app/src/file': '', 'loose/file': '',
+      [`${place}/node_modules/tool/package.json`]: named('tool'), [`${place}/node_modules/tool/main.js`]: PRINT,
+      ...(beside && { [`${place}/package.json`]: beside }), '.deno/bin/.tool/deno.json': '{"workspace":[]}',
+    });
+    const tool = path.join(folder, place, 'node_modules/tool/main.js');
+    assert.equal(await bucket([tool], 'app/src'), 'app');
+    assert.equal(await bucket([tool], 'loose'), '');
+  });
+}
+
 test('without a script the working folder decides', async (context) => {
-  const { bucket } = open(context, { 'app/package.json': '{}', 'app/src/file': '' });
+  const { bucket } = open(context, { 'app/package.json': named('app'), 'app/src/file': '' });
   assert.equal(await bucket(['-e', PRINT], 'app/src'), 'app');
   assert.equal(await bucket(['-p', `0; ${PRINT}; 0`], 'app').then((printed) => printed.split('\n')[0]), 'app');
 });
 
-test('a script that is in no package falls back to the working folder', async (context) => {
-  const { folder, bucket } = open(context, { 'loose/main.js': PRINT, 'app/package.json': '{}', 'app/src/file': '' });
+for (const [name, ways] of [
+  ['node', [['-e', PRINT], ['--eval', PRINT], [`--eval=${PRINT}`], ['-pe', PRINT], ['--input-type=commonjs', '-e', PRINT]]],
+  ['node20', [['-e', PRINT], ['-pe', PRINT]]],
+  ['deno', [['eval', 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' + PRINT]]],
+  ['bun', [['-e', PRINT]]],
+]) {
+  test(`what stands behind code that ${name} is given is not its script`, async (context) => {
+    const { folder, bucket } = open(context, { 'app/package.json': named('app'), 'app/src/file': '', 'other/package.json': named('other'), 'other/file': '' });
+    for (const way of ways) {
+      const printed = await bucket([...way, path.join(folder, 'other/file')], 'app/src', runtimes[name][0]);
+      assert.equal(printed.split('\n')[0], 'app', way[0]);
+    }
+  });
+}
+
+test('a script that is in no project falls back to the working folder', async (context) => {
+  const { folder, bucket } = open(context, { 'loose/main.js': PRINT, 'app/package.json': named('app'), 'app/src/file': '' });
   assert.equal(await bucket([path.join(folder, 'loose/main.js')], 'app/src'), 'app');
   assert.equal(await bucket(['main.js'], 'loose'), 'loose');
 });
 
 test('a worker thread has the bucket of its process', async (context) => {
   const { bucket } = open(context, {
-    'one/package.json': '{}',
+    'one/package.json': named('one'),
     'one/main.js': `require(${ORIGIN}); new (require('node:worker_threads').Worker)(require('node:path').join(__dirname, '../two/worker.js'));`,
-    'two/package.json': '{}', 'two/worker.js': PRINT,
+    'two/package.json': named('two'), 'two/worker.js': PRINT,
   });
   assert.equal(await bucket(['one/main.js']), 'one');
 });
 
-test('a program that is in a package needs no working folder', async (context) => {
+test('a program that is in a project needs no working folder', async (context) => {
   const { bucket } = open(context, {
-    'app/package.json': '{}', 'app/gone/file': '',
+    'app/package.json': named('app'), 'app/gone/file': '',
     'app/main.js': `require('node:fs').rmSync(process.cwd(), { recursive: true }); ${PRINT}`,
   });
   assert.equal(await bucket(['../main.js'], 'app/gone'), 'app');

@@ -22,6 +22,15 @@ test('a fencing token grows from holder to holder', async () => {
   assert.ok(second > first);
 });
 
+test('an inspection and the error of a lost lock name the bucket', async () => {
+  const { locks } = createUserAgent({ reach: 'process', private: true, bucket: '/srv/"shop"' });
+  const lost = locks.request('db', async (lock) => {
+    assert.equal(inspect(lock).bucket, '/srv/"shop"');
+    await locks.request('db', { steal: true }, () => {});
+  });
+  await assert.rejects(lost, { name: 'AbortError', message: /stolen.* \(bucket "\/srv\/\\"shop\\""\)$/ });
+});
+
 test('an inspection tells the client id that snapshots have', async () => {
   const locks = open();
   await locks.request('db', async (lock) => {

@@ -84,10 +84,10 @@ test('an environment that makes no sense is told by the first request, not by th
 test('a broker that cannot be started is an OperationError that says what to do', async (context) => {
   const { socket, remove } = openPlace();
   context.after(remove);
-  const env = { NAVLOCK_REACH: 'machine', NAVLOCK_BIN: '/nowhere/navlock', NAVLOCK_SOCKET: socket };
+  const env = { NAVLOCK_REACH: 'machine', NAVLOCK_BIN: '/nowhere/navlock', NAVLOCK_SOCKET: socket, NAVLOCK_BUCKET: 'shop' };
   const [name, message] = await evaluate(env, ({ locks }) => locks.request('db', () => {}).catch(({ name, message }) => [name, message]));
   assert.equal(name, 'OperationError');
-  assert.match(message, /no program \/nowhere\/navlock.*NAVLOCK_BIN/);
+  assert.match(message, /no program \/nowhere\/navlock.*NAVLOCK_BIN.* \(bucket "shop"\)$/);
 });
 
 test('NAVLOCK_BIN may be a path from the working folder', async (context) => {

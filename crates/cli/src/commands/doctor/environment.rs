@@ -13,17 +13,26 @@ use rustix::process::{Resource, getrlimit};
 use super::Check;
 use crate::args;
 
+/// Where the npm package's launcher says which file it is. It is what is called `navlock` there, and
+/// starts this program.
+const LAUNCHER: &str = "NAVLOCK_LAUNCHER";
+
 /// With fewer descriptors than this a broker has room for few clients.
 const FEW: u64 = 1024;
 
 pub(super) fn checks() -> Vec<Check> {
     let mut variables: Vec<_> = env::vars_os()
-        .filter(|(name, _)| name.as_encoded_bytes().starts_with(b"NAVLOCK_"))
+        .filter(|(name, _)| name.as_encoded_bytes().starts_with(b"NAVLOCK_") && name != LAUNCHER)
         .collect();
     variables.sort();
     let mut checks: Vec<_> =
         variables.iter().map(|(name, value)| variable(&name.to_string_lossy(), value)).collect();
-    checks.push(program(env::var_os("PATH").as_deref(), env::current_exe().ok().as_deref()));
+    let launcher = env::var_os(LAUNCHER).map(PathBuf::from);
+    checks.push(program(
+        env::var_os("PATH").as_deref(),
+        env::current_exe().ok().as_deref(),
+        launcher.as_deref(),
+    ));
     checks.push(descriptors(getrlimit(Resource::Nofile).maximum));
     checks
 }
@@ -71,13 +80,16 @@ fn variable(name: &str, value: &OsStr) -> Check {
 }
 
 /// Whether programs that use the library find this same navlock, which they start as the broker.
-fn program(path: Option<&OsStr>, ours: Option<&Path>) -> Check {
+fn program(path: Option<&OsStr>, ours: Option<&Path>, launcher: Option<&Path>) -> Check {
     let found = found(OsStr::new("navlock"), path);
     let us = ours.map_or_else(|| OsString::from("?"), |ours| ours.as_os_str().to_owned());
     let us = us.to_string_lossy();
     match found {
         Some(found) if ours.is_some_and(|ours| same(&found, ours)) => {
             Check::ok("program", format_args!("{} is in PATH", found.display()))
+        }
+        Some(found) if launcher.is_some_and(|launcher| same(&found, launcher)) => {
+            Check::ok("program", format_args!("{} starts {us}", found.display()))
         }
         Some(found) => {
             let detail = format!("this is {us}, and PATH has {}", found.display());
@@ -160,14 +172,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let ours = directory.path().join("navlock");
         let path = Some(directory.path().as_os_str());
-        assert_eq!(program(path, Some(&ours)).level, Level::Warn);
+        assert_eq!(program(path, Some(&ours), None).level, Level::Warn);
         fs::write(&ours, "").unwrap();
         fs::set_permissions(&ours, fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(program(path, Some(&ours)).level, Level::Ok);
+        assert_eq!(program(path, Some(&ours), None).level, Level::Ok);
         let other = directory.path().join("other");
         fs::write(&other, "").unwrap();
-        assert!(program(path, Some(&other)).detail.contains("and PATH has"));
-        assert!(program(None, Some(&ours)).detail.contains("not in PATH"));
+        assert!(program(path, Some(&other), None).detail.contains("and PATH has"));
+        assert_eq!(program(path, Some(&other), Some(&ours)).level, Level::Ok);
+        assert!(program(None, Some(&ours), None).detail.contains("not in PATH"));
     }
 
     #[test]

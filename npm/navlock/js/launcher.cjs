@@ -1,0 +1,75 @@
+#!/usr/bin/env node
+'use strict';
+// The command `navlock` of this package: runs the program that came with it, and adds what only
+// JavaScript knows, which is the bucket that a folder has by default.
+
+const { spawn } = require('node:child_process');
+const process = require('node:process');
+
+const { examine } = require('./doctor.cjs');
+const { originHere } = require('./origin.cjs');
+const { candidates } = require('./platform.cjs');
+const { missing } = require('./missing.cjs');
+const { ownProgram } = require('./program.cjs');
+
+/** Options of the program, before its command, that have a value. */
+const WITH_VALUE = ['--bucket', '--socket', '--color'];
+
+const words = process.argv.slice(2);
+main();
+
+function main() {
+  const program = ownProgram();
+  if (commandOf(words) === 'doctor' && !words.some((word) => word === '--help' || word === '-h')) {
+    if (!examine(words)) process.exitCode = 1;
+    process.env.NAVLOCK_LAUNCHER = __filename;
+  }
+  if (program === null) return fail(missing('program', candidates('program')).message);
+  if (words[0] === '--project') {
+    try {
+      words.splice(0, 1, '--bucket', originHere().bucket);
+    } catch (error) {
+      return fail(error.message);
+    }
+  }
+  replaceBy(program);
+}
+
+/** As the program ends when it cannot do what it is told. */
+function fail(message) {
+  console.error(message);
+  process.exitCode = 1;
+}
+
+function commandOf(words) {
+  for (let index = 0; index < words.length; index++) {
+    if (WITH_VALUE.includes(words[index])) index++;
+    else if (!words[index].startsWith('-')) return words[index];
+  }
+  return null;
+}
+
+/**
+ * Becomes the program, so that whoever ends this process ends that. Where a runtime cannot do so, it
+ * waits for the program, and passes signals on.
+ */
+function replaceBy(program) {
+  if (typeof process.execve === 'function' && process.exitCode === undefined) {
+    // Node ignores this signal, and commands would go on to do so. One that is caught is set back.
+    process.on('SIGPIPE', () => {});
+    process.execve(program, [program, ...words], process.env);
+  }
+  const child = spawn(program, words, { stdio: 'inherit' });
+  // A terminal sends these two to both.
+  for (const signal of ['SIGINT', 'SIGQUIT']) process.on(signal, () => {});
+  for (const signal of ['SIGHUP', 'SIGTERM', 'SIGUSR2', 'SIGCONT']) process.on(signal, () => child.kill(signal));
+  child.on('error', (error) => fail(`navlock: ${program} cannot be started: ${error.message}`));
+  child.on('exit', (code, signal) => {
+    if (signal !== null) {
+      process.removeAllListeners(signal);
+      process.kill(process.pid, signal);
+    } else if (process.exitCode === undefined || code !== 0) {
+      process.exitCode = code;
+    }
+  });
+}
