@@ -1,4 +1,5 @@
-// Builds the addon and the `navlock` program beside this package, from the sources of the repository.
+// Builds the addon and the `navlock` program beside this package, from the sources of the repository,
+// and copies its licences.
 //
 //     npm run build            optimised
 //     npm run build -- --debug
@@ -8,7 +9,10 @@ import { copyFileSync, existsSync, mkdirSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
+import { licences, packages } from './packages.mjs';
+
 const folder = dirname(dirname(fileURLToPath(import.meta.url)));
+const repository = dirname(dirname(folder));
 const isDebug = process.argv.includes('--debug');
 
 const libraries = { darwin: 'libnavlock_node.dylib', linux: 'libnavlock_node.so' };
@@ -22,7 +26,6 @@ if (library === undefined || !existsSync(join(folder, 'Cargo.toml'))) {
   process.exit(1);
 }
 
-const packages = ['--package', 'navlock-node', '--package', 'navlock-cli'];
 const cargo = (...words) => execFileSync('cargo', words, { cwd: folder, encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['inherit', 'pipe', 'inherit'] });
 cargo('build', ...(isDebug ? [] : ['--release']), ...packages);
 const { target_directory: target } = JSON.parse(cargo('metadata', '--format-version', '1', '--no-deps'));
@@ -37,3 +40,5 @@ function put(from, ...to) {
 }
 put(library, 'navlock.node');
 put('navlock', 'bin', 'navlock');
+// They belong into every package, and npm takes what is in its folder.
+for (const licence of licences) copyFileSync(join(repository, licence), join(folder, licence));

@@ -13,6 +13,8 @@ import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
+import { licences, packages } from './packages.mjs';
+
 const folder = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const repository = path.resolve(folder, '..', '..');
 /** By Rust's name of the target. A glibc as old as that of Node's own builds, so that it runs where they do. */
@@ -37,7 +39,7 @@ for (const name of names) {
 }
 
 const manifest = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8'));
-const { version, license, repository: where, homepage } = manifest;
+const { version, license, repository: where, homepage, keywords } = manifest;
 if (!values.out) rmSync(dist, { recursive: true, force: true });
 for (const name of names) makePlatformPackage(name);
 makePackage();
@@ -55,12 +57,15 @@ function makePlatformPackage(name) {
     name: packageOf(name),
     version,
     description: `navlock for ${name}`,
+    keywords,
+    homepage,
     license,
     repository: where,
+    type: 'commonjs',
     os: [os],
     cpu: [cpu],
     ...(libc && { libc: [libc] }),
-    files: ['navlock.node', 'bin/navlock'],
+    files: ['navlock.node', 'bin/navlock', ...licences],
     exports: { './navlock.node': './navlock.node', './bin/navlock': './bin/navlock' },
     // As it is not to be bundled into one file.
     preferUnplugged: true,
@@ -70,11 +75,11 @@ function makePlatformPackage(name) {
 function makePackage() {
   const to = path.join(dist, 'navlock');
   mkdirSync(to, { recursive: true });
-  for (const what of ['js', 'types', 'README.md']) cpSync(path.join(folder, what), path.join(to, what), { recursive: true });
-  const { name, description, type, main, types, exports, engines, keywords, bin } = manifest;
+  for (const what of ['js', 'types', 'register', 'README.md']) cpSync(path.join(folder, what), path.join(to, what), { recursive: true });
+  const { name, description, type, main, types, exports, engines, bin } = manifest;
   // Each target that there is, whether it was built here or not.
   const optionalDependencies = Object.fromEntries(Object.keys(targets).map((target) => [packageOf(target), version]));
-  write(to, { name, version, description, keywords, license, repository: where, homepage, type, main, types, exports, bin, engines, files: ['js', 'types'], optionalDependencies });
+  write(to, { name, version, description, keywords, homepage, license, repository: where, type, main, types, exports, bin, engines, files: ['js', 'types', 'register', ...licences], optionalDependencies });
 }
 
 function packageOf(name) {
@@ -84,13 +89,12 @@ function packageOf(name) {
 
 /** Builds the addon and the program. The folder where they are. */
 function build(name) {
-  const packages = ['--release', '--package', 'navlock-node', '--package', 'navlock-cli'];
   const { zig, libc } = targets[name];
   // By default Rust links musl into all it builds, and nothing can be loaded into that.
   const variable = `CARGO_TARGET_${name.toUpperCase().replaceAll('-', '_')}_RUSTFLAGS`;
   const env = { ...process.env, ...(libc === 'musl' && { [variable]: '-C target-feature=-crt-static' }) };
   const words = values.target ? ['zigbuild', '--target', name + zig] : ['build'];
-  execFileSync('cargo', [...words, ...packages], { cwd: folder, env, stdio: 'inherit' });
+  execFileSync('cargo', [...words, '--release', ...packages], { cwd: folder, env, stdio: 'inherit' });
   const { target_directory: target } = JSON.parse(run('cargo', ['metadata', '--format-version', '1', '--no-deps']));
   return path.join(target, values.target ? name : '', 'release');
 }
@@ -98,7 +102,7 @@ function build(name) {
 /** A folder with its manifest and licences, packed beside it. */
 function write(to, contents) {
   writeFileSync(path.join(to, 'package.json'), `${JSON.stringify(contents, null, 2)}\n`);
-  for (const licence of ['LICENSE-APACHE', 'LICENSE-MIT']) cpSync(path.join(repository, licence), path.join(to, licence));
+  for (const licence of licences) cpSync(path.join(repository, licence), path.join(to, licence));
   const packed = run('npm', ['pack', '--silent', '--pack-destination', dist, to]).trim();
   console.log(path.relative(process.cwd(), path.join(dist, packed)));
 }

@@ -1,1 +1,1 @@
-export {};
+import './register.cjs';

@@ -3,17 +3,22 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
 import { after, before, suite, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
+
+import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
+import { publint } from 'publint';
+import { formatMessage } from 'publint/utils';
 
 import { runtimes } from '../runtimes.mjs';
+import { layouts, npm, root } from './pack.mjs';
 
-const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..', '..');
+const resolve = createRequire(import.meta.url).resolve;
 
 /** The program of the README, with something to do under the lock: it waits for the end of its input. */
 const HOLD = `
@@ -36,30 +41,11 @@ const { locks } = require('navlock');
 locks.query().then(({ held, pending }) => console.log(\`\${held.length} held, \${pending.length} waiting\`));
 `;
 
-/** Where the packages come from, and which they are. */
-const layouts = {
-  'with what was built beside it': (folder) => {
-    npm(root, 'pack', '--pack-destination', folder);
-    return packed(folder);
-  },
-  'with a package for the platform': (folder) => {
-    execFileSync(process.execPath, [path.join(root, 'scripts', 'release.mjs'), '--out', folder], { stdio: ['ignore', 'ignore', 'inherit'] });
-    return packed(folder);
-  },
-};
-
-function packed(folder) {
-  return readdirSync(folder).filter((file) => file.endsWith('.tgz')).map((file) => path.join(folder, file));
-}
-
-function npm(cwd, ...words) {
-  return execFileSync('npm', [...words, '--silent', '--no-audit', '--no-fund'], { cwd, encoding: 'utf8' });
-}
-
 for (const [layout, pack] of Object.entries(layouts)) {
   suite(`installed in an empty project, ${layout}`, () => {
     let folder;
     let project;
+    let tarballs;
 
     before(() => {
       folder = mkdtempSync(path.join(tmpdir(), 'navlock-package-'));
@@ -67,18 +53,27 @@ for (const [layout, pack] of Object.entries(layouts)) {
       mkdirSync(path.join(folder, 'packed'));
       mkdirSync(project);
       writeFileSync(path.join(project, 'package.json'), '{ "name": "empty", "private": true }\n');
-      npm(project, 'install', ...pack(path.join(folder, 'packed')));
+      tarballs = pack(path.join(folder, 'packed'));
+      npm(project, 'install', ...tarballs);
       writeFileSync(path.join(project, 'hold.mjs'), HOLD);
       writeFileSync(path.join(project, 'look.cjs'), LOOK);
     });
-    // The broker, which goes on for a while, makes its files anew.
-    after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 100, retryDelay: 10 }));
+    const command = () => path.join(project, 'node_modules', '.bin', 'navlock');
+    after(() => {
+      // The broker, which would go on for a while, makes its files anew.
+      execFileSync(command(), ['daemon', 'stop'], { env: environment(), stdio: 'ignore' });
+      rmSync(folder, { recursive: true, force: true, maxRetries: 100, retryDelay: 10 });
+    });
 
-    /** Runs a program of the project, with a broker of the project's own. */
+    /** Without what would decide for the tests, and with a broker of the project's own. */
+    function environment() {
+      const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('NAVLOCK_') && name !== 'NODE_OPTIONS');
+      return { ...Object.fromEntries(inherited), NAVLOCK_SOCKET: path.join(folder, 'sock') };
+    }
+
+    /** Runs a program of the project. */
     function start([file, ...flags], program) {
-      const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('NAVLOCK_'));
-      const env = { ...Object.fromEntries(inherited), NAVLOCK_SOCKET: path.join(folder, 'sock') };
-      const child = spawn(file, [...flags, path.join(project, program)], { cwd: project, env, stdio: ['pipe', 'pipe', 'inherit'] });
+      const child = spawn(file, [...flags, path.join(project, program)], { cwd: project, env: environment(), stdio: ['pipe', 'pipe', 'inherit'] });
       const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
       return { child, hear: async () => (await lines.next()).value, ended: once(child, 'exit') };
     }
@@ -108,6 +103,75 @@ for (const [layout, pack] of Object.entries(layouts)) {
         while ((await look()) !== '0 held, 0 waiting');
       });
     }
+
+    test('npx navlock runs the program that was installed, which can use etcd', () => {
+      const options = { cwd: project, env: environment(), encoding: 'utf8', stdio: 'pipe' };
+      const npx = (...words) => execFileSync('npx', ['navlock', ...words], options);
+      const navlock = (...words) => execFileSync(command(), words, options);
+      const look = [process.execPath, path.join(project, 'look.cjs')];
+      assert.equal(npx('--project', 'run', 'my_resource', '--', ...look), '1 held, 0 waiting\n');
+      assert.equal(navlock('run', 'my_resource', '--', ...look), '0 held, 0 waiting\n');
+      assert.match(navlock('doctor'), /^ok {4}bucket: "[^"]*project", of the working folder: a project \(package\.json: empty\)/);
+      assert.throws(() => navlock('doctor', '--etcd', 'https://127.0.0.1:1'), ({ stdout }) => {
+        assert.doesNotMatch(stdout, /built without/);
+        assert.match(stdout, /^fail {2}etcd.*127\.0\.0\.1:1/m);
+        return true;
+      });
+    });
+
+    test('every package has its licences and says where it comes from', () => {
+      const { repository } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
+      const cargo = readFileSync(path.join(root, '..', '..', 'Cargo.toml'), 'utf8');
+      assert.equal(repository.url, `git+${cargo.match(/^repository = "(.*)"$/m)[1]}.git`);
+      for (const tarball of tarballs) {
+        const inTarball = (file) => execFileSync('tar', ['-xOf', tarball, `package/${file}`], { maxBuffer: 1 << 28 });
+        for (const file of ['LICENSE-APACHE', 'LICENSE-MIT']) {
+          assert.deepEqual(inTarball(file), readFileSync(path.join(root, '..', '..', file)), `${file} of ${tarball}`);
+        }
+        const manifest = JSON.parse(inTarball('package.json'));
+        assert.deepEqual(manifest.repository, repository);
+        assert.equal(manifest.homepage, cargo.match(/^homepage = "(.*)"$/m)[1]);
+        assert.equal(manifest.license, 'Apache-2.0 OR MIT');
+        assert.ok(manifest.keywords.includes('web-locks'));
+        assert.ok(inTarball('README.md').length > 0);
+      }
+    });
+
+    test('what is built is without debug information', () => {
+      for (const file of execFileSync('find', [path.join(project, 'node_modules'), '-name', 'navlock.node', '-o', '-path', '*/bin/navlock'], { encoding: 'utf8' }).trim().split('\n')) {
+        const built = readFileSync(file);
+        for (const section of ['.debug_info', '.symtab']) assert.ok(!built.includes(`\0${section}\0`), `${section} in ${file}`);
+      }
+    });
+
+    test('publint and arethetypeswrong find nothing', async () => {
+      for (const tarball of tarballs) {
+        const data = new Uint8Array(readFileSync(tarball));
+        const { messages, pkg } = await publint({ pack: { tarball: data.buffer }, strict: true });
+        assert.deepEqual(messages.map((message) => formatMessage(message, pkg)), []);
+        if (!/\/navlock-\d/.test(tarball)) continue; // the others are not for import
+        const { entrypoints, problems, types } = await checkPackage(createPackageFromTarballData(data));
+        assert.deepEqual([Object.keys(entrypoints), types.kind, problems], [['.', './register', './package.json'], 'included', []]);
+      }
+    });
+
+    const isFirst = layout === Object.keys(layouts)[0];
+    test('its types fit with those of Node 20, whichever way TypeScript finds modules', { skip: !isFirst && 'they are the same', timeout: 120_000 }, () => {
+      const nodeTypes = path.dirname(resolve('types-node-20/package.json'));
+      cpSync(nodeTypes, path.join(project, 'node_modules', '@types', 'node'), { recursive: true });
+      for (const file of ['usage.ts', 'register.ts']) cpSync(path.join(root, 'test', 'types', file), path.join(project, file));
+      // The newest TypeScript cannot resolve as Node 10 did.
+      const old = createRequire(resolve('@arethetypeswrong/core')).resolve('typescript/lib/tsc.js');
+      for (const words of [['commonjs', 'node10'], ['node16', 'node16'], ['esnext', 'bundler']]) {
+        const [module, resolution] = words;
+        const flags = ['--strict', '--noEmit', '--target', 'es2022', '--lib', 'es2022', '--types', 'node', '--module', module, '--moduleResolution', resolution];
+        try {
+          execFileSync(process.execPath, [old, ...flags, 'usage.ts', 'register.ts'], { cwd: project, encoding: 'utf8' });
+        } catch ({ stdout }) {
+          assert.fail(`${resolution}: ${stdout}`);
+        }
+      }
+    });
 
     test('no script is run when it is installed', () => {
       const { scripts = {} } = JSON.parse(readFileSync(path.join(project, 'node_modules', 'navlock', 'package.json'), 'utf8'));

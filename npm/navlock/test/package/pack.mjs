@@ -1,0 +1,34 @@
+// The package as its users get it.
+
+import { execFileSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+
+/** The folder of the package in the repository. */
+export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..', '..');
+
+/**
+ * Where the packages come from. Each packs into a folder.
+ *
+ * @type {Record<string, (folder: string) => string[]>} the paths of what is packed
+ */
+export const layouts = {
+  'with what was built beside it': (folder) => {
+    npm(root, 'pack', '--pack-destination', folder);
+    return packed(folder);
+  },
+  'with a package for the platform': (folder) => {
+    execFileSync(process.execPath, [path.join(root, 'scripts', 'release.mjs'), '--out', folder], { stdio: ['ignore', 'ignore', 'inherit'] });
+    return packed(folder);
+  },
+};
+
+function packed(folder) {
+  return readdirSync(folder).filter((file) => file.endsWith('.tgz')).map((file) => path.join(folder, file));
+}
+
+export function npm(cwd, ...words) {
+  return execFileSync('npm', [...words, '--silent', '--no-audit', '--no-fund'], { cwd, encoding: 'utf8' });
+}
