@@ -187,9 +187,7 @@ impl Realm {
         &self,
         look: impl FnOnce(&Slots) -> Option<Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        self.with(|state| {
-            look(&state.slots).unwrap_or_else(|| Err(no_such("thing")))
-        })
+        self.with(|state| look(&state.slots).unwrap_or_else(|| Err(no_such("thing"))))
     }
 
     /// The realm has ended, and nothing of it runs any more: its requests leave their queues, its
