@@ -1,7 +1,7 @@
 //! What all sessions of a daemon share: who is there.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     fmt,
     fs::File,
     mem,
@@ -22,7 +22,7 @@ use super::{
     Limits, Options,
     claims::{self, Claims},
     client::Client,
-    leases::Leases,
+    leases::{Leases, TRIES},
     orphans::Orphan,
     process::Process,
     recall,
@@ -68,8 +68,8 @@ pub(super) struct House {
 
 #[derive(Default)]
 pub(super) struct Rooms {
-    /// Those who are connected.
-    clients: HashMap<u64, SharedClient>,
+    /// Those who are connected, with the keys of those who have said theirs.
+    clients: HashMap<u64, (Option<ClientKey>, SharedClient)>,
     /// The heirs of clients that were killed.
     pub(super) orphans: HashMap<u64, Orphan>,
     next: u64,
@@ -139,7 +139,7 @@ impl House {
         let client = orphan.map_or_else(|| self.new_client(), |orphan| Arc::clone(&orphan.client));
         lock(&client).set_process(process);
         let room = rooms.number();
-        rooms.clients.insert(room, Arc::clone(&client));
+        rooms.clients.insert(room, (key, Arc::clone(&client)));
         if let Some(key) = key.filter(|_| returning) {
             self.recovery.begin(key, room);
         }
@@ -153,7 +153,7 @@ impl House {
     /// Takes over from the daemon before, whose clients were found to be these.
     pub(super) async fn recover(self: &Arc<Self>, found: Found, patience: Duration) {
         let deadline = Instant::now() + patience;
-        self.end_leases(found.dead);
+        self.end_leases(found.dead, TRIES);
         // What is leased runs out while others are waited for, and who is dead does not come back.
         let is_leased = self.user_agent.is_leased();
         let is_urgent = |key: &ClientKey| is_leased && !found.living.contains(key);
@@ -166,7 +166,7 @@ impl House {
         // Who is there speaks for itself. What it has left to others may be gone by now.
         let absent = self.recovery.absent();
         orphans.extend(self.inherit(absent.clone(), deadline + patience).await);
-        self.end_leases(self.dead(absent));
+        self.end_leases(self.dead(absent), TRIES);
         for heirs in &mut orphans {
             let claims = mem::take(&mut heirs.claims);
             claimants.insert(heirs.key, (Arc::clone(&heirs.client), claims));
@@ -266,12 +266,22 @@ impl House {
         self.gone.notify_one();
     }
 
-    /// Removes what clients have left behind whose end was not noticed.
-    pub(super) fn sweep(&self) {
-        if let Some(files) = &self.files {
-            // Another time, if it fails.
-            let _ = files.find();
-        }
+    /// Removes what clients have left behind whose end was not noticed. Whether that is to be looked
+    /// at again.
+    pub(super) fn sweep(&self) -> bool {
+        let Some(files) = &self.files else { return false };
+        // Another time, if it fails.
+        let Ok(Found { mut dead, .. }) = files.find() else { return true };
+        // Whose file was removed by somebody, or is being ended, is no affair of ours.
+        let rooms = self.rooms();
+        let clients = rooms.clients.values().filter_map(|(key, _)| *key);
+        let here: HashSet<_> =
+            clients.chain(rooms.orphans.values().map(|orphan| orphan.key)).collect();
+        drop(rooms);
+        dead.retain(|dead| !here.contains(&dead.client));
+        let is_left = self.user_agent.is_leased() && !dead.is_empty();
+        self.end_leases(dead, 1);
+        is_left
     }
 
     /// Whether nobody is there.
@@ -282,7 +292,7 @@ impl House {
 
     /// Has all clients see to their files, which somebody may have removed.
     pub(super) fn ask_to_register(&self) {
-        for client in self.rooms().clients.values().cloned().collect::<Vec<_>>() {
+        for (_, client) in self.rooms().clients.values().cloned().collect::<Vec<_>>() {
             lock(&client).ask_to_register();
         }
     }
@@ -296,7 +306,8 @@ impl House {
     fn everybody(&self) -> Vec<SharedClient> {
         let rooms = self.rooms();
         let orphans = rooms.orphans.values().map(|orphan| &orphan.client);
-        rooms.clients.values().chain(orphans).cloned().collect()
+        let clients = rooms.clients.values().map(|(_, client)| client);
+        clients.chain(orphans).cloned().collect()
     }
 
     /// How the daemon is.
@@ -463,7 +474,7 @@ impl Drop for Stay {
             return self.house.forget(self.room, self.key, &client);
         }
         let (house, room, key) = (Arc::clone(&self.house), self.room, self.key);
-        self.house.rooms().clients.insert(room, Arc::clone(&client));
+        self.house.rooms().clients.insert(room, (key, Arc::clone(&client)));
         tokio::spawn(async move {
             for process in ending {
                 process.until_ended().await;

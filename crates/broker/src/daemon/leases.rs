@@ -17,8 +17,9 @@ use tokio::time::sleep;
 use super::{client::Client, house::House};
 use crate::client_files::{ClientFiles, Dead};
 
-/// How often it is tried to end what somebody has left.
-const TRIES: usize = 5;
+/// How often it is tried to end what somebody has left, before it is looked at again with all else
+/// that is left.
+pub(super) const TRIES: usize = 5;
 
 /// How long between two tries.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -78,14 +79,14 @@ impl Leases {
 }
 
 impl House {
-    /// Ends what these have left, while all else goes on.
-    pub(super) fn end_leases(&self, dead: Vec<Dead>) {
+    /// Ends what these have left, while all else goes on, if that can be done in so many tries.
+    pub(super) fn end_leases(&self, dead: Vec<Dead>, tries: usize) {
         let Some(files) = self.files().filter(|_| self.user_agent().is_leased()) else { return };
         let (certain, others): (Vec<_>, Vec<_>) = dead.into_iter().partition(|one| one.is_certain);
         for (those, notice) in [(certain, Duration::ZERO), (others, NOTICE)] {
             if !those.is_empty() {
                 let (user_agent, files) = (self.user_agent().clone(), files.clone());
-                tokio::spawn(end_leases(user_agent, files, those, notice));
+                tokio::spawn(end_leases(user_agent, files, those, notice, tries));
             }
         }
     }
@@ -113,10 +114,16 @@ impl House {
     }
 }
 
-async fn end_leases(user_agent: UserAgent, files: ClientFiles, dead: Vec<Dead>, notice: Duration) {
+async fn end_leases(
+    user_agent: UserAgent,
+    files: ClientFiles,
+    dead: Vec<Dead>,
+    notice: Duration,
+    tries: usize,
+) {
     sleep(notice).await;
     let mut dead: Vec<ClientKey> = dead.iter().map(|dead| dead.client).collect();
-    for _ in 0..TRIES {
+    for _ in 0..tries {
         // It may be there after all, and come.
         dead.retain(|client| files.is_dead(*client));
         let leases = dead.iter().flat_map(|client| files.leases(*client)).collect();

@@ -93,10 +93,7 @@ pub(super) async fn serve_in(
             () = house.stopped.notified() => return,
             () = house.gone.notified() => idle_since = Instant::now(),
             _ = look.tick() => house.tidy(),
-            _ = sweep.tick(), if unswept => {
-                house.sweep();
-                unswept = false;
-            }
+            _ = sweep.tick(), if unswept => unswept = house.sweep(),
             () = idle(idle_since, options),
                 if !recovering && sessions.is_empty() && house.is_empty() => return,
         }

@@ -15,6 +15,7 @@ use std::{
 use navlock_engine::RequestId;
 use navlock_wire::ClientKey;
 use tokio::{
+    runtime::Handle,
     task::AbortHandle,
     time::{Duration, Instant, sleep},
 };
@@ -124,10 +125,12 @@ impl House {
     /// Has a thread wait for the end of the heirs; there is no other way to be told. Whether there
     /// is one.
     fn watch(self: &Arc<Self>, room: u64, inherited: Inherited, heirs: Vec<Process>) -> bool {
-        let house = Arc::downgrade(self);
+        let (house, runtime) = (Arc::downgrade(self), Handle::current());
         let waiting = thread::Builder::new().name("navlock-orphan".to_owned()).spawn(move || {
             inherited.wait(|| heirs.iter().for_each(Process::wait_if_ending));
             if let Some(house) = house.upgrade() {
+                // What is left to be done takes a while.
+                let _context = runtime.enter();
                 house.bury(room);
             }
         });

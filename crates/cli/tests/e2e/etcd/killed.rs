@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::{Signal, kill_process};
 
 use super::machines_with;
-use crate::sandbox::{Holder, Sandbox, eventually};
+use crate::sandbox::{Holder, Sandbox, eventually, write};
 
 /// Far longer than anything here may take, in seconds: what ends before ended by itself in no case.
 const LONG: &str = "300";
@@ -113,4 +113,31 @@ fn who_ended_in_an_orderly_way_leaves_no_notes() {
     ours.hold(&["db"]).release();
     eventually("the notes are gone", || notes(&ours) == 0);
     assert!(ours.broker().is_some());
+}
+
+#[test]
+fn a_command_that_outlives_its_navlock_leaves_no_notes() {
+    let [ours] = machines();
+    let mut orphaned = ours.hold(&["db"]);
+    are_noted(&ours, 1);
+    let broker = ours.broker();
+    orphaned.kill_wrapper();
+    orphaned.kill_command();
+    eventually("the notes are gone", || notes(&ours) == 0);
+    assert_eq!(ours.broker(), broker);
+}
+
+#[test]
+fn what_the_dead_have_left_is_found_by_a_broker_that_goes_on() {
+    let [ours] = machines();
+    // It has looked for notes by now.
+    let holder = ours.hold(&["db"]);
+    are_noted(&ours, 1);
+    // As of a client that was stopped when the broker before was killed, and then killed itself.
+    let of_the_dead = format!("sock.clients/{}.leases", "07".repeat(16));
+    write(&ours.path(&of_the_dead), "");
+    restart(&ours);
+    eventually("the notes are gone", || notes(&ours) == 1);
+    assert_eq!(ours.query(), ["held db exclusive"]);
+    holder.release();
 }
