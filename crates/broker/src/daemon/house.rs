@@ -11,8 +11,10 @@ use std::{
     },
 };
 
-use navlock_core::{AgentInfo, ClientId, Inspected, Inspection, Mode, ResourceName, UserAgent};
-use navlock_wire::{ClientKey, Status};
+use navlock_core::{
+    AgentInfo, ClientId, Error, Inspected, Inspection, Mode, ResourceName, UserAgent,
+};
+use navlock_wire::{ClientKey, Failure, Status};
 use tokio::{
     sync::Notify,
     time::{Duration, Instant},
@@ -21,7 +23,7 @@ use tokio::{
 use super::{
     Limits, Options,
     claims::{self, Claims},
-    client::Client,
+    client::{Client, failure},
     leases::{Leases, TRIES},
     orphans::Orphan,
     process::Process,
@@ -337,17 +339,29 @@ impl House {
     /// Under what the daemon runs, in words for people.
     pub(super) fn details(&self) -> Vec<(String, String)> {
         let mut details = self.details.clone();
-        let terms = self.everybody().into_iter().flat_map(|client| lock(&client).terms());
-        // The one that ends first.
-        let suspended = terms.filter_map(|term| term.suspended()).min_by_key(|(_, left)| *left);
-        if let Some((silent, left)) = suspended {
-            let (silent, left) = (silent.as_secs(), left.as_secs());
-            let reach = self.reach().unwrap_or("what keeps the locks");
-            let is = format!("no answer for {silent} s; locks are lost in {left} s ({reach})");
-            details.push(("outage".to_owned(), is));
-        }
+        details.extend(self.outage().map(|outage| ("outage".to_owned(), outage)));
         details.extend(surroundings::now());
         details
+    }
+
+    /// For how long what keeps the locks has not answered, and how long they last, if they are about
+    /// to be lost by that; in words for people.
+    pub(super) fn outage(&self) -> Option<String> {
+        let terms = self.everybody().into_iter().flat_map(|client| lock(&client).terms());
+        // The one that ends first.
+        let suspended = terms.filter_map(|term| term.suspended());
+        let (silent, left) = suspended.min_by_key(|(_, left)| *left)?;
+        let (silent, left) = (silent.as_secs(), left.as_secs());
+        let reach = self.reach().unwrap_or("what keeps the locks");
+        Some(format!("no answer for {silent} s; locks are lost in {left} s ({reach})"))
+    }
+
+    /// What is told to who asks for what cannot be found out.
+    pub(super) fn failure(&self, error: &Error) -> Failure {
+        match (failure(error), self.outage()) {
+            (Failure::Other(why), Some(outage)) => Failure::Other(format!("{why}; {outage}")),
+            (failure, _) => failure,
+        }
     }
 
     /// Adds to an inspection what is known here and not where the locks are kept.

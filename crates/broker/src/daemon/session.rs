@@ -31,7 +31,7 @@ use tokio_util::codec::Framed;
 use super::{
     answers::{self, InspectionParts, Parts, SnapshotParts},
     claims::Claims,
-    client::{Nonsense, failure, tell},
+    client::{Nonsense, tell},
     house::{House, Stay, lock},
     requests::Outcome,
     terms::Terms,
@@ -332,7 +332,7 @@ impl Session {
             | Answered::Inspect(query, _, _, Err(error))
             | Answered::Position(query, _, _, _, Err(error)) => (query, error),
         };
-        self.say(&FromDaemon::QueryFailed { query, failure: failure(&error) })
+        self.say(&FromDaemon::QueryFailed { query, failure: self.house.failure(&error) })
     }
 }
 

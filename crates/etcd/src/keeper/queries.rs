@@ -11,6 +11,10 @@ use crate::{clock::Moment, data::Listing, failure::Failure, query::inspection};
 /// How often a snapshot is taken again because ours were just being granted.
 const ROUNDS: u32 = 5;
 
+/// For how long a snapshot is tried to be had: who asks what is wrong is told that etcd does not
+/// answer while its locks may still last.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Somebody wants to know.
 pub(super) struct Query {
     bucket: u64,
@@ -31,7 +35,7 @@ impl Keeper {
     ) {
         let Some(house) = self.buckets.get(&bucket) else { return };
         let after = house.bucket.last();
-        let deadline = Moment::now().after(self.options.time_to_live);
+        let deadline = Moment::now().after(self.options.time_to_live.min(PATIENCE));
         let query = Query { bucket, after, rounds: 0, is_asking: false, deadline, answer };
         self.queries.insert(self.next_query, query);
         self.next_query += 1;

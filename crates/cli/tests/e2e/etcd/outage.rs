@@ -20,9 +20,13 @@ fn who_holds_is_warned_while_etcd_does_not_answer() {
     server.stop();
     eventually("it is warned", || !said().is_empty());
     let status = machine.written(&["daemon", "status"]);
+    let query = machine.output(&["query"]);
     server.go_on();
     eventually("it is told that this is over", || said().contains("etcd answers again"));
     assert!(status.contains("no answer for"), "{status}");
+    assert_eq!(query.status.code(), Some(69));
+    let query = String::from_utf8(query.stderr).unwrap();
+    assert!(query.contains("no answer for") && query.contains("locks are lost in"), "{query}");
     let said = said();
     let lines: Vec<_> = said.lines().collect();
     assert!(lines[0].starts_with("navlock: etcd has not answered for "), "{said}");
