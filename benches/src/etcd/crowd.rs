@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use etcd_client::{Client, GetOptions, LockOptions};
 use navlock::{LockManager, UserAgent};
+use navlock_etcd_client::{Client, GetOptions, LockOptions};
 use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
@@ -108,7 +108,7 @@ pub(super) fn lock_service(place: &Place<'_>) -> Result<f64, String> {
                 let at = Instant::now();
                 granted.fetch_add(1, Ordering::Relaxed);
                 client.unlock(lock.key()).await?;
-                Ok::<_, etcd_client::Error>(at)
+                Ok::<_, navlock_etcd_client::Error>(at)
             });
         }
         let prefix = format!("{}/", place.name);
@@ -133,7 +133,7 @@ pub(super) fn lock_service(place: &Place<'_>) -> Result<f64, String> {
             while let Some(Ok(done)) = crowd.join_next().await {
                 last = last.max(done?);
             }
-            Ok::<_, etcd_client::Error>(())
+            Ok::<_, navlock_etcd_client::Error>(())
         });
         if let Ok(result) = through.await {
             result?;

@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use etcd_client::{Client, LockOptions};
+use navlock_etcd_client::{Client, LockOptions};
 
 use super::{Place, TIME_TO_LIVE, each, median, micros, on_a_runtime, raw::lease};
 

@@ -145,7 +145,7 @@ struct Place<'a> {
 /// If there is no etcd here, or somebody could not do its part.
 pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
     let mut environment = Environment::look();
-    let mut versions = environment::versions(&["navlock-etcd", "etcd-client"]);
+    let mut versions = environment::versions(&["navlock-etcd", "navlock-etcd-client"]);
     versions.push(server::version()?);
     let servers = Store::ALL.map(Server::start);
     let mut cases = Vec::new();
@@ -220,7 +220,9 @@ impl Peer {
 }
 
 /// What those who speak to etcd by themselves have in common: an executor for each.
-fn on_a_runtime<T>(work: impl Future<Output = Result<T, etcd_client::Error>>) -> Result<T, String> {
+fn on_a_runtime<T>(
+    work: impl Future<Output = Result<T, navlock_etcd_client::Error>>,
+) -> Result<T, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     runtime.block_on(work).map_err(|error| error.to_string())

@@ -2,12 +2,12 @@
 
 use std::{sync::mpsc, thread, time::Instant};
 
-use etcd_client::{Client, Compare, CompareOp, PutOptions, Txn, TxnOp, WatchOptions};
+use navlock_etcd_client::{Client, Compare, CompareOp, PutOptions, Txn, TxnOp, WatchOptions};
 
 use super::{Place, TIME_TO_LIVE, each, median, micros, on_a_runtime};
 
 /// A lease, as all locks have one.
-pub(super) async fn lease(client: &mut Client) -> Result<i64, etcd_client::Error> {
+pub(super) async fn lease(client: &mut Client) -> Result<i64, navlock_etcd_client::Error> {
     let seconds = i64::try_from(TIME_TO_LIVE.as_secs()).unwrap_or(i64::MAX);
     Ok(client.lease_grant(seconds).await?.id())
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use etcd_client::{
+use futures_util::{StreamExt, stream};
+use navlock_core::Error;
+use navlock_etcd_client::{
     Client, Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse,
     TxnResponse,
 };
-use futures_util::{StreamExt, stream};
-use navlock_core::Error;
 use tokio::time::{sleep, timeout};
 
 use crate::{
@@ -18,11 +18,12 @@ use crate::{
     members::{Member, Members},
 };
 
-impl From<etcd_client::Error> for Failure {
-    fn from(error: etcd_client::Error) -> Self {
-        let etcd_client::Error::GRpcStatus(status) = &error else {
+impl From<navlock_etcd_client::Error> for Failure {
+    fn from(error: navlock_etcd_client::Error) -> Self {
+        let navlock_etcd_client::Error::GRpcStatus(status) = &error else {
             return match error {
-                etcd_client::Error::InvalidArgs(_) | etcd_client::Error::InvalidUri(_) => {
+                navlock_etcd_client::Error::InvalidArgs(_)
+                | navlock_etcd_client::Error::InvalidUri(_) => {
                     Self::Refused(Error::Refused(format!("etcd cannot be asked: {error}")))
                 }
                 _ => Self::Unknown(error.to_string()),
@@ -67,7 +68,7 @@ async fn call<T>(
     members: &Members,
     delay: Duration,
     patience: Duration,
-    call: impl AsyncFnOnce(Client) -> Result<T, etcd_client::Error>,
+    call: impl AsyncFnOnce(Client) -> Result<T, navlock_etcd_client::Error>,
 ) -> Result<T, Failure> {
     if !delay.is_zero() {
         sleep(delay).await;
@@ -110,8 +111,8 @@ pub(crate) async fn list(
         client.get(prefix, Some(GetOptions::new().with_prefix())).await
     });
     let mut answer = answer.await?;
-    let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
-    let cluster = answer.header().map_or(0, etcd_client::ResponseHeader::cluster_id);
+    let revision = answer.header().map_or(0, navlock_etcd_client::ResponseHeader::revision);
+    let cluster = answer.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
     let found = answer.take_kvs().into_iter().map(KeyValue::from).collect();
     Ok(Listing { revision, cluster, found })
 }
@@ -130,7 +131,7 @@ pub(crate) async fn lease(
     });
     let answer = answer.await?;
     let seconds = u64::try_from(answer.ttl()).unwrap_or_default();
-    let cluster = answer.header().map_or(0, etcd_client::ResponseHeader::cluster_id);
+    let cluster = answer.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
     let lease = LeaseName { cluster, id: answer.id() };
     Ok((lease, Term { sent, time_to_live: Duration::from_secs(seconds) }))
 }
@@ -153,7 +154,7 @@ pub(crate) async fn revoke_left(
 async fn revoke_one(members: &Members, lease: LeaseName, patience: Duration) -> bool {
     let ask = async |mut client: Client| client.lease_time_to_live(lease.id).await;
     let Ok(found) = call(members, Duration::ZERO, patience, ask).await else { return false };
-    let cluster = found.header().map_or(0, etcd_client::ResponseHeader::cluster_id);
+    let cluster = found.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
     if cluster != lease.cluster || found.ttl() <= 0 {
         return true;
     }
@@ -219,9 +220,9 @@ impl From<TxnResponse> for Answer {
     fn from(response: TxnResponse) -> Self {
         let result = |answer| match answer {
             TxnOpResponse::Put(_) => StepResult::Done,
-            TxnOpResponse::Get(got) => {
-                StepResult::Got(got.kvs().first().map(etcd_client::KeyValue::create_revision))
-            }
+            TxnOpResponse::Get(got) => StepResult::Got(
+                got.kvs().first().map(navlock_etcd_client::KeyValue::create_revision),
+            ),
             TxnOpResponse::Delete(deleted) => {
                 let keys = deleted.prev_kvs().iter().map(|kv| kv.key().to_vec());
                 StepResult::Deleted(keys.collect())
@@ -229,16 +230,16 @@ impl From<TxnResponse> for Answer {
             TxnOpResponse::Txn(inner) => StepResult::Within(inner.into()),
         };
         Self {
-            revision: response.header().map_or(0, etcd_client::ResponseHeader::revision),
-            cluster: response.header().map_or(0, etcd_client::ResponseHeader::cluster_id),
+            revision: response.header().map_or(0, navlock_etcd_client::ResponseHeader::revision),
+            cluster: response.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id),
             succeeded: response.succeeded(),
             results: response.op_responses().into_iter().map(result).collect(),
         }
     }
 }
 
-impl From<etcd_client::KeyValue> for KeyValue {
-    fn from(kv: etcd_client::KeyValue) -> Self {
+impl From<navlock_etcd_client::KeyValue> for KeyValue {
+    fn from(kv: navlock_etcd_client::KeyValue) -> Self {
         let (made, written, lease) = (kv.create_revision(), kv.mod_revision(), kv.lease());
         let (key, value) = kv.into_key_value();
         Self { key, value, made, written, lease }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use etcd_client::{Client, StatusResponse};
 use navlock_core::Error;
+use navlock_etcd_client::{Client, StatusResponse};
 use tokio::time::timeout;
 
 use crate::{
@@ -97,7 +97,7 @@ async fn member(endpoint: &str, options: &EtcdOptions) -> Result<Member, Error> 
         // not a matter of the endpoint.
         let anonymous = status(endpoint, options.client_without_user(&credentials)).await;
         match anonymous {
-            Err(etcd_client::Error::GRpcStatus(_)) => {
+            Err(navlock_etcd_client::Error::GRpcStatus(_)) => {
                 status(endpoint, options.client(&credentials)).await
             }
             answer => answer,
@@ -110,15 +110,15 @@ async fn member(endpoint: &str, options: &EtcdOptions) -> Result<Member, Error> 
     let status = answered.map_err(|error| Failure::from(error).error())?;
     Ok(Member {
         version: status.version().to_owned(),
-        cluster: status.header().map_or(0, etcd_client::ResponseHeader::cluster_id),
+        cluster: status.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id),
         complaints: status.errors().to_vec(),
     })
 }
 
 async fn status(
     endpoint: &str,
-    options: etcd_client::ConnectOptions,
-) -> Result<StatusResponse, etcd_client::Error> {
+    options: navlock_etcd_client::ConnectOptions,
+) -> Result<StatusResponse, navlock_etcd_client::Error> {
     Client::connect([endpoint], Some(options)).await?.status().await
 }
 

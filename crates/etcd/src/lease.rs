@@ -112,7 +112,7 @@ pub(crate) async fn keep(
         let sent = Moment::now();
         let (mut keeper, mut stream) = match timeout(patience, client.lease_keep_alive(id)).await {
             Ok(Ok(opened)) => opened,
-            Ok(Err(etcd_client::Error::LeaseKeepAliveError(_))) => return tell(Word::Gone),
+            Ok(Err(navlock_etcd_client::Error::LeaseKeepAliveError(_))) => return tell(Word::Gone),
             Ok(Err(_)) | Err(_) => {
                 members.avoid(member.term);
                 wait = again;

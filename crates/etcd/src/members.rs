@@ -5,8 +5,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use etcd_client::{Client, GetOptions};
 use navlock_core::Error;
+use navlock_etcd_client::{Client, GetOptions};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
@@ -163,7 +163,7 @@ async fn ask(options: &EtcdOptions, nth: usize) -> Result<(Client, Credentials),
         let prefix = BucketKeys::new(&options.namespace, "").all();
         let one = GetOptions::new().with_prefix().with_keys_only().with_limit(1);
         client.get(prefix, Some(one)).await?;
-        Ok::<_, etcd_client::Error>(client)
+        Ok::<_, navlock_etcd_client::Error>(client)
     };
     // Where there is but one, it may take as long as it likes.
     let patience = if options.endpoints.len() > 1 { options.call() } else { options.timeout };

@@ -200,7 +200,7 @@ impl EtcdOptions {
     }
 
     /// How to connect with these.
-    pub(crate) fn client(&self, credentials: &Credentials) -> etcd_client::ConnectOptions {
+    pub(crate) fn client(&self, credentials: &Credentials) -> navlock_etcd_client::ConnectOptions {
         let options = self.client_without_user(credentials);
         match &credentials.user {
             Some((name, password)) => options.with_user(name, password),
@@ -212,8 +212,8 @@ impl EtcdOptions {
     pub(crate) fn client_without_user(
         &self,
         credentials: &Credentials,
-    ) -> etcd_client::ConnectOptions {
-        let options = etcd_client::ConnectOptions::new()
+    ) -> navlock_etcd_client::ConnectOptions {
+        let options = navlock_etcd_client::ConnectOptions::new()
             .with_connect_timeout(self.call())
             // Who calls notices by itself that a server has gone without a word, and connects anew.
             // Etcd hangs up on who pings more often than every 5 s, or without a call.
@@ -222,12 +222,12 @@ impl EtcdOptions {
             .with_require_leader(true);
         #[cfg(feature = "tls")]
         if self.endpoints.iter().any(|endpoint| endpoint.starts_with("https://")) {
-            let mut tls = etcd_client::TlsOptions::new().with_native_roots();
+            let mut tls = navlock_etcd_client::TlsOptions::new().with_native_roots();
             if let Some(pem) = &credentials.certificate_authority {
-                tls = tls.ca_certificate(etcd_client::Certificate::from_pem(pem));
+                tls = tls.ca_certificate(navlock_etcd_client::Certificate::from_pem(pem));
             }
             if let Some((certificate, key)) = &credentials.identity {
-                tls = tls.identity(etcd_client::Identity::from_pem(certificate, key));
+                tls = tls.identity(navlock_etcd_client::Identity::from_pem(certificate, key));
             }
             if let Some(name) = &self.server_name {
                 tls = tls.domain_name(name);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use etcd_client::{EventType, WatchOptions};
+use navlock_etcd_client::{EventType, WatchOptions};
 use tokio::time::{sleep, timeout};
 
 use crate::{
