@@ -165,9 +165,9 @@ impl LeaseTimeToLiveResponse {
         self.header.as_ref()
     }
 
-    /// For how many seconds more; 0 or less if it is not there.
-    pub const fn ttl(&self) -> i64 {
-        self.ttl
+    /// Whether there is such a lease. In its last second etcd says 0, and less if there is none.
+    pub const fn is_there(&self) -> bool {
+        self.ttl >= 0
     }
 
     /// For how many seconds each time that it is renewed.

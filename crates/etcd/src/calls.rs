@@ -155,7 +155,7 @@ async fn revoke_one(members: &Members, lease: LeaseName, patience: Duration) -> 
     let ask = async |mut client: Client| client.lease_time_to_live(lease.id).await;
     let Ok(found) = call(members, Duration::ZERO, patience, ask).await else { return false };
     let cluster = found.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
-    if cluster != lease.cluster || found.ttl() <= 0 {
+    if cluster != lease.cluster || !found.is_there() {
         return true;
     }
     let revoke = async |mut client: Client| client.lease_revoke(lease.id).await;

@@ -153,9 +153,7 @@ async fn granted(members: &Members, id: i64, patience: Duration) -> Option<Durat
         let member = members.best(patience).await;
         let mut client = member.client.clone();
         if let Ok(Ok(lease)) = timeout(patience, client.lease_time_to_live(id)).await {
-            // Below zero if there is none.
-            let is_there = lease.ttl() > 0;
-            let seconds = u64::try_from(lease.granted_ttl()).ok().filter(|_| is_there);
+            let seconds = u64::try_from(lease.granted_ttl()).ok().filter(|_| lease.is_there());
             return seconds.map(Duration::from_secs);
         }
         members.avoid(member.term);

@@ -131,3 +131,24 @@ fn what_ended_with_its_lease_is_not_found() {
         assert!(since.elapsed() < DEADLINE);
     }
 }
+
+#[test]
+fn a_lease_is_gone_on_with_in_its_last_second() {
+    let server = Server::start();
+    // Where the machine is busy the lease may be over before that is done.
+    let kept = (0..8).any(|_| {
+        let killed = Killed::of(&server);
+        let held = exclusive(&killed.locks, "db");
+        let next = killed.next(&server);
+        let lease = host::lease(&killed.locks).unwrap();
+        let lease = format!("{:x}", u64::from_be_bytes(lease[8..].try_into().unwrap()));
+        let since = Instant::now();
+        while !server.etcdctl(&["lease", "timetolive", &lease]).unwrap().contains("remaining(0s)") {
+            assert!(since.elapsed() < DEADLINE, "it is renewed");
+        }
+        let mut found = recall(&next, vec![claim("db", Mode::Exclusive, Some(&held))]);
+        let lock = found[0].take();
+        lock.is_some_and(|lock| soon(lock).is_ok_and(|guard| guard.is_some()))
+    });
+    assert!(kept, "it was there");
+}
