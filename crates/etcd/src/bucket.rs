@@ -69,6 +69,8 @@ pub(crate) trait Surroundings {
     /// What to write for a request. `Err` if its agent has to wait for a lease, `None` if nobody
     /// wants it any more.
     fn ask(&mut self, agent: AgentSerial, request: RequestId) -> Option<Result<(Ask, Kind), Wait>>;
+    /// What was to be written for a request is not, for now: etcd knows nothing of it.
+    fn keep_back(&mut self, request: RequestId);
 }
 
 /// It has no lease yet.
@@ -308,6 +310,7 @@ impl Bucket {
             let is_with = |first: &Ask| !name.apart || first.lease == ask.lease;
             let fits = asks.first().is_none_or(is_with) && (asks.is_empty() || bytes <= MOST_BYTES);
             if kind != Kind::Wait && !asks.is_empty() || !fits {
+                around.keep_back(request);
                 break;
             }
             name.pop();

@@ -281,9 +281,14 @@ impl Table {
         if !matches!(request.state, State::Pending(_)) {
             return None;
         }
-        // It may have one already, if it did not fit into a transaction.
-        let key = *request.key.get_or_insert_with(|| slots.take(id));
+        let key = slots.take(id);
+        request.key = Some(key);
         Some(Sent { name: request.name.clone(), kind: request.kind, key })
+    }
+
+    /// Notes that it was not sent. What it would have been called.
+    pub(crate) fn keep_back(&mut self, id: RequestId) -> Option<RequestKey> {
+        self.find(id)?.key.take()
     }
 
     /// Notes that etcd does not know of it after all. Its agent, if it is still wanted.

@@ -6,6 +6,10 @@ use super::*;
 #[derive(Default)]
 struct Agents {
     without_lease: Vec<AgentSerial>,
+    /// What etcd may know of.
+    known: Vec<RequestId>,
+    /// How many bytes are written for each request.
+    bytes: usize,
 }
 
 fn id(serial: u64) -> RequestId {
@@ -29,9 +33,14 @@ impl Surroundings for Agents {
         if self.without_lease.contains(&agent) {
             return Some(Err(Wait));
         }
+        self.known.push(request);
         let lease = i64::try_from(agent).unwrap();
         let (request, mode) = (key(request), Mode::Exclusive);
-        Some(Ok((Ask { request, mode, lease, value: vec![0; 41] }, Kind::Wait)))
+        Some(Ok((Ask { request, mode, lease, value: vec![0; self.bytes] }, Kind::Wait)))
+    }
+
+    fn keep_back(&mut self, request: RequestId) {
+        self.known.retain(|known| *known != request);
     }
 }
 
@@ -96,7 +105,7 @@ fn a_release_waits_for_what_its_own_agent_has_asked_for_before() {
 #[test]
 fn a_release_does_not_wait_for_the_leases_of_others() {
     let mut bucket = bucket();
-    let mut agents = Agents { without_lease: vec![1] };
+    let mut agents = Agents { without_lease: vec![1], ..Agents::default() };
     bucket.push(name(), Todo::Request(id(1), 1));
     bucket.push(name(), Todo::Remove(release(0), Some(0)));
     assert_eq!(operations(&mut bucket, &mut agents).len(), 1);
@@ -120,4 +129,20 @@ fn requests_of_several_leases_go_apart_once_one_of_them_has_ended() {
     bucket.ended(&name());
     let apart: Vec<_> = operations(&mut bucket, &mut agents).iter().map(about).collect();
     assert_eq!(apart, [[1], [2], [3]]);
+}
+
+#[test]
+fn etcd_knows_only_of_what_was_sent() {
+    let mut bucket = bucket();
+    for nth in [1, 2, 3] {
+        bucket.push(name(), Todo::Request(id(nth), nth));
+    }
+    let mut agents = Agents { bytes: MOST_BYTES / 2, ..Agents::default() };
+    let first = bucket.step(&name(), &mut agents).unwrap();
+    assert_eq!(about(&first), [1, 2]);
+    assert_eq!(agents.known, [id(1), id(2)]);
+    bucket.ended(&name());
+    let second = bucket.step(&name(), &mut agents).unwrap();
+    assert_eq!(about(&second), [3]);
+    assert_eq!(agents.known, [1, 2, 3].map(id));
 }

@@ -99,6 +99,13 @@ impl Surroundings for Around<'_> {
         let value = Value { client_id, since, asked: monotonic(), place, name }.encode();
         Some(Ok((Ask { request, mode: asked.mode(), lease, value }, kind(asked))))
     }
+
+    fn keep_back(&mut self, id: RequestId) {
+        if let Some(key) = self.shared.table().keep_back(id) {
+            // Nothing was sent about it.
+            self.slots.free(key, id, 0);
+        }
+    }
 }
 
 impl Keeper {
