@@ -169,7 +169,8 @@ pub(crate) async fn revoke(members: Members, id: i64, time_to_live: Duration, pa
         let mut delay = Duration::ZERO;
         let revoke = async |mut client: Client| client.lease_revoke(id).await;
         while let Err(Failure::Unknown(_)) = call(&members, delay, patience, revoke).await {
-            delay = Duration::from_millis(50);
+            // There may be many, and a time to live may be long.
+            delay = (2 * delay).clamp(Duration::from_millis(50), Duration::from_secs(1));
         }
     };
     let _ = timeout(time_to_live, revoked).await;

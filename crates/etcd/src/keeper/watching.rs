@@ -1,8 +1,9 @@
 //! What watches and lists say, and what it means for ours.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use navlock_core::{Lost, Mode};
+use navlock_engine::RequestId;
 
 use super::{
     AgentSerial, Call, Keeper, Listed,
@@ -15,11 +16,12 @@ use crate::{
     clock::Moment,
     data::{KeyValue, Listing},
     failure::{Failure, place_removed},
+    hash::HashState,
     keys::{NameKey, Phase, RequestKey},
     mirror::{Entry, Event},
     query::token,
     slots::Owner,
-    table::{State, Status},
+    table::{State, Status, Table},
     transactions::Ended,
     watch::{self, Watched},
 };
@@ -129,10 +131,12 @@ impl Keeper {
                 _ => {}
             }
         }
+        let counts = gone_together(&mut table, &removed);
         for &(id, revision) in &removed {
-            let Some(serial) = table.agent_of(id) else { continue };
-            let with_it = removed.iter().filter(|of| of.1 == revision);
-            let count = with_it.filter(|of| table.agent_of(of.0) == Some(serial)).count();
+            // Those of an agent that has lost all end with it.
+            let serial = table.agent_of(id).filter(|serial| !robbed.contains(serial));
+            let Some(serial) = serial else { continue };
+            let count = counts.get(&(serial, revision)).copied().unwrap_or_default();
             let lease = self.agents.get(&serial).and_then(Agent::lease_id);
             let is_left = || house.bucket.mirror.entries().any(|(.., of)| Some(of.lease) == lease);
             let status = table.status(id);
@@ -298,4 +302,18 @@ impl Keeper {
         }
         self.step_waiting(bucket);
     }
+}
+
+/// How many of these each agent has lost in each revision.
+fn gone_together(
+    table: &mut Table,
+    removed: &[(RequestId, i64)],
+) -> HashMap<(AgentSerial, i64), usize, HashState> {
+    let mut counts = HashMap::default();
+    for &(id, revision) in removed {
+        if let Some(serial) = table.agent_of(id) {
+            *counts.entry((serial, revision)).or_default() += 1;
+        }
+    }
+    counts
 }
