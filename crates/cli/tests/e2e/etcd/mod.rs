@@ -5,6 +5,7 @@ mod evict;
 mod killed;
 mod lost;
 mod outage;
+mod reset;
 mod restart;
 #[path = "../../../../etcd/tests/server/mod.rs"]
 mod server;
