@@ -70,6 +70,13 @@ impl Bucket {
     }
 
     /// The bucket's name; `None` if it is opaque.
+    ///
+    /// ```
+    /// # use navlock_core::UserAgent;
+    /// let user_agent = UserAgent::new();
+    /// assert_eq!(user_agent.bucket("app").name(), Some("app"));
+    /// assert_eq!(user_agent.opaque_bucket().name(), None);
+    /// ```
     pub fn name(&self) -> Option<&str> {
         self.0.as_ref().map(|open| &*open.bucket.bucket.name)
     }

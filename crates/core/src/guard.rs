@@ -127,6 +127,21 @@ impl LockGuard {
 
     /// The same for who polls by hand and keeps no future: of the contexts given here, the last
     /// one is woken.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// use std::task::{Context, Poll, Waker};
+    ///
+    /// use navlock_core::Lost;
+    ///
+    /// let guard = locks.lock("db").blocking()?;
+    /// let context = Context::from_waker(Waker::noop());
+    /// assert!(guard.poll_lost(&context).is_pending());
+    /// let thief = locks.lock("db").steal().blocking()?;
+    /// assert_eq!(guard.poll_lost(&context), Poll::Ready(Lost::Stolen));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
         self.watch().poller(context.waker());
         self.ask()
@@ -175,6 +190,17 @@ impl LockGuard {
 
     /// For how long the lock is its holder's without further word from its keeper, and until when it
     /// is nobody else's; see [`Backend::term`]. `None` where locks do not end by themselves.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let guard = locks.lock("db").blocking()?;
+    /// match guard.term() {
+    ///     Some(term) => println!("{:?} without word from its keeper", term.ends - term.now),
+    ///     None => println!("in one process locks do not end by themselves"),
+    /// }
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn term(&self) -> Option<Term> {
         self.seat.backend().term(self.seat.agent.id)
     }

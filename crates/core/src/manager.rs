@@ -403,6 +403,14 @@ impl LockManager {
 
     /// For how long this agent has what it has, and when the reach was last heard of; see
     /// [`Backend::term`]. `None` where nothing ends by itself.
+    ///
+    /// ```
+    /// # use navlock_core::UserAgent;
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// if let Some((silent, left)) = locks.term().and_then(|term| term.suspended()) {
+    ///     eprintln!("no word for {silent:?}; what is held is lost in {left:?}");
+    /// }
+    /// ```
     pub fn term(&self) -> Option<Term> {
         let seats = self.0.seats.as_ref()?;
         seats.agent.backend().term(seats.agent.id)

@@ -76,12 +76,43 @@ impl UserAgent {
         Self(Scope::new(Arc::clone(IN_PROCESS.get_or_init(memory))))
     }
 
-    /// A new user agent with another reach.
+    /// A new user agent with another reach: for what is neither [`new`](Self::new) nor made by a
+    /// function of the crate that brings the reach.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// use navlock_core::host::{Backend, MemoryReach, Reach};
+    ///
+    /// /// Notes which buckets are opened.
+    /// #[derive(Debug)]
+    /// struct Noted(MemoryReach);
+    ///
+    /// impl Reach for Noted {
+    ///     fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
+    ///         println!("bucket {name}");
+    ///         self.0.open_bucket(name)
+    ///     }
+    /// }
+    ///
+    /// let user_agent = UserAgent::with_reach(Noted(MemoryReach::default()));
+    /// let guard = user_agent.lock_manager("app").lock("db").blocking()?;
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn with_reach(reach: impl Reach + 'static) -> Self {
         Self::with(AnyReach::Other(Box::new(reach)))
     }
 
     /// A new user agent in this process, with settings of its own.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// use navlock_core::{FencingToken, host::MemoryReach};
+    ///
+    /// let reach = MemoryReach::with_first_token(FencingToken::new(1000));
+    /// let locks = UserAgent::with_memory(reach).lock_manager("app");
+    /// assert!(locks.lock("db").blocking()?.fencing_token() >= FencingToken::new(1000));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn with_memory(reach: MemoryReach) -> Self {
         Self::with(AnyReach::Memory(reach))
     }
@@ -131,6 +162,11 @@ impl UserAgent {
 
     /// Whether what its agents have is theirs for a time only, which is renewed as long as this
     /// process lives; see [`Backend::ends`].
+    ///
+    /// ```
+    /// # use navlock_core::UserAgent;
+    /// assert!(!UserAgent::new().is_leased(), "what is in this process ends with it");
+    /// ```
     pub fn is_leased(&self) -> bool {
         self.0.user_agent.reach.is_leased()
     }

@@ -91,6 +91,20 @@ pub use crate::local::*;
 /// Each call gives a handle of its own, whose [`close`](UserAgent::close) ends what was opened
 /// through it, and not what other parts of the program have. For a user agent that nobody else can
 /// see, as tests want it, there is [`UserAgent::new`].
+///
+/// ```
+/// use std::thread;
+///
+/// let locks = navlock::in_process().lock_manager("my-app");
+/// let guard = locks.lock("db").blocking()?;
+/// // Another part of the program asks for the same name.
+/// let other = thread::spawn(|| {
+///     let locks = navlock::in_process().lock_manager("my-app");
+///     locks.lock("db").if_available().blocking()
+/// });
+/// assert!(other.join().unwrap()?.is_none());
+/// # Ok::<(), navlock::Error>(())
+/// ```
 pub fn in_process() -> UserAgent {
     UserAgent::in_process()
 }
