@@ -1,7 +1,7 @@
 //! What happens when something breaks. Each test has an etcd of its own.
 
 use std::{
-    sync::Arc,
+    sync::mpsc::{self, RecvTimeoutError},
     thread,
     time::{Duration, Instant},
 };
@@ -256,16 +256,25 @@ fn a_compaction_stops_nobody() {
 #[test]
 fn requests_whose_outcome_is_not_known_are_made_once() {
     let server = Server::start();
-    let (a, cable) = by_cable(&server);
-    let b = machine(&server).lock_manager("bucket");
+    let cable = Proxy::to(server.port());
+    // Longer than anything here takes: it is not about leases.
+    let [a, b] = [cable.endpoint(), server.endpoint()]
+        .map(|endpoint| connect(&options(endpoint).time_to_live(DEADLINE)).lock_manager("bucket"));
     let mut last = 0;
-    let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
     thread::scope(|scope| {
-        let ended = Arc::clone(&done);
+        // Its end is heard also if what follows fails.
+        let (next_round, rounds) = mpsc::channel();
         scope.spawn(move || {
-            while !ended.load(std::sync::atomic::Ordering::SeqCst) {
+            // Shorter than a round takes; longer each time, so that a busy machine comes to its end.
+            let first = Duration::from_millis(23);
+            let mut pause = first;
+            loop {
+                pause = match rounds.recv_timeout(pause) {
+                    Ok(()) => first,
+                    Err(RecvTimeoutError::Timeout) => 2 * pause,
+                    Err(RecvTimeoutError::Disconnected) => break,
+                };
                 cable.end_connections();
-                thread::sleep(Duration::from_millis(23));
             }
         });
         for round in 0..60 {
@@ -278,8 +287,8 @@ fn requests_whose_outcome_is_not_known_are_made_once() {
             last = guard.fencing_token().get();
             assert!(soon(other.lock("db").if_available()).unwrap().is_none());
             assert!(!guard.is_lost());
+            next_round.send(()).unwrap();
         }
-        done.store(true, std::sync::atomic::Ordering::SeqCst);
     });
     // What a late try may have left goes with the next list.
     let since = Instant::now();
