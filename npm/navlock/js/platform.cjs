@@ -3,45 +3,41 @@
 // program. npm installs those that fit the machine.
 
 const { existsSync, readFileSync } = require('node:fs');
+const { createRequire } = require('node:module');
 const path = require('node:path');
 const process = require('node:process');
 
-/** This package's own folder, where a local build puts both. */
-const ROOT = path.join(__dirname, '..');
+const PLATFORMS = ['darwin-arm64', 'darwin-x64', 'linux-arm64-gnu', 'linux-arm64-musl', 'linux-x64-gnu', 'linux-x64-musl'];
 
-/**
- * Where the two files of each platform's package are. Each is written out, as bundlers and tracers
- * find what they have to take along by reading, not by running.
+/*
+ * Where a file is if the package of its platform stands beside this one, as package managers put it, or
+ * what a local build has made, in this package. All are written out: tracers find by reading what they
+ * have to take along. They are no modules to a bundler, which could not read them.
  */
-const PACKAGES = {
-  'darwin-arm64': {
-    addon: () => require.resolve('@navlock/darwin-arm64/navlock.node'),
-    program: () => require.resolve('@navlock/darwin-arm64/bin/navlock'),
-  },
-  'darwin-x64': {
-    addon: () => require.resolve('@navlock/darwin-x64/navlock.node'),
-    program: () => require.resolve('@navlock/darwin-x64/bin/navlock'),
-  },
-  'linux-arm64-gnu': {
-    addon: () => require.resolve('@navlock/linux-arm64-gnu/navlock.node'),
-    program: () => require.resolve('@navlock/linux-arm64-gnu/bin/navlock'),
-  },
-  'linux-arm64-musl': {
-    addon: () => require.resolve('@navlock/linux-arm64-musl/navlock.node'),
-    program: () => require.resolve('@navlock/linux-arm64-musl/bin/navlock'),
-  },
-  'linux-x64-gnu': {
-    addon: () => require.resolve('@navlock/linux-x64-gnu/navlock.node'),
-    program: () => require.resolve('@navlock/linux-x64-gnu/bin/navlock'),
-  },
-  'linux-x64-musl': {
-    addon: () => require.resolve('@navlock/linux-x64-musl/navlock.node'),
-    program: () => require.resolve('@navlock/linux-x64-musl/bin/navlock'),
-  },
-};
 
-/** What a local build makes. */
-const LOCAL = { addon: path.join(ROOT, 'navlock.node'), program: path.join(ROOT, 'bin', 'navlock') };
+function addonBeside(platform) {
+  switch (platform) {
+    case 'darwin-arm64': return path.join(__dirname, '..', '..', '@navlock', 'darwin-arm64', 'navlock.node');
+    case 'darwin-x64': return path.join(__dirname, '..', '..', '@navlock', 'darwin-x64', 'navlock.node');
+    case 'linux-arm64-gnu': return path.join(__dirname, '..', '..', '@navlock', 'linux-arm64-gnu', 'navlock.node');
+    case 'linux-arm64-musl': return path.join(__dirname, '..', '..', '@navlock', 'linux-arm64-musl', 'navlock.node');
+    case 'linux-x64-gnu': return path.join(__dirname, '..', '..', '@navlock', 'linux-x64-gnu', 'navlock.node');
+    case 'linux-x64-musl': return path.join(__dirname, '..', '..', '@navlock', 'linux-x64-musl', 'navlock.node');
+    default: return path.join(__dirname, '..', 'navlock.node');
+  }
+}
+
+function programBeside(platform) {
+  switch (platform) {
+    case 'darwin-arm64': return path.join(__dirname, '..', '..', '@navlock', 'darwin-arm64', 'bin', 'navlock');
+    case 'darwin-x64': return path.join(__dirname, '..', '..', '@navlock', 'darwin-x64', 'bin', 'navlock');
+    case 'linux-arm64-gnu': return path.join(__dirname, '..', '..', '@navlock', 'linux-arm64-gnu', 'bin', 'navlock');
+    case 'linux-arm64-musl': return path.join(__dirname, '..', '..', '@navlock', 'linux-arm64-musl', 'bin', 'navlock');
+    case 'linux-x64-gnu': return path.join(__dirname, '..', '..', '@navlock', 'linux-x64-gnu', 'bin', 'navlock');
+    case 'linux-x64-musl': return path.join(__dirname, '..', '..', '@navlock', 'linux-x64-musl', 'bin', 'navlock');
+    default: return path.join(__dirname, '..', 'bin', 'navlock');
+  }
+}
 
 /** Whether this system's C library is musl, as far as can be told without loading anything. */
 function isMusl() {
@@ -57,7 +53,7 @@ function fittingPlatforms() {
   const base = `${process.platform}-${process.arch}`;
   const libcs = isMusl() ? ['-musl', '-gnu'] : ['-gnu', '-musl'];
   const names = process.platform === 'linux' ? libcs.map((libc) => base + libc) : [base];
-  return names.filter((name) => Object.hasOwn(PACKAGES, name));
+  return names.filter((name) => PLATFORMS.includes(name));
 }
 
 /**
@@ -67,19 +63,48 @@ function fittingPlatforms() {
  * @returns {{ place: string, file: string | null }[]}
  */
 function candidates(what) {
-  const local = { place: 'a local build', file: existsSync(LOCAL[what]) ? LOCAL[what] : null };
-  return [local, ...fittingPlatforms().map((name) => ({ place: `@navlock/${name}`, file: resolved(PACKAGES[name][what]) }))];
+  const beside = what === 'addon' ? addonBeside : programBeside;
+  const name = what === 'addon' ? 'navlock.node' : 'bin/navlock';
+  const packages = fittingPlatforms().map((platform) => {
+    const place = `@navlock/${platform}`;
+    return { place, file: existing(() => beside(platform)) ?? installed(`${place}/${name}`) };
+  });
+  return [{ place: 'a local build', file: existing(() => beside(null)) }, ...packages];
 }
 
-/** @returns {string | null} */
-function resolved(resolve) {
+/** @returns {string | null} a path, if it leads to something */
+function existing(find) {
   try {
-    const file = resolve();
-    // A bundler may have put a number there.
-    return typeof file === 'string' ? file : null;
+    const file = find();
+    return existsSync(file) ? file : null;
   } catch {
+    // In a bundle of ECMAScript modules there is no __dirname.
     return null;
   }
 }
 
-module.exports = { candidates, fittingPlatforms, isMusl };
+/** Where the package is if it is elsewhere, or we are in a bundle: as seen from here, the script or the executable. */
+function installed(specifier) {
+  const places = [() => __filename, () => process.argv[1], () => process.execPath, () => path.join(process.cwd(), 'script')];
+  for (const from of places) {
+    try {
+      return createRequire(from()).resolve(specifier);
+    } catch {
+      // Not from there.
+    }
+  }
+  return null;
+}
+
+/** The platforms whose packages are installed and do not fit. */
+function foreignPlatforms() {
+  const fitting = fittingPlatforms();
+  return PLATFORMS.filter((platform) => !fitting.includes(platform) && installed(`@navlock/${platform}/navlock.node`) !== null);
+}
+
+/** Whether this file is a part of another one, as a bundler makes it. */
+function isBundled() {
+  return typeof __filename !== 'string' || path.basename(__filename) !== 'platform.cjs' || !existsSync(__filename);
+}
+
+module.exports = { candidates, fittingPlatforms, foreignPlatforms, isBundled, isMusl };
