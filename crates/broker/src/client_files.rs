@@ -21,6 +21,7 @@
 //! it is killed those whose files are gone have lost their locks, and are told so.
 
 use std::{
+    collections::HashMap,
     fs::{self, File},
     io::{self, ErrorKind, Read, Seek, Write},
     os::unix::fs::{DirBuilderExt, FileExt},
@@ -77,6 +78,8 @@ pub(crate) struct Found {
     pub(crate) living: Vec<ClientKey>,
     /// Those from whom somebody who lives has inherited locks.
     pub(crate) bequeathers: Vec<ClientKey>,
+    /// Their files, as far as they could be opened: somebody may remove them before they are read.
+    pub(crate) testaments: HashMap<ClientKey, File>,
     /// Those who are neither, and whose leases are known.
     pub(crate) dead: Vec<Dead>,
 }
@@ -248,7 +251,14 @@ impl ClientFiles {
                 "" if is_wanted() => found.living.push(client),
                 "" => unlocked.push(client),
                 LEASES => leased.push(client),
-                LOCKS if is_wanted() => found.bequeathers.push(client),
+                LOCKS => match look_at(&self.directory.join(name)) {
+                    Looked::Locked(file) => {
+                        found.bequeathers.push(client);
+                        found.testaments.insert(client, file);
+                    }
+                    Looked::Unknown(_) => found.bequeathers.push(client),
+                    Looked::Free => {}
+                },
                 // Somebody was killed while writing it; or it stays, if somebody is at it.
                 UNBORN | UNBORN_LEASES => drop(is_wanted()),
                 _ => {}

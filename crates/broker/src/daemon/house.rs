@@ -163,11 +163,12 @@ impl House {
         let (mut claimants, mut orphans) = tokio::join!(
             // Leases say by themselves whose a lock is.
             self.recovery.wait_for_claims(self.files(), !is_leased, patience),
-            self.inherit(urgent, deadline + patience),
+            self.inherit(urgent, &found.testaments, deadline + patience),
         );
         // Who is there speaks for itself. What it has left to others may be gone by now.
         let absent = self.recovery.absent();
-        orphans.extend(self.inherit(absent.clone(), deadline + patience).await);
+        let left = self.inherit(absent.clone(), &found.testaments, deadline + patience).await;
+        orphans.extend(left);
         self.end_leases(self.dead(absent), TRIES);
         for heirs in &mut orphans {
             let claims = mem::take(&mut heirs.claims);
@@ -181,10 +182,16 @@ impl House {
     }
 
     /// What others have inherited from these, with what they claim.
-    async fn inherit(&self, keys: Vec<ClientKey>, deadline: Instant) -> Vec<Heirs> {
+    async fn inherit(
+        &self,
+        keys: Vec<ClientKey>,
+        testaments: &HashMap<ClientKey, File>,
+        deadline: Instant,
+    ) -> Vec<Heirs> {
         let mut heirs = Vec::new();
         for key in keys {
-            let Some(mut inherited) = self.inherited(key, deadline).await else {
+            let kept = testaments.get(&key);
+            let Some(mut inherited) = self.inherited(key, kept, deadline).await else {
                 self.forget_heirs(key);
                 continue;
             };

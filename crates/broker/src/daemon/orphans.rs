@@ -5,6 +5,7 @@
 //! the heirs, or when it has lost the last of its locks, and its client may come back to it.
 
 use std::{
+    fs::File,
     future::poll_fn,
     io,
     sync::{Arc, Weak},
@@ -59,9 +60,14 @@ impl Inherited {
 
 impl House {
     /// The file of inherited locks, for which it may take until `deadline` to be looked at.
-    pub(super) async fn inherited(&self, key: ClientKey, deadline: Instant) -> Option<Inherited> {
+    pub(super) async fn inherited(
+        &self,
+        key: ClientKey,
+        kept: Option<&File>,
+        deadline: Instant,
+    ) -> Option<Inherited> {
         loop {
-            match self.files()?.inherited(key) {
+            match self.left_by(key, kept) {
                 Ok(inherited) => return inherited,
                 Err(_) if Instant::now() >= deadline => return None,
                 Err(_) => sleep(LOOK).await,
@@ -69,12 +75,12 @@ impl House {
         }
     }
 
-    /// The same of a client that we have known, whose file somebody may have removed.
-    fn left_by(&self, key: ClientKey, client: &Client) -> io::Result<Option<Inherited>> {
+    /// The file of inherited locks. If it was opened while it stood, somebody may have removed it.
+    fn left_by(&self, key: ClientKey, kept: Option<&File>) -> io::Result<Option<Inherited>> {
         let Some(files) = self.files() else {
             return Ok(None);
         };
-        match (files.inherited(key), client.testament()) {
+        match (files.inherited(key), kept) {
             (Ok(None), Some(file)) => files.inherited_by(key, file),
             (found, _) => found,
         }
@@ -82,7 +88,7 @@ impl House {
 
     /// Keeps what an ended client has left to others. Whether it has.
     pub(super) fn adopt(self: &Arc<Self>, key: ClientKey, client: &SharedClient) -> bool {
-        let left = self.left_by(key, &lock(client));
+        let left = self.left_by(key, lock(client).testament());
         match left {
             Ok(None) => false,
             Ok(Some(mut inherited)) => {
@@ -178,7 +184,7 @@ impl House {
         };
         let unwatched: Vec<_> = self.rooms().orphans.iter().filter_map(unwatched).collect();
         for (room, key, client) in unwatched {
-            let left = self.left_by(key, &lock(&client));
+            let left = self.left_by(key, lock(&client).testament());
             match left {
                 Ok(None) => self.bury(room),
                 Ok(Some(inherited)) => {

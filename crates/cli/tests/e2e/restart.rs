@@ -125,6 +125,33 @@ fn a_command_whose_wrapper_is_stopped_for_too_long_holds_on() {
 }
 
 #[test]
+fn a_command_keeps_its_lock_when_its_file_is_removed_while_a_broker_waits_for_others() {
+    let sandbox = Sandbox::new();
+    let mut holder = sandbox.hold(&["db"]);
+    let other = sandbox.hold(&["other"]);
+    holder.kill_wrapper();
+    other.stop();
+    let before = sandbox.kill_broker();
+    let mut waiter = sandbox.wait_for(&["db"]);
+    eventually("the next broker waits", || {
+        sandbox.broker().is_some_and(|broker| broker != before)
+            && sandbox.code(&["daemon", "status"]) == 0
+    });
+    let files = fs::read_dir(sandbox.path("sock.clients")).unwrap().map(|file| file.unwrap());
+    let removed = files.map(|file| file.path()).filter(|path| path.extension().is_some());
+    removed.for_each(|path| fs::remove_file(path).unwrap());
+    other.signal(Signal::CONT);
+    eventually("it has waited for all", || sandbox.query().len() == 3);
+    let mut query = sandbox.query();
+    query.sort();
+    assert_eq!(query, ["held db exclusive", "held other exclusive", "pending db exclusive"]);
+    holder.kill_command();
+    waiter.begun();
+    waiter.release();
+    other.release();
+}
+
+#[test]
 fn a_thief_s_lock_is_its_own_after_a_restart_too() {
     let sandbox = Sandbox::new();
     let mut victim = sandbox.hold(&["db"]);
