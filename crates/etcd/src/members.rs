@@ -127,8 +127,6 @@ impl Members {
 
     /// The one of this term has not answered. Looks for another that does.
     pub(crate) fn avoid(&self, term: u64) {
-        // What it was connected to with may not be good any more.
-        self.renew();
         let begins = self.current.send_if_modified(|current| {
             // Of one there is at least another connection.
             let begins = current.term == term && !current.is_avoided;
