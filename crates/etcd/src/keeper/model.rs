@@ -121,6 +121,9 @@ const CROWD: &[Act] = &[
     Finish(1),
     Finish(2),
 ];
+/// Two agents of one machine, one of which holds something beside what both wait for.
+const BESIDE: &[Act] =
+    &[RequestBy(0, "b", X), RequestBy(1, "a", X), RequestBy(1, "a", X), RequestBy(0, "a", X)];
 
 /// Each a test: who does what, what goes wrong, and how many states there are at least to be seen,
 /// so that it is noticed if the explorer looks at nothing any more.
@@ -181,6 +184,7 @@ search! {
     somebody_removes_a_key_while_a_watch_is_away: [WRITER, READER], Faults { watches: 1, ..EVICT }, 300;
     a_crowd_of_one_machine: [CROWD, WRITER], NONE, 300;
     a_lease_of_a_crowd_is_ended: [CROWD, WRITER], REVOKE, 300;
+    a_lease_is_ended_and_another_has_more: [BESIDE], REVOKE, 300;
     a_lease_of_a_crowd_is_ended_and_a_call_is_lost: [CROWD, WRITER], Faults { calls: 1, ..REVOKE }, 300;
 }
 
