@@ -324,10 +324,9 @@ impl Table {
     pub(crate) fn answer(&mut self, id: RequestId, answer: State) -> Option<Waker> {
         let agent = self.find(id)?.agent;
         let ends = agent.and_then(|agent| self.agents.get(agent.index())?.ends);
-        // Granted too late: its end is about to be told. Or its agent was recalled, and what has
-        // become of it is told with its lease, which may have ended.
-        let is_recalled = ends == Some(Moment::default());
-        if is_recalled || matches!(answer, State::Held(..)) && is_over(ends) {
+        // Too late: that its lease is over is about to be told. Or its agent was recalled, and what
+        // has become of it is told with its lease, which may have ended.
+        if is_over(ends) {
             return None;
         }
         let request = self.find(id)?;
@@ -343,7 +342,10 @@ impl Table {
     /// A lock has gone. Whom to wake.
     pub(crate) fn lose(&mut self, id: RequestId, how: Lost) -> Vec<Waker> {
         let mut wakers = Vec::new();
-        if let Some(request) = self.find(id) {
+        let agent = self.find(id).and_then(|request| request.agent);
+        let ends = agent.and_then(|agent| self.agents.get(agent.index())?.ends);
+        // Too late, as above.
+        if let Some(request) = self.find(id).filter(|_| !is_over(ends)) {
             request.state.end(how.into(), how, &mut wakers);
         }
         wakers

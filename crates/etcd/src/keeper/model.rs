@@ -179,7 +179,7 @@ search! {
     calls_lost_around_a_cut: [HOLDER, WRITER], Faults { calls: 1, ..CUT }, 300;
     calls_lost_around_a_kill: [HOLDER, WRITER], Faults { calls: 1, ..KILL }, 300;
     a_kill_of_one_with_two_requests: [TWICE, HOLDER], KILL, 300;
-    a_kill_and_a_cut: [HOLDER, WRITER], Faults { kills: 1, ..CUT }, 300;
+    a_kill_and_a_cut: [HOLDER, WRITER], Faults { kills: 1, ..CUT }, 1000;
     somebody_removes_a_key: [CROWD, READER, WRITER], EVICT, 300;
     somebody_removes_a_key_while_a_watch_is_away: [WRITER, READER], Faults { watches: 1, ..EVICT }, 300;
     a_crowd_of_one_machine: [CROWD, WRITER], NONE, 300;

@@ -5,12 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use navlock_core::{Lost, Mode};
 use navlock_engine::RequestId;
 
-use super::{
-    AgentSerial, Call, Keeper, Listed,
-    agents::{Agent, Lease},
-    history::Known,
-    wake,
-};
+use super::{AgentSerial, Call, Keeper, Listed, agents::Agent, history::Known, wake};
 use crate::{
     bucket::Todo,
     clock::Moment,
@@ -110,20 +105,11 @@ impl Keeper {
             }
         }
         let (mut robbed, mut removed) = (Vec::new(), Vec::new());
-        let is_recalled = |serial: AgentSerial| {
-            let agent = self.agents.get(&serial);
-            agent.is_some_and(|agent| matches!(agent.lease, Lease::Recalled(..)))
-        };
         for (key, id, revision) in gone {
-            let is_lock = house.bucket.has(key.request).0.is_some();
             match (key.phase, table.status(id)) {
                 (Phase::Held, Status::Held(_)) if thefts.contains(&(key.name, revision)) => {
                     wakers.extend(table.lose(id, Lost::Stolen));
                 }
-                // It became a lock, which cannot be told before its agent has its lease; or what has
-                // become of it is looked at then.
-                (Phase::Queued, Status::Pending(_))
-                    if is_lock || table.agent_of(id).is_some_and(is_recalled) => {}
                 // Not a request when it became a lock, which was told with it.
                 (Phase::Held, Status::Held(_)) | (Phase::Queued, Status::Pending(_)) => {
                     removed.push((id, revision));

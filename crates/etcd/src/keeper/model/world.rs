@@ -599,6 +599,7 @@ impl World {
                     assert!(!is_stolen || self.has_overlap, "{asked:?} is said to be stolen");
                     let is_removed = match state {
                         Some(State::Failed(error)) => *error == place_removed(),
+                        Some(State::Lost(how)) => *how == Lost::Removed,
                         _ => false,
                     };
                     assert!(!is_removed || self.has_overlap, "{asked:?} is said to be removed");
