@@ -1,7 +1,7 @@
 'use strict';
 // The interface LockManager: <https://w3c.github.io/web-locks/#api-lock-manager>.
 
-const { DOMException, TypeError, signalAborted, signalReason } = require('./primordials.cjs');
+const { DOMException, TypeError } = require('./primordials.cjs');
 const { defineInterface } = require('./interface.cjs');
 const { queryLocks } = require('./queries.cjs');
 const { requestLock } = require('./requests.cjs');
@@ -82,7 +82,7 @@ function check(name, { ifAvailable, isShared, signal, steal }) {
     // 8.
     if (steal || ifAvailable) throw notSupported('a signal has no use with steal or ifAvailable, which do not wait');
     // 9.
-    if (signalAborted(signal)) throw signalReason(signal);
+    if (signal.aborted) throw signal.reason;
   }
 }
 

@@ -7,14 +7,25 @@ const { apply } = Reflect;
 /** A method as a function whose first argument is `this`. */
 const uncurryThis = Function.prototype.bind.bind(Function.prototype.call);
 
-/** The getter of an attribute, as a function of its object. */
-const getter = (prototype, name) => uncurryThis(Object.getOwnPropertyDescriptor(prototype, name).get);
-
 const { setImmediate } = require('node:timers');
+const { transferableAbortController, types } = require('node:util');
+
+const { getOwnPropertyDescriptor, getOwnPropertySymbols, getPrototypeOf } = Object;
+
+/** The global one, or the runtime's where a test environment has put nothing in its place. */
+const AbortController = globalThis.AbortController ?? transferableAbortController().constructor;
+const DOMException = globalThis.DOMException ?? reasonOf(new AbortController()).constructor;
+
+function reasonOf(controller) {
+  controller.abort();
+  return controller.signal.reason;
+}
+
+/** An accessor, but for environments in which every controller has a property of its own. */
+const signalOf = getOwnPropertyDescriptor(AbortController.prototype, 'signal')?.get;
 
 module.exports = {
   AbortController,
-  AbortSignal,
   DOMException,
   Map,
   Promise,
@@ -22,6 +33,10 @@ module.exports = {
   TypeError,
   WeakMap,
   apply,
+  getOwnPropertyDescriptor,
+  getOwnPropertySymbols,
+  getPrototypeOf,
+  isProxy: types.isProxy,
   setImmediate,
   uncurryThis,
   arraySort: uncurryThis(Array.prototype.sort),
@@ -31,9 +46,7 @@ module.exports = {
   weakMapGet: uncurryThis(WeakMap.prototype.get),
   weakMapSet: uncurryThis(WeakMap.prototype.set),
   controllerAbort: uncurryThis(AbortController.prototype.abort),
-  controllerSignal: getter(AbortController.prototype, 'signal'),
-  signalAborted: getter(AbortSignal.prototype, 'aborted'),
-  signalReason: getter(AbortSignal.prototype, 'reason'),
-  addEventListener: uncurryThis(EventTarget.prototype.addEventListener),
-  removeEventListener: uncurryThis(EventTarget.prototype.removeEventListener),
+  controllerSignal: signalOf === undefined ? (controller) => controller.signal : uncurryThis(signalOf),
+  functionToString: uncurryThis(Function.prototype.toString),
+  stringIncludes: uncurryThis(String.prototype.includes),
 };

@@ -14,6 +14,8 @@ class Query {
     this.isWaiting = false;
     this.id = -1;
     this.next = null;
+    this.isLeft = false;
+    this.news = -1;
   }
 
   onPending() {
@@ -35,6 +37,13 @@ class Query {
   end() {
     this.stopWaiting();
     if (this.id >= 0) this.realm.release(this);
+  }
+
+  /** What was left where the stack was full. */
+  finish() {
+    this.isLeft = false;
+    if (this.news === -1 || this.id < 0) this.end();
+    else this.realm.tell(this);
   }
 
   stopWaiting() {

@@ -22,7 +22,12 @@ const { TaskQueue } = require('./task-queue.cjs');
  * @property {() => void} onUnavailable  the lock could not be had at once
  * @property {() => void} onFailed  the request has failed, or the lock that it had become is lost
  * @property {() => void} end  gives up what nobody will hear of
- * @property {Entry | null} next  of those that were abandoned
+ *
+ * These are true of what was {@link Realm.left}:
+ * @property {() => void} finish
+ * @property {boolean} isLeft
+ * @property {Entry | null} next
+ * @property {number} news  the status that it was to be told; -1 if it is to be given up
  */
 
 class Realm {
@@ -36,13 +41,20 @@ class Realm {
    */
   #entries = [];
 
-  /** @type {Entry | null} the first of those that nobody will hear of */
-  #abandoned = null;
+  /**
+   * What could not be done where the stack was full, one behind the other by `next`. Whoever catches
+   * that leaves it here and calls `ring`, all in the frame that has caught it: there was room for a
+   * call of the addon, but perhaps for no other. The rest is done by `finish()` in a task.
+   *
+   * @type {Entry | import('./abort.cjs').AbortSource | null}
+   */
+  left = null;
 
   tasks = new TaskQueue();
 
   constructor(addon) {
     this.#addon = addon;
+    this.ring = addon.ring;
     this.keepAlive = new KeepAlive(addon.keepAlive);
     addon.listen(() => this.#wake());
   }
@@ -74,6 +86,7 @@ class Realm {
   /** Requests a lock. Throws an OperationError where the addon cannot. */
   request(entry, manager, name, { ifAvailable, isShared, steal }) {
     const addon = this.#addon;
+    if (this.left !== null) this.ring(); // where there was no room even for that
     let flags = 0;
     if (isShared) flags |= addon.SHARED;
     if (ifAvailable) flags |= addon.IF_AVAILABLE;
@@ -86,10 +99,12 @@ class Realm {
       this.#begin(entry, answer);
     } catch (error) {
       if (answer === undefined) throw operationError(error);
-      // The stack is full: in this frame there was room for a call of the addon, but perhaps for no other.
-      entry.next = this.#abandoned;
-      this.#abandoned = entry;
-      addon.ring();
+      // Its promise is nobody's.
+      entry.news = -1;
+      entry.isLeft = true;
+      entry.next = this.left;
+      this.left = entry;
+      this.ring();
       throw error;
     }
   }
@@ -105,27 +120,59 @@ class Realm {
       this.#begin(entry, answer);
     } catch (error) {
       if (answer === undefined) throw operationError(error);
-      // As above.
-      entry.next = this.#abandoned;
-      this.#abandoned = entry;
-      addon.ring();
+      entry.news = -1;
+      entry.isLeft = true;
+      entry.next = this.left;
+      this.left = entry;
+      this.ring();
       throw error;
     }
   }
 
-  /** Releases a lock, aborts a request, or throws an answer away. */
+  /**
+   * Releases a lock, aborts a request, or throws an answer away; then takes the news of what has been
+   * decided, by this or by others, until there is no more, or somebody wakes us for it.
+   *
+   * @param {Entry | null} entry  `null`: only the news
+   */
   release(entry) {
-    const { id } = entry;
-    entry.id = -1;
-    this.#entries[id] = undefined;
-    this.#takeNews(this.#addon.release(id));
+    const addon = this.#addon;
+    let news;
+    let told = null;
+    try {
+      if (entry === null) {
+        news = addon.next();
+      } else {
+        const { id } = entry;
+        news = addon.release(id);
+        entry.id = -1;
+        this.#entries[id] = undefined;
+      }
+      while (news !== addon.NOTHING) {
+        told = this.#entries[news >>> addon.ID_SHIFT];
+        if (told !== undefined) tell(told, news & addon.STATUS, addon);
+        told = undefined;
+        if ((news & addon.MORE) === 0) return;
+        news = addon.next();
+      }
+    } catch (error) {
+      if (news === undefined) throw error;
+      if (told) {
+        told.news = news & addon.STATUS;
+        if (!told.isLeft) {
+          told.isLeft = true;
+          told.next = this.left;
+          this.left = told;
+        }
+      }
+      // Also for the rest, of which nobody else tells us.
+      this.ring();
+    }
   }
 
-  /** Has an entry ended in a task, because nobody will hear of it. */
-  abandon(entry) {
-    entry.next = this.#abandoned;
-    this.#abandoned = entry;
-    this.#addon.ring();
+  /** What was left is told. */
+  tell(entry) {
+    tell(entry, entry.news, this.#addon);
   }
 
   /** Why a request has failed, or how its lock was lost. */
@@ -167,38 +214,22 @@ class Realm {
     const addon = this.#addon;
     tell(entry, answer & addon.STATUS, addon);
     // A thief's victims may be our own.
-    if ((answer & addon.MORE) !== 0) this.#takeNews(addon.next());
+    if ((answer & addon.MORE) !== 0) this.release(null);
   }
 
-  /** What has been decided, by others or by a call of ours: until there is no more, or nobody wakes us. */
-  #takeNews(news) {
-    const addon = this.#addon;
-    try {
-      while (news !== addon.NOTHING) {
-        const entry = this.#entries[news >>> addon.ID_SHIFT];
-        if (entry !== undefined) tell(entry, news & addon.STATUS, addon);
-        if ((news & addon.MORE) === 0) return;
-        news = addon.next();
-      }
-    } catch (error) {
-      // The stack was full before. The addon counts on us: nobody wakes us for the rest.
-      addon.ring();
-      throw error;
-    }
-  }
-
-  /** A task of the addon: others have decided something, or {@link abandon} has asked for it. */
+  /** A task of the addon: others have decided something, or somebody has rung. */
   #wake() {
     this.tasks.offerTask();
     try {
-      while (this.#abandoned !== null) {
-        const entry = this.#abandoned;
-        this.#abandoned = entry.next;
-        entry.end();
+      while (this.left !== null) {
+        const { left } = this;
+        this.left = left.next;
+        left.finish();
       }
-      this.#takeNews(this.#addon.next());
+      this.release(null);
     } finally {
       this.tasks.withdrawTask();
+      if (this.left !== null) this.ring();
     }
   }
 }

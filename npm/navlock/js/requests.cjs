@@ -26,6 +26,7 @@ class LockRequest extends AbortAlgorithm {
   constructor(manager, name, isShared, callback) {
     super();
     this.manager = manager;
+    this.realm = manager.realm;
     this.name = name;
     this.isShared = isShared;
     this.callback = callback;
@@ -38,24 +39,28 @@ class LockRequest extends AbortAlgorithm {
     this.isHeld = false;
     this.id = -1;
     this.next = null;
+    this.isLeft = false;
+    this.news = -1;
+    /** Nobody has its promise. */
+    this.isAbandoned = false;
     /** Opens {@link hold} for the callback; `null` if the request never had to wait. */
     this.open = null;
     /** Told of the loss of the lock; see inspect.cjs. */
     this.inspection = null;
+    /** Why it has failed, or how the lock was lost. */
+    this.failure = null;
   }
 
   get mode() {
     return this.isShared ? 'shared' : 'exclusive';
   }
 
-  get realm() {
-    return this.manager.realm;
-  }
-
   onPending() {
     this.realm.keepAlive.start();
     this.state = WAITING;
-    wait(this);
+    const { promise, resolve } = deferred();
+    this.open = resolve;
+    wait(this, promise);
   }
 
   onGranted() {
@@ -64,7 +69,7 @@ class LockRequest extends AbortAlgorithm {
   }
 
   onUnavailable() {
-    this.realm.release(this);
+    if (this.id >= 0) this.realm.release(this);
     this.schedule();
   }
 
@@ -80,35 +85,45 @@ class LockRequest extends AbortAlgorithm {
   /** It can never be granted, or its lock was lost. */
   onFailed() {
     const { inspection, realm } = this;
-    const reason = realm.failure(this);
+    this.failure ??= realm.failure(this);
+    if (!this.isAbandoned) this.reject(this.failure);
     this.end();
-    this.reject(reason);
     if (inspection !== null) {
       // Last: its listeners are code of others, which may make requests in this turn.
       realm.tasks.withdrawTask();
-      inspection.onLost(reason);
+      inspection.onLost(this.failure);
     }
   }
 
-  /** Signal to abort the request: <https://w3c.github.io/web-locks/#signal-to-abort-the-request> */
+  /**
+   * Signal to abort the request: <https://w3c.github.io/web-locks/#signal-to-abort-the-request>
+   *
+   * Only before the callback begins: the algorithm is removed there.
+   */
   signalToAbort(reason) {
-    // Only before the callback begins: the algorithm is removed there.
+    // 2. Whoever hears of it does so in a later turn of the microtasks.
+    if (!this.isAbandoned) this.reject(reason);
     // 1. Out of the queue; or, if it has been granted and its callback not begun, released.
     this.end();
-    // 2.
-    this.reject(reason);
   }
 
-  /** The end of everything but the promise. */
+  /** The end of everything but the promise. What has failed in the middle of it may be done again. */
   end() {
     this.leave(DONE);
     this.callback = null;
-    removeAbortAlgorithm(this);
     if (this.id >= 0) {
       this.isHeld = false;
       this.realm.release(this);
     }
+    removeAbortAlgorithm(this);
     this.realm.keepAlive.restLater();
+  }
+
+  /** What was left where the stack was full. */
+  finish() {
+    this.isLeft = false;
+    if (this.news === -1) this.end();
+    else if (this.state !== DONE || this.failure !== null) this.realm.tell(this);
   }
 
   leave(state) {
@@ -119,7 +134,7 @@ class LockRequest extends AbortAlgorithm {
 
 /** The task of a grant or unavailability. */
 function begin(request) {
-  // Aborted or stolen meanwhile. Step 2.14.1.1 of processing the queue is done by the signal's
+  // Aborted or stolen meanwhile. Step 2.14.1.1 of processing the queue is mostly done by the signal's
   // abort algorithm, which has run by now: it gave the lock back and rejected the promise.
   if (request.state !== DUE) return;
   if (request.open === null) hold(request);
@@ -154,7 +169,8 @@ function requestLock(manager, name, options, callback) {
     realm.request(request, number, name, options);
   } catch (error) {
     // The addon cannot, or the stack is full. Another promise is rejected.
-    if (request.id < 0) realm.abandon(request);
+    request.isAbandoned = true;
+    if (request.id < 0) request.end();
     throw error;
   }
   return request;
@@ -166,16 +182,19 @@ function cancelRequest(request) {
 }
 
 /** Has the callback run in the asynchronous context of the request, not of who made way for it. */
-async function wait(request) {
-  const opened = deferred();
-  request.open = opened.resolve;
-  await opened.promise;
+async function wait(request, opened) {
+  await opened;
   if (request.state === DUE) hold(request);
 }
 
 /** Runs the callback, and holds the lock until what it returned is settled. */
 async function hold(request) {
-  const { callback, realm } = request;
+  const { callback, realm, source } = request;
+  // Not told of the abort: others have kept it from our listener, or the stack was full.
+  if (source !== null && source.aborted) {
+    request.signalToAbort(source.reason);
+    return;
+  }
   request.state = RUNNING;
   request.callback = null; // and what it has captured
   removeAbortAlgorithm(request);

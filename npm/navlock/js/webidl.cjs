@@ -1,7 +1,8 @@
 'use strict';
 // What Web IDL makes of arguments: <https://webidl.spec.whatwg.org/#js-type-mapping>.
 
-const { Promise, TypeError, signalAborted } = require('./primordials.cjs');
+const { Promise, TypeError } = require('./primordials.cjs');
+const { abortSourceOf } = require('./abort.cjs');
 
 /** <https://webidl.spec.whatwg.org/#a-promise-rejected-with>, of this realm. */
 function rejectedWith(reason) {
@@ -19,14 +20,11 @@ function toCallback(value, what) {
   return value;
 }
 
-/** <https://webidl.spec.whatwg.org/#implements>: a platform object, not what looks like one. */
-function toAbortSignal(value, what) {
-  try {
-    signalAborted(value);
-  } catch {
-    throw new TypeError(`${what} is not an AbortSignal`);
-  }
-  return value;
+/** <https://webidl.spec.whatwg.org/#js-interface>: a platform object, not what looks like one. */
+function toAbortSource(value, what) {
+  const source = abortSourceOf(value);
+  if (source === null) throw new TypeError(`${what} is not an AbortSignal`);
+  return source;
 }
 
 /**
@@ -35,7 +33,7 @@ function toAbortSignal(value, what) {
  * @typedef {object} LockOptions
  * @property {boolean} ifAvailable
  * @property {boolean} isShared  the mode
- * @property {AbortSignal | null} signal
+ * @property {import('./abort.cjs').AbortSource | null} signal
  * @property {boolean} steal
  */
 
@@ -55,7 +53,7 @@ function toLockOptions(options) {
   const { mode } = options;
   const isShared = mode !== undefined && toLockMode(mode) === 'shared';
   const { signal } = options;
-  const converted = signal === undefined ? null : toAbortSignal(signal, 'LockManager.request: the option signal');
+  const converted = signal === undefined ? null : toAbortSource(signal, 'LockManager.request: the option signal');
   const steal = !!options.steal;
   return { ifAvailable, isShared, signal: converted, steal };
 }

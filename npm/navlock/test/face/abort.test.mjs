@@ -8,6 +8,15 @@ import { test } from 'node:test';
 import { createUserAgent } from 'navlock';
 
 import { Hold, settle } from '../kit/hold.mjs';
+import { openPlace } from '../kit/place.mjs';
+
+/** A lock manager of a reach that no other test sees. */
+function openReach(context, reach) {
+  if (reach === 'process') return open();
+  const { socket, remove } = openPlace();
+  context.after(remove);
+  return createUserAgent({ reach, socket }).locks;
+}
 
 const open = () => createUserAgent({ reach: 'process', private: true }).locks;
 
@@ -86,3 +95,46 @@ test('a callback runs in the asynchronous context of its request', async () => {
   assert.deepEqual(await Promise.all(waiters), ['one', 'two']);
   assert.equal(await ask('three'), 'three');
 });
+
+/** What a program may do to a signal so that Node throws whenever it is listened to, ignored or aborted. */
+const spoil = (signal) => (signal.constructor = undefined);
+
+for (const reach of ['process', 'machine']) {
+  test(`a signal that does not let itself be listened to is refused, and disturbs nobody, reach ${reach}`, async (context) => {
+    const locks = openReach(context, reach);
+    const { signal } = new AbortController();
+    spoil(signal);
+    for (let time = 0; time < 2; time++) {
+      await assert.rejects(locks.request('db', { signal }, () => {}), { name: 'TypeError', message: /does not let itself be listened to/ });
+    }
+    assert.deepEqual(await locks.query(), { held: [], pending: [] });
+    assert.equal(await locks.request('db', () => 'served'), 'served');
+  });
+
+  test(`a signal that is spoilt while a request waits holds nothing up, reach ${reach}`, async (context) => {
+    const locks = openReach(context, reach);
+    const { signal } = new AbortController();
+    const holder = new Hold(locks, 'db');
+    await holder.granted;
+    const waiter = locks.request('db', { signal }, () => 'served');
+    const next = locks.request('db', () => 'served');
+    spoil(signal);
+    await holder.release();
+    assert.deepEqual(await Promise.all([waiter, next]), ['served', 'served']);
+    assert.deepEqual(await locks.query(), { held: [], pending: [] });
+  });
+
+  test(`who is not told of an abort is not called, and holds nothing up, reach ${reach}`, async (context) => {
+    const locks = openReach(context, reach);
+    const controller = new AbortController();
+    const holder = new Hold(locks, 'db');
+    await holder.granted;
+    const waiter = locks.request('db', { signal: controller.signal }, () => 'called').catch((reason) => reason);
+    const next = locks.request('db', () => 'served');
+    spoil(controller.signal);
+    assert.throws(() => controller.abort('reason'));
+    await holder.release();
+    assert.equal(await waiter, 'reason');
+    assert.equal(await next, 'served');
+  });
+}

@@ -64,8 +64,9 @@ test('who makes a request when told of a loss is called back later, also if the 
   const module = JSON.stringify(createRequire(import.meta.url).resolve('navlock'));
   const steal = `require(${module}).createUserAgent({ reach: 'process' }).locks.request('theft', { steal: true }, () => {})`;
   const worker = new Worker(steal, { eval: true });
+  const exited = once(worker, 'exit');
   assert.equal(await isInside, false);
-  await once(worker, 'exit');
+  await exited;
 });
 
 test('a lock that is released in time is not lost', async () => {

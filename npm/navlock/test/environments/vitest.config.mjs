@@ -1,0 +1,1 @@
+export default { test: { include: ['in-vitest.mjs'] } };
