@@ -5,7 +5,7 @@
 // later: when it wakes this realm, or when one of our own calls has decided it. Its answers are
 // numbers, put together as its own constants say (src/protocol.rs). Only this file reads them.
 
-const { DOMException } = require('./primordials.cjs');
+const { DOMException, FinalizationRegistry, registerFinalization, unregisterFinalization } = require('./primordials.cjs');
 const { findAddon } = require('./addon.cjs');
 const { KeepAlive } = require('./keep-alive.cjs');
 const { TaskQueue } = require('./task-queue.cjs');
@@ -52,11 +52,21 @@ class Realm {
 
   tasks = new TaskQueue();
 
+  /** The addon holds it weakly: if it was collected, this realm has ended. */
+  #takeNewsInTask = () => this.#wake();
+
+  #managers = new FinalizationRegistry((number) => this.#addon.closeManager(number));
+
+  #userAgents = new FinalizationRegistry((number) => this.#addon.closeUserAgent(number, false));
+
   constructor(addon) {
     this.#addon = addon;
     this.ring = addon.ring;
     this.keepAlive = new KeepAlive(addon.keepAlive);
-    addon.listen(() => this.#wake());
+    addon.listen(this.#takeNewsInTask);
+    // So a realm lives as long as its global object, although nobody has the module any more, and ends
+    // with it: with its thread, or with a context, as those in which test runners run files.
+    Object.defineProperty(globalThis, Symbol('navlock'), { value: Object.freeze(() => this), configurable: true });
   }
 
   /** A user agent whose locks are seen by all of this process, or by nobody else. Its number. */
@@ -69,9 +79,27 @@ class Realm {
     return this.#addon.openUserAgent(this.#addon.MACHINE, false, socket, program);
   }
 
-  /** A lock manager of a bucket. Its number. */
+  /** Forgets a user agent when this object is collected. */
+  holdUserAgent(object, number) {
+    registerFinalization(this.#userAgents, object, number, object);
+  }
+
+  /** Ends a user agent, with all that its lock managers were asked for. */
+  closeUserAgent(object, number) {
+    // Its number may be another's from now on.
+    unregisterFinalization(this.#userAgents, object);
+    this.#addon.closeUserAgent(number, true);
+  }
+
+  /**
+   * A lock manager of a bucket, which is forgotten when nobody has it any more.
+   *
+   * @returns {import('./requests.cjs').OpenManager}
+   */
   openManager(userAgent, bucket) {
-    return this.#addon.openManager(userAgent, bucket);
+    const manager = { number: this.#addon.openManager(userAgent, bucket), realm: this };
+    registerFinalization(this.#managers, manager, manager.number);
+    return manager;
   }
 
   clientId(manager) {

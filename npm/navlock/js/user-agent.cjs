@@ -1,18 +1,23 @@
 'use strict';
 // User agents and their buckets: who can see whose locks.
 
-const { DOMException, Map, TypeError, mapGet, mapSet } = require('./primordials.cjs');
+const { DOMException, TypeError } = require('./primordials.cjs');
 const { createLockManager } = require('./lock-manager.cjs');
 const { getRealm } = require('./realm.cjs');
 const { settings, toBucket, toReach, toSocket } = require('./settings.cjs');
+const { WeakValues } = require('./weak-values.cjs');
 
 /** What is behind all {@link UserAgent} objects that mean the same user agent. */
 class SharedUserAgent {
   /** The addon's of it, once it is open. */
   #number = -1;
   #place;
-  /** Lock managers by the bucket's name: one each, so that they are the same object. */
-  #managers = new Map();
+  #isClosed = false;
+  /**
+   * Lock managers by the bucket's name: one each, so that they are the same object. Only those that
+   * somebody has: a program may use a bucket for each of its tenants, for ever.
+   */
+  #managers = new WeakValues();
 
   /** @param {Place} place */
   constructor(place) {
@@ -29,28 +34,43 @@ class SharedUserAgent {
    * @returns {import('./requests.cjs').OpenManager}
    */
   openManager(bucket) {
+    if (this.#isClosed) throw closed();
     const realm = getRealm();
     try {
-      if (this.#number === -1) this.#number = open(realm, this.#place);
-      return { number: realm.openManager(this.#number, bucket), realm };
+      if (this.#number === -1) {
+        this.#number = open(realm, this.#place);
+        realm.holdUserAgent(this, this.#number);
+      }
+      return realm.openManager(this.#number, bucket);
     } catch (error) {
       throw new DOMException(`${error.message} (bucket ${JSON.stringify(bucket)})`, 'OperationError');
     }
   }
 
   managerOf(bucket) {
-    let locks = mapGet(this.#managers, bucket);
+    let locks = this.#managers.get(bucket);
     if (locks === undefined) {
       locks = createLockManager(() => this.openManager(bucket));
-      mapSet(this.#managers, bucket, locks);
+      this.#managers.set(bucket, locks);
     }
     return locks;
   }
 
+  /** Ends all that it was asked for, if it is nobody else's. */
+  close() {
+    if (!this.#place.isPrivate || this.#isClosed) return;
+    this.#isClosed = true;
+    if (this.#number !== -1) getRealm().closeUserAgent(this, this.#number);
+  }
+
   /** `locks` has been made before it was known what it is the lock manager of. */
   adopt(bucket, locks) {
-    mapSet(this.#managers, bucket, locks);
+    this.#managers.set(bucket, locks);
   }
+}
+
+function closed() {
+  return new DOMException('the user agent has been closed', 'InvalidStateError');
 }
 
 /**
@@ -68,35 +88,40 @@ function open(realm, { isPrivate, reach, socket }) {
 }
 
 /** By what tells user agents that are not private from each other. */
-const shared = new Map();
+const shared = new WeakValues();
 
 /** @param {Place} place */
 function userAgentAt(place) {
   if (place.isPrivate) return new SharedUserAgent(place);
   const key = `${place.reach} ${place.socket ?? ''}`;
-  let userAgent = mapGet(shared, key);
-  if (userAgent === undefined) mapSet(shared, key, (userAgent = new SharedUserAgent(place)));
+  let userAgent = shared.get(key);
+  if (userAgent === undefined) shared.set(key, (userAgent = new SharedUserAgent(place)));
   return userAgent;
 }
 
 /** The lock manager of the default user agent's default bucket, as the settings have them. */
 const locks = createLockManager(() => defaultUserAgent().openManager(settings.bucket));
 
+/** Kept, so that whoever means the same finds `locks` in it. */
+let ofDefaults;
+
 function defaultUserAgent() {
   const { bucket, reach } = settings;
-  const userAgent = userAgentAt({ reach, isPrivate: false, socket: reach === 'machine' ? settings.socket : null });
+  const userAgent = ofDefaults ?? userAgentAt({ reach, isPrivate: false, socket: reach === 'machine' ? settings.socket : null });
   userAgent.adopt(bucket, locks);
+  ofDefaults = userAgent;
   return userAgent;
 }
 
 /** The owner of buckets: two of them never see each other's locks. */
 class UserAgent {
   #shared;
-  #bucket;
+  #locks;
+  #isClosed = false;
 
   constructor(shared, bucket) {
     this.#shared = shared;
-    this.#bucket = bucket;
+    this.#locks = shared.managerOf(bucket);
   }
 
   get reach() {
@@ -105,13 +130,31 @@ class UserAgent {
 
   /** The lock manager of the bucket that {@link createUserAgent} was given, or the default one. */
   get locks() {
-    return this.#shared.managerOf(this.#bucket);
+    if (this.#isClosed) throw closed();
+    return this.#locks;
+  }
+
+  /**
+   * It gives nothing more from now on. If it is private, all requests and locks of it end. Others share
+   * what is not private: that goes on.
+   */
+  close() {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#locks = null;
+    this.#shared.close();
   }
 
   /** A storage bucket: the same name in two buckets is two locks. */
   bucket(name) {
+    if (this.#isClosed) throw closed();
     return new Bucket(this.#shared.managerOf(toBucket(name, 'UserAgent.bucket: the name')));
   }
+}
+
+// Node has had it since 20, but not all runtimes have.
+if (typeof Symbol.dispose === 'symbol') {
+  Object.defineProperty(UserAgent.prototype, Symbol.dispose, { value: UserAgent.prototype.close, writable: true, configurable: true });
 }
 
 class Bucket {

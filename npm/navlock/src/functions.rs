@@ -27,6 +27,7 @@ pub(crate) unsafe fn export(env: napi_env, exports: napi_value) -> Result<(), Fa
     js.define(exports, c"ring", Some(ring), realm)?;
     js.define(exports, c"keepAlive", Some(keep_alive), realm)?;
     js.define(exports, c"openUserAgent", Some(open_user_agent), realm)?;
+    js.define(exports, c"closeUserAgent", Some(close_user_agent), realm)?;
     js.define(exports, c"openManager", Some(open_manager), realm)?;
     js.define(exports, c"closeManager", Some(close_manager), realm)?;
     js.define(exports, c"clientId", Some(client_id), realm)?;
@@ -66,15 +67,19 @@ function! {
     /// `(wake: () => void): void`
     listen[wake] |js, realm| {
         realm.listen(js, wake)?;
+        let realm = std::ptr::from_ref(realm).cast_mut().cast();
         // After the function that may be called from other threads, so that it is undone before:
         // from then on nobody calls that any more.
         //
         // SAFETY: the hook gets a realm that is never given back.
-        let status = unsafe {
-            let realm = std::ptr::from_ref(realm).cast_mut().cast();
-            napi_sys::napi_add_env_cleanup_hook(js.raw(), Some(end), realm)
-        };
+        let status = unsafe { napi_sys::napi_add_env_cleanup_hook(js.raw(), Some(end), realm) };
         ok("napi_add_env_cleanup_hook", status)?;
+        let (hint, reference) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: so does the finalizer.
+        let status = unsafe {
+            napi_sys::napi_add_finalizer(js.raw(), wake, realm, Some(collected), hint, reference)
+        };
+        ok("napi_add_finalizer", status)?;
         js.undefined()
     }
 }
@@ -83,6 +88,17 @@ function! {
 unsafe extern "C" fn end(realm: *mut c_void) {
     // SAFETY: it was given to the hook as this.
     unsafe { &*realm.cast::<Realm>() }.end();
+}
+
+/// Ends a realm, on its thread, when what takes its news was collected.
+unsafe extern "C" fn collected(env: napi_env, realm: *mut c_void, _hint: *mut c_void) {
+    // SAFETY: the runtime calls us with a live environment, on its thread, and with what it was given.
+    let (js, this) = unsafe { (Env::new(env), &*realm.cast::<Realm>()) };
+    // Nothing is left to be told if it fails.
+    if let Ok(true) = this.collected(js) {
+        // SAFETY: it was added with this realm.
+        unsafe { napi_sys::napi_remove_env_cleanup_hook(env, Some(end), realm) };
+    }
 }
 
 function! {
@@ -112,6 +128,14 @@ function! {
             other => return Err(Failure::Own(format!("there is no reach {other}"))),
         };
         js.u32(user_agent)
+    }
+}
+
+function! {
+    /// `(userAgent: number, ends: boolean): void`
+    close_user_agent[user_agent, ends] |js, realm| {
+        realm.close_user_agent(js.to_u32(user_agent)?, js.to_bool(ends)?)?;
+        js.undefined()
     }
 }
 

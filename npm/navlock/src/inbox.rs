@@ -2,12 +2,15 @@
 
 use std::{
     collections::VecDeque,
+    ffi::c_void,
     mem, ptr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Wake, Waker},
 };
 
-use napi_sys::{ThreadsafeFunctionCallMode, napi_env, napi_threadsafe_function, napi_value};
+use napi_sys::{
+    ThreadsafeFunctionCallMode, napi_threadsafe_function, napi_threadsafe_function_call_js,
+};
 
 use crate::js::{Env, Failure, ok};
 
@@ -59,6 +62,21 @@ impl Bell {
         };
         ok("napi_ref_threadsafe_function", status)
     }
+
+    /// Gives it back to the runtime. Nobody may use it any more.
+    ///
+    /// # Safety
+    ///
+    /// To be called once, while the realm's environment lives, when the inbox is closed.
+    pub(crate) unsafe fn give_back(self) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            napi_sys::napi_release_threadsafe_function(
+                self.0,
+                napi_sys::ThreadsafeFunctionReleaseMode::abort,
+            );
+        }
+    }
 }
 
 impl Inbox {
@@ -71,25 +89,30 @@ impl Inbox {
         Waker::from(Arc::new(SlotWaker { inbox: Arc::clone(self), slot }))
     }
 
-    /// From now on `wake`, a function of the realm, is called when there is something. What rings
-    /// for that, for the realm itself.
-    pub(crate) fn listen(&self, env: Env, wake: napi_value) -> Result<Bell, Failure> {
+    /// From now on this function is called with the environment and the realm, in a task of the
+    /// realm, when there is something. What rings for that, for the realm itself.
+    pub(crate) fn listen(
+        &self,
+        env: Env,
+        realm: *mut c_void,
+        on_ring: napi_threadsafe_function_call_js,
+    ) -> Result<Bell, Failure> {
         let name = env.string("navlock")?;
         let mut bell = ptr::null_mut();
-        // SAFETY: called on the realm's thread with its function; no queue limit, one thread, no
-        // data that would have to be freed.
+        // SAFETY: called on the realm's thread; no function of JavaScript, which would be kept for
+        // ever; no queue limit, one thread, no data that would have to be freed.
         let status = unsafe {
             napi_sys::napi_create_threadsafe_function(
                 env.raw(),
-                wake,
+                ptr::null_mut(),
                 ptr::null_mut(),
                 name,
                 0,
                 1,
                 ptr::null_mut(),
                 None,
-                ptr::null_mut(),
-                Some(on_ring),
+                realm,
+                on_ring,
                 &raw mut bell,
             )
         };
@@ -181,25 +204,5 @@ impl Wake for SlotWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.inbox.push(self.slot);
-    }
-}
-
-/// In a task of the realm: calls its function.
-unsafe extern "C" fn on_ring(
-    env: napi_env,
-    wake: napi_value,
-    _context: *mut std::ffi::c_void,
-    _data: *mut std::ffi::c_void,
-) {
-    // At the realm's end there is nothing to be called.
-    if env.is_null() || wake.is_null() {
-        return;
-    }
-    let mut this = ptr::null_mut();
-    // SAFETY: the runtime gives us the environment and the function, on its thread. What the
-    // function throws is for the runtime to report.
-    unsafe {
-        napi_sys::napi_get_undefined(env, &raw mut this);
-        napi_sys::napi_call_function(env, this, wake, 0, ptr::null(), ptr::null_mut());
     }
 }

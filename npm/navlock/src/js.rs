@@ -2,7 +2,9 @@
 
 use std::{ffi::CStr, fmt, mem::MaybeUninit, ptr};
 
-use napi_sys::{Status, napi_callback, napi_callback_info, napi_env, napi_status, napi_value};
+use napi_sys::{
+    Status, napi_callback, napi_callback_info, napi_env, napi_ref, napi_status, napi_value,
+};
 
 /// What a call of Node-API came to.
 #[derive(Debug)]
@@ -42,6 +44,10 @@ impl fmt::Display for Failure {
 /// The environment of a realm, for the time of one call into it.
 #[derive(Clone, Copy)]
 pub(crate) struct Env(napi_env);
+
+/// A reference of Node-API that does not keep what it leads to.
+#[derive(Clone, Copy)]
+pub(crate) struct Weak(napi_ref);
 
 /// Calls this function of Node-API with the environment, the arguments, and a place for its result.
 macro_rules! call {
@@ -145,6 +151,33 @@ impl Env {
         let length: usize =
             call!(self, napi_get_value_string_utf16(value, units.as_mut_ptr(), units.len()))?;
         Ok(then(&units[..length]))
+    }
+
+    /// A reference that does not keep a function from being collected.
+    pub(crate) fn weak(self, function: napi_value) -> Result<Weak, Failure> {
+        Ok(Weak(call!(self, napi_create_reference(function, 0))?))
+    }
+
+    /// What a reference leads to, unless it was collected.
+    pub(crate) fn get(self, Weak(reference): Weak) -> Result<Option<napi_value>, Failure> {
+        let value: napi_value = call!(self, napi_get_reference_value(reference))?;
+        Ok((!value.is_null()).then_some(value))
+    }
+
+    pub(crate) fn forget(self, Weak(reference): Weak) -> Result<(), Failure> {
+        // SAFETY: as in `call`; this one has no result.
+        let status = unsafe { napi_sys::napi_delete_reference(self.0, reference) };
+        ok("napi_delete_reference", status)
+    }
+
+    /// Calls a function without arguments.
+    pub(crate) fn call(self, function: napi_value) -> Result<(), Failure> {
+        let this = self.undefined()?;
+        // SAFETY: as in `call`; there are no arguments, and the result is not wanted.
+        let status = unsafe {
+            napi_sys::napi_call_function(self.0, this, function, 0, ptr::null(), ptr::null_mut())
+        };
+        ok("napi_call_function", status)
     }
 
     pub(crate) fn undefined(self) -> Result<napi_value, Failure> {

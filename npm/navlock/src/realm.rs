@@ -2,17 +2,19 @@
 
 use std::{
     cell::{Cell, RefCell},
+    ffi::c_void,
+    ptr,
     sync::Arc,
 };
 
 use navlock::{LockOptions, Mode, ResourceName, UserAgent};
 
-use napi_sys::napi_value;
+use napi_sys::{napi_env, napi_value};
 use slab::Slab;
 
 use crate::{
     inbox::{Bell, Inbox},
-    js::{Env, Failure},
+    js::{Env, Failure, Weak},
     managers::Managers,
     protocol::{Answer, NOTHING, answer, flag},
     reach,
@@ -24,6 +26,9 @@ pub(crate) struct Realm {
     inbox: Arc<Inbox>,
     /// `None` before the realm listens, and once it has ended.
     bell: Cell<Option<Bell>>,
+    /// The function of JavaScript that takes news. Held weakly: it knows all that the realm has, and so
+    /// would keep that for as long as the process lives.
+    wake: Cell<Option<Weak>>,
     /// `None` once the realm has ended.
     state: RefCell<Option<State>>,
 }
@@ -40,7 +45,12 @@ impl Realm {
         let inbox = Inbox::new();
         let slots = Slots::new(Arc::clone(&inbox));
         let state = State { user_agents: Slab::new(), managers: Managers::default(), slots };
-        Self { inbox, bell: Cell::new(None), state: RefCell::new(Some(state)) }
+        Self {
+            inbox,
+            bell: Cell::new(None),
+            wake: Cell::new(None),
+            state: RefCell::new(Some(state)),
+        }
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
@@ -55,7 +65,9 @@ impl Realm {
         if self.bell.get().is_some() {
             return Err(Failure::Own("this realm listens already".to_owned()));
         }
-        self.bell.set(Some(self.inbox.listen(env, wake)?));
+        self.wake.set(Some(env.weak(wake)?));
+        let this = ptr::from_ref(self).cast_mut().cast();
+        self.bell.set(Some(self.inbox.listen(env, this, Some(on_ring))?));
         self.keep_alive(env, false)
     }
 
@@ -98,6 +110,16 @@ impl Realm {
             let user_agent = user_agent.ok_or_else(|| no_such("user agent"))?;
             Ok(state.managers.add(Arc::clone(user_agent), bucket))
         })
+    }
+
+    /// Forgets a user agent. What was asked of its lock managers goes on, unless all of it is to end.
+    pub(crate) fn close_user_agent(&self, user_agent: u32, ends: bool) -> Result<(), Failure> {
+        let closed = self.with(|state| Ok(state.user_agents.try_remove(user_agent as usize)))?;
+        // What ends may have news for this very realm.
+        if let Some(closed) = closed.filter(|_| ends) {
+            closed.close();
+        }
+        Ok(())
     }
 
     /// Forgets a lock manager. What was asked of it goes on.
@@ -190,6 +212,34 @@ impl Realm {
         self.with(|state| look(&state.slots).unwrap_or_else(|| Err(no_such("thing"))))
     }
 
+    /// Calls the function that takes news.
+    fn wake(&self, env: Env) -> Result<(), Failure> {
+        match self.wake.get().map(|wake| env.get(wake)).transpose()?.flatten() {
+            Some(wake) => env.call(wake),
+            // It was collected, and so nobody is there for news.
+            None => Ok(()),
+        }
+    }
+
+    /// Nobody can use the realm any more: what had its functions was collected, be it the context of a
+    /// test file or a copy of the module. So it has ended. Whether it had not before.
+    ///
+    /// # Errors
+    ///
+    /// If Node-API refuses to take back what it gave. The realm has ended then, too.
+    pub(crate) fn collected(&self, env: Env) -> Result<bool, Failure> {
+        // None if it ended before: with its environment, which takes all of it back.
+        let Some(bell) = self.bell.get() else {
+            return Ok(false);
+        };
+        self.end();
+        // SAFETY: the inbox is closed, and this was the last that had the bell; we are called by the
+        // environment.
+        unsafe { bell.give_back() };
+        self.wake.take().map_or(Ok(()), |wake| env.forget(wake))?;
+        Ok(true)
+    }
+
     /// The realm has ended, and nothing of it runs any more: its requests leave their queues, its
     /// locks are released.
     ///
@@ -205,6 +255,24 @@ impl Realm {
             manager.terminate();
         }
     }
+}
+
+/// In a task of the realm: has it take its news.
+unsafe extern "C" fn on_ring(
+    env: napi_env,
+    _function: napi_value,
+    realm: *mut c_void,
+    _data: *mut c_void,
+) {
+    // At the realm's end there is nothing to be called.
+    if env.is_null() {
+        return;
+    }
+    // SAFETY: the runtime gives us the environment, on its thread, and the realm that the inbox was
+    // given, which is never given back.
+    let (js, realm) = unsafe { (Env::new(env), &*realm.cast::<Realm>()) };
+    // What the function throws is for the runtime to report.
+    let _ = realm.wake(js);
 }
 
 fn add<T>(all: &mut Slab<T>, one: T) -> u32 {

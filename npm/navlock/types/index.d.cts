@@ -79,6 +79,19 @@ export interface UserAgent {
   readonly locks: LockManager;
   /** The same name in two buckets is two locks. */
   bucket(name: string): Bucket;
+  /**
+   * From now on `locks` and `bucket()` throw an `InvalidStateError`. If it is private, all its requests
+   * end, with an `InvalidStateError`, and its locks are lost; what others share goes on.
+   */
+  close(): void;
+  [Symbol.dispose](): void;
+}
+
+declare global {
+  // As lib.esnext.disposable and @types/node have it, for programs with neither.
+  interface SymbolConstructor {
+    readonly dispose: unique symbol;
+  }
 }
 
 export interface Bucket {

@@ -7,8 +7,9 @@ import process from 'node:process';
 import { test } from 'node:test';
 
 import * as navlock from 'navlock';
-import { createUserAgent } from 'navlock';
+import { createUserAgent, inspect } from 'navlock';
 
+import { Hold } from '../kit/hold.mjs';
 import { openPlace, program } from '../kit/place.mjs';
 import { evaluate } from './programs.mjs';
 
@@ -105,4 +106,43 @@ test('copies of the module in one thread have the same locks, and are two agents
     return [other === locks, new Set(clients.held.map(({ clientId }) => clientId)).size];
   }, createRequire(import.meta.url).resolve('navlock'));
   assert.deepEqual(ids, [false, 2]);
+});
+
+test('a private user agent that is closed ends what was asked of it, and nothing of others', async () => {
+  const userAgent = createUserAgent({ reach: 'process', private: true });
+  const other = createUserAgent({ reach: 'process', private: true }).locks;
+  const { locks } = userAgent;
+  const bucket = userAgent.bucket('red');
+  const holder = new Hold(locks, 'db');
+  const { lost } = inspect(await holder.granted);
+  const waiter = locks.request('db', () => {});
+  const kept = new Hold(other, 'db');
+  await kept.granted;
+  userAgent.close();
+  userAgent.close();
+  await assert.rejects(waiter, { name: 'InvalidStateError', message: /closed/ });
+  await assert.rejects(holder.ended, { name: 'AbortError', message: /its user agent has been closed/ });
+  assert.ok(lost.aborted);
+  await assert.rejects(locks.request('other', () => {}), { name: 'InvalidStateError' });
+  await assert.rejects(bucket.locks.request('db', () => {}), { name: 'InvalidStateError' });
+  for (const use of [() => userAgent.locks, () => userAgent.bucket('red')]) assert.throws(use, { name: 'InvalidStateError', message: 'the user agent has been closed' });
+  assert.equal((await other.query()).held.length, 1);
+  await kept.release();
+});
+
+test('a user agent that others share goes on when one of them closes it', async () => {
+  const [one, two] = [1, 2].map(() => createUserAgent({ reach: 'process', bucket: 'shared' }));
+  const holder = new Hold(one.locks, 'db');
+  await holder.granted;
+  one.close();
+  assert.throws(() => one.locks, { name: 'InvalidStateError' });
+  assert.equal((await two.locks.query()).held.length, 1);
+  await holder.release('done');
+  assert.equal(await holder.ended, 'done');
+});
+
+test('a user agent is disposed of by closing it', { skip: typeof Symbol.dispose !== 'symbol' && 'this runtime has no Symbol.dispose' }, () => {
+  const userAgent = createUserAgent({ reach: 'process', private: true });
+  userAgent[Symbol.dispose]();
+  assert.throws(() => userAgent.locks, { name: 'InvalidStateError' });
 });

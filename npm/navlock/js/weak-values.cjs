@@ -1,0 +1,27 @@
+'use strict';
+// A map that keeps none of its values: what nobody else has is gone from it.
+
+const { FinalizationRegistry, Map, WeakRef, mapDelete, mapGet, mapSet, registerFinalization, weakRefDeref } = require('./primordials.cjs');
+
+class WeakValues {
+  /** @type {Map<string, WeakRef<object>>} */
+  #references = new Map();
+
+  #collected = new FinalizationRegistry((key) => {
+    // There may be a later value by then.
+    if (this.get(key) === undefined) mapDelete(this.#references, key);
+  });
+
+  get(key) {
+    const reference = mapGet(this.#references, key);
+    return reference === undefined ? undefined : weakRefDeref(reference);
+  }
+
+  set(key, value) {
+    if (this.get(key) === value) return;
+    mapSet(this.#references, key, new WeakRef(value));
+    registerFinalization(this.#collected, value, key);
+  }
+}
+
+module.exports = { WeakValues };
