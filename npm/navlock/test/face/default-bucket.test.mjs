@@ -8,7 +8,7 @@ import process from 'node:process';
 import { test } from 'node:test';
 
 import { runtimes } from '../runtimes.mjs';
-import { evaluate, navlock, run } from './programs.mjs';
+import { navlock, run } from './programs.mjs';
 
 const ORIGIN = JSON.stringify(path.join(path.dirname(navlock), 'origin.cjs'));
 const PRINT = `console.log(require(${ORIGIN}).defaultBucket())`;
@@ -134,6 +134,16 @@ for (const [what, place, beside] of [
     assert.equal(await bucket([tool], 'loose'), '');
   });
 }
+
+test('a tool that Deno runs from its cache belongs to the folder it is used in', async (context) => {
+  const place = 'cache/npm/registry.example/@scope/tool';
+  const { folder, bucket } = open(context, {
+    [`${place}/registry.json`]: '{}', [`${place}/1.0.0/package.json`]: named('@scope/tool'), [`${place}/1.0.0/bin/main.cjs`]: PRINT,
+    'app/package.json': named('app'), 'app/src/file': '',
+  });
+  const words = [...runtimes.deno.slice(1), path.join(folder, place, '1.0.0/bin/main.cjs')];
+  assert.equal(await bucket(words, 'app/src', runtimes.deno[0]), 'app');
+});
 
 test('without a script the working folder decides', async (context) => {
   const { bucket } = open(context, { 'app/package.json': named('app'), 'app/src/file': '' });
