@@ -1,7 +1,7 @@
 'use strict';
 // Abort algorithms: <https://dom.spec.whatwg.org/#abortsignal-abort-algorithms>.
 //
-// Only Deno lets us add one. Elsewhere what comes next to it is a listener that runs in the turn of
+// Only Deno lets us add one. DEVIATION: elsewhere what comes next to it is a listener that runs in the turn of
 // the abort and, where the engine has a way, that no other listener of the signal can keep from
 // running.
 

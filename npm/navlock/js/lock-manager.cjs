@@ -1,7 +1,7 @@
 'use strict';
 // The interface LockManager: <https://w3c.github.io/web-locks/#api-lock-manager>.
 
-const { DOMException, TypeError } = require('./primordials.cjs');
+const { DOMException, TypeError, refuseToClone } = require('./primordials.cjs');
 const { defineInterface } = require('./interface.cjs');
 const { queryLocks } = require('./queries.cjs');
 const { requestLock } = require('./requests.cjs');
@@ -22,6 +22,7 @@ class LockManager {
   constructor() {
     if (arguments[0] !== key) throw new TypeError('Illegal constructor');
     this.#open = arguments[1];
+    refuseToClone(this);
   }
 
   /** <https://w3c.github.io/web-locks/#dom-lockmanager-request>, both overloads. */

@@ -1,7 +1,7 @@
 'use strict';
 // The interface Lock: <https://w3c.github.io/web-locks/#api-lock>.
 
-const { TypeError } = require('./primordials.cjs');
+const { TypeError, refuseToClone } = require('./primordials.cjs');
 const { defineInterface } = require('./interface.cjs');
 
 /** Whoever has it may construct. */
@@ -16,6 +16,7 @@ class Lock {
   constructor() {
     if (arguments[0] !== key) throw new TypeError('Illegal constructor');
     this.#request = arguments[1];
+    refuseToClone(this); // https://html.spec.whatwg.org/multipage/structured-data.html: it is not serializable
   }
 
   get name() {

@@ -10,6 +10,8 @@ const uncurryThis = Function.prototype.bind.bind(Function.prototype.call);
 const { setImmediate } = require('node:timers');
 const { transferableAbortController, types } = require('node:util');
 
+const { markAsUncloneable } = require('node:worker_threads');
+
 const { getOwnPropertyDescriptor, getOwnPropertySymbols, getPrototypeOf } = Object;
 
 /** The global one, or the runtime's where a test environment has put nothing in its place. */
@@ -23,6 +25,19 @@ function reasonOf(controller) {
 
 /** An accessor, but for environments in which every controller has a property of its own. */
 const signalOf = getOwnPropertyDescriptor(AbortController.prototype, 'signal')?.get;
+
+/**
+ * Keeps a platform object of ours from being cloned to an empty one, where the runtime can: Node 20
+ * has no such function, and that of Deno adds a property that everybody sees.
+ */
+const refuseToClone = canRefuse() ? markAsUncloneable : () => {};
+
+function canRefuse() {
+  if (markAsUncloneable === undefined) return false;
+  const object = {};
+  markAsUncloneable(object);
+  return Reflect.ownKeys(object).length === 0;
+}
 
 module.exports = {
   AbortController,
@@ -38,7 +53,11 @@ module.exports = {
   getOwnPropertyDescriptor,
   getOwnPropertySymbols,
   getPrototypeOf,
+  isPromise: types.isPromise,
   isProxy: types.isProxy,
+  hasOwn: Object.hasOwn,
+  promisePrototype: Promise.prototype,
+  refuseToClone,
   setImmediate,
   uncurryThis,
   arraySort: uncurryThis(Array.prototype.sort),

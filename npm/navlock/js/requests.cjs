@@ -5,6 +5,7 @@ const { DOMException } = require('./primordials.cjs');
 const { AbortAlgorithm, addAbortAlgorithm, removeAbortAlgorithm } = require('./abort.cjs');
 const { deferred } = require('./deferred.cjs');
 const { createLock } = require('./lock.cjs');
+const { toPromise } = require('./webidl.cjs');
 
 /** Where a request is in its life here. The addon has not answered yet. */
 const NEW = 0;
@@ -206,9 +207,7 @@ async function hold(request) {
     const returned = callback(lock);
     // What the callback waits for from the start, it has asked for.
     realm.keepAlive.rest();
-    // This adopts what was returned, as the conversion to a promise does, with the functions that
-    // the language had from the start.
-    value = await returned;
+    value = await toPromise(returned);
   } catch (error) {
     value = error;
     failed = true;

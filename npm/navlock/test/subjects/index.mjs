@@ -15,6 +15,8 @@ import { openRuntime } from './runtime.mjs';
  * - `programs`: `runProgram()`: a process that is looked at from outside
  * - `memory`, `listeners`: `memory()` in bytes, `abortListeners(signal)`
  * - `buckets`, `user agents`: `openBucket(name)`, `openUserAgent()`, which give a lock manager
+ * - `refusal to clone`: a runtime in which platform objects can be made that are not cloned
+ * - `abort algorithms`: a runtime in which signals have them, beside their listeners
  * - `navlock`: decisions of ours where the specification is silent
  *
  * @typedef {object} Subject
@@ -33,7 +35,7 @@ import { openRuntime } from './runtime.mjs';
 const kinds = {
   node: {
     title: 'Node',
-    offers: ['death:close', 'death:throw', 'death:return', 'listeners', 'memory'],
+    offers: ['death:close', 'death:throw', 'death:return', 'listeners', 'memory', 'refusal to clone'],
   },
   node20: {
     title: 'Node 20',
@@ -41,11 +43,11 @@ const kinds = {
   },
   deno: {
     title: 'Deno',
-    offers: ['death:close', 'death:throw', 'listeners', 'memory'],
+    offers: ['death:close', 'death:throw', 'listeners', 'memory', 'abort algorithms'],
   },
   bun: {
     title: 'Bun',
-    offers: ['death:close', 'death:throw', 'listeners', 'memory'],
+    offers: ['death:close', 'death:throw', 'listeners', 'memory', 'refusal to clone'],
   },
 };
 
@@ -57,7 +59,7 @@ export const subjects = {
   deno: native('deno'),
   chromium: {
     title: 'Chromium',
-    offers: [...EVERYWHERE, 'death:close'],
+    offers: [...EVERYWHERE, 'death:close', 'refusal to clone', 'abort algorithms'],
     missing: () => !existsSync(CHROMIUM) && `there is no ${CHROMIUM}: install it, or set CHROMIUM to its path`,
     open: () => openBrowser('native'),
   },

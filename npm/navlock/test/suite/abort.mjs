@@ -158,6 +158,32 @@ test('no listener of the signal can keep the abort from a request', {
   same(await rejection(waiter.ended, 'the request'), 'reason', 'the reason');
 });
 
+/** What a listener of the signal finds: whether the writer that waits with it has been aborted. */
+async function foundByListener({ hold, locks }, listen) {
+  await hold('db', { mode: 'shared' }).granted;
+  const controller = new AbortController();
+  const found = new Promise((resolve) => {
+    const ask = () => controller.signal.addEventListener('abort', () => {
+      resolve(locks.request('db', { mode: 'shared', ifAvailable: true }, (lock) => lock !== null));
+    });
+    listen(ask, () => void hold('db', { signal: controller.signal }));
+  });
+  controller.abort();
+  return found;
+}
+
+test('a listener that was added after a request finds it aborted', {
+  rules: [18], spec: 'https://dom.spec.whatwg.org/#run-the-abort-steps',
+}, async (context) => {
+  ok(await foundByListener(context, (ask, wait) => (wait(), ask())), 'a reader is let in');
+});
+
+test('a listener that was added before a request finds it aborted', {
+  rules: [18], spec: 'https://dom.spec.whatwg.org/#run-the-abort-steps', needs: ['abort algorithms'],
+}, async (context) => {
+  ok(await foundByListener(context, (ask, wait) => (ask(), wait())), 'a reader is let in');
+});
+
 test('an aborted request is gone from the snapshot at once', {
   rules: [19], spec: '#algorithm-abort-request',
 }, async ({ hold, locks }) => {

@@ -27,6 +27,8 @@ const WRONG = [
   ['a Symbol for a mode', (locks) => locks.request('db', { mode: Symbol('shared') }, nothing)],
   ['null for a signal', (locks) => locks.request('db', { signal: null }, nothing)],
   ['an object for a signal', (locks) => locks.request('db', { signal: {} }, nothing)],
+  ['a proxy of a signal', (locks) => locks.request('db', { signal: new Proxy(new AbortController().signal, {}) }, nothing)],
+  ['what inherits from a signal', (locks) => locks.request('db', { signal: Object.create(new AbortController().signal) }, nothing)],
   ['a look-alike for a signal', (locks) => locks.request('db', { signal: Object.create(AbortSignal.prototype) }, nothing)],
 ];
 

@@ -1,6 +1,6 @@
 // Rule 22: the interface objects, as WebIDL makes them.
 
-import { answersWithPromise, equal, ok, same, throwsTypeError } from '../kit/assert.mjs';
+import { answersWithPromise, equal, isDOMException, ok, same, throwsTypeError } from '../kit/assert.mjs';
 import { test } from '../kit/test.mjs';
 
 const INTERFACE = 'https://webidl.spec.whatwg.org/#interface-object';
@@ -123,6 +123,21 @@ test('a lock keeps its name and mode when it is released', { rules: [22], spec: 
   });
   same(kept.name, 'db', 'the name');
   same(kept.mode, 'shared', 'the mode');
+});
+
+test('neither lock managers nor locks can be cloned', {
+  rules: [22], spec: 'https://html.spec.whatwg.org/multipage/structured-data.html#structuredserializeinternal', needs: ['refusal to clone'],
+}, async ({ hold, locks }) => {
+  const lock = await hold('db').granted;
+  for (const [what, value] of [['a lock manager', locks], ['a lock', lock], ['a lock in an object', { lock }]]) {
+    let thrown;
+    try {
+      structuredClone(value);
+    } catch (error) {
+      thrown = error;
+    }
+    ok(isDOMException(thrown, 'DataCloneError'), `${what}: a DataCloneError was expected`);
+  }
 });
 
 test('navigator.locks is always the same object', { rules: [22], spec: '#navigator-mixins' }, async ({ locks }) => {

@@ -101,6 +101,25 @@ test('a thenable that the callback returns for null is adopted', {
   same(await request, 'value', 'the value');
 });
 
+test('of a promise that the callback returns, its own then() is called', {
+  rules: [11], spec: 'https://webidl.spec.whatwg.org/#js-promise',
+}, async ({ hold, locks }) => {
+  const returned = () => Object.assign(Promise.resolve('another'), { then: (resolve) => resolve('value') });
+  same(await locks.request('db', returned), 'value', 'the value');
+  await hold('db').granted;
+  same(await locks.request('db', { ifAvailable: true }, returned), 'value', 'the value, of the callback that is given null');
+});
+
+test('a promise of a derived class that the callback returns is adopted', {
+  rules: [11], spec: 'https://webidl.spec.whatwg.org/#js-promise',
+}, async ({ isFree, locks }) => {
+  class Derived extends Promise {}
+  same(await locks.request('db', () => Derived.resolve('value')), 'value', 'the value');
+  const error = new Error('as planned');
+  same(await rejection(locks.request('db', () => Derived.reject(error)), 'the request'), error, 'the reason');
+  ok(await isFree('db'), 'the lock is free');
+});
+
 for (const [how, rules, callback] of [
   ['is fulfilled', [12], async () => {}],
   ['returns at once', [12], () => {}],
