@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// How long the members may take to find together.
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_secs(300);
 
 /// A member may be stopped for so long and then go on, in microseconds. Longer than the time to live,
 /// a leader of etcd 3.4.30 or 3.5.12 and older ends leases that have been renewed meanwhile (etcd
@@ -142,7 +142,7 @@ impl Etcd {
             .env("ETCDCTL_API", "3")
             .args([
                 format!("--endpoints=127.0.0.1:{}", member.client),
-                "--command-timeout=1s".into(),
+                "--command-timeout=5s".into(),
             ])
             .args(words)
             .output();
