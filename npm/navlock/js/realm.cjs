@@ -5,6 +5,8 @@
 // later: when it wakes this realm, or when one of our own calls has decided it. Its answers are
 // numbers, put together as its own constants say (src/protocol.rs). Only this file reads them.
 
+const { AsyncResource } = require('node:async_hooks');
+
 const { DOMException, FinalizationRegistry, registerFinalization, unregisterFinalization } = require('./primordials.cjs');
 const { findAddon } = require('./addon.cjs');
 const { KeepAlive } = require('./keep-alive.cjs');
@@ -276,11 +278,17 @@ function operationError({ message }) {
 // What programs put on the prototype of all objects must not get in the way of our members.
 Object.setPrototypeOf(Realm.prototype, null);
 
+/**
+ * The asynchronous context in which the module was loaded. What the addon is woken by keeps the context in
+ * which it is made, and with that of a first request what a program has put there: jest, its test file.
+ */
+const loading = new AsyncResource('navlock');
+
 let realm;
 
 /** Throws why there is no addon. */
 function getRealm() {
-  return (realm ??= new Realm(findAddon().addon));
+  return (realm ??= loading.runInAsyncScope(() => new Realm(findAddon().addon)));
 }
 
 module.exports = { getRealm };

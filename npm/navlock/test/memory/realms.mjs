@@ -2,6 +2,7 @@
 // do. Prints how many contexts are left in the end, and what is held by then, as JSON. With `keep` it
 // keeps their global objects, but no copy of the package.
 
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -13,6 +14,7 @@ import { createUserAgent } from 'navlock';
 const FILES = 20;
 const isKeeping = process.argv[2] === 'keep';
 const kept = [];
+const runnerStorage = new AsyncLocalStorage();
 const require = createRequire(import.meta.url);
 const entry = require.resolve('navlock');
 
@@ -33,7 +35,9 @@ async function runFile(code) {
     return module.exports;
   };
   const file = vm.compileFunction(`return (async () => { ${code} })();`, ['navlock'], { parsingContext: context });
-  await file(load(entry));
+  const navlock = load(entry);
+  // Runners keep what they know of a file in its asynchronous context.
+  await runnerStorage.run(vm.runInContext('globalThis', context), () => file(navlock));
   const global = vm.runInContext('globalThis', context);
   if (isKeeping) kept.push(global);
   return new WeakRef(global);
