@@ -4,6 +4,7 @@
 const { DOMException } = require('./primordials.cjs');
 const { AbortAlgorithm, addAbortAlgorithm, removeAbortAlgorithm } = require('./abort.cjs');
 const { deferred } = require('./deferred.cjs');
+const { tellCallback, tellEnd, tellStart } = require('./diagnostics.cjs');
 const { createLock } = require('./lock.cjs');
 const { toPromise } = require('./webidl.cjs');
 
@@ -24,12 +25,14 @@ const DONE = 4;
  */
 class LockRequest extends AbortAlgorithm {
   /** @param {OpenManager} manager */
-  constructor(manager, name, isShared, callback) {
+  constructor(manager, name, { ifAvailable, isShared, steal }, callback) {
     super();
     this.manager = manager;
     this.realm = manager.realm;
     this.name = name;
     this.isShared = isShared;
+    this.ifAvailable = ifAvailable;
+    this.steal = steal;
     this.callback = callback;
     const { promise, resolve, reject } = deferred();
     /** The lock's released promise. */
@@ -87,7 +90,7 @@ class LockRequest extends AbortAlgorithm {
   onFailed() {
     const { inspection, realm } = this;
     this.failure ??= realm.failure(this);
-    if (!this.isAbandoned) this.reject(this.failure);
+    if (!this.isAbandoned) this.fail(this.failure);
     this.end();
     if (inspection !== null) {
       // Last: its listeners are code of others, which may make requests in this turn.
@@ -103,9 +106,14 @@ class LockRequest extends AbortAlgorithm {
    */
   signalToAbort(reason) {
     // 2. Whoever hears of it does so in a later turn of the microtasks.
-    if (!this.isAbandoned) this.reject(reason);
+    if (!this.isAbandoned) this.fail(reason);
     // 1. Out of the queue; or, if it has been granted and its callback not begun, released.
     this.end();
+  }
+
+  fail(reason) {
+    this.reject(reason);
+    if (this.state !== DONE) tellEnd(this, reason);
   }
 
   /** The end of everything but the promise. What has failed in the middle of it may be done again. */
@@ -162,7 +170,8 @@ function begin(request) {
 function requestLock(manager, name, options, callback) {
   const { number, realm } = manager;
   // 1.
-  const request = new LockRequest(manager, name, options.isShared, callback);
+  const request = new LockRequest(manager, name, options, callback);
+  tellStart(request);
   try {
     // 2. Nothing can abort before step 3.
     if (options.signal !== null) addAbortAlgorithm(options.signal, request);
@@ -200,6 +209,7 @@ async function hold(request) {
   request.callback = null; // and what it has captured
   removeAbortAlgorithm(request);
   const lock = request.isHeld ? createLock(request) : null;
+  tellCallback(request);
   let value;
   let failed = false;
   try {
@@ -220,6 +230,7 @@ async function hold(request) {
   // 2.
   if (failed) request.reject(value);
   else request.resolve(value);
+  tellEnd(request, failed ? value : undefined);
 }
 
 module.exports = { cancelRequest, requestLock };

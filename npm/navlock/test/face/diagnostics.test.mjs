@@ -1,0 +1,41 @@
+// What subscribers of Node's diagnostics channels for locks are told.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { runtimes } from '../runtimes.mjs';
+import { navlock, run } from './programs.mjs';
+
+/** Prints what is told of requests of `locks`, in order. */
+async function told(locks) {
+  const { subscribe } = require('node:diagnostics_channel');
+  const lines = [];
+  for (const what of ['start', 'grant', 'miss', 'end']) {
+    subscribe(`locks.request.${what}`, ({ error, ...rest }) => lines.push({ what, ...rest, error: error?.name }));
+  }
+  await locks.request('granted', { mode: 'shared' }, () => {});
+  await locks.request('failed', async () => { throw new TypeError('as planned'); }).catch(() => {});
+  await locks.request('missed', async () => {
+    await locks.request('missed', { ifAvailable: true }, () => {});
+  });
+  await locks.request('-refused', () => {}).catch(() => {});
+  let theft;
+  await locks.request('stolen', () => (theft = locks.request('stolen', { steal: true }, () => {}))).catch(() => {});
+  await theft;
+  // Node's own tells of the end of what was stolen when its callback has ended, too.
+  while (lines.filter(({ what }) => what === 'end').length < 6) await new Promise(setImmediate);
+  console.log(JSON.stringify(lines));
+}
+
+/** By name, because Node's own locks call back inside of `request()`, and two ends in one turn. */
+const sorted = (printed) => JSON.parse(printed).map((line) => JSON.stringify(line)).sort();
+
+for (const runtime of Object.keys(runtimes)) {
+  test(`on ${runtime} as much is told of requests as Node tells of its own`, async () => {
+    const flag = runtime === 'deno' ? ['eval'] : ['-e'];
+    const words = runtime === 'deno' ? [runtimes.deno[0], 'eval', '--ext=cjs'] : [...runtimes[runtime].filter((word) => word !== 'run'), ...flag];
+    const ours = await run([...words, `(${told})(require(${JSON.stringify(navlock)}).locks)`], { env: { NAVLOCK_REACH: 'process' } });
+    const node = await run([...runtimes.node, '-e', `(${told})(navigator.locks)`]);
+    assert.deepEqual(sorted(ours), sorted(node));
+  });
+}
