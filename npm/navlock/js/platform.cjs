@@ -85,7 +85,8 @@ function existing(find) {
 
 /** Where the package is if it is elsewhere, or we are in a bundle: as seen from here, the script or the executable. */
 function installed(specifier) {
-  const places = [() => __filename, () => process.argv[1], () => process.execPath, () => path.join(process.cwd(), 'script')];
+  // Not as seen from the working folder: that may be anybody's, and this is native code.
+  const places = [() => __filename, () => process.argv[1], () => process.execPath];
   for (const from of places) {
     try {
       return createRequire(from()).resolve(specifier);
