@@ -15,9 +15,18 @@ export function openPlace() {
   const socket = path.join(folder, 'sock');
   const remove = () => {
     // While a broker or a client lives it makes its files anew: the one is ended here, and of the other
-    // there may be some that end only with this process.
-    spawnSync(program, ['daemon', 'stop', '--socket', socket], { stdio: 'ignore' });
-    rmSync(folder, { recursive: true, force: true, maxRetries: 100, retryDelay: 10 });
+    // there may be some that end only with this process, and start another broker until then.
+    for (let tries = 5; ; tries--) {
+      spawnSync(program, ['daemon', 'stop', '--socket', socket], { stdio: 'ignore' });
+      try {
+        return rmSync(folder, { recursive: true, force: true, maxRetries: 40, retryDelay: 10 });
+      } catch (error) {
+        if (tries > 0) continue;
+        // It says nothing of what was tested.
+        console.warn(`${folder} is left behind: ${error.message}`);
+        return undefined;
+      }
+    }
   };
   return { folder, socket, remove };
 }
