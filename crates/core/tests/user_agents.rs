@@ -11,8 +11,8 @@ use std::{
 };
 
 use navlock_core::{
-    Bucket, Error, Lock, LockFuture, LockGuard, LockManager, LockRequest, ResourceName, UserAgent,
-    blocking::block_on,
+    Bucket, ClientId, Error, Lock, LockFuture, LockGuard, LockManager, LockRequest, ResourceName,
+    UserAgent, blocking::block_on,
 };
 
 #[test]
@@ -225,4 +225,12 @@ fn a_tokio_timeout_aborts_the_request() {
         assert!(tokio::time::timeout(Duration::from_millis(5), request).await.is_err());
         assert!(locks.query().await.unwrap().pending.is_empty());
     });
+}
+
+#[test]
+fn a_client_id_is_its_bytes_and_its_text() {
+    let id = UserAgent::new().lock_manager("app").client_id();
+    assert_eq!(ClientId::from_bytes(id.to_bytes()), id);
+    assert_eq!(id.to_string().parse(), Ok(id));
+    assert_eq!(format!("{id:?}"), id.to_string());
 }
