@@ -129,7 +129,8 @@ class Realm {
       this.#begin(entry, answer);
     } catch (error) {
       if (answer === undefined) throw operationError(error);
-      // Its promise is nobody's.
+      // Its promise is nobody's. Written out, here and in `query`: the stack may be full, and a function
+      // that did this for both would need room to be called before it has noted anything.
       entry.news = -1;
       entry.isLeft = true;
       entry.next = this.left;
