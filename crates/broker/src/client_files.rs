@@ -182,14 +182,11 @@ impl ClientFiles {
         client: ClientKey,
         file: &File,
     ) -> io::Result<Option<Inherited>> {
-        let has_heirs = match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => file.metadata()?.len() > 0,
-            Ok(()) => false,
-            Err(error) => return Err(error.into()),
-        };
-        let inherited =
-            || Ok(Inherited { file: file.try_clone()?, path: self.inherited_path(client) });
-        has_heirs.then(inherited).transpose()
+        // An empty one is of heirs who hold nothing any more.
+        if !is_locked(file)? || file.metadata()?.len() == 0 {
+            return Ok(None);
+        }
+        Ok(Some(Inherited { file: file.try_clone()?, path: self.inherited_path(client) }))
     }
 
     /// The locks of a client that have been inherited by somebody who lives.
@@ -382,14 +379,23 @@ fn look_at(path: &Path) -> Looked {
         Err(error) if error.kind() == ErrorKind::NotFound => return Looked::Free,
         Err(error) => return Looked::Unknown(error),
     };
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => Looked::Locked(file),
-        Ok(()) => {
+    match is_locked(&file) {
+        Ok(true) => Looked::Locked(file),
+        Ok(false) => {
             // Under the lock, so that nobody who is just making it has it by now.
             remove(path, &file);
             Looked::Free
         }
-        Err(error) => Looked::Unknown(error.into()),
+        Err(error) => Looked::Unknown(error),
+    }
+}
+
+/// Whether somebody else has it locked. If not, it is locked by us from here on.
+fn is_locked(file: &File) -> io::Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Ok(true),
+        Ok(()) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
