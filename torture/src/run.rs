@@ -27,7 +27,7 @@ use crate::{
     judge::{Judge, Verdict},
     options::{Options, Reach},
     processes,
-    sandbox::Sandbox,
+    sandbox::{Machine, Sandbox},
     worker::{NAMES, set_stop},
 };
 
@@ -147,7 +147,16 @@ impl<'a> Run<'a> {
             }
             self.pause();
         }
+        self.look_for_faults();
         self.summarise(began.elapsed())
+    }
+
+    /// A broker that has panicked is at fault, whatever made up for it.
+    fn look_for_faults(&mut self) {
+        let faults: String = self.sandbox.machines.iter().map(Machine::faults).collect();
+        for fault in faults.lines() {
+            self.violated(now(), &format!("a broker panicked: {fault}"));
+        }
     }
 
     fn is_interrupted(&self) -> bool {

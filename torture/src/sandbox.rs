@@ -23,11 +23,18 @@ pub(crate) struct Machine {
     /// On the small disk.
     pub(crate) directory: PathBuf,
     pub(crate) config: PathBuf,
+    /// What is to outlive the small disk's accidents.
+    state: PathBuf,
 }
 
 impl Machine {
     pub(crate) fn socket(&self) -> PathBuf {
         self.directory.join("sock")
+    }
+
+    /// What broke inside its brokers.
+    pub(crate) fn faults(&self) -> String {
+        fs::read_to_string(self.state.join("faults.log")).unwrap_or_default()
     }
 }
 
@@ -64,10 +71,12 @@ impl Sandbox {
         let machines = (0..machines).map(|nth| Machine {
             directory: disk.join(format!("m{nth}")),
             config: logs.join(format!("m{nth}.toml")),
+            state: logs.join(format!("m{nth}.state")),
         });
         let machines: Vec<_> = machines.collect();
         for machine in &machines {
             fs::create_dir(&machine.directory)?;
+            fs::create_dir(&machine.state)?;
             fs::write(&machine.config, "")?;
         }
         Ok(Self { logs, disk, navlock: options.navlock.clone(), machines, clock })
@@ -75,7 +84,7 @@ impl Sandbox {
 
     /// A program that finds the `navlock` and the broker of this machine.
     pub(crate) fn program(&self, machine: usize, program: &Path) -> Command {
-        let Machine { directory, config } = &self.machines[machine];
+        let Machine { directory, config, state } = &self.machines[machine];
         let mut command = Command::new(program);
         command
             .env_clear()
@@ -83,6 +92,7 @@ impl Sandbox {
             .env("HOME", self.logs.join("home"))
             .env("NAVLOCK_SOCKET", directory.join("sock"))
             .env("NAVLOCK_CONFIG", config)
+            .env("NAVLOCK_STATE", state)
             .env("NAVLOCK_BIN", &self.navlock)
             .env("LD_PRELOAD", self.logs.join("clock.so"))
             .env("TORTURE_CLOCK", self.logs.join("clock"))

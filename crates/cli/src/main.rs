@@ -9,6 +9,7 @@ mod commands;
 mod descriptors;
 mod dispositions;
 mod exit;
+mod faults;
 mod json;
 mod reach;
 mod settings;

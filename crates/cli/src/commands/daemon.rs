@@ -19,6 +19,7 @@ use crate::{
     args::{DaemonArgs, DaemonCommand, DaemonRunArgs, StatusArgs},
     descriptors::close_inherited,
     exit::{Failure, UNREACHABLE},
+    faults,
     json::Object,
     reach,
     settings::{self, Settings},
@@ -50,6 +51,9 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     let mut options = Options::default();
     options.idle = Some(args.idle_seconds);
     options.state = settings::state_directory();
+    if let Some(state) = options.state.clone() {
+        faults::write_down(state, place);
+    }
     options.details.push(("started by".to_owned(), started_by(starter, passed.is_some())));
     options.socket = passed.map(Arc::new);
     options.reach = etcd.map(|etcd| {

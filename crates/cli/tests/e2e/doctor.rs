@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, process::Stdio};
 
-use crate::sandbox::{NAVLOCK, Sandbox, eventually, finish};
+use crate::sandbox::{NAVLOCK, Sandbox, eventually, finish, write};
 
 /// The level of each thing that was looked at.
 fn levels(sandbox: &Sandbox, variables: &[(&str, &str)]) -> (Vec<(String, String)>, i32) {
@@ -109,4 +109,21 @@ fn what_a_killed_broker_left_is_explained() {
     assert_eq!(found.1, 0);
     assert_eq!(sandbox.code(&["run", "db", "true"]), 0);
     assert_eq!(level("stale socket", &levels(&sandbox, &[])), None);
+}
+
+#[test]
+fn what_broke_inside_a_broker_is_told() {
+    let sandbox = Sandbox::new();
+    assert!(!sandbox.written(&["doctor"]).contains("faults"));
+    fs::create_dir_all(sandbox.path("state")).unwrap();
+    let file = sandbox.path("state/faults.log");
+    write(&file, "@1 process 2: panicked at a.rs:1:1: no\n");
+    let said = sandbox.written(&["doctor"]);
+    let wanted = format!(
+        "warn  faults: one error inside a broker: @1 process 2: panicked at a.rs:1:1: no; report it \
+         with {}, then remove that file",
+        file.display()
+    );
+    assert!(said.lines().any(|line| line == wanted), "{said}");
+    fs::remove_file(file).unwrap();
 }

@@ -1,6 +1,9 @@
 //! The broker: whether it runs, of which release it is, how fast it answers.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use navlock::{BrokerReach, Reason, Status, UserAgent, blocking::block_on_timeout};
 use navlock_broker::Control;
@@ -9,7 +12,11 @@ use super::{
     super::{Context, daemon},
     Check,
 };
-use crate::time::taken;
+use crate::{
+    faults::{self, Faults},
+    settings,
+    time::taken,
+};
 
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
@@ -23,6 +30,13 @@ const SLOW: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn checks(context: &Context) -> Vec<Check> {
+    let mut checks = running(context);
+    checks.extend(settings::state_directory().and_then(|state| faults(&state)));
+    checks
+}
+
+/// The one that runs.
+fn running(context: &Context) -> Vec<Check> {
     match Control::connect(&context.place) {
         Ok(mut control) => {
             let mut checks = vec![release(&mut control)];
@@ -56,6 +70,17 @@ fn release(control: &mut Control) -> Check {
         }
         Err(error) => Check::fail("broker", error),
     }
+}
+
+/// What broke in brokers so far.
+fn faults(state: &Path) -> Option<Check> {
+    let Faults { file, count, last } = faults::known(state)?;
+    let detail = match count {
+        1 => format!("one error inside a broker: {last}"),
+        _ => format!("{count} errors inside brokers, the last: {last}"),
+    };
+    let remedy = format!("report it with {}, then remove that file", file.display());
+    Some(Check::warn("faults", detail).remedy(remedy))
 }
 
 /// Under what it runs, if it tells: what holds for one holds for all who use it.

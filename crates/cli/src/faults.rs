@@ -1,0 +1,113 @@
+//! What broke inside a broker. Nobody reads what it writes to stderr, and an error of ours must not
+//! pass unseen: it is written down, and `navlock doctor` tells of it.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read, Write},
+    panic::{self, PanicHookInfo},
+    path::{Path, PathBuf},
+    process,
+    time::SystemTime,
+};
+
+use navlock::Place;
+use rustix::fs::{Mode, OFlags};
+
+/// In the state directory, for all brokers of it.
+const FILE: &str = "faults.log";
+
+/// It is not written to once it has so many bytes: the first faults tell more than the last.
+const FULL: u64 = 64 << 10;
+
+/// What is known of past faults.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Faults {
+    pub(crate) file: PathBuf,
+    pub(crate) count: usize,
+    pub(crate) last: String,
+}
+
+/// Has every panic of this process written down, beside what is said on stderr.
+pub(crate) fn write_down(state: PathBuf, place: &Place) {
+    let socket = place.socket().to_owned();
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |fault| {
+        usual(fault);
+        // There is nowhere else to say it.
+        let _ = append(&state, &line(fault, &socket));
+    }));
+}
+
+fn line(fault: &PanicHookInfo<'_>, socket: &Path) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let thread = std::thread::current();
+    let what = format!(
+        "@{} process {} of release {} at {}, thread {}: {fault}",
+        now.as_secs(),
+        process::id(),
+        env!("CARGO_PKG_VERSION"),
+        socket.display(),
+        thread.name().unwrap_or("without a name"),
+    );
+    what.replace('\n', " ") + "\n"
+}
+
+fn append(state: &Path, line: &str) -> io::Result<()> {
+    let flags =
+        OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let mut file = File::from(rustix::fs::open(state.join(FILE), flags, mode)?);
+    if file.metadata()?.len() < FULL { file.write_all(line.as_bytes()) } else { Ok(()) }
+}
+
+/// What was written down in this directory, if there is something.
+pub(crate) fn known(state: &Path) -> Option<Faults> {
+    let file = state.join(FILE);
+    // What is no file may be one that is never read to its end.
+    let is_file = fs::symlink_metadata(&file).is_ok_and(|found| found.is_file());
+    let mut bytes = Vec::new();
+    // By so much the last line may be beyond.
+    let most = FULL + (4 << 10);
+    let opened = if is_file { File::open(&file).ok() } else { None };
+    opened?.take(most).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let last = text.lines().last()?.to_owned();
+    Some(Faults { count: text.lines().count(), last, file })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_down_is_known() {
+        let state = tempfile::tempdir().unwrap();
+        assert_eq!(known(state.path()), None);
+        append(state.path(), "one\n").unwrap();
+        append(state.path(), "two\n").unwrap();
+        let file = state.path().join(FILE);
+        assert_eq!(known(state.path()), Some(Faults { file, count: 2, last: "two".to_owned() }));
+    }
+
+    #[test]
+    fn it_does_not_grow_for_ever() {
+        let state = tempfile::tempdir().unwrap();
+        let line = "x".repeat(1_000) + "\n";
+        for _ in 0..100 {
+            append(state.path(), &line).unwrap();
+        }
+        let length = fs::metadata(state.path().join(FILE)).unwrap().len();
+        assert!((FULL..FULL + 1_001).contains(&length), "{length}");
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let state = tempfile::tempdir().unwrap();
+        let other = state.path().join("other");
+        fs::write(&other, "").unwrap();
+        std::os::unix::fs::symlink(&other, state.path().join(FILE)).unwrap();
+        append(state.path(), "one\n").unwrap_err();
+        assert_eq!(fs::read(&other).unwrap(), b"");
+        assert_eq!(known(state.path()), None);
+    }
+}
