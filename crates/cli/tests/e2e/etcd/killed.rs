@@ -122,6 +122,10 @@ fn a_command_that_outlives_its_navlock_leaves_no_notes() {
     are_noted(&ours, 1);
     let broker = ours.broker();
     orphaned.kill_wrapper();
+    // It is the broker's to notice the end of the command, not that there is none any more.
+    eventually("the command is known to hold", || {
+        ours.written(&["daemon", "status", "--json"]).contains("\"orphans\":1")
+    });
     orphaned.kill_command();
     eventually("the notes are gone", || notes(&ours) == 0);
     assert_eq!(ours.broker(), broker);
