@@ -11,6 +11,7 @@ const { rejectedWith, toCallback, toDOMString, toLockOptions } = require('./webi
 const key = {};
 
 let obtain;
+let reopen;
 
 class LockManager {
   /** @type {import('./requests.cjs').OpenManager | null} once it is open */
@@ -67,6 +68,12 @@ class LockManager {
       if (!(#manager in locks)) throw new TypeError('this is not a LockManager');
       return (locks.#manager ??= locks.#open());
     };
+    reopen = (locks, open) => {
+      const manager = locks.#manager;
+      locks.#manager = null;
+      locks.#open = open;
+      return manager;
+    };
   }
 }
 defineInterface(LockManager, ['request', 'query']);
@@ -87,6 +94,14 @@ function check(name, { ifAvailable, isShared, signal, steal }) {
   }
 }
 
+/** Ends what a lock manager was asked for by an agent that is over. It gives nothing more. */
+function endAgent(locks, why) {
+  const manager = reopen(locks, () => {
+    throw new DOMException(why, 'InvalidStateError');
+  });
+  manager?.realm.terminate((other) => other === manager);
+}
+
 function notSupported(why) {
   return new DOMException(`LockManager.request: ${why}`, 'NotSupportedError');
 }
@@ -96,6 +111,13 @@ module.exports = {
   check,
   /** @param {() => import('./requests.cjs').OpenManager} open  throws why there is none */
   createLockManager: (open) => new LockManager(key, open),
+  endAgent,
   /** What a lock manager has opened; throws if it cannot, or for anything else. */
   obtainLockManager: obtain,
+  /**
+   * From now on it is the lock manager of what this opens.
+   *
+   * @returns {import('./requests.cjs').OpenManager | null} what it had opened until now
+   */
+  reopenLockManager: reopen,
 };

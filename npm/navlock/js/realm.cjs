@@ -99,9 +99,28 @@ class Realm {
    * @returns {import('./requests.cjs').OpenManager}
    */
   openManager(userAgent, bucket) {
-    const manager = { number: this.#addon.openManager(userAgent, bucket), realm: this };
+    const manager = { number: this.#addon.openManager(userAgent, bucket), realm: this, userAgent };
     registerFinalization(this.#managers, manager, manager.number);
     return manager;
+  }
+
+  /**
+   * Ends agents while the rest of the realm goes on. Nothing of them hears of it: their promises never
+   * settle.
+   *
+   * Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
+   *
+   * @param {(manager: import('./requests.cjs').OpenManager) => boolean} isOver  those whose lock managers are
+   */
+  terminate(isOver) {
+    const requests = this.#entries.filter((entry) => entry?.manager !== undefined && isOver(entry.manager));
+    for (const request of requests) request.isAbandoned = true;
+    // 1. Requests; 2. locks, those that have been granted meanwhile among them.
+    for (const isHeld of [false, true]) {
+      for (const request of requests) {
+        if (request.id >= 0 && request.isHeld === isHeld) request.end();
+      }
+    }
   }
 
   clientId(manager) {

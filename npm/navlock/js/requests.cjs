@@ -156,6 +156,7 @@ function begin(request) {
  * @typedef {object} OpenManager
  * @property {import('./realm.cjs').Realm} realm
  * @property {number} number  the addon's of it
+ * @property {number} userAgent  the addon's of the user agent
  */
 
 /**

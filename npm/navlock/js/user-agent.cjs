@@ -2,7 +2,7 @@
 // User agents and their buckets: who can see whose locks.
 
 const { DOMException, TypeError } = require('./primordials.cjs');
-const { createLockManager } = require('./lock-manager.cjs');
+const { createLockManager, reopenLockManager } = require('./lock-manager.cjs');
 const { getRealm } = require('./realm.cjs');
 const { settings, toBucket, toReach, toSocket } = require('./settings.cjs');
 const { WeakValues } = require('./weak-values.cjs');
@@ -58,7 +58,18 @@ class SharedUserAgent {
 
   /** Ends all that it was asked for, if it is nobody else's. */
   close() {
-    if (!this.#place.isPrivate || this.#isClosed) return;
+    if (this.#place.isPrivate && this !== replaced) this.#end();
+  }
+
+  /** The same whoever has it, and nothing that it was asked for hears of it. */
+  terminate() {
+    const number = this.#number;
+    if (number !== -1) getRealm().terminate(({ userAgent }) => userAgent === number);
+    this.#end();
+  }
+
+  #end() {
+    if (this.#isClosed) return;
     this.#isClosed = true;
     if (this.#number !== -1) getRealm().closeUserAgent(this, this.#number);
   }
@@ -100,10 +111,34 @@ function userAgentAt(place) {
 }
 
 /** The lock manager of the default user agent's default bucket, as the settings have them. */
-const locks = createLockManager(() => defaultUserAgent().openManager(settings.bucket));
+const locks = createLockManager(openDefault);
+
+function openDefault() {
+  return defaultUserAgent().openManager(settings.bucket);
+}
 
 /** Kept, so that whoever means the same finds `locks` in it. */
 let ofDefaults;
+
+/** The one that is in the place of the default one; see test-file.cjs. */
+let replaced;
+
+/**
+ * Makes a new user agent, which nothing else shares, the one that is meant where a program names no reach
+ * and no socket.
+ *
+ * @returns {SharedUserAgent}
+ */
+function replaceDefaultUserAgent() {
+  replaced = ofDefaults = new SharedUserAgent({ reach: 'process', isPrivate: true, socket: null });
+  reopenLockManager(locks, openDefault);
+  return replaced;
+}
+
+/** One more agent of a user agent, in the default bucket, with a lock manager of its own. */
+function createAgent(userAgent) {
+  return createLockManager(() => userAgent.openManager(settings.bucket));
+}
 
 function defaultUserAgent() {
   const { bucket, reach } = settings;
@@ -184,6 +219,7 @@ function createUserAgent(options = {}) {
   const given = socket === undefined ? null : toSocket(socket, 'createUserAgent: socket');
   const name = bucket === undefined ? settings.bucket : toBucket(bucket, 'createUserAgent: bucket');
   if (!isPrivate) adoptDefaults();
+  if (replaced !== undefined && reach === undefined && socket === undefined && !isPrivate) return new UserAgent(replaced, name);
   const place = { reach: chosen, isPrivate, socket: chosen === 'machine' ? given ?? settings.socket : null };
   return new UserAgent(userAgentAt(place), name);
 }
@@ -197,4 +233,4 @@ function adoptDefaults() {
   }
 }
 
-module.exports = { createUserAgent, locks };
+module.exports = { createAgent, createUserAgent, locks, replaceDefaultUserAgent };

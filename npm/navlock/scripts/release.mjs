@@ -76,10 +76,10 @@ function makePackage() {
   const to = path.join(dist, 'navlock');
   mkdirSync(to, { recursive: true });
   for (const what of ['js', 'types', 'register', 'README.md']) cpSync(path.join(folder, what), path.join(to, what), { recursive: true });
-  const { name, description, type, main, types, exports, engines, bin } = manifest;
+  const { name, description, type, main, types, typesVersions, exports, engines, bin } = manifest;
   // Each target that there is, whether it was built here or not.
   const optionalDependencies = Object.fromEntries(Object.keys(targets).map((target) => [packageOf(target), version]));
-  write(to, { name, version, description, keywords, homepage, license, repository: where, type, main, types, exports, bin, engines, files: ['js', 'types', 'register', ...licences], optionalDependencies });
+  write(to, { name, version, description, keywords, homepage, license, repository: where, type, main, types, typesVersions, exports, bin, engines, files: ['js', 'types', 'register', ...licences], optionalDependencies });
 }
 
 function packageOf(name) {

@@ -151,7 +151,7 @@ for (const [layout, pack] of Object.entries(layouts)) {
         assert.deepEqual(messages.map((message) => formatMessage(message, pkg)), []);
         if (!/\/navlock-\d/.test(tarball)) continue; // the others are not for import
         const { entrypoints, problems, types } = await checkPackage(createPackageFromTarballData(data));
-        assert.deepEqual([Object.keys(entrypoints), types.kind, problems], [['.', './register', './package.json'], 'included', []]);
+        assert.deepEqual([Object.keys(entrypoints), types.kind, problems], [['.', './register', './test', './package.json'], 'included', []]);
       }
     });
 
@@ -159,14 +159,14 @@ for (const [layout, pack] of Object.entries(layouts)) {
     test('its types fit with those of Node 20, whichever way TypeScript finds modules', { skip: !isFirst && 'they are the same', timeout: 120_000 }, () => {
       const nodeTypes = path.dirname(resolve('types-node-20/package.json'));
       cpSync(nodeTypes, path.join(project, 'node_modules', '@types', 'node'), { recursive: true });
-      for (const file of ['usage.ts', 'register.ts']) cpSync(path.join(root, 'test', 'types', file), path.join(project, file));
+      for (const file of ['usage.ts', 'register.ts', 'setup.ts']) cpSync(path.join(root, 'test', 'types', file), path.join(project, file));
       // The newest TypeScript cannot resolve as Node 10 did.
       const old = createRequire(resolve('@arethetypeswrong/core')).resolve('typescript/lib/tsc.js');
       for (const words of [['commonjs', 'node10'], ['node16', 'node16'], ['esnext', 'bundler']]) {
         const [module, resolution] = words;
         const flags = ['--strict', '--noEmit', '--target', 'es2022', '--lib', 'es2022', '--types', 'node', '--module', module, '--moduleResolution', resolution];
         try {
-          execFileSync(process.execPath, [old, ...flags, 'usage.ts', 'register.ts'], { cwd: project, encoding: 'utf8' });
+          execFileSync(process.execPath, [old, ...flags, 'usage.ts', 'register.ts', 'setup.ts'], { cwd: project, encoding: 'utf8' });
         } catch ({ stdout }) {
           assert.fail(`${resolution}: ${stdout}`);
         }

@@ -1,0 +1,135 @@
+'use strict';
+// What `navlock/test` gives a test file: a user agent that nothing else shares. It is the default one, and
+// its locks are `navigator.locks` in each window of a test environment. It ends with the file.
+
+const { TypeError } = require('./primordials.cjs');
+const { installAttribute, installInterfaces, installNavigator, replace } = require('./install.cjs');
+const { endAgent } = require('./lock-manager.cjs');
+const { createAgent, locks, replaceDefaultUserAgent } = require('./user-agent.cjs');
+
+/** Where jest's runner keeps the functions that it tells what happens. It is not the same for all that load it. */
+const HANDLERS_OF_JEST = Symbol.for('EVENT_HANDLERS');
+
+/** @param {((end: () => void) => void) | undefined} afterAll  of the runner */
+function beginTestFile(afterAll) {
+  const handlers = globalThis[HANDLERS_OF_JEST];
+  if (!Array.isArray(handlers) && typeof afterAll !== 'function') {
+    throw new Error('navlock/test: nothing here says when a test file ends; name this module in setupFiles of vitest, or in setupFilesAfterEnv '
+      + '(not setupFiles) of jest. With other runners use createUserAgent({ reach: "process", private: true }), and close it');
+  }
+  const file = new TestFile();
+  const end = () => file.end();
+  // What jest is told to do after all tests it does in that order, and a file may still need locks for its own.
+  if (Array.isArray(handlers)) handlers.push(({ name }) => name === 'run_finish' && end());
+  else afterAll(end);
+}
+
+class TestFile {
+  #userAgent = replaceDefaultUserAgent();
+
+  /** The lock managers of windows, by their navigators: each is an agent of its own. */
+  #locks = new WeakMap();
+
+  /** Takes back what others than this file may see. */
+  #undo = [];
+
+  constructor() {
+    if (!globalThis.navigator) this.#undo.push(installNavigator());
+    // vitest copies the members of a window to the global object, once.
+    const window = globalThis.jsdom?.window ?? globalThis;
+    this.#undo.push(this.#add(window, locks));
+    if (window !== globalThis) this.#undo.push(installInterfaces(globalThis), this.#onClose(globalThis, locks));
+    if (globalThis.document !== undefined) this.#undo.push(this.#addFrames(globalThis.document));
+  }
+
+  /** The file is over. */
+  end() {
+    this.#userAgent.terminate();
+    while (this.#undo.length > 0) this.#undo.pop()();
+  }
+
+  /** Gives a window its locks. What takes them from it again. */
+  #add(window, locks) {
+    this.#locks.set(window.navigator, locks);
+    const undo = [
+      installInterfaces(window),
+      installAttribute(window.navigator, (navigator) => this.#locksOf(navigator)),
+      this.#onClose(window, locks),
+    ];
+    return () => undo.forEach((step) => step());
+  }
+
+  #locksOf(navigator) {
+    const known = this.#locks.get(navigator);
+    if (known !== undefined) return known;
+    // All windows of happy-dom have one interface: one that we do not know asks for its locks here first.
+    const window = globalThis.happyDOM === undefined ? undefined : windowOf(navigator, globalThis.document);
+    if (window === undefined) throw new TypeError('Illegal invocation: this is not the navigator');
+    const locks = createAgent(this.#userAgent);
+    this.#locks.set(navigator, locks);
+    this.#onClose(window, locks);
+    return locks;
+  }
+
+  /** Ends the agent of a window when that is closed, as a frame is that is removed. */
+  #onClose(window, locks) {
+    const close = () => endAgent(locks, 'the window has been closed');
+    if (globalThis.happyDOM !== undefined) {
+      let isClosed = window.closed;
+      const set = (value) => {
+        isClosed = value;
+        if (isClosed) close();
+      };
+      return replace(window, 'closed', { get: () => isClosed, set, enumerable: true });
+    }
+    const { close: inner } = window;
+    if (typeof inner !== 'function') return () => {};
+    const value = function (...args) {
+      try {
+        return Reflect.apply(inner, this, args);
+      } finally {
+        close();
+      }
+    };
+    return replace(window, 'close', { value, writable: true, enumerable: true });
+  }
+
+  /**
+   * Gives the windows of jsdom's frames their locks, before what they load runs. jsdom tells nobody of a new
+   * window, and each has interfaces of its own; so we learn of it from what implements the element. Where
+   * that is not as we know it, frames have no locks.
+   */
+  #addFrames(document) {
+    const frame = document.createElement('iframe');
+    const impl = Object.getOwnPropertySymbols(frame).find(({ description }) => description === 'impl');
+    let prototype = impl === undefined ? null : frame[impl];
+    while (prototype !== null && !Object.hasOwn(prototype, '_attach')) prototype = Object.getPrototypeOf(prototype);
+    if (prototype === null) return () => {};
+    const add = (window) => {
+      if (window && !this.#locks.has(window.navigator)) this.#add(window, createAgent(this.#userAgent));
+    };
+    for (const element of document.querySelectorAll('iframe, frame')) add(element.contentWindow);
+    const undo = ['_attach', '_attrModified'].map((name) => {
+      const inner = prototype[name];
+      const value = function (...args) {
+        const result = Reflect.apply(inner, this, args);
+        add(this.contentWindow);
+        return result;
+      };
+      return replace(prototype, name, { value, writable: true, enumerable: false });
+    });
+    return () => undo.forEach((step) => step());
+  }
+}
+
+/** The window in this document or its frames that a navigator is of. */
+function windowOf(navigator, document) {
+  for (const { contentWindow } of document.querySelectorAll('iframe, frame')) {
+    if (!contentWindow?.document) continue; // closed, or of another origin
+    const found = contentWindow.navigator === navigator ? contentWindow : windowOf(navigator, contentWindow.document);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+module.exports = { beginTestFile };

@@ -1,0 +1,3 @@
+const { check } = require('./check.cjs');
+
+test('a window that is closed has no locks any more', check);

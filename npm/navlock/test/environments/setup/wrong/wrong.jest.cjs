@@ -1,0 +1,1 @@
+test('it is not come to', () => {});
