@@ -1,9 +1,6 @@
 //! A process that was forked from a client without a program of its own.
 
-use std::{
-    fs::{self, File},
-    thread,
-};
+use std::{fs::File, io::Read, thread};
 
 use navlock::blocking::{block_on, block_on_timeout};
 use nix::unistd::{ForkResult, fork};
@@ -17,6 +14,8 @@ use crate::{
 /// The role of a process that holds, waits, and forks: parent and child both say what they see.
 #[allow(unsafe_code, reason = "to fork is that")]
 pub(crate) fn parent(words: &[&str]) {
+    // By the child as well: if it opened the gate when the test is over, it would wait for ever.
+    let mut gate = File::open(words[0]).unwrap();
     let locks = worker::locks();
     let held = block_on(locks.lock("db")).unwrap();
     // SAFETY: The child calls what a program calls that knows nothing of this, which is what is
@@ -46,7 +45,7 @@ pub(crate) fn parent(words: &[&str]) {
             drop(block_on(own.lock("other")).unwrap());
             worker::say("child has had a lock");
             // Until the test is over.
-            drop(fs::read(words[0]));
+            gate.read_to_end(&mut Vec::new()).unwrap();
             std::process::exit(0);
         }
     }
