@@ -12,7 +12,7 @@ const { transferableAbortController, types } = require('node:util');
 
 const { markAsUncloneable } = require('node:worker_threads');
 
-const { getOwnPropertyDescriptor, getOwnPropertySymbols, getPrototypeOf } = Object;
+const { getOwnPropertyDescriptor, getOwnPropertySymbols, getPrototypeOf, setPrototypeOf } = Object;
 
 /** The global one, or the runtime's where a test environment has put nothing in its place. */
 const AbortController = globalThis.AbortController ?? transferableAbortController().constructor;
@@ -39,6 +39,21 @@ function canRefuse() {
   return Reflect.ownKeys(object).length === 0;
 }
 
+const arrayFrom = Array.from;
+
+/**
+ * An array of what a function makes of each index. Its elements are defined, not assigned: a program
+ * may have put a setter at `Array.prototype[0]`.
+ */
+function arrayOf(length, make) {
+  return apply(arrayFrom, Array, [{ __proto__: null, length }, (_, index) => make(index)]);
+}
+
+/** An array for ourselves and the addon, to which an assignment adds in any case. */
+function ownArray() {
+  return setPrototypeOf([], null);
+}
+
 module.exports = {
   AbortController,
   DOMException,
@@ -50,16 +65,19 @@ module.exports = {
   WeakMap,
   WeakRef,
   apply,
+  arrayOf,
   getOwnPropertyDescriptor,
   getOwnPropertySymbols,
   getPrototypeOf,
   isPromise: types.isPromise,
   isProxy: types.isProxy,
   hasOwn: Object.hasOwn,
+  ownArray,
   promisePrototype: Promise.prototype,
   refuseToClone,
   setImmediate,
   uncurryThis,
+  arrayFilter: uncurryThis(Array.prototype.filter),
   arraySort: uncurryThis(Array.prototype.sort),
   isWellFormed: uncurryThis(String.prototype.isWellFormed),
   mapDelete: uncurryThis(Map.prototype.delete),

@@ -7,7 +7,7 @@
 
 const { AsyncResource } = require('node:async_hooks');
 
-const { DOMException, FinalizationRegistry, registerFinalization, unregisterFinalization } = require('./primordials.cjs');
+const { DOMException, FinalizationRegistry, arrayFilter, arrayOf, ownArray, registerFinalization, unregisterFinalization } = require('./primordials.cjs');
 const { findAddon } = require('./addon.cjs');
 const { KeepAlive } = require('./keep-alive.cjs');
 const { TaskQueue } = require('./task-queue.cjs');
@@ -41,7 +41,7 @@ class Realm {
    *
    * @type {(Entry | undefined)[]}
    */
-  #entries = [];
+  #entries = ownArray();
 
   /**
    * What could not be done where the stack was full, one behind the other by `next`. Whoever catches
@@ -113,7 +113,7 @@ class Realm {
    * @param {(manager: import('./requests.cjs').OpenManager) => boolean} isOver  those whose lock managers are
    */
   terminate(isOver) {
-    const requests = this.#entries.filter((entry) => entry?.manager !== undefined && isOver(entry.manager));
+    const requests = arrayFilter(this.#entries, (entry) => entry?.manager !== undefined && isOver(entry.manager));
     for (const request of requests) request.isAbandoned = true;
     // 1. Requests; 2. locks, those that have been granted meanwhile among them.
     for (const isHeld of [false, true]) {
@@ -227,8 +227,9 @@ class Realm {
 
   /** Why a request has failed, or how its lock was lost. */
   failure({ id }) {
+    const failure = ownArray();
+    this.#addon.failure(id, failure);
     // By index, here and below: how arrays are taken apart can be replaced.
-    const failure = this.#addon.failure(id);
     return new DOMException(failure[1], failure[0]);
   }
 
@@ -242,20 +243,16 @@ class Realm {
    */
   snapshot({ id }) {
     const { SHARED } = this.#addon;
-    const snapshot = this.#addon.snapshot(id);
-    const names = snapshot[0];
-    const facts = snapshot[1];
-    const clientIds = snapshot[2];
-    const heldCount = snapshot[3];
+    const names = ownArray();
+    const clientIds = ownArray();
+    const facts = this.#addon.snapshot(id, names, clientIds);
+    const heldCount = facts[0];
     // https://webidl.spec.whatwg.org/#dictionary-to-js-value: members in the order of the alphabet.
-    const infos = (start, end) => {
-      const list = [];
-      for (let index = start; index < end; index++) {
-        const mode = (facts[2 * index] & SHARED) !== 0 ? 'shared' : 'exclusive';
-        list[index - start] = { clientId: clientIds[facts[2 * index + 1]], mode, name: names[index] };
-      }
-      return list;
-    };
+    const infos = (start, end) => arrayOf(end - start, (nth) => {
+      const index = start + nth;
+      const mode = (facts[2 * index + 1] & SHARED) !== 0 ? 'shared' : 'exclusive';
+      return { clientId: clientIds[facts[2 * index + 2]], mode, name: names[index] };
+    });
     return { held: infos(0, heldCount), pending: infos(heldCount, names.length) };
   }
 

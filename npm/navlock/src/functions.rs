@@ -198,33 +198,40 @@ function! {
 }
 
 function! {
-    /// `(id: number): [domExceptionName: string, message: string]`
-    failure[id] |js, realm| {
+    /// `(id: number, into: [domExceptionName: string, message: string]): void`
+    failure[id, into] |js, realm| {
         let words = realm.failure(js.to_u32(id)?)?;
-        js.array(words.iter().map(|word| js.string(word)))
+        js.fill(into, words.iter().map(|word| js.string(word)))?;
+        js.undefined()
     }
 }
 
 function! {
-    /// `(id: number): [names: string[], facts: Uint32Array, clientIds: string[], held: number]`
+    /// `(id: number, names: string[], clientIds: string[]): Uint32Array | undefined`
     ///
-    /// What is held, then what is pending. Of each its name and two facts: `SHARED` if it is, and
-    /// whose it is as an index into the client ids.
-    snapshot[id] |js, realm| {
+    /// What is held, then what is pending. Of each its name, and in the result two facts: `SHARED`
+    /// if it is, and whose it is as an index into the client ids. How many are held comes before.
+    snapshot[id, names, client_ids] |js, realm| {
         let id = js.to_u32(id)?;
-        realm.look(|slots| Some(flat(js, slots.snapshot(id)?)))
+        realm.look(|slots| Some(flat(js, slots.snapshot(id)?, names, client_ids)))
     }
 }
 
 /// A snapshot as few values of JavaScript, of which the face makes objects.
 ///
 /// FAST: an object with three members costs more across Node-API than all else of its entry.
-fn flat(js: Env, snapshot: &LockManagerSnapshot) -> Result<napi_value, Failure> {
+fn flat(
+    js: Env,
+    snapshot: &LockManagerSnapshot,
+    into_names: napi_value,
+    into_client_ids: napi_value,
+) -> Result<napi_value, Failure> {
     let entries = || snapshot.held.iter().chain(&snapshot.pending);
     let count = snapshot.held.len() + snapshot.pending.len();
     let mut clients = HashMap::new();
     let mut client_ids = Vec::new();
-    let mut facts = Vec::with_capacity(2 * count);
+    let mut facts = Vec::with_capacity(1 + 2 * count);
+    facts.push(u32::try_from(snapshot.held.len()).expect("memory ends before 2^32 locks"));
     for LockInfo { mode, client_id, .. } in entries() {
         let client = *clients.entry(*client_id).or_insert_with(|| {
             client_ids.push(client_id.to_string());
@@ -233,15 +240,9 @@ fn flat(js: Env, snapshot: &LockManagerSnapshot) -> Result<napi_value, Failure> 
         facts.push(if *mode == Mode::Shared { flag::SHARED } else { 0 });
         facts.push(u32::try_from(client).expect("there are fewer clients than bytes of memory"));
     }
-    let names: Vec<_> = entries().map(|info| string_of_name(js, &info.name)).collect();
-    let held = u32::try_from(snapshot.held.len()).expect("memory ends before 2^32 locks");
-    let parts = [
-        js.array(names.into_iter()),
-        js.u32_array(&facts),
-        js.array(client_ids.iter().map(|client_id| js.string(client_id))),
-        js.u32(held),
-    ];
-    js.array(parts.into_iter())
+    js.fill(into_names, entries().map(|info| string_of_name(js, &info.name)))?;
+    js.fill(into_client_ids, client_ids.iter().map(|client_id| js.string(client_id)))?;
+    js.u32_array(&facts)
 }
 
 /// Lone surrogates and all.

@@ -202,17 +202,18 @@ impl Env {
         call!(self, napi_create_string_utf16(units.as_ptr(), length))
     }
 
-    pub(crate) fn array(
+    /// Puts these into an array by assignment: one of no prototype, where no program has a setter.
+    pub(crate) fn fill(
         self,
-        elements: impl ExactSizeIterator<Item = Result<napi_value, Failure>>,
-    ) -> Result<napi_value, Failure> {
-        let array = call!(self, napi_create_array_with_length(elements.len()))?;
+        array: napi_value,
+        elements: impl Iterator<Item = Result<napi_value, Failure>>,
+    ) -> Result<(), Failure> {
         for (index, element) in (0..).zip(elements) {
             // SAFETY: as in `call`; this one has no result.
             let status = unsafe { napi_sys::napi_set_element(self.0, array, index, element?) };
             ok("napi_set_element", status)?;
         }
-        Ok(array)
+        Ok(())
     }
 
     /// A `Uint32Array` with these numbers.

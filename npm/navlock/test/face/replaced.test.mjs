@@ -66,3 +66,36 @@ for (const [what, way] of Object.entries(ways)) {
     assert.deepEqual(outcomes, ['released', null, 'reason', 'db', [1, 2]]);
   });
 }
+
+test('setters at the elements of all arrays see nothing of locks, and break nothing', async () => {
+  const outcomes = await evaluate({ NAVLOCK_REACH: 'process' }, async ({ locks }) => {
+    // What the runtime itself cannot do any more: it knows where the program is by then, and time
+    // goes by without timers.
+    await locks.query();
+    const tasks = async () => {
+      for (let i = 0; i < 50; i++) await new Promise((resolve) => setImmediate(resolve));
+    };
+    let seen = '';
+    const set = () => {
+      const { stack } = new Error();
+      if (stack.includes('.cjs')) seen += stack;
+    };
+    for (let index = 0; index < 8; index++) Object.defineProperty(Array.prototype, index, { configurable: true, set });
+    const asked = {};
+    try {
+      let release;
+      asked.lost = locks.request('db', () => new Promise((resolve) => (release = resolve))).catch(({ name }) => name);
+      asked.waiting = locks.request('db', { mode: 'shared' }, ({ name }) => name);
+      asked.seen = locks.query();
+      await tasks();
+      asked.stolen = locks.request('db', { steal: true }, () => 'stolen');
+      await tasks();
+      release('too late');
+    } finally {
+      for (let index = 0; index < 8; index++) delete Array.prototype[index];
+    }
+    const { held, pending } = await asked.seen;
+    return [seen, held.map(({ name }) => name), pending.map(({ mode }) => mode), await asked.lost, await asked.stolen, await asked.waiting];
+  });
+  assert.deepEqual(outcomes, ['', ['db'], ['shared'], 'AbortError', 'stolen', 'db']);
+});
