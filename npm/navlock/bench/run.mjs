@@ -4,8 +4,10 @@
 // does falls on all of them. What is not installed is left out, and it is said.
 
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg, tmpdir } from 'node:os';
+import { createServer } from 'node:net';
 import path from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
@@ -27,14 +29,16 @@ const rounds = values.quick ? 1 : Number(values.rounds);
 const scale = values.quick ? 0.02 : 1;
 
 /** The subjects that are navlock. */
-const OURS = ['navlock', 'machine'];
+const OURS = ['navlock', 'machine', 'machines'];
 
 const beside = (file) => fileURLToPath(new URL(file, import.meta.url));
 
 const folder = mkdtempSync(path.join(tmpdir(), 'navlock-bench-'));
+const folders = [folder];
 const servers = [];
 try {
-  const places = { 'proper-lockfile': folder, ioredis: await redis(), bare: await bare() };
+  const machines = await etcd();
+  const places = { 'proper-lockfile': folder, ioredis: await redis(), bare: await bare(), machines, 'lock service': machines };
   const hasTaskset = process.platform === 'linux' && spawnSync('taskset', ['--version']).status === 0;
   if (!hasTaskset) console.error('taskset is not installed: what is pinned to one CPU is left out');
 
@@ -68,9 +72,13 @@ try {
   console.log(text(tables, figures));
   if (values.splice) splice(values.splice, markdown(tables, figures, environment));
 } finally {
+  // Brokers go on for a while, and would make their files anew.
+  const sockets = readdirSync(folder).filter((name) => /^(any|\d+)\.sock(\.etcd)?$/.test(name));
+  for (const socket of sockets) execFileSync(beside('../bin/navlock'), ['daemon', 'stop'], { env: { ...process.env, NAVLOCK_SOCKET: path.join(folder, socket) }, stdio: 'ignore' });
+  const ended = servers.map((server) => server.exitCode ?? once(server, 'exit'));
   for (const server of servers) server.kill();
-  // The broker, which goes on for a while, makes its files anew.
-  rmSync(folder, { recursive: true, force: true, maxRetries: 100, retryDelay: 10 });
+  await Promise.all(ended);
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 }
 
 function wanted(table, row, column) {
@@ -83,6 +91,8 @@ function measure({ subject, runtime }, cases, cpuList, place) {
   const pinned = cpuList ? ['taskset', '--cpu-list', cpuList] : [];
   const [file, ...words] = [...pinned, ...runtimes[runtime], beside('inside.mjs'), subject, String(scale), ...cases];
   const env = { ...process.env, NAVLOCK_SOCKET: path.join(folder, `${cpuList ?? 'any'}.sock`), ...(place && { BENCH_PLACE: place }) };
+  // A broker of its own, which keeps its locks there.
+  if (subject === 'machines') Object.assign(env, { NAVLOCK_SOCKET: `${env.NAVLOCK_SOCKET}.etcd`, NAVLOCK_ETCD: place });
   try {
     const output = execFileSync(file, words, { encoding: 'utf8', timeout: 60_000, killSignal: 'SIGKILL', env });
     return JSON.parse(output.slice(output.lastIndexOf('@figures') + '@figures'.length));
@@ -100,6 +110,33 @@ async function redis() {
   const socket = path.join(folder, 'redis.sock');
   servers.push(spawn('redis-server', ['--port', '0', '--unixsocket', socket, '--save', '', '--appendonly', 'no'], { cwd: folder, stdio: 'ignore' }));
   return appeared(socket);
+}
+
+/** An etcd of our own, or null. */
+async function etcd() {
+  if (spawnSync('etcd', ['--version']).status !== 0) return skipped('etcd is not installed');
+  const [client, peer] = [await freePort(), await freePort()].map((port) => `http://127.0.0.1:${port}`);
+  const data = mkdtempSync(path.join(existsSync('/dev/shm') ? '/dev/shm' : folder, 'navlock-bench-'));
+  folders.push(data);
+  const words = ['--data-dir', data, '--listen-client-urls', client, '--advertise-client-urls', client];
+  words.push('--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer, '--initial-cluster', `default=${peer}`);
+  servers.push(spawn('etcd', words, { stdio: 'ignore' }));
+  for (const deadline = Date.now() + 10_000; Date.now() < deadline; ) {
+    const isHealthy = await fetch(`${client}/health`).then((answer) => answer.ok, () => false);
+    if (isHealthy) return client.slice('http://'.length);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  return skipped('etcd does not answer: left out');
+}
+
+/** Nobody else is given it soon. */
+async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
 }
 
 /** The least broker there can be, a program of the repository, or null. */

@@ -30,6 +30,37 @@ export const subjects = {
       return lockManager(createUserAgent({ reach: 'machine', bucket: 'bench' }).locks);
     },
   },
+  machines: {
+    title: 'navlock between machines',
+    cases: ['acquire', 'handover'],
+    scale: 0.1,
+    open: async () => {
+      const { createUserAgent } = await import('../js/index.mjs');
+      return lockManager(createUserAgent({ reach: 'machine', bucket: 'bench' }).locks);
+    },
+  },
+  'lock service': {
+    title: "etcd's own lock service, by its JSON gateway",
+    // A lease that waits for what it has itself does not wait.
+    cases: ['acquire'],
+    scale: 0.1,
+    open: async () => {
+      const call = async (method, message) => {
+        const answer = await fetch(`http://${process.env.BENCH_PLACE}/v3/${method}`, { method: 'POST', body: JSON.stringify(message) });
+        if (!answer.ok) throw new Error(`${method}: ${answer.status} ${await answer.text()}`);
+        return answer.json();
+      };
+      const { ID: lease } = await call('lease/grant', { TTL: 60 });
+      return {
+        async request(name, _options, callback) {
+          const { key } = await call('lock/lock', { name: btoa(`bench ${name}`), lease });
+          const result = await callback();
+          await call('lock/unlock', { key });
+          return result;
+        },
+      };
+    },
+  },
   'async-mutex': {
     title: 'async-mutex',
     cases: ['sequential', 'names', 'waiters'],

@@ -88,4 +88,10 @@ export const tables = [
     columns: betweenProcesses,
     rows: [js('acquire and release', 'acquire'), js('handover', 'handover', { without: ['ioredis'] })],
   },
+  {
+    id: 'machines',
+    title: 'Between machines, Node, one node of etcd with its data in memory',
+    columns: [column(OURS, 'machines'), column('lock service', 'lock service')],
+    rows: [js('acquire and release', 'acquire'), js('handover', 'handover', { without: ['lock service'] })],
+  },
 ];
