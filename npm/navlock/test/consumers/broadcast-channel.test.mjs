@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { nodes, openPlace, start } from './programs.mjs';
+import { hasOwnLocks, nodes, openPlace, start } from './programs.mjs';
 
 for (const { name, command } of nodes) {
   test(`broadcast-channel on ${name}: who waits becomes leader when the leader is killed`, { timeout: 60_000 }, async (context) => {
@@ -19,5 +19,14 @@ for (const { name, command } of nodes) {
     await first.kill();
     assert.equal(await second.hear(), `leader ${second.pid}`);
     await second.kill();
+  });
+
+  if (!hasOwnLocks(command)) continue;
+  test(`broadcast-channel on ${name} with the runtime's own: both processes become leader`, { timeout: 60_000 }, async (context) => {
+    const place = openPlace(context);
+    for (const program of [0, 1].map(() => start(context, { command, place, program: 'leader.mjs', withNavlock: false }))) {
+      await program.hear();
+      assert.equal(await program.hear(), `leader ${program.pid}`);
+    }
   });
 }

@@ -1,7 +1,7 @@
 // Programs that consumers run in: on the newest Node and the oldest, with our locks, in a bucket and
 // with a broker of their own.
 
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import path from 'node:path';
@@ -16,6 +16,11 @@ const here = path.dirname(fileURLToPath(import.meta.url));
 
 /** The newest Node and the oldest that we support. */
 export const nodes = ['node', 'node20'].map((name) => ({ name, command: runtimes[name] }));
+
+/** Whether a runtime has locks of its own, which are those of one process. */
+export function hasOwnLocks([file, ...flags]) {
+  return execFileSync(file, [...flags, '-p', 'typeof globalThis.navigator?.locks'], { encoding: 'utf8' }).trim() === 'object';
+}
 
 /** A folder, a bucket and a broker that nobody else has. */
 export function openPlace(context) {
@@ -42,6 +47,8 @@ export function start(context, { command: [file, ...flags], place, program, word
       if (done) throw new Error(`${program} has ended without a word`);
       return value;
     },
+    /** Gives it a line to read. */
+    tell: (words = '') => child.stdin.write(`${words}\n`),
     kill: async () => {
       const exited = once(child, 'exit');
       child.kill('SIGKILL');

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
@@ -10,18 +10,19 @@ import { before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
+import { install } from '../install.mjs';
+import { npm, root } from '../package/pack.mjs';
 import { runtimes } from '../runtimes.mjs';
 
 const folder = path.dirname(fileURLToPath(import.meta.url));
 const modules = path.join(folder, 'node_modules');
 
 before(() => {
-  const lock = path.join(modules, '.package-lock.json');
-  if (!existsSync(lock) || statSync(lock).mtimeMs < statSync(path.join(folder, 'package-lock.json')).mtimeMs) npm(folder, 'ci');
+  install(folder);
   // As it is when it is installed: what is outside of node_modules some runners treat as sources.
   const packed = mkdtempSync(path.join(tmpdir(), 'navlock-environments-'));
   try {
-    npm(path.join(folder, '..', '..'), 'pack', '--pack-destination', packed);
+    npm(root, 'pack', '--pack-destination', packed);
     rmSync(path.join(modules, 'navlock'), { recursive: true, force: true });
     mkdirSync(path.join(modules, 'navlock'));
     execFileSync('tar', ['-xzf', path.join(packed, readdirSync(packed)[0]), '--strip-components=1', '-C', path.join(modules, 'navlock')]);
@@ -29,10 +30,6 @@ before(() => {
     rmSync(packed, { recursive: true, force: true });
   }
 });
-
-function npm(cwd, ...words) {
-  execFileSync('npm', [...words, '--silent', '--no-audit', '--no-fund'], { cwd, stdio: ['ignore', 'ignore', 'inherit'] });
-}
 
 const vitest = (...words) => ['vitest/vitest.mjs', 'run', ...words];
 const jest = (...words) => ['jest/bin/jest.js', '--ci', ...words];
