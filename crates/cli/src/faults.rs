@@ -3,11 +3,13 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read, Write},
+    io::{self, ErrorKind, Read, Write},
     panic::{self, PanicHookInfo},
     path::{Path, PathBuf},
     process,
-    time::SystemTime,
+    sync::mpsc,
+    thread,
+    time::{Duration, SystemTime},
 };
 
 use navlock::Place;
@@ -18,6 +20,10 @@ const FILE: &str = "faults.log";
 
 /// It is not written to once it has so many bytes: the first faults tell more than the last.
 const FULL: u64 = 64 << 10;
+
+/// How long a broker goes without its clients for a line here. The directory may be on a file system
+/// that does not answer, and a broker has one thread for all.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is known of past faults.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,14 +39,29 @@ pub(crate) fn write_down(state: PathBuf, place: &Place) {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |fault| {
         usual(fault);
-        // There is nowhere else to say it.
-        let _ = append(&state, &line(fault, &socket));
+        let (state, line) = (state.clone(), line(fault, &socket));
+        // There is nowhere else to say that it failed.
+        aside(PATIENCE, move || _ = append(&state, &line));
     }));
+}
+
+/// Has another thread do this, and waits for it so long: the process may end with this panic.
+fn aside(patience: Duration, work: impl FnOnce() + Send + 'static) {
+    let (is_done, done) = mpsc::channel();
+    let thread = thread::Builder::new().name("navlock-faults".to_owned());
+    let spawned = thread.spawn(move || {
+        work();
+        // Who waited may have given up.
+        let _ = is_done.send(());
+    });
+    if spawned.is_ok() {
+        let _ = done.recv_timeout(patience);
+    }
 }
 
 fn line(fault: &PanicHookInfo<'_>, socket: &Path) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let thread = std::thread::current();
+    let thread = thread::current();
     let what = format!(
         "@{} process {} of release {} at {}, thread {}: {fault}",
         now.as_secs(),
@@ -53,11 +74,16 @@ fn line(fault: &PanicHookInfo<'_>, socket: &Path) -> String {
 }
 
 fn append(state: &Path, line: &str) -> io::Result<()> {
-    let flags =
-        OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // A pipe that nobody reads is not waited for.
+    let how = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | how;
     let mode = Mode::RUSR | Mode::WUSR;
     let mut file = File::from(rustix::fs::open(state.join(FILE), flags, mode)?);
-    if file.metadata()?.len() < FULL { file.write_all(line.as_bytes()) } else { Ok(()) }
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    if found.len() < FULL { file.write_all(line.as_bytes()) } else { Ok(()) }
 }
 
 /// What was written down in this directory, if there is something.
@@ -98,6 +124,33 @@ mod tests {
         }
         let length = fs::metadata(state.path().join(FILE)).unwrap().len();
         assert!((FULL..FULL + 1_001).contains(&length), "{length}");
+    }
+
+    #[test]
+    fn a_pipe_in_its_place_is_not_waited_for() {
+        let state = tempfile::tempdir().unwrap();
+        let pipe = state.path().join(FILE);
+        assert!(process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let directory = state.path().to_owned();
+        in_time(move || append(&directory, "one\n")).unwrap_err();
+        assert_eq!(known(state.path()), None);
+    }
+
+    /// What this comes to, which must not take for ever.
+    fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (done, is_done) = mpsc::channel();
+        thread::spawn(move || done.send(work()));
+        is_done.recv_timeout(Duration::from_secs(20)).expect("it waits")
+    }
+
+    #[test]
+    fn a_directory_that_does_not_answer_is_not_waited_for() {
+        let (answer, answered) = mpsc::channel::<()>();
+        in_time(move || aside(Duration::from_millis(1), move || _ = answered.recv()));
+        drop(answer);
+        let (done, is_done) = mpsc::channel();
+        aside(Duration::from_secs(60), move || done.send(()).unwrap());
+        is_done.try_recv().unwrap();
     }
 
     #[test]
