@@ -15,6 +15,8 @@ use navlock::{
     this_process,
 };
 
+use rustix::io::Errno;
+
 use super::{
     Context,
     acquire::{Bounds, acquire},
@@ -222,11 +224,17 @@ fn prepared(args: &RunArgs, names: &[ResourceName], work: &Work, guards: &[LockG
 /// The command would not hold its lock by itself, which is what it counts on.
 fn no_room(context: &Context, error: &io::Error) -> Failure {
     let directory = context.place.socket().parent().unwrap_or(Path::new(".")).display();
+    let remedy = match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => "raise the limit of open files (ulimit -n)",
+        Some(Errno::NFILE) => "end something, for the whole system has too many open files",
+        Some(Errno::NOSPC | Errno::DQUOT) => "make room there",
+        _ => "mend that",
+    };
     Failure::new(
         exit::UNREACHABLE,
         format_args!(
             "the command was not started: what it is to hold, should navlock be killed, cannot be \
-             written to {directory}: {error}; make room there, or do without by --close"
+             kept in a file in {directory}: {error}; {remedy}, or do without by --close"
         ),
     )
 }

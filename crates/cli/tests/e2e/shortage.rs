@@ -67,6 +67,26 @@ fn a_command_that_runs_is_not_killed_for_want_of_threads() {
     assert_eq!(output.status.code(), Some(126), "{output:?}");
 }
 
+#[test]
+fn who_has_too_few_descriptors_is_not_told_of_a_full_disk() {
+    let sandbox = Sandbox::new();
+    assert_eq!(sandbox.code(&["run", "db", "true"]), 0);
+    // From where nothing can be loaded to where nothing is missing.
+    let script = "ulimit -n $0; exec \"$NAVLOCK\" run db true";
+    let said: Vec<_> = (3..40)
+        .map(|limit: u32| {
+            let mut command = sandbox.program("sh");
+            command.args(["-c", script, &limit.to_string()]).stdin(Stdio::null());
+            let output = finish(command.stderr(Stdio::piped()).spawn().unwrap());
+            String::from_utf8_lossy(&output.stderr).into_owned()
+        })
+        .collect();
+    let of_the_command = |said: &&String| said.contains("the command was not started");
+    assert!(said.iter().filter(of_the_command).count() > 0, "{said:#?}");
+    let names_limit = |said: &String| said.contains("raise the limit of open files (ulimit -n)");
+    assert!(said.iter().filter(of_the_command).all(names_limit), "{said:#?}");
+}
+
 /// What a disk may have too few of, as options of a file system and a shell's way to use them up.
 const BYTES: [&str; 2] = ["size=64k,nr_inodes=100", r#"cat /dev/zero >"$D/filler" || :"#];
 const FILES: [&str; 2] = ["size=8m,nr_inodes=30", r#"i=0; while : >"$D/f$i"; do i=$((i+1)); done"#];
