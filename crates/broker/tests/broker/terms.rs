@@ -112,6 +112,7 @@ fn who_holds_is_warned_before_its_lock_is_lost_and_knows_when_others_may_have_it
         let since = Instant::now();
         while !wanted(&held.state()) {
             assert!(since.elapsed() < LONG, "{:?}", held.state());
+            // Nobody is woken for what is held all the same: there is no event to wait for.
             thread::sleep(Duration::from_millis(1));
         }
     };
