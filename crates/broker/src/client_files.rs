@@ -21,7 +21,7 @@
 //! it is killed those whose files are gone have lost their locks, and are told so.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs::{self, File},
     io::{self, ErrorKind, Read, Seek, Write},
     os::unix::fs::{DirBuilderExt, FileExt},
@@ -38,6 +38,7 @@ use rustix::{
 
 use crate::{
     Place,
+    descriptors::Counted,
     lock_file::{self, Identity},
 };
 
@@ -71,6 +72,14 @@ pub(crate) struct Reserved {
     unborn: PathBuf,
 }
 
+/// What a client's heirs hold, for who may change it. Without a part in the lock that says that there
+/// are heirs; and of use also when somebody has removed the file, as a daemon may have it open.
+#[derive(Debug)]
+pub(crate) struct Testament {
+    file: File,
+    path: PathBuf,
+}
+
 /// What was found of the clients of an earlier daemon.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
@@ -78,8 +87,9 @@ pub(crate) struct Found {
     pub(crate) living: Vec<ClientKey>,
     /// Those from whom somebody who lives has inherited locks.
     pub(crate) bequeathers: Vec<ClientKey>,
-    /// Their files, as far as they could be opened: somebody may remove them before they are read.
-    pub(crate) testaments: HashMap<ClientKey, File>,
+    /// Their files, as far as there are descriptors for them: somebody may remove them before they are
+    /// read.
+    pub(crate) testaments: HashMap<ClientKey, Counted<File>>,
     /// Those who are neither, and whose leases are known.
     pub(crate) dead: Vec<Dead>,
 }
@@ -141,34 +151,22 @@ impl ClientFiles {
         Ok(reserved)
     }
 
-    /// Writes down anew what the heirs hold, whose file this was.
-    pub(crate) fn bequeath_again(&self, client: ClientKey, file: Identity, claims: &[u8]) {
+    /// What the heirs hold, whose file this is, to be written down anew.
+    pub(crate) fn written(&self, client: ClientKey, file: Identity) -> Option<Testament> {
         let path = self.inherited_path(client);
-        let Ok(opened) = File::options().write(true).open(&path) else {
-            return;
-        };
-        if lock_file::identity_of(&opened) == Some(file) {
-            // If there is no room for more, it says what it said before.
-            let _ = rewrite(&opened, claims);
-        }
-    }
-
-    /// The heirs, whose file this was, hold nothing any more.
-    pub(crate) fn disinherit(&self, client: ClientKey, file: Identity) {
-        let path = self.inherited_path(client);
-        let Ok(opened) = File::options().write(true).open(&path) else {
-            return;
-        };
-        if lock_file::identity_of(&opened) == Some(file) {
-            // A daemon may have it open, and knows by this that it was not removed by others.
-            let _ = opened.set_len(0);
-            let _ = fs::remove_file(&path);
-        }
+        let opened = lock_file::open_to_write(&path).ok()?;
+        let is_it = lock_file::identity_of(&opened) == Some(file);
+        is_it.then_some(Testament { file: opened, path })
     }
 
     /// The file of what was inherited of a client, for [`inherited_by`](Self::inherited_by).
     pub(crate) fn open_inherited(&self, client: ClientKey) -> Option<File> {
         lock_file::open_existing(&self.inherited_path(client)).ok()
+    }
+
+    /// The same file, which the process of this number has open; it need not stand any more.
+    pub(crate) fn open_inherited_of(&self, client: ClientKey, pid: u32) -> Option<File> {
+        lock_file::open_of(pid, self.inherited_path(client).file_name()?)
     }
 
     /// The same as [`inherited`](Self::inherited), by a file that was opened while it stood: somebody
@@ -237,7 +235,7 @@ impl ClientFiles {
         // Collected first: files are removed on the way.
         let names: Vec<_> =
             entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
-        let (mut unlocked, mut leased) = (Vec::new(), Vec::new());
+        let (mut unlocked, mut leased) = (HashSet::new(), Vec::new());
         for name in names.iter().filter_map(|name| name.to_str()) {
             let (key, extension) = name.split_once('.').unwrap_or((name, ""));
             let Some(client) = parse(key) else {
@@ -246,12 +244,12 @@ impl ClientFiles {
             let is_wanted = || !matches!(look_at(&self.directory.join(name)), Looked::Free);
             match extension {
                 "" if is_wanted() => found.living.push(client),
-                "" => unlocked.push(client),
+                "" => _ = unlocked.insert(client),
                 LEASES => leased.push(client),
                 LOCKS => match look_at(&self.directory.join(name)) {
                     Looked::Locked(file) => {
                         found.bequeathers.push(client);
-                        found.testaments.insert(client, file);
+                        found.testaments.extend(Counted::if_few(file).map(|file| (client, file)));
                     }
                     Looked::Unknown(_) => found.bequeathers.push(client),
                     Looked::Free => {}
@@ -261,9 +259,8 @@ impl ClientFiles {
                 _ => {}
             }
         }
-        leased
-            .retain(|client| !found.living.contains(client) && !found.bequeathers.contains(client));
-        let dead = leased.into_iter();
+        let alive: HashSet<_> = found.living.iter().chain(&found.bequeathers).collect();
+        let dead = leased.into_iter().filter(|client| !alive.contains(client));
         found.dead =
             dead.map(|client| Dead { client, is_certain: unlocked.contains(&client) }).collect();
         Ok(found)
@@ -441,20 +438,53 @@ impl Drop for Registration {
 }
 
 impl Reserved {
-    /// Writes down what the client's heirs hold. The file is locked as long as a copy of this
+    /// Writes down what the client's heirs hold. The file is locked as long as a copy of the
     /// descriptor is open.
-    pub(crate) fn bequeath(mut self, claims: &[u8]) -> io::Result<File> {
-        if !lock_file::is_at(self.file()?, &self.unborn) {
-            // Somebody has removed it while there was nothing in it.
-            self = self.files.reserve(self.client, claims.len())?;
+    pub(crate) fn bequeath(mut self, claims: &[u8]) -> io::Result<(File, Testament)> {
+        loop {
+            match self.name(claims) {
+                // Somebody has removed it while there was nothing in it.
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    self = self.files.reserve(self.client, claims.len())?;
+                }
+                Err(error) => return Err(error),
+                Ok(written) => {
+                    let file = self.file.take().ok_or(ErrorKind::NotFound)?;
+                    return Ok((file, written));
+                }
+            }
         }
-        rewrite(self.file()?, claims)?;
-        fs::rename(&self.unborn, self.files.inherited_path(self.client))?;
-        self.file.take().ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    /// Writes it and gives it its name.
+    fn name(&self, claims: &[u8]) -> io::Result<Testament> {
+        let (path, file) = (self.files.inherited_path(self.client), self.file()?);
+        let opened = lock_file::open_to_write(&self.unborn)?;
+        if lock_file::identity_of(&opened) != lock_file::identity_of(file) {
+            return Err(ErrorKind::NotFound.into());
+        }
+        rewrite(&opened, claims)?;
+        fs::rename(&self.unborn, &path)?;
+        Ok(Testament { file: opened, path })
     }
 
     fn file(&self) -> io::Result<&File> {
         self.file.as_ref().ok_or_else(|| ErrorKind::NotFound.into())
+    }
+}
+
+impl Testament {
+    /// Writes down anew what the heirs hold.
+    pub(crate) fn rewrite(&self, claims: &[u8]) {
+        // If there is no room for more, it says what it said before.
+        let _ = rewrite(&self.file, claims);
+    }
+
+    /// The heirs hold nothing any more.
+    pub(crate) fn revoke(&self) {
+        // A daemon may have it open, and knows by this that it was not removed by others.
+        let _ = self.file.set_len(0);
+        remove(&self.path, &self.file);
     }
 }
 
@@ -498,7 +528,10 @@ impl Inherited {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
+    use std::{
+        os::unix::fs::MetadataExt,
+        sync::atomic::{AtomicBool, Ordering::SeqCst},
+    };
 
     use super::*;
 
@@ -508,7 +541,7 @@ mod tests {
         (directory, files)
     }
 
-    fn bequeath(files: &ClientFiles, claims: &[u8]) -> File {
+    fn bequeath(files: &ClientFiles, claims: &[u8]) -> (File, Testament) {
         files.reserve([7; 16], 4).unwrap().bequeath(claims).unwrap()
     }
 
@@ -550,11 +583,12 @@ mod tests {
     #[test]
     fn a_later_testament_is_not_taken_back_with_an_earlier_one() {
         let (_directory, files) = files();
-        let first = bequeath(&files, b"first");
+        let (first, written) = bequeath(&files, b"first");
         let identity = lock_file::identity_of(&first).unwrap();
         let _second = bequeath(&files, b"second");
-        files.disinherit([7; 16], identity);
-        files.bequeath_again([7; 16], identity, b"third");
+        assert!(files.written([7; 16], identity).is_none());
+        written.rewrite(b"third");
+        written.revoke();
         let mut inherited = files.inherited([7; 16]).unwrap().unwrap();
         assert_eq!(inherited.claims().unwrap(), b"second");
     }
@@ -574,11 +608,50 @@ mod tests {
 
     #[test]
     fn who_was_disinherited_holds_nothing_by_a_file_that_somebody_has_open() {
+        for is_removed in [false, true] {
+            let (_directory, files) = files();
+            let (_heirs, written) = bequeath(&files, b"claims");
+            let kept = files.open_inherited([7; 16]).unwrap();
+            if is_removed {
+                fs::remove_file(files.inherited_path([7; 16])).unwrap();
+            }
+            written.revoke();
+            assert!(files.inherited_by([7; 16], &kept).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_file_that_was_removed_is_found_by_who_has_it_open() {
         let (_directory, files) = files();
-        let heirs = bequeath(&files, b"claims");
-        let kept = files.open_inherited([7; 16]).unwrap();
-        files.disinherit([7; 16], lock_file::identity_of(&heirs).unwrap());
-        assert!(files.inherited_by([7; 16], &kept).unwrap().is_none());
+        // Of no other test, which has its files open in this process too.
+        let client = [8; 16];
+        let heirs = files.reserve(client, 4).unwrap().bequeath(b"claims").unwrap();
+        let found = || files.open_inherited_of(client, std::process::id());
+        fs::remove_file(files.inherited_path(client)).unwrap();
+        let mut inherited = files.inherited_by(client, &found().unwrap()).unwrap().unwrap();
+        assert_eq!(inherited.claims().unwrap(), b"claims");
+        drop((heirs, inherited));
+        assert!(found().is_none());
+    }
+
+    #[test]
+    fn who_removes_files_all_the_time_is_in_nobodys_way() {
+        let (_directory, files) = files();
+        let unborn = files.path([7; 16]).with_extension(UNBORN);
+        let is_over = AtomicBool::new(false);
+        let bequeathed = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(SeqCst) {
+                    let _ = fs::remove_file(&unborn);
+                }
+            });
+            let bequeath = |_| files.reserve([7; 16], 4)?.bequeath(b"claims").map(drop);
+            let bequeathed: io::Result<()> = (0..1000).try_for_each(bequeath);
+            is_over.store(true, SeqCst);
+            bequeathed
+        });
+        bequeathed.unwrap();
     }
 
     #[test]
@@ -654,7 +727,7 @@ mod tests {
     #[test]
     fn locks_are_inherited_until_the_last_copy_is_closed() {
         let (_directory, files) = files();
-        let ours = bequeath(&files, b"claims");
+        let (ours, _written) = bequeath(&files, b"claims");
         let theirs = ours.try_clone().unwrap();
         drop(ours);
         assert_eq!(files.find().unwrap().bequeathers, [[7; 16]]);

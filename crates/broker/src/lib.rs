@@ -20,6 +20,7 @@ pub mod client;
 mod client_files;
 mod clock;
 pub mod daemon;
+mod descriptors;
 mod error;
 mod forms;
 mod lock_file;

@@ -1,10 +1,11 @@
 //! Files that exist for their locks.
 
 use std::{
+    ffi::OsStr,
     fs,
     io::{self, Read},
-    os::unix::fs::MetadataExt,
-    path::Path,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -54,6 +55,15 @@ pub(crate) fn open_existing(path: &Path) -> io::Result<fs::File> {
     open_ours(path, OFlags::RDONLY)
 }
 
+/// Opens a file that is there for writing.
+///
+/// # Errors
+///
+/// If there is none, or it is no file, or not ours.
+pub(crate) fn open_to_write(path: &Path) -> io::Result<fs::File> {
+    open_ours(path, OFlags::WRONLY)
+}
+
 /// Opens a file to write to its end. It is made if it is not there.
 ///
 /// # Errors
@@ -64,7 +74,10 @@ pub(crate) fn open_to_append(path: &Path) -> io::Result<fs::File> {
 }
 
 fn open_ours(path: &Path, access: OFlags) -> io::Result<fs::File> {
-    let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    open_to_own(path, access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK)
+}
+
+fn open_to_own(path: &Path, flags: OFlags) -> io::Result<fs::File> {
     let file = fs::File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
     let found = file.metadata()?;
     if !found.is_file() {
@@ -119,17 +132,45 @@ pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
 }
 
 /// Whether the process of this number has this file open, whose name ends so.
-///
-/// Only what has such a name is looked at: its other files may be on a file system that does not
-/// answer, and to ask for their names alone does not touch that.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_open_in(pid: u32, file: Identity, extension: &str) -> bool {
-    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let is_such = |path: &Path| {
-        fs::read_link(path).is_ok_and(|name| name.extension().is_some_and(|is| is == extension))
-    };
-    let mut open = open.map(|entry| entry.path()).filter(|path| is_such(path));
+    let is_such = |name: &Path| name.extension().is_some_and(|is| is == extension);
+    let mut open = open_in(pid, is_such);
     open.any(|path| fs::metadata(path).is_ok_and(|found| identity(&found) == file))
+}
+
+/// Opens the file of this name that the process of this number has open, for reading. Somebody may
+/// have removed it.
+#[cfg(target_os = "linux")]
+pub(crate) fn open_of(pid: u32, name: &OsStr) -> Option<fs::File> {
+    let mut open = open_in(pid, |path| path.file_name() == Some(name));
+    // What is there is a link to it.
+    open.find_map(|path| {
+        open_to_own(&path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK).ok()
+    })
+}
+
+/// Elsewhere it cannot be told.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn open_of(_: u32, _: &OsStr) -> Option<fs::File> {
+    None
+}
+
+/// What a process has open that has, or had, such a name.
+///
+/// Only what has such a name is to be looked at: its other files may be on a file system that does
+/// not answer, and to ask for their names alone does not touch that.
+#[cfg(target_os = "linux")]
+fn open_in(pid: u32, is_such: impl Fn(&Path) -> bool) -> impl Iterator<Item = PathBuf> {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    open.map(|entry| entry.path()).filter(move |path| {
+        fs::read_link(path).is_ok_and(|name| {
+            let name = name.as_os_str().as_bytes();
+            // The kernel's mark of what was removed.
+            let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
+            is_such(Path::new(OsStr::from_bytes(name)))
+        })
+    })
 }
 
 #[cfg(all(test, target_os = "linux"))]

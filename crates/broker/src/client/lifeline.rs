@@ -15,10 +15,7 @@ use rustix::{
 };
 
 use super::connection::Connection;
-use crate::{
-    client_files::Reserved,
-    lock_file::{self, Identity},
-};
+use crate::client_files::{Reserved, Testament};
 
 /// The descriptor that is inherited, or the next that is free. Scripts take small numbers, and 200,
 /// which is a habit of those that use flock(1); shells take up to 255. All may be open by default
@@ -39,7 +36,7 @@ const CLAIM: usize = 64;
 #[derive(Debug)]
 pub struct Lifeline {
     connection: Arc<Connection>,
-    file: Option<Identity>,
+    written: Testament,
     inherited: Option<OwnedFd>,
 }
 
@@ -71,10 +68,9 @@ impl PreparedLifeline {
     pub fn begin(self) -> io::Result<Lifeline> {
         let Self { connection, reserved } = self;
         let claims = connection.shared().table().testament();
-        let file = reserved.bequeath(&claims)?;
-        let identity = lock_file::identity_of(&file);
+        let (file, written) = reserved.bequeath(&claims)?;
         // From here on it is taken back if anything fails.
-        let mut lifeline = Lifeline { connection, file: identity, inherited: None };
+        let mut lifeline = Lifeline { connection, written, inherited: None };
         lifeline.inherited = Some(inheritable(&file)?);
         Ok(lifeline)
     }
@@ -97,9 +93,7 @@ impl Lifeline {
             return;
         }
         let claims = shared.table().testament();
-        if let Some(file) = self.file {
-            shared.files.bequeath_again(shared.key, file, &claims);
-        }
+        self.written.rewrite(&claims);
     }
 }
 
@@ -121,12 +115,8 @@ fn inheritable(file: &File) -> io::Result<OwnedFd> {
 
 impl Drop for Lifeline {
     fn drop(&mut self) {
-        let shared = self.connection.shared();
-        if shared.is_forked() {
-            return;
-        }
-        if let Some(file) = self.file {
-            shared.files.disinherit(shared.key, file);
+        if !self.connection.shared().is_forked() {
+            self.written.revoke();
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fs::File,
+    io,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -14,15 +15,19 @@ use navlock_core::{
     host::{self, RequestKind, Term},
 };
 use navlock_engine::{FencingToken, RequestId};
-use navlock_wire::{Agent, Failure, FromDaemon, MAX_BUCKET, MAX_TEXT, Moment, Uptime};
+use navlock_wire::{Agent, ClientKey, Failure, FromDaemon, MAX_BUCKET, MAX_TEXT, Moment, Uptime};
 
 use super::{
     Limits,
-    descriptors::Counted,
     process::Process,
     requests::{Outcome, Requests, Shown},
 };
-use crate::{forms::from_wire, lock_file::Identity};
+use crate::{
+    client_files::{ClientFiles, Inherited},
+    descriptors::Counted,
+    forms::from_wire,
+    lock_file::Identity,
+};
 
 /// For one agent that may be, so many that may not are kept apart; they take a few bytes each.
 const REFUSED_FOR_ONE: usize = 16;
@@ -44,6 +49,8 @@ pub(super) struct Client {
     requests: Requests,
     /// The process whose connection this is, if that is known.
     process: Option<Process>,
+    /// Its key, and where its files are, if it has said that.
+    files: Option<(ClientKey, ClientFiles)>,
     /// The file of those who will have inherited its locks: it may be removed while they work.
     testament: Option<Counted<File>>,
 }
@@ -74,33 +81,49 @@ impl Client {
             refused: HashSet::new(),
             requests: Requests::default(),
             process: None,
+            files: None,
             testament: None,
         }
     }
 
-    /// This process has made its connection.
-    pub(super) fn set_process(&mut self, process: Option<Process>) {
-        self.process = process;
+    /// This process has made its connection, and these are its key and where its files are.
+    pub(super) fn begin(
+        &mut self,
+        process: Option<Process>,
+        files: Option<(ClientKey, ClientFiles)>,
+    ) {
+        (self.process, self.files) = (process, files);
     }
 
     pub(super) fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Whether it says that others work under its locks.
-    pub(super) fn has_heirs(&self) -> bool {
-        let number = self.process.as_ref().map(Process::number);
-        let is_other = |open: &OpenAgent| open.info.pid != 0 && Some(open.info.pid) != number;
-        self.agents.values().any(is_other)
+    /// Others work under its locks, it says, who may have inherited them.
+    fn keep_testament(&mut self) {
+        let Some((key, files)) = &self.files else { return };
+        if let Some(file) = files.open_inherited(*key) {
+            self.testament = Counted::if_few(file);
+        }
     }
 
-    /// What they have open as well.
-    pub(super) fn keep_testament(&mut self, file: Option<File>) {
-        self.testament = file.and_then(Counted::if_few);
-    }
-
-    pub(super) fn testament(&self) -> Option<&File> {
-        self.testament.as_ref().map(Counted::get)
+    /// What those have inherited who live, by its file, which somebody has removed.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be told for the moment.
+    pub(super) fn inherited(&self) -> io::Result<Option<Inherited>> {
+        let Some((key, files)) = &self.files else { return Ok(None) };
+        if let Some(file) = &self.testament {
+            return files.inherited_by(*key, file.get());
+        }
+        if self.is_empty() {
+            return Ok(None);
+        }
+        // It was removed before we could open it. Whoever works under its locks has it open too.
+        let processes: HashSet<u32> = self.agents.values().map(|open| open.info.pid).collect();
+        let file = processes.iter().find_map(|pid| files.open_inherited_of(*key, *pid));
+        file.map_or(Ok(None), |file| files.inherited_by(*key, &file))
     }
 
     /// How many locks it holds, and for how many it waits.
@@ -155,11 +178,16 @@ impl Client {
         if let Some(process) = self.process.as_ref().filter(|one| one.number() != info.pid) {
             open.command = process.child(info.pid);
         }
+        let number = self.process.as_ref().map(Process::number);
+        let is_of_others = info.pid != 0 && Some(info.pid) != number;
         for text in [&mut info.command, &mut info.user, &mut info.host, &mut info.why] {
             clip(text);
         }
         open.locks.describe(&info);
         open.info = Arc::new(info);
+        if is_of_others {
+            self.keep_testament();
+        }
         Ok(())
     }
 

@@ -33,7 +33,9 @@ use super::{
 };
 use crate::{
     client_files::{ClientFiles, Found, Inherited},
-    clock, testament,
+    clock,
+    descriptors::Counted,
+    testament,
 };
 
 /// A client, for its session and for those who look at all clients.
@@ -139,7 +141,7 @@ impl House {
         let mut rooms = self.rooms();
         let orphan = key.and_then(|key| rooms.take_orphan(key));
         let client = orphan.map_or_else(|| self.new_client(), |orphan| Arc::clone(&orphan.client));
-        lock(&client).set_process(process);
+        lock(&client).begin(process, key.zip(self.files.clone()));
         let room = rooms.number();
         rooms.clients.insert(room, (key, Arc::clone(&client)));
         if let Some(key) = key.filter(|_| returning) {
@@ -185,12 +187,12 @@ impl House {
     async fn inherit(
         &self,
         keys: Vec<ClientKey>,
-        testaments: &HashMap<ClientKey, File>,
+        testaments: &HashMap<ClientKey, Counted<File>>,
         deadline: Instant,
     ) -> Vec<Heirs> {
         let mut heirs = Vec::new();
         for key in keys {
-            let kept = testaments.get(&key);
+            let kept = testaments.get(&key).map(Counted::get);
             let Some(mut inherited) = self.inherited(key, kept, deadline).await else {
                 self.forget_heirs(key);
                 continue;
@@ -459,11 +461,6 @@ impl Rooms {
 }
 
 impl Stay {
-    /// The file of what others have inherited of it, if they have.
-    pub(super) fn open_testament(&self) -> Option<File> {
-        self.house.files()?.open_inherited(self.key?)
-    }
-
     /// Where its leases are noted.
     pub(super) fn leases(&self) -> Option<Leases> {
         Some(Leases::new(self.key?, self.house.files()?.clone()))

@@ -16,11 +16,8 @@ use tokio::{
     time::{Instant, interval, interval_at, sleep, sleep_until, timeout},
 };
 
-use super::{
-    Options, descriptors::descriptors, foothold::Listening, house::House, newcomer::Newcomer,
-    process::Process,
-};
-use crate::{client_files::Found, runtime_dir::uid};
+use super::{Options, foothold::Listening, house::House, newcomer::Newcomer, process::Process};
+use crate::{client_files::Found, descriptors::descriptors, runtime_dir::uid};
 
 /// Descriptors that clients do not get.
 const RESERVE: usize = 32;
@@ -144,7 +141,8 @@ fn most_clients() -> usize {
     };
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let open = ["/proc/self/fd", "/dev/fd"].into_iter().find_map(|list| fs::read_dir(list).ok());
-    let open = open.map_or(OPEN, Iterator::count);
+    // What is open for clients by now is counted as long as it is.
+    let open = open.map_or(OPEN, Iterator::count).saturating_sub(descriptors());
     most.saturating_sub(open + RESERVE.min(most / 4))
 }
 

@@ -8,7 +8,6 @@ mod answers;
 mod aside;
 mod claims;
 mod client;
-mod descriptors;
 mod foothold;
 mod house;
 mod leases;

@@ -66,8 +66,14 @@ impl House {
         kept: Option<&File>,
         deadline: Instant,
     ) -> Option<Inherited> {
+        let files = self.files()?;
         loop {
-            match self.left_by(key, kept) {
+            let inherited = match (files.inherited(key), kept) {
+                // Somebody may have removed it since it was opened.
+                (Ok(None), Some(file)) => files.inherited_by(key, file),
+                (found, _) => found,
+            };
+            match inherited {
                 Ok(inherited) => return inherited,
                 Err(_) if Instant::now() >= deadline => return None,
                 Err(_) => sleep(LOOK).await,
@@ -75,21 +81,18 @@ impl House {
         }
     }
 
-    /// The file of inherited locks. If it was opened while it stood, somebody may have removed it.
-    fn left_by(&self, key: ClientKey, kept: Option<&File>) -> io::Result<Option<Inherited>> {
+    /// What this client has left to others.
+    fn left_by(&self, key: ClientKey, client: &SharedClient) -> io::Result<Option<Inherited>> {
         let Some(files) = self.files() else {
             return Ok(None);
         };
-        match (files.inherited(key), kept) {
-            (Ok(None), Some(file)) => files.inherited_by(key, file),
-            (found, _) => found,
-        }
+        let found = files.inherited(key)?;
+        if found.is_some() { Ok(found) } else { lock(client).inherited() }
     }
 
     /// Keeps what an ended client has left to others. Whether it has.
     pub(super) fn adopt(self: &Arc<Self>, key: ClientKey, client: &SharedClient) -> bool {
-        let left = self.left_by(key, lock(client).testament());
-        match left {
+        match self.left_by(key, client) {
             Ok(None) => false,
             Ok(Some(mut inherited)) => {
                 // It says which of the locks are meant; all, if it cannot be read.
@@ -164,12 +167,12 @@ impl House {
         let (key, file) = (orphan.key, orphan.file);
         let is_empty = lock(&orphan.client).is_empty();
         drop(rooms);
-        if let Some(file) = file {
+        if let Some(written) = file.and_then(|file| files.written(key, file)) {
             if is_empty {
-                files.disinherit(key, file);
+                written.revoke();
             } else if let Ok(Some(mut inherited)) = files.inherited(key) {
                 let claims = inherited.claims().unwrap_or_default();
-                files.bequeath_again(key, file, &testament::without(&claims, lost));
+                written.rewrite(&testament::without(&claims, lost));
             }
         }
         if is_empty {
@@ -184,8 +187,7 @@ impl House {
         };
         let unwatched: Vec<_> = self.rooms().orphans.iter().filter_map(unwatched).collect();
         for (room, key, client) in unwatched {
-            let left = self.left_by(key, lock(&client).testament());
-            match left {
+            match self.left_by(key, &client) {
                 Ok(None) => self.bury(room),
                 Ok(Some(inherited)) => {
                     let file = inherited.identity();

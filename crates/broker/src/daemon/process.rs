@@ -34,9 +34,10 @@ mod linux {
         time::timeout,
     };
 
-    use super::{super::descriptors::Counted, END};
+    use super::END;
     use crate::{
         client_files::LOCKS,
+        descriptors::Counted,
         lock_file::{Identity, is_open_in},
     };
 
@@ -166,6 +167,8 @@ mod linux {
             let process = Process::with_open(child.id(), identity).unwrap();
             assert!(Process::with_open(child.id(), (0, 0)).is_none());
             assert!(Process::with_open(child.id(), of_other).is_none());
+            std::fs::remove_file(directory.path().join("0.locks")).unwrap();
+            assert!(Process::with_open(child.id(), identity).is_some());
             assert!(!process.has_ended() && !process.is_ending());
             drop(child.stdin.take());
             child.wait().unwrap();

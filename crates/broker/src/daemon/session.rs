@@ -233,12 +233,7 @@ impl Session {
             ToDaemon::OpenAgent { agent, client_id, bucket } => {
                 client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;
             }
-            ToDaemon::Describe { agent, info } => {
-                client.describe(agent, info)?;
-                if client.has_heirs() {
-                    client.keep_testament(self.stay.open_testament());
-                }
-            }
+            ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
             ToDaemon::CloseAgent { agent } => {
                 client.close_agent(agent)?;
                 if let Some(terms) = &mut self.terms {

@@ -23,6 +23,7 @@ mod lost;
 mod manual;
 mod names;
 mod query;
+mod removed;
 mod restart;
 mod sandbox;
 mod settings;

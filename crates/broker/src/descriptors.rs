@@ -10,17 +10,17 @@ use rustix::process::{Resource, getrlimit};
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// How many there are. So many clients fewer can be served.
-pub(super) fn descriptors() -> usize {
+pub(crate) fn descriptors() -> usize {
     COUNT.load(SeqCst)
 }
 
 /// An open descriptor that is counted.
 #[derive(Debug)]
-pub(super) struct Counted<T>(T);
+pub(crate) struct Counted<T>(T);
 
 impl<T: AsRawFd> Counted<T> {
     /// `None` if many are open: most are for connections.
-    pub(super) fn if_few(descriptor: T) -> Option<Self> {
+    pub(crate) fn if_few(descriptor: T) -> Option<Self> {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let number = u64::try_from(descriptor.as_raw_fd()).ok()?;
         (number < limit / 4).then(|| {
@@ -31,7 +31,7 @@ impl<T: AsRawFd> Counted<T> {
 }
 
 impl<T> Counted<T> {
-    pub(super) fn get(&self) -> &T {
+    pub(crate) fn get(&self) -> &T {
         &self.0
     }
 }

@@ -1,0 +1,139 @@
+//! Who removes the files by which commands hold their locks, at any moment, and kills what then is all
+//! that is left.
+
+use std::{
+    fs::{self, File},
+    path::PathBuf,
+};
+
+use rustix::process::{Signal, kill_process};
+
+use crate::sandbox::{Holder, Sandbox, eventually};
+
+/// The files that say what commands hold.
+fn testaments(sandbox: &Sandbox) -> Vec<PathBuf> {
+    let files = fs::read_dir(sandbox.path("sock.clients")).unwrap().map(|file| file.unwrap());
+    files.map(|file| file.path()).filter(|path| path.extension().is_some()).collect()
+}
+
+fn status_has(sandbox: &Sandbox, wanted: &str) -> bool {
+    let output = sandbox.output(&["daemon", "status", "--json"]);
+    String::from_utf8(output.stdout).unwrap().contains(wanted)
+}
+
+#[test]
+fn a_command_keeps_its_lock_when_its_navlock_has_come_to_another_broker_and_then_is_killed() {
+    let sandbox = Sandbox::new();
+    let mut holder = sandbox.hold(&["db"]);
+    sandbox.replace_broker();
+    assert_eq!(sandbox.query(), ["held db exclusive"]);
+    fs::remove_dir_all(sandbox.path("sock.clients")).unwrap();
+    holder.kill_wrapper();
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+    holder.kill_command();
+    assert_eq!(sandbox.code(&["run", "-w", "20", "db", "true"]), 0);
+}
+
+#[test]
+fn what_a_command_has_started_keeps_its_lock_when_the_command_and_its_navlock_are_killed() {
+    for is_first in [true, false] {
+        let sandbox = Sandbox::new();
+        let (gate, mut holder) = hold_with_child(&sandbox);
+        if !is_first {
+            sandbox.replace_broker();
+        }
+        assert_eq!(sandbox.query(), ["held db exclusive"]);
+        fs::remove_dir_all(sandbox.path("sock.clients")).unwrap();
+        holder.kill_wrapper();
+        holder.kill_command();
+        assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1, "{is_first}");
+        drop(gate);
+        assert_eq!(sandbox.code(&["run", "-w", "20", "db", "true"]), 0, "{is_first}");
+    }
+}
+
+/// Somebody whose command has started a process that ends with the file.
+fn hold_with_child(sandbox: &Sandbox) -> (File, Holder) {
+    let gate = File::options().read(true).write(true).open(sandbox.pipe("gate")).unwrap();
+    let script = "cat gate >/dev/null 2>&1 & echo $$; exec cat";
+    (gate, sandbox.hold_by(&["db"], script))
+}
+
+/// Has somebody be granted whom the broker does not hear until its files are removed.
+#[cfg(target_os = "linux")]
+fn who_is_not_heard_yet(sandbox: &Sandbox, request: &[&str]) -> Holder {
+    let mut first = sandbox.hold(&["db"]);
+    let mut next = sandbox.queue(request);
+    next.stop();
+    first.let_go();
+    assert!(first.ended().success());
+    eventually("it is granted", || sandbox.query() == ["held db exclusive"]);
+    let broker = sandbox.broker().unwrap();
+    kill_process(broker, Signal::STOP).unwrap();
+    next.signal(Signal::CONT);
+    next.begun();
+    fs::remove_dir_all(sandbox.path("sock.clients")).unwrap();
+    next
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_keeps_its_lock_when_its_navlock_is_killed_before_the_broker_has_heard_of_it() {
+    for how in [&["db"][..], &["-F", "db"]] {
+        let sandbox = Sandbox::new();
+        let mut next = who_is_not_heard_yet(&sandbox, how);
+        if !next.is_its_own_command() {
+            next.kill_wrapper();
+        }
+        kill_process(sandbox.broker().unwrap(), Signal::CONT).unwrap();
+        assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1, "{how:?}");
+        next.kill_command();
+        assert_eq!(sandbox.code(&["run", "-w", "20", "db", "true"]), 0, "{how:?}");
+    }
+}
+
+#[test]
+fn what_a_command_leaves_running_holds_nothing_when_files_are_removed_while_a_broker_waits() {
+    let sandbox = Sandbox::new();
+    let (gate, mut holder) = hold_with_child(&sandbox);
+    let other = sandbox.hold(&["other"]);
+    other.stop();
+    let before = sandbox.kill_broker();
+    eventually("the next broker has its navlock, and waits for the other", || {
+        sandbox.broker().is_some_and(|broker| broker != before)
+            && status_has(&sandbox, "\"clients\":1,")
+    });
+    for file in testaments(&sandbox) {
+        fs::remove_file(file).unwrap();
+    }
+    holder.let_go();
+    assert!(holder.ended().success());
+    other.signal(Signal::CONT);
+    assert_eq!(sandbox.code(&["run", "-w", "20", "db", "true"]), 0);
+    drop(gate);
+    other.release();
+}
+
+/// So many clients of a broker that may have 128 descriptors, and has some dozens in reserve.
+const HOLDERS: usize = 52;
+
+#[test]
+fn a_broker_that_takes_over_has_room_for_all_whom_the_one_before_had() {
+    let sandbox = Sandbox::new();
+    let hold = || {
+        let mut command = sandbox.program("sh");
+        let script = "ulimit -n 128; exec \"$NAVLOCK\" run -s db sh -c 'echo $$; exec cat'";
+        command.args(["-c", script]);
+        let mut holder = Holder::start(command);
+        holder.begun();
+        holder
+    };
+    let mut holders: Vec<_> = (0..HOLDERS).map(|_| hold()).collect();
+    sandbox.replace_broker();
+    eventually("all hold again, or some have lost", || {
+        String::from_utf8(sandbox.output(&["query"]).stdout).unwrap().lines().count() == HOLDERS + 1
+            || holders.iter_mut().any(Holder::has_ended)
+    });
+    assert!(!holders.iter_mut().any(Holder::has_ended));
+    holders.into_iter().for_each(Holder::release);
+}
