@@ -1,10 +1,11 @@
 'use strict';
 // The module `navlock`. Both entries share what is loaded here, so that they have the same locks.
 
+const { OF_TEST_FILE } = require('./copies.cjs');
 const { inspect } = require('./inspect.cjs');
 const { Lock } = require('./lock.cjs');
 const { LockManager } = require('./lock-manager.cjs');
 const { requestMultiple } = require('./request-multiple.cjs');
 const { createUserAgent, locks } = require('./user-agent.cjs');
 
-module.exports = { Lock, LockManager, createUserAgent, inspect, locks, requestMultiple };
+module.exports = globalThis[OF_TEST_FILE] ?? { Lock, LockManager, createUserAgent, inspect, locks, requestMultiple };

@@ -24,6 +24,7 @@ const { TaskQueue } = require('./task-queue.cjs');
  * @property {() => void} onUnavailable  the lock could not be had at once
  * @property {() => void} onFailed  the request has failed, or the lock that it had become is lost
  * @property {() => void} end  gives up what nobody will hear of
+ * @property {import('./requests.cjs').OpenManager} [manager]  of a request
  *
  * These are true of what was {@link Realm.left}:
  * @property {() => void} finish

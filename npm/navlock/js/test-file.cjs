@@ -3,6 +3,8 @@
 // its locks are `navigator.locks` in each window of a test environment. It ends with the file.
 
 const { TypeError } = require('./primordials.cjs');
+const { OF_TEST_FILE } = require('./copies.cjs');
+const navlock = require('./index.cjs');
 const { installAttribute, installInterfaces, installNavigator, replace } = require('./install.cjs');
 const { endAgent } = require('./lock-manager.cjs');
 const { createAgent, locks, replaceDefaultUserAgent } = require('./user-agent.cjs');
@@ -31,7 +33,7 @@ class TestFile {
   #locks = new WeakMap();
 
   /** Takes back what others than this file may see. */
-  #undo = [];
+  #undo = [replace(globalThis, OF_TEST_FILE, { value: navlock })];
 
   constructor() {
     if (!globalThis.navigator) this.#undo.push(installNavigator());

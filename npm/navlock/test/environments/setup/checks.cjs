@@ -14,13 +14,17 @@ function addFrame(document) {
   return frame;
 }
 
-/** @type {Record<string, (given: { navlock: object, timers: object }) => unknown>} */
+/** @type {Record<string, (given: { anew: () => Promise<object>, navlock: object, timers: object }) => unknown>} */
 const checks = {
   'the locks are there, and those of the package': async ({ navlock }) => {
     assert.equal(navigator.locks, navlock.locks);
     assert.ok(navigator.locks instanceof LockManager);
     assert.ok(await navigator.locks.request('db', (lock) => lock instanceof Lock));
     assert.throws(() => Reflect.get(Object.getPrototypeOf(navigator), 'locks', {}), { name: 'TypeError' });
+  },
+
+  'a copy of the package that is loaded anew has the same locks': async ({ anew }) => {
+    assert.equal((await anew()).locks, navigator.locks);
   },
 
   'nothing of other files is seen': async () => {
@@ -116,8 +120,8 @@ checks['what is left behind ends with the file'] = async () => {
 };
 
 /** Tells the runner all of them. */
-function tell({ afterAll, navlock, test, timers }) {
-  for (const [name, check] of Object.entries(checks)) test(name, () => check({ navlock, timers }));
+function tell({ afterAll, anew, navlock, test, timers }) {
+  for (const [name, check] of Object.entries(checks)) test(name, () => check({ anew, navlock, timers }));
   // Here everything is as in the tests.
   afterAll(async () => {
     assert.equal(navigator.locks, navlock.locks);

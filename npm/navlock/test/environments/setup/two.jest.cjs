@@ -3,4 +3,8 @@ const navlock = require('navlock');
 const { tell } = require('./checks.cjs');
 
 const timers = { fake: () => jest.useFakeTimers(), real: () => jest.useRealTimers(), advance: (ms) => jest.advanceTimersByTime(ms) };
-tell({ afterAll, navlock, test, timers });
+const anew = async () => {
+  jest.resetModules();
+  return require('navlock');
+};
+tell({ afterAll, anew, navlock, test, timers });
