@@ -32,6 +32,9 @@ class TestFile {
   /** The lock managers of windows, by their navigators: each is an agent of its own. */
   #locks = new WeakMap();
 
+  /** Windows of happy-dom that have been opened. */
+  #opened = [];
+
   /** Takes back what others than this file may see. */
   #undo = [replace(globalThis, OF_TEST_FILE, { value: navlock })];
 
@@ -41,7 +44,8 @@ class TestFile {
     const window = globalThis.jsdom?.window ?? globalThis;
     this.#undo.push(this.#add(window, locks));
     if (window !== globalThis) this.#undo.push(installInterfaces(globalThis), this.#onClose(globalThis, locks));
-    if (globalThis.document !== undefined) this.#undo.push(this.#addFrames(globalThis.document));
+    if (globalThis.happyDOM !== undefined) this.#undo.push(this.#noteOpened());
+    else if (globalThis.document !== undefined) this.#undo.push(this.#addFrames(globalThis.document));
   }
 
   /** The file is over. */
@@ -65,7 +69,7 @@ class TestFile {
     const known = this.#locks.get(navigator);
     if (known !== undefined) return known;
     // All windows of happy-dom have one interface: one that we do not know asks for its locks here first.
-    const window = globalThis.happyDOM === undefined ? undefined : windowOf(navigator, globalThis.document);
+    const window = globalThis.happyDOM === undefined ? undefined : windowOf(navigator, [...this.#opened, ...framesOf(globalThis.document)]);
     if (window === undefined) throw new TypeError('Illegal invocation: this is not the navigator');
     const locks = createAgent(this.#userAgent);
     this.#locks.set(navigator, locks);
@@ -96,6 +100,16 @@ class TestFile {
     return replace(window, 'close', { value, writable: true, enumerable: true });
   }
 
+  #noteOpened() {
+    const { open } = globalThis;
+    const note = (...args) => {
+      const opened = open(...args);
+      if (opened) this.#opened.push(opened);
+      return opened;
+    };
+    return replace(globalThis, 'open', { value: note, writable: true, enumerable: true });
+  }
+
   /**
    * Gives the windows of jsdom's frames their locks, before what they load runs. jsdom tells nobody of a new
    * window, and each has interfaces of its own; so we learn of it from what implements the element. Where
@@ -110,7 +124,7 @@ class TestFile {
     const add = (window) => {
       if (window && !this.#locks.has(window.navigator)) this.#add(window, createAgent(this.#userAgent));
     };
-    for (const element of document.querySelectorAll('iframe, frame')) add(element.contentWindow);
+    for (const window of framesOf(document)) add(window);
     const undo = ['_attach', '_attrModified'].map((name) => {
       const inner = prototype[name];
       const value = function (...args) {
@@ -124,11 +138,16 @@ class TestFile {
   }
 }
 
-/** The window in this document or its frames that a navigator is of. */
-function windowOf(navigator, document) {
-  for (const { contentWindow } of document.querySelectorAll('iframe, frame')) {
-    if (!contentWindow?.document) continue; // closed, or of another origin
-    const found = contentWindow.navigator === navigator ? contentWindow : windowOf(navigator, contentWindow.document);
+/** The windows of a document's frames. */
+function framesOf(document) {
+  return [...document.querySelectorAll('iframe, frame')].map(({ contentWindow }) => contentWindow);
+}
+
+/** Which of these windows and their frames a navigator is of. */
+function windowOf(navigator, windows) {
+  for (const window of windows) {
+    if (!window?.document) continue; // closed, or of another origin
+    const found = window.navigator === navigator ? window : windowOf(navigator, framesOf(window.document));
     if (found !== undefined) return found;
   }
   return undefined;

@@ -29,14 +29,14 @@ async function count(context, { command, policy, withNavlock }) {
 
 for (const { name, command } of nodes) {
   for (const policy of ['exclusive', 'shared', 'shared+hint']) {
-    test(`wa-sqlite on ${name} with the policy ${policy}: nothing that four processes have written is lost`, { timeout: 120_000 }, async (context) => {
+    test(`wa-sqlite on ${name} with the policy ${policy}: nothing that four processes have written is lost`, { timeout: 300_000 }, async (context) => {
       const all = PROCESSES * TIMES;
       assert.deepEqual(await count(context, { command, policy, withNavlock: true }), { found: all, added: all, failed: 0 });
     });
   }
 
   if (!hasOwnLocks(command)) continue;
-  test(`wa-sqlite on ${name} with the runtime's own: of what four processes have written much is lost`, { timeout: 120_000 }, async (context) => {
+  test(`wa-sqlite on ${name} with the runtime's own: of what four processes have written much is lost`, { timeout: 300_000 }, async (context) => {
     const { found, added, failed } = await count(context, { command, policy: 'exclusive', withNavlock: false });
     context.diagnostic(`${found} of ${PROCESSES * TIMES}, ${failed} failed, ${added} thought to be written`);
     assert.notEqual(found, PROCESSES * TIMES);

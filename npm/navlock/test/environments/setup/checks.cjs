@@ -95,6 +95,20 @@ if (isDom) {
   };
 }
 
+// jsdom opens no windows.
+if (isDom && globalThis.happyDOM !== undefined) {
+  checks['a window that is opened is an agent, which ends when it is closed'] = async () => {
+    const opened = window.open('about:blank');
+    const { locks } = opened.navigator;
+    locks.request('db', forever);
+    await settle(locks);
+    const waiter = navigator.locks.request('db', () => 'served');
+    opened.close();
+    assert.equal(await waiter, 'served');
+    await assert.rejects(locks.request('db', () => {}), { name: 'InvalidStateError' });
+  };
+}
+
 // jsdom closes the frame's window itself, and has others for what is loaded into the frame next.
 if (isDom && globalThis.happyDOM === undefined) {
   checks['a frame is an agent by whichever way it is reached, and another one when it was loaded anew'] = async () => {
