@@ -16,7 +16,7 @@ use navlock_engine::{FencingToken, Mode, RequestId, ResourceName};
 use slab::Slab;
 
 use crate::{
-    Lost,
+    ClientId, Lost,
     agent::Seat,
     backend::{Backend, Term},
     sync::{Arc, Mutex, lock},
@@ -163,6 +163,23 @@ impl LockGuard {
         self.how_lost().is_some()
     }
 
+    /// Who has stolen the lock, as [`LockManager::client_id`](crate::LockManager::client_id) calls it.
+    /// `None` if it was not stolen, or the reach does not know by whom.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let bucket = UserAgent::new().bucket("app");
+    /// # let (locks, others) = (bucket.lock_manager(), bucket.lock_manager());
+    /// let guard = locks.lock("db").blocking()?;
+    /// assert_eq!(guard.stolen_by(), None);
+    /// let thief = others.lock("db").steal().blocking()?;
+    /// assert_eq!(guard.stolen_by(), Some(others.client_id()));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn stolen_by(&self) -> Option<ClientId> {
+        self.seat.backend().stolen_by(self.seat.ticket(self.id))
+    }
+
     /// Whether the lock is held, and for how long still if its keeper is not heard of: a warning
     /// before it is lost.
     ///
@@ -256,6 +273,11 @@ impl PolledGuard {
         let LockGuard { seat, id, .. } = &self.0;
         let lost = seat.backend().poll_lost(seat.ticket(*id), context.waker());
         lost.map(|lost| seat.agent.explain_lost(lost))
+    }
+
+    /// See [`LockGuard::stolen_by`].
+    pub fn stolen_by(&self) -> Option<ClientId> {
+        self.0.stolen_by()
     }
 }
 

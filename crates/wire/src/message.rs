@@ -386,6 +386,8 @@ pub enum Lost {
     Reset,
     /// Since version 4: somebody has removed it where it is kept.
     Removed,
+    /// Since version 4: [`Stolen`](Self::Stolen), by this agent.
+    StolenBy(ClientId),
 }
 
 /// One lock or one pending request.

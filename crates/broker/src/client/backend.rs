@@ -106,7 +106,7 @@ impl Backend for BrokerBackend {
                 }
                 None
             }
-            Some(State::Lost(lost)) => Some(*lost),
+            Some(State::Lost(lost, _)) => Some(*lost),
             _ => Some(gone),
         };
         drop(table);
@@ -121,8 +121,15 @@ impl Backend for BrokerBackend {
         let gone = table.lost();
         match table.state(ticket.id) {
             Some(State::Held(..)) => None,
-            Some(State::Lost(lost)) => Some(*lost),
+            Some(State::Lost(lost, _)) => Some(*lost),
             _ => Some(gone),
+        }
+    }
+
+    fn stolen_by(&self, ticket: Ticket) -> Option<ClientId> {
+        match self.connection.table().state(ticket.id) {
+            Some(State::Lost(_, stolen_by)) => *stolen_by,
+            _ => None,
         }
     }
 

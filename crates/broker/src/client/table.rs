@@ -451,8 +451,12 @@ impl Table {
                 self.answer(request, State::Failed(failed(failure)), wakers);
             }
             FromDaemon::Lost { request, how } => {
+                let stolen_by = match how {
+                    navlock_wire::Lost::StolenBy(thief) => Some(ClientId::from_bytes(thief)),
+                    _ => None,
+                };
                 let lost = match how {
-                    navlock_wire::Lost::Stolen => Lost::Stolen,
+                    navlock_wire::Lost::Stolen | navlock_wire::Lost::StolenBy(_) => Lost::Stolen,
                     navlock_wire::Lost::Terminated => Lost::Terminated,
                     navlock_wire::Lost::Closed => Lost::Closed,
                     navlock_wire::Lost::Reset => Lost::Reset,
@@ -460,7 +464,11 @@ impl Table {
                     _ => Lost::Disconnected,
                 };
                 if let Some(state) = self.state(request) {
-                    self.waiting -= state.end(lost.into(), lost, wakers);
+                    let settled = state.end(lost.into(), lost, wakers);
+                    if let State::Lost(_, by) = state {
+                        *by = stolen_by;
+                    }
+                    self.waiting -= settled;
                 }
             }
             FromDaemon::Snapshot { .. }

@@ -52,7 +52,7 @@ impl Claims {
                 if self.has_room(client.limits(), &name)? {
                     self.locks.push(ClaimedLock { agent, request, name, mode, token, since });
                 } else {
-                    client.settle(request, Outcome::Lost(Lost::Disconnected));
+                    client.settle(request, Outcome::Lost(Lost::Disconnected, None));
                 }
             }
             ToDaemon::ClaimRequest { agent, request, name, kind, since } => {
@@ -117,7 +117,7 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
     locks.retain(|(client, lock)| {
         let mut client = house::lock(client);
         let Some(bucket) = client.bucket(lock.agent) else {
-            client.settle(lock.request, Outcome::Lost(Lost::Disconnected));
+            client.settle(lock.request, Outcome::Lost(Lost::Disconnected, None));
             return false;
         };
         let held = match newer.entry((Arc::clone(bucket), lock.name.clone())) {
@@ -136,7 +136,7 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
             }
         };
         if !held {
-            client.settle(lock.request, Outcome::Lost(Lost::Stolen));
+            client.settle(lock.request, Outcome::Lost(Lost::Stolen, None));
         }
         held
     });
@@ -183,7 +183,7 @@ pub(super) fn believe(
         // There it is still, if others had inherited it.
         let is_its = is_believed(lock.request) || client.contains(lock.request);
         if !is_its {
-            client.settle(lock.request, Outcome::Lost(Lost::Disconnected));
+            client.settle(lock.request, Outcome::Lost(Lost::Disconnected, None));
         }
         is_its
     });

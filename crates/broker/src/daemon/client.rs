@@ -337,7 +337,7 @@ impl Client {
             self.requests.date_back(request, since, Some(token));
         } else {
             self.requests.finish(request);
-            self.settle(request, Outcome::Lost(Lost::Disconnected));
+            self.settle(request, Outcome::Lost(Lost::Disconnected, None));
         }
     }
 
@@ -485,8 +485,13 @@ pub(super) fn tell(request: RequestId, outcome: Outcome, version: u16) -> FromDa
         Outcome::Granted(token) => FromDaemon::Granted { request, token },
         Outcome::Unavailable => FromDaemon::Unavailable { request },
         Outcome::Failed(error) => FromDaemon::Failed { request, failure: failure(&error) },
-        Outcome::Lost(lost) => {
+        Outcome::Lost(lost, stolen_by) => {
             let how = match lost {
+                Lost::Stolen if version >= 4 && stolen_by.is_some() => {
+                    navlock_wire::Lost::StolenBy(
+                        stolen_by.map(ClientId::to_bytes).unwrap_or_default(),
+                    )
+                }
                 Lost::Stolen => navlock_wire::Lost::Stolen,
                 Lost::Terminated => navlock_wire::Lost::Terminated,
                 Lost::Closed => navlock_wire::Lost::Closed,

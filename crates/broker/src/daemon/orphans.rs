@@ -213,7 +213,7 @@ async fn listen(house: Weak<House>, room: u64, client: Weak<std::sync::Mutex<Cli
             loop {
                 let outcome = lock(&client).poll_outcome(context);
                 match outcome {
-                    Poll::Ready((lost, Outcome::Lost(_))) => return Poll::Ready(Some(lost)),
+                    Poll::Ready((lost, Outcome::Lost(..))) => return Poll::Ready(Some(lost)),
                     Poll::Ready(_) => {}
                     Poll::Pending => return Poll::Pending,
                 }

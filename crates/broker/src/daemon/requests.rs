@@ -15,7 +15,7 @@ use std::{
 use foldhash::fast::RandomState;
 use futures_util::task::AtomicWaker;
 use navlock_core::{
-    Error, LockFuture, LockGuard, LockManager, LockOptions, Lost, Mode, ResourceName,
+    ClientId, Error, LockFuture, LockGuard, LockManager, LockOptions, Lost, Mode, ResourceName,
     host::{PolledGuard, RequestKind},
 };
 use navlock_engine::{FencingToken, RequestId};
@@ -29,7 +29,8 @@ pub(super) enum Outcome {
     Granted(FencingToken),
     Unavailable,
     Failed(Error),
-    Lost(Lost),
+    /// How, and by whom if it was stolen.
+    Lost(Lost, Option<ClientId>),
     /// Of no request: the client is to see to its file.
     Register,
 }
@@ -281,7 +282,7 @@ impl Entry {
             },
             Stage::Held(guard, _) => match guard.poll_lost(&context) {
                 Poll::Pending => None,
-                Poll::Ready(lost) => Some(Outcome::Lost(lost)),
+                Poll::Ready(lost) => Some(Outcome::Lost(lost, guard.stolen_by())),
             },
             Stage::Over => None,
         }

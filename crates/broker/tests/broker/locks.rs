@@ -44,6 +44,7 @@ fn who_is_stolen_from_is_told() {
     let held = soon(a.lock("db").into_future()).unwrap();
     let stolen = soon(b.lock("db").steal().into_future()).unwrap();
     assert_eq!(soon(held.lost()), Lost::Stolen);
+    assert_eq!(held.stolen_by(), Some(b.client_id()));
     assert!(held.is_lost());
     // The victim's end is not the thief's.
     drop(held);

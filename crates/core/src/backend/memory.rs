@@ -12,7 +12,7 @@
 //!   last waker of a task may take the task and its guards along.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     future, panic,
     task::{Poll, Waker},
 };
@@ -128,8 +128,8 @@ struct State {
     /// What is in here is of whoever has the index now: it is taken out before a request becomes a
     /// lock, and before the shard is unlocked by whoever ends either.
     wakers: Vec<Option<Waker>>,
-    /// Locks that were stolen and whose holders have not finished yet.
-    stolen: HashSet<RequestId>,
+    /// Locks that were stolen and whose holders have not finished yet, each with the thief.
+    stolen: HashMap<RequestId, Option<ClientId>>,
 }
 
 impl Backend for MemoryBackend {
@@ -164,7 +164,7 @@ impl Backend for MemoryBackend {
         for (state, agents) in &mut states {
             let agents: Vec<_> = agents.iter().map(|(_, agent)| *agent).collect();
             state.locks.terminate_remaining_locks_and_requests(&agents);
-            state.take_events(&mut wakers);
+            state.take_events(None, &mut wakers);
             state.give_back_memory();
         }
         drop(states);
@@ -202,7 +202,9 @@ impl Backend for MemoryBackend {
             }
         };
         if state.locks.has_events() {
-            tell(state);
+            let is_theft = kind == RequestKind::Steal;
+            let thief = is_theft.then(|| lock(&self.agents).client_id(agent)).flatten();
+            tell(state, thief);
         }
         Ok((Ticket { lane, id }, answer))
     }
@@ -241,6 +243,10 @@ impl Backend for MemoryBackend {
         (state.locks.status(ticket.id) == Status::Gone).then(|| state.how_lost(ticket.id))
     }
 
+    fn stolen_by(&self, ticket: Ticket) -> Option<ClientId> {
+        self.shard(ticket).lock().stolen.get(&ticket.id).copied().flatten()
+    }
+
     #[inline]
     fn finish(&self, ticket: Ticket) {
         let mut state = self.shard(ticket).lock();
@@ -248,7 +254,7 @@ impl Backend for MemoryBackend {
         state.locks.finish(ticket.id);
         // FAST: mostly nobody waits for it.
         if state.locks.has_events() {
-            tell(state);
+            tell(state, None);
         } else {
             state.give_back_memory();
             drop(state);
@@ -308,6 +314,10 @@ impl Agents {
         id
     }
 
+    fn client_id(&self, agent: AgentId) -> Option<ClientId> {
+        Some(self.known.get(&agent)?.client_id)
+    }
+
     /// Notes that the shard gets to know the agent.
     ///
     /// # Errors
@@ -348,7 +358,7 @@ impl Shard {
         Self(Mutex::new(State {
             locks: LockManager::new(hasher.clone(), first_token),
             wakers: Vec::new(),
-            stolen: HashSet::new(),
+            stolen: HashMap::new(),
         }))
     }
 
@@ -360,12 +370,14 @@ impl Shard {
 
 impl State {
     /// Takes all events of a command, and the wakers of everybody whom they concern.
-    fn take_events(&mut self, wakers: &mut Wakers) {
+    ///
+    /// It was that of `thief`, if it may have stolen anything.
+    fn take_events(&mut self, thief: Option<ClientId>, wakers: &mut Wakers) {
         while let Some(event) = self.locks.poll_event() {
             match event {
                 Event::Granted(id) | Event::Terminated(id) => wakers.extend(self.take_waker(id)),
                 Event::Stolen(id) => {
-                    self.stolen.insert(id);
+                    self.stolen.insert(id, thief);
                     wakers.extend(self.take_waker(id));
                 }
                 // Nobody waits to be told that there is nothing to wait for.
@@ -410,7 +422,7 @@ impl State {
 
     /// How the request or lock `id`, which is gone, was lost.
     fn how_lost(&self, id: RequestId) -> Lost {
-        if self.stolen.contains(&id) { Lost::Stolen } else { Lost::Terminated }
+        if self.stolen.contains_key(&id) { Lost::Stolen } else { Lost::Terminated }
     }
 
     /// Returns what a peak of waiters left allocated, once nobody has anything, and what one of
@@ -422,7 +434,7 @@ impl State {
             self.wakers = Vec::new();
         }
         if self.stolen.capacity() > KEEP && self.stolen.is_empty() {
-            self.stolen = HashSet::new();
+            self.stolen = HashMap::new();
         }
     }
 }
@@ -430,9 +442,9 @@ impl State {
 /// Unlocks the shard, and tells everybody whom its events concern.
 #[cold]
 #[inline(never)]
-fn tell(mut state: MutexGuard<'_, State>) {
+fn tell(mut state: MutexGuard<'_, State>, thief: Option<ClientId>) {
     let mut wakers = Wakers::default();
-    state.take_events(&mut wakers);
+    state.take_events(thief, &mut wakers);
     state.give_back_memory();
     drop(state);
     wakers.wake();

@@ -119,6 +119,13 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Whether the lock of this ticket, which had been granted, is lost, and how.
     fn lost(&self, ticket: Ticket) -> Option<Lost>;
 
+    /// Who has stolen the lock of this ticket, until the ticket is [finished](Self::finish). `None` if it
+    /// was lost otherwise, or the reach does not know.
+    fn stolen_by(&self, ticket: Ticket) -> Option<ClientId> {
+        let _ = ticket;
+        None
+    }
+
     /// Ends a request or a lock: aborts the one, releases the other.
     fn finish(&self, ticket: Ticket);
 
@@ -329,6 +336,10 @@ impl Backend for AnyBackend {
 
     fn lost(&self, ticket: Ticket) -> Option<Lost> {
         dispatch!(self.lost(ticket))
+    }
+
+    fn stolen_by(&self, ticket: Ticket) -> Option<ClientId> {
+        dispatch!(self.stolen_by(ticket))
     }
 
     #[inline]

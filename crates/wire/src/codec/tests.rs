@@ -143,6 +143,7 @@ fn all_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::Lost { request: request(), how: Lost::Reset },
         FromDaemon::Register,
         FromDaemon::Lost { request: request(), how: Lost::Removed },
+        FromDaemon::Lost { request: request(), how: Lost::StolenBy([7; 16]) },
     ]);
     all
 }

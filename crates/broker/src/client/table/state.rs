@@ -2,7 +2,7 @@
 
 use std::{mem, task::Waker};
 
-use navlock_core::{Error, Lost, host::Answer};
+use navlock_core::{ClientId, Error, Lost, host::Answer};
 use navlock_engine::FencingToken;
 
 /// Where a request or lock stands, as far as is known here.
@@ -11,7 +11,8 @@ pub(in super::super) enum State {
     Held(FencingToken, Vec<Waker>),
     Unavailable,
     Failed(Error),
-    Lost(Lost),
+    /// How, and by whom if it was stolen.
+    Lost(Lost, Option<ClientId>),
 }
 
 impl State {
@@ -20,7 +21,7 @@ impl State {
     pub(super) fn end(&mut self, error: Error, lost: Lost, wakers: &mut Vec<Waker>) -> usize {
         let end = match self {
             Self::Pending(_) => Self::Failed(error),
-            Self::Held(..) => Self::Lost(lost),
+            Self::Held(..) => Self::Lost(lost, None),
             _ => return 0,
         };
         match mem::replace(self, end) {
@@ -48,7 +49,7 @@ impl State {
             Self::Held(token, _) => Some(Ok(Answer::Granted(*token))),
             Self::Unavailable => Some(Ok(Answer::Unavailable)),
             Self::Failed(error) => Some(Err(error.clone())),
-            Self::Lost(lost) => Some(Err((*lost).into())),
+            Self::Lost(lost, _) => Some(Err((*lost).into())),
         }
     }
 }
