@@ -5,7 +5,8 @@ const { OF_TEST_FILE } = require('./copies.cjs');
 const { inspect } = require('./inspect.cjs');
 const { Lock } = require('./lock.cjs');
 const { LockManager } = require('./lock-manager.cjs');
+const { report } = require('./reports.cjs');
 const { requestMultiple } = require('./request-multiple.cjs');
 const { createUserAgent, locks } = require('./user-agent.cjs');
 
-module.exports = globalThis[OF_TEST_FILE] ?? { Lock, LockManager, createUserAgent, inspect, locks, requestMultiple };
+module.exports = globalThis[OF_TEST_FILE] ?? { Lock, LockManager, createUserAgent, inspect, locks, report, requestMultiple };

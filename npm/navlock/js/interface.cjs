@@ -9,4 +9,21 @@ function defineInterface(constructor, members) {
   Object.defineProperty(prototype, Symbol.toStringTag, { value: constructor.name, configurable: true });
 }
 
-module.exports = { defineInterface };
+/**
+ * Has `console.log()` show the name and the mode of its instances, on all runtimes: they look for this on
+ * their own interfaces, too.
+ */
+function defineShown(constructor) {
+  function show(depth, options, inspect) {
+    try {
+      const { mode, name } = this;
+      return depth < 0 ? `[${constructor.name}]` : `${constructor.name} ${inspect({ name, mode }, options)}`;
+    } catch {
+      return this; // the prototype, which is shown like any object
+    }
+  }
+  const property = { value: show, writable: true, configurable: true };
+  Object.defineProperty(constructor.prototype, Symbol.for('nodejs.util.inspect.custom'), property);
+}
+
+module.exports = { defineInterface, defineShown };

@@ -2,7 +2,7 @@
 // The interface Lock: <https://w3c.github.io/web-locks/#api-lock>.
 
 const { TypeError, refuseToClone } = require('./primordials.cjs');
-const { defineInterface } = require('./interface.cjs');
+const { defineInterface, defineShown } = require('./interface.cjs');
 
 /** Whoever has it may construct. */
 const key = {};
@@ -35,6 +35,9 @@ class Lock {
   }
 }
 defineInterface(Lock, ['name', 'mode']);
+
+// DEVIATION: the specification's prototype has no such property.
+defineShown(Lock);
 
 module.exports = {
   Lock,

@@ -7,7 +7,8 @@ const { apply } = Reflect;
 /** A method as a function whose first argument is `this`. */
 const uncurryThis = Function.prototype.bind.bind(Function.prototype.call);
 
-const { setImmediate } = require('node:timers');
+const { performance } = require('node:perf_hooks');
+const { setImmediate, setTimeout } = require('node:timers');
 const { transferableAbortController, types } = require('node:util');
 
 const { markAsUncloneable } = require('node:worker_threads');
@@ -54,6 +55,9 @@ function ownArray() {
   return setPrototypeOf([], null);
 }
 
+const entriesOf = uncurryThis(Map.prototype.entries);
+const nextOf = uncurryThis(getPrototypeOf(new Map().entries()).next);
+
 module.exports = {
   AbortController,
   DOMException,
@@ -71,11 +75,14 @@ module.exports = {
   getPrototypeOf,
   isPromise: types.isPromise,
   isProxy: types.isProxy,
+  /** Milliseconds, on a clock that is not set. */
+  now: performance.now.bind(performance),
   hasOwn: Object.hasOwn,
   ownArray,
   promisePrototype: Promise.prototype,
   refuseToClone,
   setImmediate,
+  setTimeout,
   uncurryThis,
   arrayFilter: uncurryThis(Array.prototype.filter),
   arraySort: uncurryThis(Array.prototype.sort),
@@ -83,6 +90,10 @@ module.exports = {
   mapDelete: uncurryThis(Map.prototype.delete),
   mapGet: uncurryThis(Map.prototype.get),
   mapSet: uncurryThis(Map.prototype.set),
+  /** The key and the value that were put in first, or `undefined`. */
+  mapFirst: (map) => nextOf(entriesOf(map)).value,
+  setAdd: uncurryThis(Set.prototype.add),
+  setDelete: uncurryThis(Set.prototype.delete),
   registerFinalization: uncurryThis(FinalizationRegistry.prototype.register),
   unregisterFinalization: uncurryThis(FinalizationRegistry.prototype.unregister),
   weakRefDeref: uncurryThis(WeakRef.prototype.deref),

@@ -5,8 +5,10 @@ const { deferred } = require('./deferred.cjs');
 
 /** A question. It is an `Entry` of realm.cjs. */
 class Query {
-  constructor(realm) {
+  /** @param {(query: Query) => unknown} read  takes the answer from the realm */
+  constructor(realm, read) {
     this.realm = realm;
+    this.read = read;
     const { promise, resolve, reject } = deferred();
     this.promise = promise;
     this.resolve = resolve;
@@ -58,9 +60,10 @@ Object.setPrototypeOf(Query.prototype, null);
 
 /** The task of an answer. */
 function answer(query) {
-  const snapshot = query.realm.snapshot(query);
+  const { read } = query;
+  const answered = read(query);
   query.end();
-  query.resolve(snapshot);
+  query.resolve(answered);
 }
 
 /**
@@ -68,9 +71,29 @@ function answer(query) {
  * @returns {Promise<{ held: object[], pending: object[] }>}
  */
 function queryLocks({ number, realm }) {
-  const query = new Query(realm);
-  realm.query(query, number);
+  const query = new Query(realm, readSnapshot);
+  realm.query(query, number, null);
   return query.promise;
 }
 
-module.exports = { queryLocks };
+function readSnapshot(query) {
+  return query.realm.snapshot(query);
+}
+
+/**
+ * Who holds a name, as far as the reach knows.
+ *
+ * @param {import('./requests.cjs').OpenManager} manager
+ * @returns {Promise<import('./realm.cjs').Holder | null>}
+ */
+function askHolder({ number, realm }, name) {
+  const query = new Query(realm, readHolder);
+  realm.query(query, number, name);
+  return query.promise;
+}
+
+function readHolder(query) {
+  return query.realm.holder(query);
+}
+
+module.exports = { askHolder, queryLocks };

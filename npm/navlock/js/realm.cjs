@@ -160,12 +160,15 @@ class Realm {
     }
   }
 
-  /** Asks for a snapshot. Throws an OperationError where the addon cannot. */
-  query(entry, manager) {
+  /**
+   * Asks for a snapshot, or, given a name, who holds that. Throws an OperationError where the addon
+   * cannot.
+   */
+  query(entry, manager, name) {
     const addon = this.#addon;
     let answer;
     try {
-      answer = addon.query(manager);
+      answer = name === null ? addon.query(manager) : addon.queryHolder(manager, name);
       entry.id = answer >>> addon.ID_SHIFT;
       this.#entries[entry.id] = entry;
       this.#begin(entry, answer);
@@ -226,12 +229,19 @@ class Realm {
     tell(entry, entry.news, this.#addon);
   }
 
-  /** Why a request has failed, or how its lock was lost. */
+  /** Why a request has failed, or how its lock was lost: then the cause says it in a form for programs. */
   failure({ id }) {
     const failure = ownArray();
     this.#addon.failure(id, failure);
     // By index, here and below: how arrays are taken apart can be replaced.
-    return new DOMException(failure[1], failure[0]);
+    const error = new DOMException(failure[1], failure[0]);
+    const code = failure[2];
+    const clientId = failure[3];
+    if (code !== null) {
+      const value = lossCause(failure[1], code, clientId);
+      Object.defineProperty(error, 'cause', { __proto__: null, value, writable: true, configurable: true });
+    }
+    return error;
   }
 
   fencingToken({ id }) {
@@ -255,6 +265,24 @@ class Realm {
       return { clientId: clientIds[facts[2 * index + 2]], mode, name: names[index] };
     });
     return { held: infos(0, heldCount), pending: infos(heldCount, names.length) };
+  }
+
+  /**
+   * One of those who hold a name.
+   *
+   * @typedef {object} Holder
+   * @property {string} clientId
+   * @property {number | null} age  milliseconds; `null`, as below, if the reach does not know
+   * @property {{ pid: number, command: string, host: string } | null} process
+   *
+   * @returns {Holder | null} `null` if nobody does
+   */
+  holder({ id }) {
+    const told = ownArray();
+    this.#addon.holder(id, told);
+    if (told.length === 0) return null;
+    const process = told[2] === null ? null : { pid: told[2], command: told[3], host: told[4] };
+    return { clientId: told[0], age: told[1], process };
   }
 
   /** Tells what the addon has answered at once. */
@@ -287,6 +315,15 @@ function tell(entry, status, { FAILED, GRANTED, PENDING }) {
   else if (status === PENDING) entry.onPending();
   else if (status === FAILED) entry.onFailed();
   else entry.onUnavailable();
+}
+
+/** How a lock was lost, for programs. */
+function lossCause(message, code, clientId) {
+  const cause = new Error(clientId === null ? message : `${message}, by client ${clientId}`);
+  cause.stack = `Error: ${cause.message}`; // where it was made says nothing
+  cause.code = code;
+  if (clientId !== null) cause.clientId = clientId;
+  return cause;
 }
 
 function operationError({ message }) {

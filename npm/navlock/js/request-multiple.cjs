@@ -4,6 +4,7 @@
 const { DOMException, Promise, Set, TypeError, arraySort, setImmediate } = require('./primordials.cjs');
 const { deferred } = require('./deferred.cjs');
 const { check, obtainLockManager } = require('./lock-manager.cjs');
+const { callInsideAll } = require('./followed.cjs');
 const { cancelRequest, requestLock } = require('./requests.cjs');
 const { toCallback, toDOMString, toLockOptions } = require('./webidl.cjs');
 
@@ -34,6 +35,8 @@ class Holdings {
     };
     const request = requestLock(manager, name, options, callback);
     this.#requests.push(request);
+    // Later ones are made where nobody is who has called.
+    if (request.followed !== null) request.followed.stack = this.#requests[0].followed.stack;
     request.promise.catch(this.#failed.reject);
     const lock = await Promise.race([granted.promise, this.failed]);
     this.#locks.set(name, lock);
@@ -42,6 +45,11 @@ class Holdings {
 
   get(name) {
     return this.#locks.get(name);
+  }
+
+  /** What the callback comes to, also if it throws. */
+  async call(callback, locks) {
+    return callInsideAll(this.#requests, () => callback(locks));
   }
 
   /** Ends when none is held or waited for. */
@@ -85,17 +93,12 @@ async function requestMultiple(locks, names, options, callback) {
     return granted(null);
   }
 
-  const work = call(granted, wanted.map((name) => holdings.get(name)));
+  const work = holdings.call(granted, wanted.map((name) => holdings.get(name)));
   const over = work.catch(() => {}).then(() => holdings.release());
   // Who loses one is told at once, but keeps the others while the callback runs: it may not have
   // noticed yet.
   await Promise.race([over, holdings.failed]);
   return work;
-}
-
-/** What the callback comes to, also if it throws. */
-async function call(callback, locks) {
-  return callback(locks);
 }
 
 module.exports = { requestMultiple };

@@ -5,6 +5,7 @@ const { DOMException } = require('./primordials.cjs');
 const { AbortAlgorithm, addAbortAlgorithm, removeAbortAlgorithm } = require('./abort.cjs');
 const { deferred } = require('./deferred.cjs');
 const { tellCallback, tellEnd, tellStart } = require('./diagnostics.cjs');
+const { follow } = require('./followed.cjs');
 const { createLock } = require('./lock.cjs');
 const { toPromise } = require('./webidl.cjs');
 
@@ -51,6 +52,8 @@ class LockRequest extends AbortAlgorithm {
     this.open = null;
     /** Told of the loss of the lock; see inspect.cjs. */
     this.inspection = null;
+    /** What has an eye on it if reports are wanted; see followed.cjs. */
+    this.followed = null;
     /** Why it has failed, or how the lock was lost. */
     this.failure = null;
   }
@@ -120,6 +123,7 @@ class LockRequest extends AbortAlgorithm {
   end() {
     this.leave(DONE);
     this.callback = null;
+    if (this.followed !== null) this.followed.end();
     if (this.id >= 0) {
       this.isHeld = false;
       this.realm.release(this);
@@ -176,6 +180,7 @@ function requestLock(manager, name, options, callback) {
   try {
     // 2. Nothing can abort before step 3.
     if (options.signal !== null) addAbortAlgorithm(options.signal, request);
+    request.followed = follow(request);
     // 3. The lock task queue is the addon's. Its answer is never acted upon in this turn.
     realm.request(request, number, name, options);
   } catch (error) {
@@ -200,7 +205,7 @@ async function wait(request, opened) {
 
 /** Runs the callback, and holds the lock until what it returned is settled. */
 async function hold(request) {
-  const { callback, realm, source } = request;
+  const { callback, followed, realm, source } = request;
   // Not told of the abort: others have kept it from our listener, or the stack was full.
   if (source !== null && source.aborted) {
     request.signalToAbort(source.reason);
@@ -215,7 +220,7 @@ async function hold(request) {
   let failed = false;
   try {
     // `this` is undefined.
-    const returned = callback(lock);
+    const returned = followed === null ? callback(lock) : followed.call(callback, lock);
     // What the callback waits for from the start, it has asked for.
     realm.keepAlive.rest();
     value = await toPromise(returned);

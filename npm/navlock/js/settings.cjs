@@ -17,6 +17,7 @@ class Settings {
   #bucket;
   #socket;
   #program;
+  #reports;
 
   /** @returns {'process' | 'machine'} how far locks are seen */
   get reach() {
@@ -42,6 +43,16 @@ class Settings {
     if (this.#program === undefined) this.#program = findProgram();
     return this.#program;
   }
+
+  /** @returns {import('./reports.cjs').Wanted} which reports are wanted, the same object each time */
+  get reports() {
+    return (this.#reports ??= {
+      held: milliseconds('NAVLOCK_REPORT_HELD'),
+      waiting: milliseconds('NAVLOCK_REPORT_WAITING'),
+      stacks: choice('NAVLOCK_REPORT_STACKS', { 0: false, 1: true }),
+      strict: choice('NAVLOCK_STRICT', { 0: 'off', warn: 'warn', 1: 'reject' }),
+    });
+  }
 }
 
 /** @param {string} what  where `value` is from */
@@ -59,9 +70,30 @@ function toBucket(value, what) {
   return value;
 }
 
+/** What a variable says in milliseconds, if it is set. */
+function milliseconds(name) {
+  const value = environment(name);
+  return value === null ? null : toMilliseconds(Number(value), name);
+}
+
+/** What a variable says in a word; the meaning of `0` if it is not set. */
+function choice(name, meanings) {
+  const value = environment(name) ?? '0';
+  if (Object.hasOwn(meanings, value)) return meanings[value];
+  throw new TypeError(`${name} is ${JSON.stringify(value)}, not ${Object.keys(meanings).map((word) => JSON.stringify(word)).join(' or ')}`);
+}
+
+/** The longest time that timers can wait. */
+const MAX_MILLISECONDS = 2_147_483_647;
+
+function toMilliseconds(value, what) {
+  if (Number.isInteger(value) && value >= 1 && value <= MAX_MILLISECONDS) return value;
+  throw new TypeError(`${what} is not a number of milliseconds, that is, a whole one from 1 to ${MAX_MILLISECONDS}`);
+}
+
 function toSocket(value, what) {
   if (typeof value !== 'string' || value === '') throw new TypeError(`${what} is not a path`);
   return path.resolve(value);
 }
 
-module.exports = { settings: new Settings(), toBucket, toReach, toSocket };
+module.exports = { settings: new Settings(), toBucket, toMilliseconds, toReach, toSocket };

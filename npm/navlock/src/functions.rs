@@ -3,7 +3,7 @@
 use std::{collections::HashMap, ffi::c_void};
 
 use napi_sys::{napi_callback_info, napi_env, napi_value};
-use navlock::{LockInfo, LockManagerSnapshot, Mode, ResourceName};
+use navlock::{Inspected, LockInfo, LockManagerSnapshot, Mode, ResourceName};
 
 use crate::{
     js::{Env, Failure, ok},
@@ -34,11 +34,13 @@ pub(crate) unsafe fn export(env: napi_env, exports: napi_value) -> Result<(), Fa
     js.define(exports, c"bucket", Some(bucket), realm)?;
     js.define(exports, c"request", Some(request), realm)?;
     js.define(exports, c"query", Some(query), realm)?;
+    js.define(exports, c"queryHolder", Some(query_holder), realm)?;
     js.define(exports, c"next", Some(next), realm)?;
     js.define(exports, c"release", Some(release), realm)?;
     js.define(exports, c"token", Some(token), realm)?;
     js.define(exports, c"failure", Some(failure), realm)?;
-    js.define(exports, c"snapshot", Some(snapshot), realm)
+    js.define(exports, c"snapshot", Some(snapshot), realm)?;
+    js.define(exports, c"holder", Some(holder), realm)
 }
 
 /// Defines a function of Node-API by its arguments and its work: what the work gives is returned,
@@ -168,8 +170,7 @@ function! {
 function! {
     /// `(manager: number, name: string, flags: number): answer`
     request[manager, name, flags] |js, realm| {
-        let name = js.with_units(name, ResourceName::from_utf16)?;
-        let name = name.map_err(|error| Failure::Own(error.to_string()))?;
+        let name = to_name(js, name)?;
         js.u32(realm.request(js.to_u32(manager)?, name, js.to_u32(flags)?)?)
     }
 }
@@ -177,6 +178,14 @@ function! {
 function! {
     /// `(manager: number): answer`
     query[manager] |js, realm| js.u32(realm.query(js.to_u32(manager)?)?)
+}
+
+function! {
+    /// `(manager: number, name: string): answer`
+    query_holder[manager, name] |js, realm| {
+        let name = to_name(js, name)?;
+        js.u32(realm.query_holder(js.to_u32(manager)?, name)?)
+    }
 }
 
 function! {
@@ -198,10 +207,11 @@ function! {
 }
 
 function! {
-    /// `(id: number, into: [domExceptionName: string, message: string]): void`
+    /// `(id: number, into: [domExceptionName: string, message: string, howLost: string | null, stolenBy: string | null]): void`
     failure[id, into] |js, realm| {
-        let words = realm.failure(js.to_u32(id)?)?;
-        js.fill(into, words.iter().map(|word| js.string(word)))?;
+        let told = realm.failure(js.to_u32(id)?)?;
+        let words = [Some(told.exception), Some(&told.message), told.how_lost, told.stolen_by.as_deref()];
+        js.fill(into, words.into_iter().map(|word| js.string_or_null(word)))?;
         js.undefined()
     }
 }
@@ -215,6 +225,35 @@ function! {
         let id = js.to_u32(id)?;
         realm.look(|slots| Some(flat(js, slots.snapshot(id)?, names, client_ids)))
     }
+}
+
+function! {
+    /// `(id: number, into: [clientId: string, age: number | null, pid: number | null, command: string | null, host: string | null]): void`
+    ///
+    /// The age in milliseconds. Nothing if nobody holds the name.
+    holder[id, into] |js, realm| {
+        let id = js.to_u32(id)?;
+        realm.look(|slots| {
+            let holder = slots.position(id)?.holder.as_ref();
+            Some(holder.map_or(Ok(()), |holder| tell_holder(js, holder, into)))
+        })?;
+        js.undefined()
+    }
+}
+
+/// Says what is known of a holder.
+fn tell_holder(js: Env, holder: &Inspected, into: napi_value) -> Result<(), Failure> {
+    let agent = holder.agent.as_deref();
+    let number = |number: Option<u32>| number.map_or_else(|| js.null(), |number| js.u32(number));
+    let age = holder.age.map(|age| u32::try_from(age.as_millis()).unwrap_or(u32::MAX));
+    let parts = [
+        js.string(&holder.lock.client_id.to_string()),
+        number(age),
+        number(agent.map(|agent| agent.pid)),
+        js.string_or_null(agent.map(|agent| agent.command.as_str())),
+        js.string_or_null(agent.map(|agent| agent.host.as_str())),
+    ];
+    js.fill(into, parts.into_iter())
 }
 
 /// A snapshot as few values of JavaScript, of which the face makes objects.
@@ -243,6 +282,12 @@ fn flat(
     js.fill(into_names, entries().map(|info| string_of_name(js, &info.name)))?;
     js.fill(into_client_ids, client_ids.iter().map(|client_id| js.string(client_id)))?;
     js.u32_array(&facts)
+}
+
+/// Lone surrogates and all, as below.
+fn to_name(js: Env, name: napi_value) -> Result<ResourceName, Failure> {
+    let name = js.with_units(name, ResourceName::from_utf16)?;
+    name.map_err(|error| Failure::Own(error.to_string()))
 }
 
 /// Lone surrogates and all.

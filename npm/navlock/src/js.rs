@@ -197,6 +197,14 @@ impl Env {
         call!(self, napi_create_string_utf8(bytes, length))
     }
 
+    pub(crate) fn null(self) -> Result<napi_value, Failure> {
+        call!(self, napi_get_null())
+    }
+
+    pub(crate) fn string_or_null(self, text: Option<&str>) -> Result<napi_value, Failure> {
+        text.map_or_else(|| self.null(), |text| self.string(text))
+    }
+
     pub(crate) fn string_of_units(self, units: &[u16]) -> Result<napi_value, Failure> {
         let length = signed(units.len());
         call!(self, napi_create_string_utf16(units.as_ptr(), length))

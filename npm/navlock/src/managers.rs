@@ -2,7 +2,7 @@
 
 use std::{mem, sync::Arc};
 
-use navlock::{LockManager, UserAgent};
+use navlock::{LockManager, UserAgent, host::Term};
 use slab::Slab;
 
 use crate::js::Failure;
@@ -73,6 +73,11 @@ impl Managers {
         let Entry { user_agent, bucket, locks, .. } = &mut self.entries[index];
         let locks = locks.get_or_insert_with(|| user_agent.lock_manager(bucket));
         Ok(locks.client_id().to_string())
+    }
+
+    /// For how long it has what it has; see [`LockManager::term`].
+    pub(crate) fn term(&self, number: u32) -> Option<Term> {
+        self.entries.get(number as usize)?.locks.as_ref()?.term()
     }
 
     pub(crate) fn bucket(&self, number: u32) -> Result<&str, Failure> {

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use navlock::{LockOptions, Mode, ResourceName, UserAgent};
+use navlock::{Error, LockOptions, Lost, Mode, ResourceName, UserAgent, host::Term};
 
 use napi_sys::{napi_env, napi_value};
 use slab::Slab;
@@ -18,7 +18,7 @@ use crate::{
     managers::Managers,
     protocol::{Answer, NOTHING, answer, flag},
     reach,
-    slots::Slots,
+    slots::{Failed, Slots},
 };
 
 /// One instance of the addon. Used by the realm's thread alone, except for its inbox.
@@ -31,6 +31,17 @@ pub(crate) struct Realm {
     wake: Cell<Option<Weak>>,
     /// `None` once the realm has ended.
     state: RefCell<Option<State>>,
+}
+
+/// What has failed, as a script is told.
+pub(crate) struct Told {
+    /// The name of the `DOMException`.
+    pub(crate) exception: &'static str,
+    pub(crate) message: String,
+    /// If it is a lock that was lost: how, in a word for programs.
+    pub(crate) how_lost: Option<&'static str>,
+    /// By whom it was stolen, if that is known.
+    pub(crate) stolen_by: Option<String>,
 }
 
 struct State {
@@ -138,13 +149,18 @@ impl Realm {
         self.with(|state| Ok(state.managers.bucket(manager)?.to_owned()))
     }
 
-    /// The name of the `DOMException` and the message of what has failed.
-    pub(crate) fn failure(&self, id: u32) -> Result<[String; 2], Failure> {
+    /// What has failed, and why.
+    pub(crate) fn failure(&self, id: u32) -> Result<Told, Failure> {
         self.with(|state| {
-            let (manager, error) = state.slots.failure(id).ok_or_else(|| no_such("failure"))?;
+            let failed = state.slots.failure(id).ok_or_else(|| no_such("failure"))?;
+            let Failed { manager, error, stolen_by } = failed;
             let bucket = state.managers.bucket(manager)?;
-            let message = format!("{error} (bucket {bucket:?})");
-            Ok([error.dom_exception_name().to_owned(), message])
+            Ok(Told {
+                exception: error.dom_exception_name(),
+                message: format!("{error} (bucket {bucket:?})"),
+                how_lost: how_lost(error, || state.managers.term(manager)),
+                stolen_by: stolen_by.map(|client_id| client_id.to_string()),
+            })
         })
     }
 
@@ -175,6 +191,13 @@ impl Realm {
         self.with(|state| {
             let locks = state.managers.enter(manager)?;
             Ok(answer(state.slots.query(manager, locks), false))
+        })
+    }
+
+    pub(crate) fn query_holder(&self, manager: u32, name: ResourceName) -> Result<Answer, Failure> {
+        self.with(|state| {
+            let locks = state.managers.enter(manager)?;
+            Ok(answer(state.slots.query_holder(manager, locks, name), false))
         })
     }
 
@@ -273,6 +296,23 @@ unsafe extern "C" fn on_ring(
     let (js, realm) = unsafe { (Env::new(env), &*realm.cast::<Realm>()) };
     // What the function throws is for the runtime to report.
     let _ = realm.wake(js);
+}
+
+/// How a lock was lost, if that is what has happened: the codes of the face's documentation.
+fn how_lost(error: &Error, term: impl FnOnce() -> Option<Term>) -> Option<&'static str> {
+    let Error::Lost(lost) = error else {
+        return None;
+    };
+    Some(match lost {
+        Lost::Stolen => "STOLEN",
+        Lost::Terminated => "TERMINATED",
+        Lost::Closed => "CLOSED",
+        Lost::Reset => "RESET",
+        Lost::Removed => "REMOVED",
+        // Where locks are held for a time, that is over when they are lost so.
+        _ if term().is_some_and(|term| term.now >= term.ends) => "LEASE_ENDED",
+        _ => "DISCONNECTED",
+    })
 }
 
 fn add<T>(all: &mut Slab<T>, one: T) -> u32 {

@@ -9,8 +9,8 @@ use std::{
 };
 
 use navlock::{
-    Error, LockFuture, LockGuard, LockManager, LockManagerSnapshot, LockOptions, ResourceName,
-    host::PolledGuard,
+    ClientId, Error, LockFuture, LockGuard, LockManager, LockManagerSnapshot, LockOptions,
+    Position, ResourceName, host::PolledGuard,
 };
 use slab::Slab;
 
@@ -23,16 +23,32 @@ use crate::{
 enum Slot {
     Requested(LockFuture<'static, Option<LockGuard>>),
     Held(PolledGuard),
-    Asked(Pin<Box<dyn Future<Output = Result<LockManagerSnapshot, Error>> + Send>>),
-    Answered(LockManagerSnapshot),
+    Asked(Question),
+    Answered(Told),
     Unavailable,
     Failed(Error),
     /// A lock that was lost. Its guard stays until the holder is done with it.
     Lost(PolledGuard, Error),
 }
 
+type Question = Pin<Box<dyn Future<Output = Result<Told, Error>> + Send>>;
+
+/// The answer to a question.
+enum Told {
+    Snapshot(LockManagerSnapshot),
+    Position(Position),
+}
+
 /// For how many slots a realm that uses none keeps memory.
 const KEEP: usize = 1024;
+
+/// Why a request failed, or how a lock was lost.
+pub(crate) struct Failed<'a> {
+    /// The number of the lock manager.
+    pub(crate) manager: u32,
+    pub(crate) error: &'a Error,
+    pub(crate) stolen_by: Option<ClientId>,
+}
 
 /// The slots of a realm.
 pub(crate) struct Slots {
@@ -74,10 +90,25 @@ impl Slots {
     /// Asks what is held and what is pending in the bucket. Its id, and whether that is known at
     /// once.
     pub(crate) fn query(&mut self, manager: u32, locks: &LockManager) -> (u32, Status) {
-        let id = self.vacant();
         let locks = locks.clone();
-        let question = Slot::Asked(Box::pin(async move { locks.query().await }));
-        self.entries.insert((manager, question));
+        self.ask(manager, Box::pin(async move { Ok(Told::Snapshot(locks.query().await?)) }))
+    }
+
+    /// Asks who holds a name. As [`query`](Self::query).
+    pub(crate) fn query_holder(
+        &mut self,
+        manager: u32,
+        locks: &LockManager,
+        name: ResourceName,
+    ) -> (u32, Status) {
+        let locks = locks.clone();
+        let question = async move { Ok(Told::Position(locks.position(name).await?)) };
+        self.ask(manager, Box::pin(question))
+    }
+
+    fn ask(&mut self, manager: u32, question: Question) -> (u32, Status) {
+        let id = self.vacant();
+        self.entries.insert((manager, Slot::Asked(question)));
         (id, self.news(id).unwrap_or(Status::Pending))
     }
 
@@ -131,18 +162,29 @@ impl Slots {
         }
     }
 
-    /// Why a request failed, or how a lock was lost, and the number of the lock manager.
-    pub(crate) fn failure(&self, id: u32) -> Option<(u32, &Error)> {
-        match self.entries.get(id as usize)? {
-            (manager, Slot::Failed(error) | Slot::Lost(_, error)) => Some((*manager, error)),
-            _ => None,
-        }
+    /// Why a request failed, or how a lock was lost.
+    pub(crate) fn failure(&self, id: u32) -> Option<Failed<'_>> {
+        let (manager, slot) = self.entries.get(id as usize)?;
+        let (error, guard) = match slot {
+            Slot::Failed(error) => (error, None),
+            Slot::Lost(guard, error) => (error, Some(guard)),
+            _ => return None,
+        };
+        Some(Failed { manager: *manager, error, stolen_by: guard.and_then(PolledGuard::stolen_by) })
     }
 
     /// The answer to a question.
     pub(crate) fn snapshot(&self, id: u32) -> Option<&LockManagerSnapshot> {
         match &self.entries.get(id as usize)?.1 {
-            Slot::Answered(snapshot) => Some(snapshot),
+            Slot::Answered(Told::Snapshot(snapshot)) => Some(snapshot),
+            _ => None,
+        }
+    }
+
+    /// The answer to the question who holds a name.
+    pub(crate) fn position(&self, id: u32) -> Option<&Position> {
+        match &self.entries.get(id as usize)?.1 {
+            Slot::Answered(Told::Position(position)) => Some(position),
             _ => None,
         }
     }

@@ -113,6 +113,18 @@ export interface Inspection {
 }
 
 /**
+ * The `cause` of the `AbortError` of a lock that was lost: `STOLEN` by another request; `LEASE_ENDED`, as
+ * on etcd, while its keeper did not answer; `DISCONNECTED`: the broker is gone for good; `RESET`: the data
+ * of its keeper is gone; `REMOVED` by hand where it is kept; `CLOSED` with its user agent; `TERMINATED`
+ * with its agent.
+ */
+export interface LossCause extends Error {
+  readonly code: 'STOLEN' | 'LEASE_ENDED' | 'DISCONNECTED' | 'RESET' | 'REMOVED' | 'CLOSED' | 'TERMINATED';
+  /** Of `STOLEN`: whose request it was, as in a snapshot, if the reach tells. */
+  readonly clientId?: string;
+}
+
+/**
  * What there is to know of a lock beyond the standard. To be called while it is held; then also
  * later. Throws an `InvalidStateError` otherwise.
  */
@@ -152,3 +164,23 @@ export declare function requestMultiple<T>(
   options: RequestMultipleOptions,
   callback: (locks: Lock[] | null) => T,
 ): Promise<Awaited<T>>;
+
+export interface ReportOptions {
+  /** Warns of each lock that has been held for so many milliseconds. */
+  held?: number;
+  /** Warns of each request that has waited for so many milliseconds, and says who holds the lock. */
+  waiting?: number;
+  /** Whether warnings say where locks were requested. That costs time at each request. */
+  stacks?: boolean;
+  /**
+   * `'warn'`: warns of a request that has waited for a second for a lock that a callback holds in which it
+   * was made; `true`: rejects it with an `OperationError`.
+   */
+  strict?: boolean | 'warn';
+}
+
+/**
+ * Which warnings of the process there are of requests that this thread makes from now on, in place of what
+ * `NAVLOCK_REPORT_HELD`, `NAVLOCK_REPORT_WAITING`, `NAVLOCK_REPORT_STACKS` and `NAVLOCK_STRICT` say.
+ */
+export declare function report(options?: ReportOptions): void;

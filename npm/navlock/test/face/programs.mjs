@@ -2,6 +2,7 @@
 
 import { execFile } from 'node:child_process';
 import { createRequire } from 'node:module';
+import path from 'node:path';
 import process from 'node:process';
 import { promisify } from 'node:util';
 
@@ -17,6 +18,20 @@ function clean(env) {
 export async function run([file, ...words], { env = {}, cwd } = {}) {
   const { stdout } = await promisify(execFile)(file, words, { env: clean(env), cwd, timeout: 20_000 });
   return stdout;
+}
+
+/**
+ * Runs a function in a process of its own, of any runtime.
+ *
+ * @param {string[]} words  of ../runtimes.mjs
+ * @param {(navlock: object, ...args: any[]) => unknown} call  sent as its source
+ * @returns {Promise<any>} what it came to, by way of JSON
+ */
+export async function evaluateOn([file, ...words], env, call, ...args) {
+  const source = `(async () => JSON.stringify(await (${call})(require(${JSON.stringify(navlock)}), ...${JSON.stringify(args)})))().then((line) => { console.log(line); process.exit(0); })`;
+  const flags = words.filter((word) => word.startsWith('--') && !/^--(allow-all|no-prompt|quiet)$/.test(word));
+  const before = path.basename(file) === 'deno' ? ['eval', '--ext=cjs', ...flags] : [...flags, '-e'];
+  return JSON.parse((await run([file, ...before, source], { env })).trim().split('\n').pop());
 }
 
 /**

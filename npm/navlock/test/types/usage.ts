@@ -1,8 +1,8 @@
 // What programs write, with any library of types that has AbortSignal. Checked, never run.
 
 import {
-  Lock, LockManager, createUserAgent, inspect, locks, requestMultiple,
-  type LockInfo, type LockManagerSnapshot, type LockOptions, type Reach, type UserAgent,
+  Lock, LockManager, createUserAgent, inspect, locks, report, requestMultiple,
+  type LockInfo, type LossCause, type LockManagerSnapshot, type LockOptions, type Reach, type UserAgent,
 } from 'navlock';
 import 'navlock/register';
 
@@ -47,6 +47,16 @@ export function userAgents() {
   // @ts-expect-error
   createUserAgent({ reach: 'moon' });
   return manager;
+}
+
+export function reports() {
+  report({ held: 5000, waiting: 1000, stacks: true, strict: 'warn' });
+  // @ts-expect-error
+  report({ strict: 'maybe' });
+}
+
+export function whyLost(error: Error & { cause?: LossCause }): string | undefined {
+  return error.cause?.code === 'STOLEN' ? error.cause.clientId : undefined;
 }
 
 export async function extras(value: unknown) {

@@ -1,0 +1,188 @@
+'use strict';
+// Requests that are followed because reports of them are wanted: what waits or is held for long, and
+// what waits for a callback in which it was made.
+
+const { DOMException, Set, setAdd, setDelete } = require('./primordials.cjs');
+const { askHolder } = require('./queries.cjs');
+const { Overdue } = require('./overdue.cjs');
+const { callInside, heldOutside } = require('./own-callback.cjs');
+const { placeOf, takeStack, wantedReports, warn } = require('./reports.cjs');
+
+/**
+ * For how long a request may wait for its own callback before that is told. Nobody can see whether the
+ * callback waits for it. If it does not, it ends, mostly sooner.
+ */
+const OWN_MS = 1000;
+
+/** From how many places that is told at most, once each. */
+const MOST_PLACES = 1000;
+
+const places = new Set();
+
+/** All that hold their lock now. */
+const holders = new Set();
+
+/** @type {{ wanted: import('./reports.cjs').Wanted, held: Overdue | null, waiting: Overdue | null, own: Overdue | null } | null} */
+let lists = null;
+
+class Followed {
+  /** Its request has not been answered. */
+  #isWaiting = true;
+  #lists;
+
+  /** @param {import('./requests.cjs').LockRequest} request */
+  constructor(request, lists) {
+    const { own, waiting, wanted } = lists;
+    this.#lists = lists;
+    /** `null` once it is over. */
+    this.request = request;
+    this.stack = wanted.stacks || own !== null ? takeStack() : null;
+    /** What it waits for, as long as it does, if its own callback holds that. */
+    this.blocker = null;
+    if (waiting !== null) waiting.add(this);
+    if (own === null || !waitsForHolders(request)) return;
+    this.blocker = heldOutside(request);
+    if (this.blocker !== null) own.add(this);
+  }
+
+  get isWaiting() {
+    return this.#isWaiting;
+  }
+
+  get isHolding() {
+    return this.request !== null && this.request.isHeld;
+  }
+
+  get place() {
+    return this.stack === null ? null : placeOf(this.stack);
+  }
+
+  /** What the reader of a warning can use. */
+  get told() {
+    const { manager, mode, name, realm } = this.request;
+    return { name, mode, bucket: realm.bucket(manager.number) };
+  }
+
+  /** Runs the callback. */
+  call(callback, lock) {
+    this.#stopWaiting();
+    if (lock === null) return callback(lock);
+    const { held, own } = this.#lists;
+    setAdd(holders, this);
+    if (held !== null) held.add(this);
+    return own === null ? callback(lock) : callInside([this], () => callback(lock));
+  }
+
+  /** The request is over, or its lock. Also more than once. */
+  end() {
+    this.#stopWaiting();
+    setDelete(holders, this);
+    this.#lists.held?.delete(this);
+    // Contexts go on, and know in which callback they are. What is over must not keep its stack, which
+    // has the objects whose methods were called, nor its request, whose promise has a context: each would
+    // keep the one before, for ever.
+    this.stack = null;
+    this.request = null;
+  }
+
+  #stopWaiting() {
+    this.#isWaiting = false;
+    this.#lists.waiting?.delete(this);
+    if (this.blocker === null) return;
+    this.#lists.own.delete(this);
+    this.blocker = null;
+  }
+}
+
+/** Calls `call` as the callback of requests that hold their locks, where that matters. */
+function callInsideAll(requests, call) {
+  if (lists === null || lists.own === null) return call();
+  const followed = [];
+  for (const request of requests) if (request.followed !== null) followed.push(request.followed);
+  return callInside(followed, call);
+}
+
+/** Whether it waits for as long as somebody holds the lock: others wait for the broker at most, or a signal. */
+function waitsForHolders({ ifAvailable, source, steal }) {
+  return !ifAvailable && !steal && source === null;
+}
+
+/** Follows a request if reports are wanted; otherwise `null`. */
+function follow(request) {
+  const wanted = wantedReports();
+  if (lists === null || lists.wanted !== wanted) lists = listsFor(wanted);
+  return lists.isEmpty ? null : new Followed(request, lists);
+}
+
+function listsFor(wanted) {
+  const held = wanted.held === null ? null : new Overdue(wanted.held, tellHeld);
+  const waiting = wanted.waiting === null ? null : new Overdue(wanted.waiting, tellWaiting);
+  const own = wanted.strict === 'off' ? null : new Overdue(OWN_MS, wanted.strict === 'warn' ? tellOwn : rejectOwn);
+  return { wanted, held, waiting, own, isEmpty: held === null && waiting === null && own === null };
+}
+
+function tellHeld(followed, ms) {
+  const { told } = followed;
+  warn('NAVLOCK_HELD', `${lockText(told)} has been held for ${ms} ms${at('taken at', followed.place)}`, told);
+}
+
+async function tellWaiting(followed, ms) {
+  const { request, told } = followed;
+  const by = holderHere(request) ?? await holderElsewhere(request);
+  // It may have been granted while that was asked.
+  if (!followed.isWaiting) return;
+  warn('NAVLOCK_WAITING', `a request for ${lockText(told)} has waited for ${ms} ms${by}${at('requested at', followed.place)}`, told);
+}
+
+/** Who holds what a request waits for, if that is a part of this thread. */
+function holderHere({ manager, name }) {
+  for (const other of holders) {
+    if (other.request.manager === manager && other.request.name === name) return `; it is held by this thread${at('taken at', other.place)}`;
+  }
+  return null;
+}
+
+async function holderElsewhere({ manager, name }) {
+  try {
+    return describe(await askHolder(manager, name), manager);
+  } catch {
+    return ''; // the request itself is told what is wrong
+  }
+}
+
+function describe(holder, { number, realm }) {
+  if (holder === null) return '';
+  const { age, clientId, process } = holder;
+  const since = age === null ? '' : `, for ${age} ms`;
+  if (clientId === realm.clientId(number)) return `; it is held by this thread${since}`;
+  if (process === null) return `; it is held by client ${clientId}${since}`;
+  const { command, host, pid } = process;
+  return `; it is held by process ${pid} (${command}) on ${host}, client ${clientId}${since}`;
+}
+
+function tellOwn(followed, ms) {
+  const key = `${followed.request.name}\n${followed.place}`;
+  if (!followed.blocker.isHolding || places.has(key) || places.size === MOST_PLACES) return;
+  places.add(key);
+  warn('NAVLOCK_OWN_CALLBACK', ownText(followed, ms), followed.told);
+}
+
+function rejectOwn(followed, ms) {
+  if (followed.blocker.isHolding) followed.request.signalToAbort(new DOMException(ownText(followed, ms), 'OperationError'));
+}
+
+function ownText({ blocker, place, told }, ms) {
+  return `a request for ${lockText(told)} has waited for ${ms} ms for the ${blocker.request.mode} lock of that name, `
+    + 'held by the callback in which the request was made. If that callback waits for it, neither ever ends.'
+    + `${at('requested at', place)}${at('held by the callback that was given at', blocker.place)}`;
+}
+
+function lockText({ bucket, mode, name }) {
+  return `the ${mode} lock ${JSON.stringify(name)} (bucket ${JSON.stringify(bucket)})`;
+}
+
+function at(what, place) {
+  return place === null ? '' : `\n${what}\n${place}`;
+}
+
+module.exports = { callInsideAll, follow };

@@ -1,0 +1,76 @@
+'use strict';
+// What a program is told beyond what it has asked for: warnings of the process, and which of them are wanted.
+
+const path = require('node:path');
+const process = require('node:process');
+
+const { TypeError } = require('./primordials.cjs');
+const { isBundled } = require('./platform.cjs');
+const { settings, toMilliseconds } = require('./settings.cjs');
+
+const { Error } = globalThis;
+
+/**
+ * Which reports are wanted.
+ *
+ * @typedef {object} Wanted
+ * @property {number | null} held  milliseconds, as the next one
+ * @property {number | null} waiting
+ * @property {boolean} stacks
+ * @property {'off' | 'warn' | 'reject'} strict
+ */
+
+/** @type {Wanted | null} what the program has said; `null`: what the environment says */
+let given = null;
+
+/** @returns {Wanted} Throws a TypeError if the environment makes no sense. */
+function wantedReports() {
+  return given ?? settings.reports;
+}
+
+/** From now on, in this thread, for what is requested then. Throws a TypeError for what makes no sense. */
+function report(options = {}) {
+  if (typeof options !== 'object' || options === null) throw new TypeError('report: the options are not an object');
+  const { held, stacks = false, strict = false, waiting } = options;
+  for (const [name, value] of [['stacks', stacks], ['strict', strict]]) {
+    if (typeof value !== 'boolean' && !(name === 'strict' && value === 'warn')) {
+      throw new TypeError(`report: ${name} is not a boolean${name === 'strict' ? ', nor "warn"' : ''}`);
+    }
+  }
+  given = {
+    held: held === undefined ? null : toMilliseconds(held, 'report: held'),
+    waiting: waiting === undefined ? null : toMilliseconds(waiting, 'report: waiting'),
+    stacks,
+    strict: strict === 'warn' ? 'warn' : strict ? 'reject' : 'off',
+  };
+}
+
+/** Where we are called from, for {@link placeOf}. */
+function takeStack() {
+  const at = {};
+  Error.captureStackTrace(at, takeStack);
+  return at;
+}
+
+/** What lines of ours in a stack have. In a bundle, files are everybody's. */
+const OURS = isBundled() ? null : __dirname + path.sep;
+
+/**
+ * The lines of a stack, as the engine writes them, without ours and those of the runtime. That takes time,
+ * so only for who reads them.
+ */
+function placeOf({ stack }) {
+  const isTheirs = (line) => /^\s*at /.test(line) && !/[( ](node|ext|native|bun):/.test(line) && (OURS === null || !line.includes(OURS));
+  return `${stack}`.split('\n').filter(isTheirs).join('\n');
+}
+
+/** Tells the process, whose listeners find `code` and `lock` beside the text. */
+function warn(code, message, lock) {
+  const warning = new Error(message);
+  warning.name = 'NavlockWarning';
+  warning.code = code;
+  warning.lock = lock;
+  process.emitWarning(warning);
+}
+
+module.exports = { placeOf, report, takeStack, wantedReports, warn };

@@ -1,0 +1,193 @@
+// Requests for what is held by the callback in which they are made.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { openPlace, program } from '../kit/place.mjs';
+import { runtimes, withCollector } from '../runtimes.mjs';
+import { evaluateOn } from './programs.mjs';
+
+const WARN = { NAVLOCK_BUCKET: 'shop', NAVLOCK_REACH: 'process', NAVLOCK_STRICT: 'warn' };
+const STRICT = { ...WARN, NAVLOCK_STRICT: '1' };
+
+/** All ways to wait for oneself. How the inner requests were rejected, and what is left. */
+async function nest({ locks, requestMultiple }) {
+  const told = (error) => `${error.name}: ${error.message}`;
+  const seen = {};
+  await Promise.all([
+    locks.request('direct', async () => { seen.direct = await locks.request('direct', () => {}).catch(told); }),
+    locks.request('returned', () => locks.request('returned', () => {})).catch((error) => (seen.returned = told(error))),
+    locks.request('outer', () => locks.request('inner', async () => {
+      await null;
+      seen.outer = await locks.request('outer', { mode: 'shared' }, () => {}).catch(told);
+    })),
+    locks.request('later', async () => {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      seen.later = await locks.request('later', () => {}).catch(told);
+    }),
+    locks.request('shared', { mode: 'shared' }, async () => { seen.shared = await locks.request('shared', () => {}).catch(told); }),
+    requestMultiple(locks, ['one', 'two'], async () => { seen.multiple = await requestMultiple(locks, ['zero', 'two'], () => {}).catch(told); }),
+  ]);
+  const { held, pending } = await locks.query();
+  return { seen, left: held.length + pending.length };
+}
+
+/** All that looks like it and is none. What was told of it, how much was granted, and what is left. */
+async function lookAlikes({ createUserAgent, locks }) {
+  const told = [];
+  process.on('warning', ({ message }) => told.push(message));
+  let granted = 0;
+  const grant = () => void granted++;
+  const fail = (error) => told.push(`${error.name}: ${error.message}`);
+  const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+  const long = () => wait(1300); // longer than it takes to be told
+  const other = createUserAgent({ reach: 'process', bucket: 'other' }).locks;
+  const requests = [];
+  const ask = (manager, name, ...rest) => requests.push(manager.request(name, ...rest).catch(fail));
+
+  // Not waited for: granted when the callback has ended.
+  ask(locks, 'forgotten', () => void ask(locks, 'forgotten', grant));
+  ask(locks, 'forgotten later', async () => {
+    ask(locks, 'forgotten later', grant);
+    await wait(300);
+  });
+  // What others hold: of another bucket, of another name.
+  ask(other, 'bucket', long);
+  ask(locks, 'name 2', long);
+  ask(locks, 'bucket', () => other.request('bucket', grant));
+  ask(locks, 'name', () => locks.request('name 2', grant));
+  // Shared beside shared, but for a writer that gives up in the end.
+  ask(locks, 'shared', { mode: 'shared' }, async () => {
+    locks.request('shared', { signal: AbortSignal.timeout(1300) }, () => told.push('the writer was called')).catch(() => {});
+    await locks.request('shared', { mode: 'shared' }, grant);
+  });
+  // Those that do not wait.
+  ask(locks, 'available', async () => { await locks.request('available', { ifAvailable: true }, grant); await long(); });
+  locks.request('stolen', async () => { await locks.request('stolen', { steal: true }, grant); await long(); }).catch(() => {});
+  // What a signal ends.
+  ask(locks, 'signal', async () => {
+    await locks.request('signal', { signal: AbortSignal.timeout(1300) }, () => {}).catch(({ name }) => name === 'TimeoutError' && grant());
+  });
+  // Its own callback has ended, and what was begun in that goes on; somebody else holds the name for long.
+  const ended = wait(200);
+  let late;
+  const isLate = new Promise((resolve) => (late = resolve));
+  ask(locks, 'ended', () => void ended.then(() => late(locks.request('ended', grant))));
+  ask(locks, 'ended', () => ended.then(long));
+  requests.push(isLate.catch(fail));
+  // Its callback lost the lock to a thief, who holds it for long.
+  let begun;
+  const isBegun = new Promise((resolve) => (begun = resolve));
+  locks.request('lost', async () => {
+    ask(locks, 'lost', grant);
+    begun();
+    await long();
+  }).catch(() => {});
+  await isBegun;
+  ask(locks, 'lost', { steal: true }, long);
+
+  while (requests.length > 0) await requests.shift();
+  const { held, pending } = await locks.query();
+  return { told, granted, left: held.length + pending.length };
+}
+
+// Side by side: each waits for time to pass.
+describe('requests in their own callback', { concurrency: 4 }, () => {
+  for (const [name, words] of Object.entries(runtimes)) {
+    test(`on ${name} NAVLOCK_STRICT=1 rejects what waits for its own callback, which goes on`, async () => {
+      const { left, seen } = await evaluateOn(words, STRICT, nest);
+      assert.deepEqual(Object.keys(seen).sort(), ['direct', 'later', 'multiple', 'outer', 'returned', 'shared']);
+      for (const told of Object.values(seen)) assert.match(told, /^OperationError: a request for the (exclusive|shared) lock .* held by the callback in which the request was made/);
+      assert.equal(left, 0);
+      assert.match(seen.direct, /\nrequested at\n\s+at .*\nheld by the callback that was given at\n\s+at .*/);
+    });
+  }
+
+  test('a warning names both places', async () => {
+    const message = await evaluateOn(runtimes.node, WARN, ({ locks }) => {
+      function inner() { return locks.request('db', () => {}); }
+      (function outer() { return locks.request('db', async () => { await inner(); }); })();
+      return new Promise((resolve) => process.on('warning', ({ code, lock, message }) => resolve(JSON.stringify({ code, lock }) + message)));
+    });
+    assert.match(message, /^{"code":"NAVLOCK_OWN_CALLBACK","lock":{"name":"db","mode":"exclusive","bucket":"shop"}}a request for the exclusive lock "db" \(bucket "shop"\) has waited for 1\d\d\d ms for the exclusive lock of that name, held by the callback in which the request was made\. If that callback waits for it, neither ever ends\.\nrequested at\n\s+at inner .*\nheld by the callback that was given at\n\s+at outer /s);
+  });
+
+  test('there is one warning for each place', async () => {
+    const names = await evaluateOn(runtimes.node, WARN, async ({ locks }) => {
+      const names = [];
+      const isTold = new Promise((resolve) => process.on('warning', ({ lock }) => names.push(lock.name) && lock.name === 'last' && resolve()));
+      const deadlock = (name) => locks.request(name, { mode: 'shared' }, async () => { await locks.request(name, () => {}); });
+      // Holders that do not exclude each other, at one place, and each deadlocks.
+      for (let index = 0; index < 3; index++) deadlock('db');
+      locks.request('last', () => locks.request('last', () => {}));
+      await isTold;
+      return names;
+    });
+    assert.deepEqual(names, ['db', 'last']);
+  });
+
+  for (const [name, words] of Object.entries(runtimes)) {
+    for (const [how, env] of Object.entries({ warned: WARN, rejected: STRICT })) {
+      test(`on ${name} nothing is ${how} that can be granted`, async () => {
+        const { granted, left, told } = await evaluateOn(words, env, lookAlikes);
+        assert.deepEqual(told, []);
+        assert.deepEqual([granted, left], [10, 0]);
+      });
+    }
+  }
+
+  test('a request that does not wait for its own callback but for a broker that does not answer is left alone', async (context) => {
+    const { socket, remove } = openPlace();
+    context.after(remove);
+    const env = { ...STRICT, NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: socket };
+    const seen = await evaluateOn(runtimes.node, env, ({ locks }, program, socket) => locks.request('db', async () => {
+      const { execFileSync } = require('node:child_process');
+      const status = execFileSync(program, ['daemon', 'status', '--socket', socket], { encoding: 'utf8' });
+      const broker = Number(status.match(/^process +(\d+)$/m)[1]);
+      process.kill(broker, 'SIGSTOP');
+      setTimeout(() => process.kill(broker, 'SIGCONT'), 1300);
+      return locks.request('db', { ifAvailable: true }, (lock) => (lock === null ? 'not available' : 'granted'));
+    }), program, socket);
+    assert.equal(seen, 'not available');
+  });
+
+  test('it is told with reach machine as well', async (context) => {
+    const { socket, remove } = openPlace();
+    context.after(remove);
+    const { left, seen } = await evaluateOn(runtimes.node, { ...STRICT, NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: socket }, nest);
+    assert.deepEqual([Object.keys(seen).length, left], [6, 0]);
+  });
+
+  for (const name of ['node', 'node20']) {
+    test(`on ${name} contexts that follow each other for ever keep nothing of those before`, async () => {
+      const grown = await evaluateOn(withCollector[name], STRICT, async ({ locks }) => {
+        const { setImmediate } = require('node:timers/promises');
+        const memory = async () => {
+          for (let i = 0; i < 5; i++) {
+            globalThis.gc();
+            await setImmediate();
+          }
+          return process.memoryUsage().heapUsed;
+        };
+        // Each callback asks for the next lock while it holds its own, and begins in the context of the last.
+        const pass = (count) => new Promise((resolve) => {
+          const next = (index) => locks.request(`baton ${index % 2}`, async () => {
+            if (index < count) {
+              next(index + 1);
+            } else {
+              setInterval(() => {}, 1000); // has its context
+              resolve();
+            }
+            await setImmediate();
+          });
+          next(0);
+        });
+        await pass(2_000);
+        const before = await memory();
+        await pass(10_000);
+        return (await memory()) - before;
+      });
+      assert.ok(grown < 1_000_000, `the heap has grown by ${grown} bytes`);
+    });
+  }
+});
