@@ -2,6 +2,7 @@
 // The module `navlock`. Both entries share what is loaded here, so that they have the same locks.
 
 const { OF_TEST_FILE } = require('./copies.cjs');
+const { hold } = require('./hold.cjs');
 const { inspect } = require('./inspect.cjs');
 const { Lock } = require('./lock.cjs');
 const { LockManager } = require('./lock-manager.cjs');
@@ -9,4 +10,4 @@ const { report } = require('./reports.cjs');
 const { requestMultiple } = require('./request-multiple.cjs');
 const { createUserAgent, locks } = require('./user-agent.cjs');
 
-module.exports = globalThis[OF_TEST_FILE] ?? { Lock, LockManager, createUserAgent, inspect, locks, report, requestMultiple };
+module.exports = globalThis[OF_TEST_FILE] ?? { Lock, LockManager, createUserAgent, hold, inspect, locks, report, requestMultiple };

@@ -91,6 +91,7 @@ declare global {
   // As lib.esnext.disposable and @types/node have it, for programs with neither.
   interface SymbolConstructor {
     readonly dispose: unique symbol;
+    readonly asyncDispose: unique symbol;
   }
 }
 
@@ -164,6 +165,37 @@ export declare function requestMultiple<T>(
   options: RequestMultipleOptions,
   callback: (locks: Lock[] | null) => T,
 ): Promise<Awaited<T>>;
+
+/** A lock that is held until it is released. */
+export interface HeldLock {
+  readonly name: string;
+  readonly mode: LockMode;
+  /** What a callback would have been given, for {@link inspect}. */
+  readonly lock: Lock;
+  /** Aborts when the lock is lost. */
+  readonly lost: AbortSignal;
+  /**
+   * Releases the lock; again and again it is the same promise. It is settled once the lock is free, and
+   * rejected with the reason of {@link lost} if the lock had been lost.
+   */
+  release(): Promise<void>;
+  /** {@link release}, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** A lock manager of anybody, such as the runtime's own, as far as {@link hold} needs it. */
+export interface LockRequester {
+  request(name: string, options: any, callback: (lock: any) => any): Promise<any>;
+}
+
+/**
+ * Requests a lock and holds it until it is released, for code that cannot put its work into a callback.
+ * An object that is collected before it was released releases the lock, with a warning of the process.
+ *
+ * @returns `null` if the lock was wanted only if available, and is not
+ */
+export declare function hold(locks: LockRequester, name: string, options?: LockOptions & { ifAvailable?: false }): Promise<HeldLock>;
+export declare function hold(locks: LockRequester, name: string, options: LockOptions): Promise<HeldLock | null>;
 
 export interface ReportOptions {
   /** Warns of each lock that has been held for so many milliseconds. */

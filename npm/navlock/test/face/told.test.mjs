@@ -21,16 +21,16 @@ const open = () => createUserAgent({ reach: 'process', private: true }).locks;
 
 for (const [name, words] of Object.entries(runtimes)) {
   test(`on ${name} console.log() shows the name and the mode of a lock`, async () => {
-    const shown = await evaluateOn(words, { NAVLOCK_REACH: 'process' }, async ({ Lock, locks }) => {
+    const shown = await evaluateOn(words, { NAVLOCK_REACH: 'process' }, async ({ Lock, hold, locks }) => {
       const { format } = require('node:util');
-      const lock = await new Promise((resolve) => locks.request('db', { mode: 'shared' }, resolve));
-      const all = [lock, { deep: { in: { an: lock } } }, Lock.prototype].map((value) => format(value));
-      console.log(lock);
+      const held = await hold(locks, 'db', { mode: 'shared' });
+      const all = [held.lock, held, { deep: { in: { an: held.lock } } }, Lock.prototype].map((value) => format(value));
+      console.log(held.lock);
       return all.map((line) => line.replaceAll('"', "'").replace(/\s+/g, ' '));
     });
-    assert.equal(shown[0], "Lock { name: 'db', mode: 'shared' }");
-    assert.match(shown[1], /an: (\[Lock\]|Lock \{ name: 'db', mode: 'shared' \})/);
-    assert.match(shown[2], /Lock/);
+    assert.deepEqual(shown.slice(0, 2), ["Lock { name: 'db', mode: 'shared' }", "HeldLock { name: 'db', mode: 'shared' }"]);
+    assert.match(shown[2], /an: (\[Lock\]|Lock \{ name: 'db', mode: 'shared' \})/);
+    assert.match(shown[3], /Lock/);
   });
 }
 

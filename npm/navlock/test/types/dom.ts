@@ -1,6 +1,6 @@
 // Ours in place of the browser's.
 
-import { locks, type Lock as OurLock, type LockManager as OurLockManager } from 'navlock';
+import { hold, locks, type Lock as OurLock, type LockManager as OurLockManager } from 'navlock';
 
 export const theirs: LockManager = locks;
 export const navigatorLike: Pick<Navigator, 'locks'> = { locks };
@@ -13,3 +13,4 @@ export function libraryCode(manager: LockManager) {
 }
 export const used: Promise<string | undefined> = libraryCode(locks);
 export const back: (manager: OurLockManager) => LockManager = (manager) => manager;
+export const held = (manager: LockManager) => hold(manager, 'db');

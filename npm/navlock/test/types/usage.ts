@@ -1,8 +1,8 @@
 // What programs write, with any library of types that has AbortSignal. Checked, never run.
 
 import {
-  Lock, LockManager, createUserAgent, inspect, locks, report, requestMultiple,
-  type LockInfo, type LossCause, type LockManagerSnapshot, type LockOptions, type Reach, type UserAgent,
+  Lock, LockManager, createUserAgent, hold, inspect, locks, report, requestMultiple,
+  type HeldLock, type LockInfo, type LossCause, type LockManagerSnapshot, type LockOptions, type Reach, type UserAgent,
 } from 'navlock';
 import 'navlock/register';
 
@@ -49,7 +49,17 @@ export function userAgents() {
   return manager;
 }
 
-export function reports() {
+export async function holding(signal: AbortSignal) {
+  const held = await hold(locks, 'db', { mode: 'shared', signal });
+  exactly<typeof held, HeldLock>();
+  exactly<typeof held.lost, AbortSignal>();
+  await held.release();
+  const taken = await hold(locks, 'db', { ifAvailable: true });
+  exactly<typeof taken, HeldLock | null>();
+  if (taken !== null) exactly<ReturnType<(typeof taken)[typeof Symbol.asyncDispose]>, Promise<void>>();
+  // @ts-expect-error
+  await hold({}, 'db');
+
   report({ held: 5000, waiting: 1000, stacks: true, strict: 'warn' });
   // @ts-expect-error
   report({ strict: 'maybe' });

@@ -1,0 +1,138 @@
+'use strict';
+// Locks for code that cannot put its work into a callback.
+
+const {
+  AbortController, FinalizationRegistry, TypeError, controllerAbort, controllerSignal, registerFinalization, unregisterFinalization,
+} = require('./primordials.cjs');
+const { deferred } = require('./deferred.cjs');
+const { defineInterface, defineShown } = require('./interface.cjs');
+const { placeOf, takeStack, wantedReports, warn } = require('./reports.cjs');
+
+/** Whoever has it may construct. */
+const key = {};
+
+/**
+ * A lock that is held until it is released.
+ *
+ * What holds it must not lead back here, or it would never be collected: nothing that the request has
+ * knows this object.
+ */
+class HeldLock {
+  #lock;
+  #holding;
+
+  constructor() {
+    if (arguments[0] !== key) throw new TypeError('Illegal constructor');
+    this.#lock = arguments[1];
+    this.#holding = arguments[2];
+  }
+
+  get name() {
+    return this.#lock.name;
+  }
+
+  get mode() {
+    return this.#lock.mode;
+  }
+
+  /** What a callback would have been given. */
+  get lock() {
+    return this.#lock;
+  }
+
+  /** Aborts when the lock is lost. */
+  get lost() {
+    return this.#holding.lost;
+  }
+
+  /** The same promise each time: settled once the lock is free, rejected if it had been lost. */
+  release() {
+    unregisterFinalization(abandoned, this.#holding);
+    return this.#holding.release();
+  }
+}
+defineInterface(HeldLock, ['name', 'mode', 'lock', 'lost', 'release']);
+defineShown(HeldLock);
+
+/** A request, and what its callback waits for. */
+class Holding {
+  #granted = deferred();
+  #kept = deferred();
+  #lostController = new AbortController();
+  #ended;
+  #isOver = false;
+
+  /** @param {{ stack: string } | null} stack  where it was asked for */
+  constructor(locks, name, options, stack) {
+    this.stack = stack;
+    this.lost = controllerSignal(this.#lostController);
+    this.#ended = this.#follow(locks.request(name, options, (lock) => {
+      this.#granted.resolve(lock);
+      return lock === null ? undefined : this.#kept.promise;
+    }));
+    this.#ended.catch(() => {}); // whoever releases it still sees the rejection
+  }
+
+  get granted() {
+    return this.#granted.promise;
+  }
+
+  get isOver() {
+    return this.#isOver;
+  }
+
+  release() {
+    this.#kept.resolve();
+    return this.#ended;
+  }
+
+  async #follow(request) {
+    try {
+      await request;
+    } catch (reason) {
+      this.#granted.reject(reason); // nothing, if it was granted
+      controllerAbort(this.#lostController, reason);
+      throw reason;
+    } finally {
+      this.#isOver = true;
+    }
+  }
+}
+
+/** What was held by objects that nobody has any more. */
+const abandoned = new FinalizationRegistry((holding) => {
+  if (holding.isOver) return; // it was lost, and there is nothing left to be released
+  const { mode, name, stack } = holding;
+  holding.release().catch(() => {});
+  const where = stack === null ? '' : `\ntaken at\n${placeOf(stack)}`;
+  warn('NAVLOCK_ABANDONED', `the ${mode} lock ${JSON.stringify(name)} was held by an object that nobody has any more, and is released now. `
+    + `Release it, or take it with "await using".${where}`, { name, mode });
+});
+
+/**
+ * Requests a lock, and holds it until it is released.
+ *
+ * @param {{ request: Function }} locks  any lock manager, ours or the runtime's
+ * @returns {Promise<HeldLock | null>} `null` if `ifAvailable` was asked for, and it is not
+ */
+async function hold(locks, name, options = {}) {
+  if (typeof locks?.request !== 'function') throw new TypeError('hold: the first argument is not a lock manager');
+  const holding = new Holding(locks, name, options, wantedReports().stacks ? takeStack() : null);
+  const lock = await holding.granted;
+  if (lock === null) return null;
+  defineDisposal();
+  holding.name = lock.name;
+  holding.mode = lock.mode;
+  const held = new HeldLock(key, lock, holding);
+  registerFinalization(abandoned, held, holding, holding);
+  return held;
+}
+
+/** For `await using`. Each time: where a runtime has no such symbol, a program may have put one there since. */
+function defineDisposal() {
+  const { asyncDispose } = Symbol;
+  if (typeof asyncDispose !== 'symbol' || asyncDispose in HeldLock.prototype) return;
+  Object.defineProperty(HeldLock.prototype, asyncDispose, { value: HeldLock.prototype.release, writable: true, configurable: true });
+}
+
+module.exports = { hold };
