@@ -2,6 +2,7 @@
 // What there is to know of a lock beyond the standard, beside the standard's objects.
 
 const { AbortController, DOMException, controllerAbort, controllerSignal } = require('./primordials.cjs');
+const { haveOthersHeld } = require('./holders.cjs');
 const { requestOf } = require('./lock.cjs');
 
 class Inspection {
@@ -12,6 +13,7 @@ class Inspection {
     const { manager, realm } = request;
     this.lost = controllerSignal(this.#controller);
     this.fencingToken = realm.fencingToken(request);
+    this.changed = haveOthersHeld(request, this.fencingToken);
     this.clientId = realm.clientId(manager.number);
     this.bucket = realm.bucket(manager.number);
   }
@@ -32,8 +34,8 @@ function inspect(lock) {
     }
     request.inspection = new Inspection(request);
   }
-  const { bucket, clientId, fencingToken, lost } = request.inspection;
-  return { bucket, clientId, fencingToken, lost };
+  const { bucket, changed, clientId, fencingToken, lost } = request.inspection;
+  return { bucket, changed, clientId, fencingToken, lost };
 }
 
 module.exports = { inspect };

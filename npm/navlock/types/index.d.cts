@@ -111,6 +111,12 @@ export interface Inspection {
   readonly clientId: string;
   /** The name of the bucket that the lock is in. */
   readonly bucket: string;
+  /**
+   * `false`: nobody else has held the name since this thread last held it, exclusively and inspected. What
+   * it knew then is still so. `true`: somebody may have, as fencing tokens tell it: also if other names of
+   * the bucket were locked meanwhile.
+   */
+  readonly changed: boolean;
 }
 
 /**

@@ -71,8 +71,8 @@ export function whyLost(error: Error & { cause?: LossCause }): string | undefine
 
 export async function extras(value: unknown) {
   await locks.request('db', (lock) => {
-    const { clientId, fencingToken, lost } = inspect(lock);
-    exactly<[typeof clientId, typeof fencingToken, typeof lost], [string, bigint, AbortSignal]>();
+    const { changed, clientId, fencingToken, lost } = inspect(lock);
+    exactly<[typeof changed, typeof clientId, typeof fencingToken, typeof lost], [boolean, string, bigint, AbortSignal]>();
   });
   const count = await requestMultiple(locks, new Set(['from', 'to']), async (all) => all.length);
   exactly<typeof count, number>();

@@ -1,0 +1,36 @@
+'use strict';
+// Whether anybody else has held a name since this thread had it last, as fencing tokens tell it.
+//
+// A token is greater than all earlier ones of its bucket, of whatever name: nobody remembers a name that is
+// neither held nor waited for. So two tokens in a row are the only proof that nothing was granted
+// between them. Where there is none, somebody may have held the name, and that is the answer.
+
+const { Map, WeakMap, mapDelete, mapFirst, mapGet, mapSet, weakMapGet, weakMapSet } = require('./primordials.cjs');
+
+/** Of how many names for each bucket it is known which token they had last here. */
+const MOST_NAMES = 1024;
+
+/** By lock manager: tokens by name. */
+const tokens = new WeakMap();
+
+/**
+ * Whether anybody else may have held the name of this lock since this thread held it last, exclusively
+ * and inspected. To be called once for each lock.
+ *
+ * @param {import('./requests.cjs').LockRequest} request  that is held
+ * @param {bigint} token  of it
+ */
+function haveOthersHeld({ isShared, manager, name }, token) {
+  let ofManager = weakMapGet(tokens, manager);
+  if (ofManager === undefined) weakMapSet(tokens, manager, (ofManager = new Map()));
+  const last = mapGet(ofManager, name);
+  mapDelete(ofManager, name);
+  // Not of a shared lock: it says nothing of those who hold the name beside us, and longer.
+  if (!isShared) {
+    mapSet(ofManager, name, token);
+    if (ofManager.size > MOST_NAMES) mapDelete(ofManager, mapFirst(ofManager)[0]);
+  }
+  return last === undefined || token !== last + 1n;
+}
+
+module.exports = { haveOthersHeld };

@@ -1,0 +1,157 @@
+// Whether anybody else has held a name: inspect(lock).changed, and what is built on it.
+
+import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import process from 'node:process';
+import { test } from 'node:test';
+import { Worker } from 'node:worker_threads';
+
+import { createUserAgent, inspect } from 'navlock';
+
+import { openPlace } from '../kit/place.mjs';
+import { withDeadline } from '../kit/wait.mjs';
+import { withCollector } from '../runtimes.mjs';
+import { evaluateOn } from './programs.mjs';
+
+/** A lock manager that no other test sees. */
+const open = () => createUserAgent({ reach: 'process', private: true }).locks;
+
+const changed = (locks, name, options = {}) => locks.request(name, options, (lock) => inspect(lock).changed);
+
+test('a name that only this thread has held has not changed', async () => {
+  const locks = open();
+  const first = changed(locks, 'db');
+  const second = changed(locks, 'db'); // waits for it
+  assert.deepEqual([await first, await second, await changed(locks, 'db')], [true, false, false]);
+});
+
+test('it is the same again for the same lock', async () => {
+  const locks = open();
+  await changed(locks, 'db');
+  await locks.request('db', (lock) => {
+    assert.deepEqual([inspect(lock).changed, inspect(lock).changed], [false, false]);
+  });
+});
+
+test('a name that another thread has held in between has changed, whether it was waited for or not', async () => {
+  const { locks } = createUserAgent({ reach: 'process', bucket: 'changed' });
+  await changed(locks, 'db');
+  const module = JSON.stringify(createRequire(import.meta.url).resolve('navlock'));
+  const use = `require(${module}).createUserAgent({ reach: 'process', bucket: 'changed' }).locks.request('db', () => {})`;
+  await once(new Worker(use, { eval: true }), 'exit');
+  assert.equal(await changed(locks, 'db'), true);
+  assert.equal(await changed(locks, 'db'), false);
+  // Once more, with both waiting: the worker first.
+  let exited;
+  let mine;
+  await locks.request('db', async (lock) => {
+    assert.equal(inspect(lock).changed, false);
+    exited = once(new Worker(use, { eval: true }), 'exit');
+    while ((await locks.query()).pending.length === 0);
+    mine = changed(locks, 'db');
+  });
+  assert.equal(await mine, true);
+  await exited;
+});
+
+test('a name whose lock was stolen has changed', async () => {
+  const locks = open();
+  await locks.request('db', async (lock) => {
+    inspect(lock);
+    await locks.request('db', { steal: true }, () => {});
+  }).catch(() => {});
+  assert.equal(await changed(locks, 'db'), true);
+});
+
+test('where that cannot be told it has: after other names, after a shared lock, after one that was not inspected', async () => {
+  const locks = open();
+  for (const between of [
+    () => Promise.all(Array.from({ length: 1000 }, (_, index) => locks.request(`other ${index}`, () => {}))),
+    () => changed(locks, 'db', { mode: 'shared' }),
+    () => locks.request('db', () => {}),
+  ]) {
+    await changed(locks, 'db');
+    assert.equal(await changed(locks, 'db'), false);
+    await between();
+    assert.equal(await changed(locks, 'db'), true);
+  }
+});
+
+test('names that have been inspected leave nothing behind', async () => {
+  const grown = await evaluateOn(withCollector.node, { NAVLOCK_REACH: 'process' }, async ({ inspect, locks }) => {
+    const { setImmediate } = require('node:timers/promises');
+    const look = async (from, to) => {
+      for (let index = from; index < to; index++) await locks.request(`name ${index}`, (lock) => inspect(lock).changed);
+      for (let turn = 0; turn < 5; turn++) {
+        globalThis.gc();
+        await setImmediate();
+      }
+      return process.memoryUsage().heapUsed;
+    };
+    const before = await look(0, 5_000);
+    return (await look(5_000, 50_000)) - before;
+  });
+  assert.ok(grown < 1_000_000, `the heap has grown by ${grown} bytes`);
+});
+
+/** A server whose refresh tokens are good once: who uses one again is thrown out. */
+async function openServer(context) {
+  const server = { current: 'refresh 0', refreshes: 0, reused: [] };
+  const http = createServer((request, response) => {
+    const token = decodeURIComponent(request.url.slice(1));
+    if (token !== server.current) {
+      server.reused.push(token);
+      response.writeHead(401).end();
+      return;
+    }
+    server.refreshes++;
+    server.current = `refresh ${server.refreshes}`;
+    response.end(JSON.stringify({ access: server.refreshes, refresh: server.current }));
+  });
+  http.listen(0, '127.0.0.1');
+  await once(http, 'listening');
+  context.after(() => http.closeAllConnections() ?? http.close());
+  return { server, url: `http://127.0.0.1:${http.address().port}` };
+}
+
+/** A process with the recipe of the README, that says what it has when it is told which access has expired. */
+function openClient(context, file, url, socket) {
+  const program = path.join(import.meta.dirname, 'session.mjs');
+  const env = { ...process.env, NAVLOCK_SOCKET: socket, NAVLOCK_REACH: 'machine', NAVLOCK_BUCKET: 'session' };
+  const child = fork(program, [file, url], { env });
+  context.after(() => child.kill('SIGKILL'));
+  return async (expired) => {
+    child.send(expired);
+    const [said] = await withDeadline(once(child, 'message'), 10_000, 'the process said nothing');
+    return said;
+  };
+}
+
+test('two processes refresh a token once that is good once, and read it only if the other has', async (context) => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'navlock-session-'));
+  context.after(() => rmSync(folder, { recursive: true }));
+  const { socket, remove } = openPlace();
+  context.after(remove);
+  const { server, url } = await openServer(context);
+  const file = path.join(folder, 'session.json');
+  writeFileSync(file, JSON.stringify({ access: 0, refresh: 'refresh 0' }));
+  const clients = [1, 2].map(() => openClient(context, file, url, socket));
+  for (let round = 0; round < 5; round++) {
+    const said = await Promise.all(clients.map((client) => client(round)));
+    // Three callers in each process.
+    for (const { accesses } of said) assert.deepEqual(accesses, [round + 1, round + 1, round + 1]);
+    assert.deepEqual([server.refreshes, server.reused], [round + 1, []]);
+  }
+  // One by itself does not read what only it has written.
+  const before = await clients[0](5);
+  const after = await clients[0](6);
+  assert.equal(after.reads, before.reads);
+  assert.deepEqual([server.refreshes, server.reused], [7, []]);
+  assert.equal(JSON.parse(readFileSync(file, 'utf8')).access, 7);
+});
