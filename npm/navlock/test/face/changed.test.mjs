@@ -3,10 +3,9 @@
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
 import { test } from 'node:test';
@@ -125,23 +124,23 @@ function openClient(context, file, url, socket) {
   const program = path.join(import.meta.dirname, 'session.mjs');
   const env = { ...process.env, NAVLOCK_SOCKET: socket, NAVLOCK_REACH: 'machine', NAVLOCK_BUCKET: 'session' };
   const child = fork(program, [file, url], { env });
-  context.after(() => child.kill('SIGKILL'));
+  const ended = once(child, 'exit').then(([code]) => { throw new Error(`the process has ended (${code})`); });
+  ended.catch(() => {});
+  context.after(() => child.kill('SIGKILL') && ended.catch(() => {}));
   return async (expired) => {
     child.send(expired);
-    const [said] = await withDeadline(once(child, 'message'), 10_000, 'the process said nothing');
+    const [said] = await withDeadline(Promise.race([once(child, 'message'), ended]), 20_000, 'the process said nothing');
     return said;
   };
 }
 
 test('two processes refresh a token once that is good once, and read it only if the other has', async (context) => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'navlock-session-'));
-  context.after(() => rmSync(folder, { recursive: true }));
-  const { socket, remove } = openPlace();
-  context.after(remove);
+  const { folder, socket, remove } = openPlace();
   const { server, url } = await openServer(context);
   const file = path.join(folder, 'session.json');
   writeFileSync(file, JSON.stringify({ access: 0, refresh: 'refresh 0' }));
   const clients = [1, 2].map(() => openClient(context, file, url, socket));
+  context.after(remove); // after the processes have ended
   for (let round = 0; round < 5; round++) {
     const said = await Promise.all(clients.map((client) => client(round)));
     // Three callers in each process.
