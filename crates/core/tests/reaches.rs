@@ -1,0 +1,292 @@
+//! What a reach is asked that is not the process's: what it says arrives, and what it leaves unsaid has
+//! an answer all the same.
+
+#![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
+
+use std::{
+    future::{Future, IntoFuture, ready},
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use navlock_core::{
+    AgentInfo, ClientId, Error, Lost, Mode, ResourceName, UserAgent,
+    blocking::block_on,
+    host::{
+        self, AgentId, Answer, Backend, Claim, InspectFuture, MemoryReach, PositionFuture,
+        QueryFuture, Reach, RecallFuture, RequestKind, RevokeFuture, Term, Ticket,
+    },
+};
+
+/// Has the backend inside do what each backend must, and nothing else.
+macro_rules! pass_on {
+    () => {
+        fn open_agent(&self, client_id: ClientId) -> AgentId {
+            self.inner.open_agent(client_id)
+        }
+
+        fn close_agent(&self, agent: AgentId) {
+            self.note("closed".to_owned());
+            self.inner.close_agent(agent);
+        }
+
+        fn terminate(&self, agent: AgentId) {
+            self.note("terminated".to_owned());
+            self.inner.terminate(agent);
+        }
+
+        fn request(
+            &self,
+            agent: AgentId,
+            name: &ResourceName,
+            kind: RequestKind,
+            waker: &Waker,
+        ) -> Result<(Ticket, Poll<Answer>), Error> {
+            self.inner.request(agent, name, kind, waker)
+        }
+
+        fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
+            self.inner.poll_request(ticket, waker)
+        }
+
+        fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
+            self.inner.poll_lost(ticket, waker)
+        }
+
+        fn lost(&self, ticket: Ticket) -> Option<Lost> {
+            self.inner.lost(ticket)
+        }
+
+        fn finish(&self, ticket: Ticket) {
+            self.inner.finish(ticket);
+        }
+
+        fn query(&self) -> QueryFuture<'_> {
+            self.inner.query()
+        }
+    };
+}
+
+type Notes = Arc<Mutex<Vec<String>>>;
+
+/// Says no more than it must.
+#[derive(Debug)]
+struct Terse {
+    inner: Box<dyn Backend>,
+    notes: Notes,
+}
+
+impl Terse {
+    fn note(&self, what: String) {
+        self.notes.lock().unwrap().push(what);
+    }
+}
+
+impl Backend for Terse {
+    pass_on!();
+}
+
+/// Says all that can be said.
+#[derive(Debug)]
+struct Full {
+    inner: Box<dyn Backend>,
+    notes: Notes,
+}
+
+const TERM: Term = Term {
+    now: Duration::from_secs(10),
+    heard: Duration::from_secs(7),
+    due: Duration::from_secs(9),
+    ends: Duration::from_secs(12),
+    expires: Duration::from_secs(13),
+};
+
+impl Full {
+    fn note(&self, what: String) {
+        self.notes.lock().unwrap().push(what);
+    }
+}
+
+impl Backend for Full {
+    pass_on!();
+
+    fn lanes(&self) -> usize {
+        // As many as are inside, which are handed on by number.
+        self.inner.lanes()
+    }
+
+    fn describe(&self, agent: AgentId, info: &AgentInfo) {
+        self.note(format!("described {}", info.pid));
+        self.inner.describe(agent, info);
+    }
+
+    fn terminate_all(&self, agents: &[AgentId]) {
+        self.note(format!("terminated {}", agents.len()));
+        self.inner.terminate_all(agents);
+    }
+
+    fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
+        self.note(format!("inspected {}", name.is_some()));
+        self.inner.inspect(name)
+    }
+
+    fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
+        self.note("asked for a position".to_owned());
+        self.inner.position(name, client_id)
+    }
+
+    fn ends(&self, _agent: AgentId) -> Option<Duration> {
+        Some(TERM.ends)
+    }
+
+    fn term(&self, _agent: AgentId) -> Option<Term> {
+        Some(TERM)
+    }
+
+    fn lease(&self, _agent: AgentId) -> Option<Vec<u8>> {
+        Some(b"lease".to_vec())
+    }
+
+    fn recall(&self, _agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {
+        self.note(format!("recalled {}", claims.len()));
+        Box::pin(ready(vec![None; claims.len()]))
+    }
+
+    fn retire(&self) {
+        self.note("retired".to_owned());
+        self.inner.retire();
+    }
+}
+
+#[derive(Debug)]
+struct TerseReach(MemoryReach, Notes);
+
+impl Reach for TerseReach {
+    fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
+        Box::new(Terse { inner: self.0.open_bucket(name), notes: Arc::clone(&self.1) })
+    }
+}
+
+#[derive(Debug)]
+struct FullReach(MemoryReach, Notes);
+
+impl Reach for FullReach {
+    fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
+        Box::new(Full { inner: self.0.open_bucket(name), notes: Arc::clone(&self.1) })
+    }
+
+    fn is_leased(&self) -> bool {
+        true
+    }
+
+    fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
+        Box::pin(ready(leases.is_empty()))
+    }
+}
+
+fn terse() -> (UserAgent, Notes) {
+    let notes = Notes::default();
+    (UserAgent::with_reach(TerseReach(MemoryReach::default(), Arc::clone(&notes))), notes)
+}
+
+fn full() -> (UserAgent, Notes) {
+    let notes = Notes::default();
+    (UserAgent::with_reach(FullReach(MemoryReach::default(), Arc::clone(&notes))), notes)
+}
+
+fn taken(notes: &Notes) -> Vec<String> {
+    std::mem::take(&mut notes.lock().unwrap())
+}
+
+fn claim() -> Claim {
+    let name = ResourceName::try_from("db").unwrap();
+    Claim { name, kind: RequestKind::Wait(Mode::Exclusive), token: None, since: 1 }
+}
+
+#[test]
+fn of_a_reach_that_says_no_more_than_it_must_nothing_ends_by_itself() {
+    let (user_agent, _) = terse();
+    let locks = user_agent.lock_manager("app");
+    assert!(!user_agent.is_leased());
+    assert_eq!((host::ends(&locks), locks.term(), host::lease(&locks)), (None, None, None));
+    assert!(block_on(host::revoke(&user_agent, vec![b"lease".to_vec()])));
+    let recalled = block_on(host::recall(&locks, vec![claim(), claim()])).unwrap();
+    assert_eq!(recalled.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false]);
+}
+
+#[test]
+fn what_it_queries_is_inspected_by_name() {
+    let (user_agent, _) = terse();
+    let (locks, others) = (user_agent.lock_manager("app"), user_agent.lock_manager("app"));
+    locks.describe(&AgentInfo::default());
+    let held = [locks.lock("db").blocking().unwrap(), locks.lock("log").blocking().unwrap()];
+    let mut waiting = ["db", "log", "log"].map(|name| others.lock(name).into_future());
+    let mut context = Context::from_waker(Waker::noop());
+    for waiting in &mut waiting {
+        assert!(Pin::new(waiting).poll(&mut context).is_pending());
+    }
+    let log = ResourceName::try_from("log").unwrap();
+    for (name, counts) in [(None, (2, 3)), (Some(log.clone()), (1, 2))] {
+        let seen = block_on(locks.inspect(name)).unwrap();
+        assert_eq!((seen.held.len(), seen.pending.len()), counts);
+    }
+    let position = block_on(others.position(log)).unwrap();
+    assert_eq!((position.holders, position.ahead), (1, Some(0)));
+    drop((waiting, held));
+}
+
+#[test]
+fn what_a_reach_says_of_terms_and_leases_arrives() {
+    let (user_agent, notes) = full();
+    let locks = user_agent.lock_manager("app");
+    assert!(user_agent.is_leased());
+    assert_eq!(host::ends(&locks), Some(TERM.ends));
+    assert_eq!(locks.term(), Some(TERM));
+    assert_eq!(host::lease(&locks), Some(b"lease".to_vec()));
+    assert_eq!(locks.lock("db").blocking().unwrap().term(), Some(TERM));
+    assert!(!block_on(host::revoke(&user_agent, vec![b"lease".to_vec()])));
+    assert!(block_on(host::revoke(&user_agent, Vec::new())));
+    assert_eq!(block_on(host::recall(&locks, vec![claim()])).unwrap().len(), 1);
+    assert_eq!(taken(&notes), ["recalled 1"]);
+}
+
+#[test]
+fn what_is_asked_of_a_reach_gets_there() {
+    let (user_agent, notes) = full();
+    let handles = [(); 2].map(|()| user_agent.lock_manager("app"));
+    let [locks, _] = &handles;
+    let mut info = AgentInfo::default();
+    info.pid = 7;
+    locks.describe(&info);
+    drop(locks.lock("db").blocking().unwrap());
+    block_on(locks.inspect(None)).unwrap();
+    block_on(locks.position(ResourceName::try_from("db").unwrap())).unwrap();
+    let asked = ["described 7", "inspected false", "asked for a position"];
+    assert_eq!(taken(&notes), asked);
+    host::terminate_all(&handles);
+    assert_eq!(taken(&notes), ["terminated 2"]);
+    drop(handles);
+    assert_eq!(taken(&notes), ["closed", "closed", "retired"]);
+}
+
+#[test]
+fn several_agents_of_a_reach_that_ends_one_at_a_time_all_end() {
+    let (user_agent, notes) = terse();
+    let handles = [(); 2].map(|()| user_agent.lock_manager("app"));
+    let held = handles[0].lock("db").blocking().unwrap();
+    host::terminate_all(&handles);
+    assert!(held.is_lost());
+    assert_eq!(taken(&notes), ["terminated", "terminated"]);
+}
+
+#[test]
+fn a_term_is_suspended_from_the_moment_at_which_word_was_due() {
+    let silent = Some((Duration::from_secs(3), Duration::from_secs(2)));
+    assert_eq!(TERM.suspended(), silent);
+    let late = Term { due: TERM.now, ..TERM };
+    assert_eq!(late.suspended(), silent);
+    let heard = Term { due: TERM.now + Duration::from_nanos(1), ..TERM };
+    assert_eq!(heard.suspended(), None);
+}
