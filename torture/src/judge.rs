@@ -259,13 +259,19 @@ impl Judge<'_> {
                 is_before(hold) && (hold.to.is_none_or(|to| to > removed) || has_navlock(removed))
             }) || it.born < removed + SECOND && (it.command.is_none() || !holds().any(is_before))
         };
-        // A broker that takes over waits for those who are stopped. Until then it does not know them
-        // yet, nor what was left to commands.
+        // A broker that takes over waits for those who are stopped, and does not know them until then.
+        // What was left to commands it knows as soon as it begins, which may be hindered.
         let is_awaited = |killed: u64, removed: u64| {
             let is_stopped = it.stops.iter().any(|stop| {
                 stop.from < killed + SECOND && stop.to.is_none_or(|to| to + SECOND > removed)
             });
-            is_stopped || it.is_orphaned(removed) && killed + RECOVERY > removed
+            let begins_late = || {
+                self.troubles_of(it).any(|(trouble, during)| {
+                    let hinders = matches!(trouble, Trouble::BrokerStopped | Trouble::DiskFull);
+                    hinders && during.within(killed, removed) > 0
+                })
+            };
+            is_stopped || it.is_orphaned(removed) && killed + RECOVERY > removed && begins_late()
         };
         let died_since = |removed: u64| {
             self.troubles_of(it).any(|(trouble, during)| {
