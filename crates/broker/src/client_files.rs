@@ -22,6 +22,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    ffi::OsStr,
     fs::{self, File},
     io::{self, ErrorKind, Read, Seek, Write},
     os::unix::fs::{DirBuilderExt, FileExt},
@@ -201,6 +202,11 @@ impl ClientFiles {
         }
     }
 
+    /// Whether the client's own file is there, be it locked or not.
+    pub(crate) fn has_own(&self, client: ClientKey) -> bool {
+        lock_file::identity_at(&self.path(client)).is_some()
+    }
+
     /// Whether the client lives, or may live. Its file is removed if it does not.
     pub(crate) fn lives(&self, client: ClientKey) -> bool {
         !matches!(look_at(&self.path(client)), Looked::Free)
@@ -363,6 +369,11 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     let is_whole = !text.is_empty() && text.len() % 2 == 0 && text.is_ascii();
     let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).ok();
     is_whole.then(|| (0..text.len()).step_by(2).map(byte).collect())?
+}
+
+/// The client whose own file has this name.
+pub(crate) fn client(name: &OsStr) -> Option<ClientKey> {
+    parse(name.to_str()?)
 }
 
 fn parse(key: &str) -> Option<ClientKey> {

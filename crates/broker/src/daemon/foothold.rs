@@ -17,14 +17,18 @@ use std::{
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, flock, utimensat,
 };
-use tokio::{net::UnixListener, sync::Notify, time::timeout};
+use tokio::{
+    net::UnixListener,
+    sync::Notify,
+    time::{sleep_until, timeout_at},
+};
 
 use super::{
     DaemonError,
     house::House,
     listen,
     sole::{Looked, PAUSE, lock_aside, lock_name, note, take},
-    watch::Watch,
+    watch::{Changed, Watch},
 };
 use crate::{
     Place,
@@ -154,6 +158,9 @@ impl<'a> Foothold<'a> {
         // Or the first client makes it.
         let _ = fs::DirBuilder::new().mode(0o700).create(self.place.clients());
         self.clients = open_directory(&self.place.clients());
+        if let Some(watch) = &mut self.watch {
+            watch.name(&self.place.clients());
+        }
     }
 
     /// Whether the socket that others find is still ours to remove.
@@ -169,10 +176,26 @@ impl<'a> Foothold<'a> {
                 Stands::Mended => house.ask_to_register(),
                 Stands::Lost => return,
             }
-            match &mut self.watch {
-                Some(watch) => _ = timeout(LOOK, watch.changed()).await,
-                None => tokio::time::sleep(LOOK).await,
+            self.wait(house).await;
+        }
+    }
+
+    /// Waits until it is to be looked again whether all is there.
+    async fn wait(&mut self, house: &House) {
+        let next = Instant::now() + LOOK;
+        if let Some(watch) = &mut self.watch {
+            // Clients remove their own files when they go. That alone is no reason to look at all else.
+            while let Ok(Changed::Named(names)) = timeout_at(next.into(), watch.changed()).await {
+                house.ask_whose_file_is_gone(Some(&names));
+                if Instant::now() >= next {
+                    break;
+                }
             }
+        } else {
+            sleep_until(next.into()).await;
+        }
+        if !self.watch.as_ref().is_some_and(Watch::names) {
+            house.ask_whose_file_is_gone(None);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
+    ffi::OsString,
     fmt,
     fs::File,
     mem,
@@ -32,7 +33,7 @@ use super::{
     surroundings,
 };
 use crate::{
-    client_files::{ClientFiles, Found, Inherited},
+    client_files::{self, ClientFiles, Found, Inherited},
     clock,
     descriptors::Counted,
     testament,
@@ -305,6 +306,23 @@ impl House {
     pub(super) fn ask_to_register(&self) {
         for (_, client) in self.rooms().clients.values().cloned().collect::<Vec<_>>() {
             lock(&client).ask_to_register();
+        }
+    }
+
+    /// Has those see to their files that are gone: if they are known, those of which something with one
+    /// of these names was removed.
+    pub(super) fn ask_whose_file_is_gone(&self, removed: Option<&[OsString]>) {
+        let Some(files) = self.files() else { return };
+        let removed: Option<HashSet<ClientKey>> = removed
+            .map(|names| names.iter().filter_map(|name| client_files::client(name)).collect());
+        let is_meant = |key: &ClientKey| removed.as_ref().is_none_or(|keys| keys.contains(key));
+        let rooms = self.rooms();
+        let clients = rooms.clients.values().filter_map(|(key, client)| Some(((*key)?, client)));
+        let meant = clients.filter(|(key, _)| is_meant(key));
+        let meant: Vec<_> = meant.map(|(key, client)| (key, Arc::clone(client))).collect();
+        drop(rooms);
+        for (_, client) in meant.iter().filter(|(key, _)| !files.has_own(*key)) {
+            lock(client).ask_to_register();
         }
     }
 

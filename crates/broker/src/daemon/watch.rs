@@ -1,14 +1,30 @@
 //! Being told when something is removed from a directory.
 
-use std::path::Path;
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
 
-/// Word of what is removed from a directory.
+/// Word of what is removed from a directory, and from another one in it.
 pub(super) struct Watch {
     /// Read like a pipe, which tokio needs no unsafe word for.
     #[cfg(target_os = "linux")]
     events: tokio::net::unix::pipe::Receiver,
+    /// By what the system knows the directory of which it is told what was removed.
+    #[cfg(target_os = "linux")]
+    named: Option<i32>,
     #[cfg(not(target_os = "linux"))]
     events: std::convert::Infallible,
+}
+
+/// What has changed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Changed {
+    /// Nothing but what was removed from the other directory: what had these names.
+    Named(Vec<OsString>),
+    /// Anything may have.
+    Anything,
 }
 
 #[cfg(target_os = "linux")]
@@ -24,18 +40,58 @@ impl Watch {
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
         inotify::add_watch(&events, directory, gone).ok()?;
-        Some(Self { events: Receiver::from_owned_fd_unchecked(events).ok()? })
+        Some(Self { events: Receiver::from_owned_fd_unchecked(events).ok()?, named: None })
+    }
+
+    /// Tells by its name what is removed from this directory, and from none before it.
+    pub(super) fn name(&mut self, directory: &Path) {
+        use rustix::fs::inotify::{self, WatchFlags};
+        let gone = WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::ONLYDIR;
+        self.named = inotify::add_watch(&self.events, directory, gone).ok();
+    }
+
+    /// Whether it tells anything by name.
+    pub(super) fn names(&self) -> bool {
+        self.named.is_some()
     }
 
     /// Waits until something has changed.
-    pub(super) async fn changed(&mut self) {
+    pub(super) async fn changed(&mut self) -> Changed {
         if self.events.readable().await.is_err() {
             return std::future::pending().await;
         }
-        // What it was is looked for. A directory that is gone says so once.
+        let (mut names, mut is_all) = (Vec::new(), true);
         let mut bytes = [0_u8; 4096];
-        while self.events.try_read(&mut bytes).is_ok_and(|length| length > 0) {}
+        // To the end: a directory that is gone says so once.
+        while let Some(read) = self.events.try_read(&mut bytes).ok().filter(|read| *read > 0) {
+            match self.named.and_then(|directory| names_in(&bytes[..read], directory)) {
+                Some(more) => names.extend(more),
+                None => is_all = false,
+            }
+        }
+        if is_all { Changed::Named(names) } else { Changed::Anything }
     }
+}
+
+/// The names in these events; `None` if they are not all of that directory (inotify(7)).
+#[cfg(target_os = "linux")]
+fn names_in(mut bytes: &[u8], directory: i32) -> Option<Vec<OsString>> {
+    let mut names = Vec::new();
+    while let Some((head, rest)) = bytes.split_first_chunk::<16>() {
+        let words: [[u8; 4]; 4] =
+            [0, 4, 8, 12].map(|at| [head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let [of, _mask, _cookie, length] = words;
+        let length = usize::try_from(u32::from_ne_bytes(length)).ok()?;
+        let (name, rest) = rest.split_at_checked(length)?;
+        // It is filled up with zeros; what has none is of the directory itself.
+        let name = name.split(|&byte| byte == 0).next().filter(|name| !name.is_empty());
+        if i32::from_ne_bytes(of) != directory {
+            return None;
+        }
+        names.push(OsStr::from_bytes(name?).to_owned());
+        bytes = rest;
+    }
+    Some(names)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -44,7 +100,58 @@ impl Watch {
         None
     }
 
-    pub(super) async fn changed(&mut self) {
+    pub(super) fn name(&mut self, _: &Path) {
         match self.events {}
+    }
+
+    pub(super) fn names(&self) -> bool {
+        match self.events {}
+    }
+
+    pub(super) async fn changed(&mut self) -> Changed {
+        match self.events {}
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::{fs, time::Duration};
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_removed_is_told_by_its_name_or_else_that_something_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let [clients, ours] = ["clients", "ours"].map(|name| directory.path().join(name));
+        fs::create_dir(&clients).unwrap();
+        fs::write(&ours, "").unwrap();
+        let files: Vec<_> = (0..300).map(|number| clients.join(format!("{number:032}"))).collect();
+        for file in &files {
+            fs::write(file, "").unwrap();
+        }
+        let mut watch = Watch::of(directory.path()).unwrap();
+        watch.name(&clients);
+        let mut changed = async || {
+            let changed = timeout(Duration::from_secs(20), watch.changed()).await.unwrap();
+            match changed {
+                Changed::Named(names) => Some(names),
+                Changed::Anything => None,
+            }
+        };
+        // More than is read at once.
+        for file in &files {
+            fs::remove_file(file).unwrap();
+        }
+        let mut names = changed().await.unwrap();
+        while names.len() < files.len() {
+            names.extend(changed().await.unwrap());
+        }
+        assert!(files.iter().map(|file| file.file_name().unwrap()).eq(&names));
+        fs::remove_file(&ours).unwrap();
+        assert_eq!(changed().await, None);
+        fs::remove_dir(&clients).unwrap();
+        assert_eq!(changed().await, None);
     }
 }

@@ -52,6 +52,30 @@ fn what_a_command_has_started_keeps_its_lock_when_the_command_and_its_navlock_ar
     }
 }
 
+#[test]
+fn clients_of_whom_only_the_files_are_removed_make_them_anew_and_lose_nothing() {
+    let sandbox = Sandbox::new();
+    let mut holder = sandbox.hold(&["db"]);
+    let mut waiter = sandbox.queue(&["db"]);
+    let clients = sandbox.path("sock.clients");
+    let files = || {
+        let files = fs::read_dir(&clients).unwrap().map(|file| file.unwrap().path());
+        files.collect::<Vec<_>>()
+    };
+    for file in files() {
+        fs::remove_file(file).unwrap();
+    }
+    eventually("both are known again", || {
+        files().iter().filter(|file| file.extension().is_none()).count() == 2
+    });
+    sandbox.replace_broker();
+    assert_eq!(sandbox.query(), ["held db exclusive", "pending db exclusive"]);
+    holder.let_go();
+    assert!(holder.ended().success());
+    waiter.begun();
+    waiter.release();
+}
+
 /// Somebody whose command has started a process that ends with the file.
 fn hold_with_child(sandbox: &Sandbox) -> (File, Holder) {
     let gate = File::options().read(true).write(true).open(sandbox.pipe("gate")).unwrap();
