@@ -4,11 +4,13 @@ use std::{
     ffi::OsStr,
     fs,
     io::{self, Read},
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
-    path::{Path, PathBuf},
+    os::unix::fs::MetadataExt,
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
+#[cfg(target_os = "linux")]
+use std::{os::unix::ffi::OsStrExt, path::PathBuf};
 
 use rustix::{
     fs::{FlockOperation, Mode, OFlags, flock},

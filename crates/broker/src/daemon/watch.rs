@@ -1,10 +1,8 @@
 //! Being told when something is removed from a directory.
 
-use std::{
-    ffi::{OsStr, OsString},
-    os::unix::ffi::OsStrExt,
-    path::Path,
-};
+#[cfg(target_os = "linux")]
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+use std::{ffi::OsString, path::Path};
 
 /// Word of what is removed from a directory, and from another one in it.
 pub(super) struct Watch {
@@ -22,6 +20,7 @@ pub(super) struct Watch {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Changed {
     /// Nothing but what was removed from the other directory: what had these names.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is told there"))]
     Named(Vec<OsString>),
     /// Anything may have.
     Anything,
