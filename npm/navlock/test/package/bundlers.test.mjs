@@ -40,7 +40,7 @@ suite('bundled', () => {
     writeFileSync(inProject('main.cjs'), `const { locks } = require('navlock');\n${USE}`);
   });
   after(() => {
-    execFileSync(inProject('node_modules', '.bin', 'navlock'), ['daemon', 'stop'], { env: environment(), stdio: 'ignore' });
+    stopBroker();
     rmSync(folder, { recursive: true, force: true, maxRetries: 100, retryDelay: 10 });
   });
 
@@ -50,9 +50,13 @@ suite('bundled', () => {
     return { ...Object.fromEntries(inherited), PATH: '/usr/bin:/bin', NAVLOCK_SOCKET: path.join(folder, 'sock') };
   }
 
+  // By this Node: it need not be in a PATH like that.
+  const stopBroker = () =>
+    execFileSync(process.execPath, [inProject('node_modules', '.bin', 'navlock'), 'daemon', 'stop'], { env: environment(), stdio: 'ignore' });
+
   /** What a program prints. */
   function run([file, ...words], cwd = folder) {
-    execFileSync(inProject('node_modules', '.bin', 'navlock'), ['daemon', 'stop'], { env: environment(), stdio: 'ignore' });
+    stopBroker();
     return execFileSync(file, words, { cwd, env: environment(), encoding: 'utf8', timeout: 30_000 }).trim();
   }
   const granted = (...words) => assert.equal(run([...runtimes.node, ...words]), 'granted db');
