@@ -6,7 +6,7 @@ const { DOMException, Set, setAdd, setDelete } = require('./primordials.cjs');
 const { askHolder } = require('./queries.cjs');
 const { Overdue } = require('./overdue.cjs');
 const { callInside, heldOutside } = require('./own-callback.cjs');
-const { placeOf, takeStack, wantedReports, warn } = require('./reports.cjs');
+const { placeOf, reporting, takeStack, wantedReports, warn } = require('./reports.cjs');
 
 /**
  * For how long a request may wait for its own callback before that is told. Nobody can see whether the
@@ -107,11 +107,13 @@ function waitsForHolders({ ifAvailable, source, steal }) {
   return !ifAvailable && !steal && source === null;
 }
 
-/** Follows a request if reports are wanted; otherwise `null`. */
+/** Follows a request if reports are wanted; otherwise `null`, and none need be asked for from then on. */
 function follow(request) {
   const wanted = wantedReports();
   if (lists === null || lists.wanted !== wanted) lists = listsFor(wanted);
-  return lists.isEmpty ? null : new Followed(request, lists);
+  if (!lists.isEmpty) return new Followed(request, lists);
+  reporting.isOff = true;
+  return null;
 }
 
 function listsFor(wanted) {

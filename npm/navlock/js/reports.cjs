@@ -23,6 +23,9 @@ const { Error } = globalThis;
 /** @type {Wanted | null} what the program has said; `null`: what the environment says */
 let given = null;
 
+/** FAST: nearly all programs want none, and each request would ask. */
+const reporting = { isOff: false };
+
 /** @returns {Wanted} Throws a TypeError if the environment makes no sense. */
 function wantedReports() {
   return given ?? settings.reports;
@@ -37,6 +40,7 @@ function report(options = {}) {
       throw new TypeError(`report: ${name} is not a boolean${name === 'strict' ? ', nor "warn"' : ''}`);
     }
   }
+  reporting.isOff = false;
   given = {
     held: held === undefined ? null : toMilliseconds(held, 'report: held'),
     waiting: waiting === undefined ? null : toMilliseconds(waiting, 'report: waiting'),
@@ -73,4 +77,4 @@ function warn(code, message, lock) {
   process.emitWarning(warning);
 }
 
-module.exports = { placeOf, report, takeStack, wantedReports, warn };
+module.exports = { placeOf, report, reporting, takeStack, wantedReports, warn };

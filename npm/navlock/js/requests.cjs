@@ -7,6 +7,7 @@ const { deferred } = require('./deferred.cjs');
 const { tellCallback, tellEnd, tellStart } = require('./diagnostics.cjs');
 const { follow } = require('./followed.cjs');
 const { createLock } = require('./lock.cjs');
+const { reporting } = require('./reports.cjs');
 const { toPromise } = require('./webidl.cjs');
 
 /** Where a request is in its life here. The addon has not answered yet. */
@@ -180,7 +181,7 @@ function requestLock(manager, name, options, callback) {
   try {
     // 2. Nothing can abort before step 3.
     if (options.signal !== null) addAbortAlgorithm(options.signal, request);
-    request.followed = follow(request);
+    if (!reporting.isOff) request.followed = follow(request);
     // 3. The lock task queue is the addon's. Its answer is never acted upon in this turn.
     realm.request(request, number, name, options);
   } catch (error) {
