@@ -154,6 +154,10 @@ impl Backend for Full {
         Box::pin(ready(vec![None; claims.len()]))
     }
 
+    fn stolen_by(&self, ticket: Ticket) -> Option<ClientId> {
+        self.inner.stolen_by(ticket)
+    }
+
     fn retire(&self) {
         self.note("retired".to_owned());
         self.inner.retire();
@@ -289,4 +293,15 @@ fn a_term_is_suspended_from_the_moment_at_which_word_was_due() {
     assert_eq!(late.suspended(), silent);
     let heard = Term { due: TERM.now + Duration::from_nanos(1), ..TERM };
     assert_eq!(heard.suspended(), None);
+}
+
+#[test]
+fn a_victim_is_told_the_thief_by_a_reach_that_knows_it() {
+    for (user_agent, is_told) in [(terse().0, false), (full().0, true)] {
+        let [locks, thief] = [(); 2].map(|()| user_agent.lock_manager("app"));
+        let victim = locks.lock("db").blocking().unwrap();
+        let stolen = thief.lock("db").steal().blocking().unwrap();
+        assert_eq!(victim.stolen_by(), is_told.then(|| thief.client_id()));
+        drop(stolen);
+    }
 }

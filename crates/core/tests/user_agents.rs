@@ -234,3 +234,13 @@ fn a_client_id_is_its_bytes_and_its_text() {
     assert_eq!(id.to_string().parse(), Ok(id));
     assert_eq!(format!("{id:?}"), id.to_string());
 }
+
+#[test]
+fn handles_and_guards_say_what_they_are_to_who_debugs() {
+    let locks = UserAgent::new().lock_manager("app");
+    let guard = block_on(locks.lock("db")).unwrap();
+    for shown in [format!("{locks:?}"), format!("{guard:?}")] {
+        assert!(shown.len() > "LockManager".len(), "{shown}");
+    }
+    assert!(format!("{guard:?}").contains("db"));
+}

@@ -1,0 +1,194 @@
+//! Threads that are blocked for an answer, and take it in themselves where they are offered to.
+
+#![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
+
+use std::{
+    future::poll_fn,
+    sync::{Arc, Condvar, Mutex},
+    task::{Poll, Waker},
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock_core::blocking::{Source, block_on, block_on_timeout, offer};
+
+/// A source whose answer is there when it is waited for the second time.
+#[derive(Default)]
+struct Script {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Whether another thread is at it.
+    is_taken: bool,
+}
+
+#[derive(Default)]
+struct State {
+    asker: Option<Waker>,
+    waits: usize,
+    interrupted: usize,
+    left: usize,
+    /// Whether who waits does so until it is interrupted.
+    holds: bool,
+}
+
+impl Source for Script {
+    fn wait(&self, deadline: Option<Instant>, is_woken: &dyn Fn() -> bool) -> bool {
+        if self.is_taken {
+            return false;
+        }
+        let mut state = self.state.lock().unwrap();
+        state.waits += 1;
+        self.changed.notify_all();
+        while state.holds && state.interrupted == 0 && !is_woken() {
+            let Some(deadline) = deadline else {
+                state = self.changed.wait(state).unwrap();
+                continue;
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap().0;
+        }
+        let asker = if state.waits == 2 { state.asker.take() } else { None };
+        drop(state);
+        if let Some(asker) = asker {
+            asker.wake();
+        }
+        true
+    }
+
+    fn interrupt(&self) {
+        self.state.lock().unwrap().interrupted += 1;
+        self.changed.notify_all();
+    }
+
+    fn leave(&self) {
+        self.state.lock().unwrap().left += 1;
+    }
+}
+
+/// A future of this source: ready once its waker was called.
+async fn answer(script: &Arc<Script>) -> usize {
+    let mut polls = 0;
+    poll_fn(|context| {
+        polls += 1;
+        let mut state = script.state.lock().unwrap();
+        // Polled once with a waker that does nothing, and once with the one that counts.
+        if polls > 2 {
+            return Poll::Ready(polls);
+        }
+        state.asker = Some(context.waker().clone());
+        drop(state);
+        assert!(offer(|| Arc::clone(script) as Arc<dyn Source>), "polled by one that is blocked");
+        Poll::Pending
+    })
+    .await
+}
+
+#[test]
+fn only_who_is_blocked_takes_what_is_offered() {
+    let unwanted = || -> Arc<dyn Source> { unreachable!("nobody wants it") };
+    assert!(!offer(unwanted));
+    block_on(answer(&Arc::default()));
+    assert!(!offer(unwanted));
+}
+
+#[test]
+fn a_thread_that_is_blocked_waits_at_the_source_until_its_answer_is_there_and_leaves() {
+    let script = Arc::default();
+    assert_eq!(block_on(answer(&script)), 3);
+    let state = script.state.lock().unwrap();
+    // Of its own doing it is not interrupted.
+    assert_eq!((state.waits, state.left, state.interrupted), (2, 1, 0));
+}
+
+#[test]
+fn who_blocks_inside_has_a_source_of_its_own() {
+    let [outer, inner] = [Arc::<Script>::default(), Arc::default()];
+    let mut has_blocked = false;
+    let both = async {
+        poll_fn(|_| {
+            if !has_blocked {
+                has_blocked = true;
+                block_on(answer(&inner));
+            }
+            Poll::Ready(())
+        })
+        .await;
+        answer(&outer).await
+    };
+    block_on(both);
+    for script in [outer, inner] {
+        let state = script.state.lock().unwrap();
+        assert_eq!((state.waits, state.left), (2, 1));
+    }
+}
+
+#[test]
+fn who_is_woken_by_another_thread_is_called_away_from_the_source() {
+    let script = Arc::new(Script {
+        state: Mutex::new(State { holds: true, ..State::default() }),
+        ..Script::default()
+    });
+    let waker = thread::spawn({
+        let script = Arc::clone(&script);
+        move || {
+            let state = script.state.lock().unwrap();
+            let mut state = script.changed.wait_while(state, |state| state.waits == 0).unwrap();
+            let asker = state.asker.take().unwrap();
+            drop(state);
+            asker.wake();
+        }
+    });
+    assert_eq!(block_on(answer(&script)), 3);
+    waker.join().unwrap();
+    let state = script.state.lock().unwrap();
+    assert_eq!((state.waits, state.interrupted, state.left), (1, 1, 1));
+}
+
+#[test]
+fn where_another_thread_is_at_the_source_one_sleeps_until_it_is_woken() {
+    let script = Arc::new(Script { is_taken: true, ..Script::default() });
+    let (told, hear) = std::sync::mpsc::channel();
+    let waker = thread::spawn({
+        let script = Arc::clone(&script);
+        move || {
+            hear.recv().unwrap();
+            let asker = script.state.lock().unwrap().asker.take();
+            asker.unwrap().wake();
+        }
+    });
+    let mut polls = 0;
+    let answer = poll_fn(|context| {
+        polls += 1;
+        if polls > 2 {
+            return Poll::Ready(());
+        }
+        script.state.lock().unwrap().asker = Some(context.waker().clone());
+        assert!(offer(|| Arc::clone(&script) as Arc<dyn Source>));
+        if polls == 2 {
+            told.send(()).unwrap();
+        }
+        Poll::Pending
+    });
+    block_on(answer);
+    waker.join().unwrap();
+    let state = script.state.lock().unwrap();
+    assert_eq!((state.waits, state.left), (0, 1));
+}
+
+#[test]
+fn no_wait_at_a_source_outlasts_its_time() {
+    let script = Arc::new(Script {
+        state: Mutex::new(State { holds: true, ..State::default() }),
+        ..Script::default()
+    });
+    let never = poll_fn(|_| {
+        assert!(offer(|| Arc::clone(&script) as Arc<dyn Source>));
+        Poll::<()>::Pending
+    });
+    assert_eq!(block_on_timeout(never, Duration::from_millis(20)), None);
+    let state = script.state.lock().unwrap();
+    assert_eq!((state.waits, state.left), (1, 1));
+}
