@@ -14,23 +14,31 @@ const MOST_NAMES = 1024;
 const tokens = new WeakMap();
 
 /**
- * Whether anybody else may have held the name of this lock since this thread held it last, exclusively
- * and inspected. To be called once for each lock.
+ * Whether anybody else may have held the name of this lock since what {@link noteUse} was told last. Until it
+ * is told of this one nothing is known of the name.
  *
  * @param {import('./requests.cjs').LockRequest} request  that is held
  * @param {bigint} token  of it
  */
-function haveOthersHeld({ isShared, manager, name }, token) {
-  let ofManager = weakMapGet(tokens, manager);
-  if (ofManager === undefined) weakMapSet(tokens, manager, (ofManager = new Map()));
+function haveOthersHeld({ manager, name }, token) {
+  const ofManager = weakMapGet(tokens, manager);
+  if (ofManager === undefined) return true;
   const last = mapGet(ofManager, name);
   mapDelete(ofManager, name);
-  // Not of a shared lock: it says nothing of those who hold the name beside us, and longer.
-  if (!isShared) {
-    mapSet(ofManager, name, token);
-    if (ofManager.size > MOST_NAMES) mapDelete(ofManager, mapFirst(ofManager)[0]);
-  }
   return last === undefined || token !== last + 1n;
 }
 
-module.exports = { haveOthersHeld };
+/**
+ * The callback of a lock has ended as it should, and so this thread knows how it has left things. One that has
+ * failed may not have looked at what others did before it.
+ */
+function noteUse({ isShared, manager, name }, token) {
+  // Not of a shared lock: it says nothing of those who hold the name beside us, and longer.
+  if (isShared) return;
+  let ofManager = weakMapGet(tokens, manager);
+  if (ofManager === undefined) weakMapSet(tokens, manager, (ofManager = new Map()));
+  mapSet(ofManager, name, token);
+  if (ofManager.size > MOST_NAMES) mapDelete(ofManager, mapFirst(ofManager)[0]);
+}
+
+module.exports = { haveOthersHeld, noteUse };

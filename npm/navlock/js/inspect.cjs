@@ -2,11 +2,12 @@
 // What there is to know of a lock beyond the standard, beside the standard's objects.
 
 const { AbortController, DOMException, controllerAbort, controllerSignal } = require('./primordials.cjs');
-const { haveOthersHeld } = require('./holders.cjs');
+const { haveOthersHeld, noteUse } = require('./holders.cjs');
 const { requestOf } = require('./lock.cjs');
 
 class Inspection {
   #controller = new AbortController();
+  #hasEnded = false;
 
   /** @param {import('./requests.cjs').LockRequest} request  that is held */
   constructor(request) {
@@ -16,6 +17,13 @@ class Inspection {
     this.changed = haveOthersHeld(request, this.fencingToken);
     this.clientId = realm.clientId(manager.number);
     this.bucket = realm.bucket(manager.number);
+  }
+
+  /** The callback has come to something while the lock was held. The first time counts. */
+  onEnd(request, hasFailed) {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    if (!hasFailed) noteUse(request, this.fencingToken);
   }
 
   onLost(reason) {

@@ -49,7 +49,12 @@ class Holdings {
 
   /** What the callback comes to, also if it throws. */
   async call(callback, locks) {
-    return callInsideAll(this.#requests, () => callback(locks));
+    try {
+      return await callInsideAll(this.#requests, () => callback(locks));
+    } catch (error) {
+      for (const request of this.#requests) request.inspection?.onEnd(request, true);
+      throw error;
+    }
   }
 
   /** Ends when none is held or waited for. */

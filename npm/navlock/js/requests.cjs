@@ -51,7 +51,7 @@ class LockRequest extends AbortAlgorithm {
     this.isAbandoned = false;
     /** Opens {@link hold} for the callback; `null` if the request never had to wait. */
     this.open = null;
-    /** Told of the loss of the lock; see inspect.cjs. */
+    /** Told of the end of the callback, and of the loss of the lock; see inspect.cjs. */
     this.inspection = null;
     /** What has an eye on it if reports are wanted; see followed.cjs. */
     this.followed = null;
@@ -231,6 +231,7 @@ async function hold(request) {
   }
   // It was lost, and the promise rejected, while the callback ran.
   if (request.state !== RUNNING) return;
+  if (request.inspection !== null) request.inspection.onEnd(request, failed);
   // https://w3c.github.io/web-locks/#concept-lock, when the waiting promise settles:
   // 1. Release first: who hears of the promise finds the lock free.
   request.end();

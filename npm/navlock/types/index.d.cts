@@ -112,9 +112,9 @@ export interface Inspection {
   /** The name of the bucket that the lock is in. */
   readonly bucket: string;
   /**
-   * `false`: nobody else has held the name since this thread last held it, exclusively and inspected. What
-   * it knew then is still so. `true`: somebody may have, as fencing tokens tell it: also if other names of
-   * the bucket were locked meanwhile.
+   * `false`: nobody else has held the name since this thread last held it, exclusively and inspected, in a
+   * callback that did not fail. What it knew then is still so. `true`: somebody may have, as fencing tokens
+   * tell it: also if other names of the bucket were locked meanwhile, and mostly on etcd.
    */
   readonly changed: boolean;
 }

@@ -11,11 +11,12 @@ import process from 'node:process';
 import { test } from 'node:test';
 import { Worker } from 'node:worker_threads';
 
-import { createUserAgent, inspect } from 'navlock';
+import { createUserAgent, inspect, requestMultiple } from 'navlock';
 
+import { startEtcd } from '../kit/etcd.mjs';
 import { openPlace } from '../kit/place.mjs';
 import { withDeadline } from '../kit/wait.mjs';
-import { withCollector } from '../runtimes.mjs';
+import { runtimes, withCollector } from '../runtimes.mjs';
 import { evaluateOn } from './programs.mjs';
 
 /** A lock manager that no other test sees. */
@@ -68,6 +69,22 @@ test('a name whose lock was stolen has changed', async () => {
   assert.equal(await changed(locks, 'db'), true);
 });
 
+test('a name has changed for who comes after a callback that has failed: it may not have looked at what others did', async () => {
+  const locks = open();
+  const fail = () => Promise.reject(new Error('as planned'));
+  for (const failing of [
+    () => locks.request('db', (lock) => inspect(lock) && fail()),
+    () => requestMultiple(locks, ['db'], ([lock]) => inspect(lock) && fail()),
+  ]) {
+    await changed(locks, 'db');
+    assert.equal(await changed(locks, 'db'), false);
+    await assert.rejects(failing(), { message: 'as planned' });
+    assert.deepEqual([await changed(locks, 'db'), await changed(locks, 'db')], [true, false]);
+  }
+  await requestMultiple(locks, ['db'], ([lock]) => assert.equal(inspect(lock).changed, false));
+  assert.equal(await changed(locks, 'db'), false);
+});
+
 test('where that cannot be told it has: after other names, after a shared lock, after one that was not inspected', async () => {
   const locks = open();
   for (const between of [
@@ -80,6 +97,30 @@ test('where that cannot be told it has: after other names, after a shared lock, 
     await between();
     assert.equal(await changed(locks, 'db'), true);
   }
+});
+
+test('on etcd, where a request and a release are writes, a name has changed but for who waited since before it was granted last', async (context) => {
+  const { folder, socket, remove } = openPlace();
+  const etcd = await startEtcd(folder);
+  context.after(() => {
+    remove();
+    etcd.kill('SIGKILL');
+  });
+  const config = path.join(folder, 'config.toml');
+  writeFileSync(config, `[etcd]\nendpoints = ["${etcd.endpoint}"]\n`);
+  const env = { NAVLOCK_BUCKET: 'shop', NAVLOCK_CONFIG: config, NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: socket };
+  const seen = await evaluateOn(runtimes.node, env, async ({ inspect, locks }) => {
+    const changed = (lock) => inspect(lock).changed;
+    const seen = [await locks.request('db', changed), await locks.request('db', changed)];
+    const waiting = [];
+    seen.push(await locks.request('db', async (lock) => {
+      for (let index = 0; index < 3; index++) waiting.push(locks.request('db', changed));
+      while ((await locks.query()).pending.length < 3);
+      return changed(lock);
+    }));
+    return [...seen, ...await Promise.all(waiting)];
+  });
+  assert.deepEqual(seen, [true, true, true, true, false, false]);
 });
 
 test('names that have been inspected leave nothing behind', async () => {

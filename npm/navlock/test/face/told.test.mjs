@@ -1,16 +1,14 @@
 // What is told of locks: how they are shown, and why they were lost.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { copyFileSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import path from 'node:path';
 import process from 'node:process';
 import { test } from 'node:test';
 
 import { createUserAgent, inspect } from 'navlock';
 
+import { startEtcd } from '../kit/etcd.mjs';
 import { Hold } from '../kit/hold.mjs';
 import { openPlace, program } from '../kit/place.mjs';
 import { runtimes } from '../runtimes.mjs';
@@ -120,30 +118,6 @@ test('the error of a lock whose lease has ended says that in its cause', async (
   }, etcd.pid);
   assert.deepEqual(seen, ['AbortError', 'LEASE_ENDED']);
 });
-
-/** An etcd of the test's own, once it answers. */
-async function startEtcd(folder) {
-  const [client, peer] = await Promise.all([freePort(), freePort()]);
-  const [endpoint, peers] = [client, peer].map((port) => `http://127.0.0.1:${port}`);
-  const etcd = spawn('etcd', [
-    '--data-dir', path.join(folder, 'etcd'), '--listen-client-urls', endpoint, '--advertise-client-urls', endpoint,
-    '--listen-peer-urls', peers, '--initial-advertise-peer-urls', peers, '--initial-cluster', `default=${peers}`,
-  ], { stdio: 'ignore' });
-  etcd.endpoint = endpoint.replace('http://', '');
-  while (!(await fetch(`${endpoint}/health`).then(({ ok }) => ok, () => false))) {
-    if (etcd.exitCode !== null) throw new Error('etcd has ended');
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  return etcd;
-}
-
-async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  return port;
-}
 
 test('what fails otherwise has no cause', async (context) => {
   stayAlive(context);
