@@ -6,6 +6,7 @@ const {
 } = require('./primordials.cjs');
 const { deferred } = require('./deferred.cjs');
 const { defineInterface, defineShown } = require('./interface.cjs');
+const { isOver } = require('./lock.cjs');
 const { placeOf, takeStack, wantedReports, warn } = require('./reports.cjs');
 
 /** Whoever has it may construct. */
@@ -60,11 +61,13 @@ class Holding {
   #kept = deferred();
   #lostController = new AbortController();
   #ended;
-  #isOver = false;
+  #hasEnded = false;
 
   /** @param {{ stack: string } | null} stack  where it was asked for */
   constructor(locks, name, options, stack) {
     this.stack = stack;
+    /** Once it is granted. */
+    this.lock = null;
     this.lost = controllerSignal(this.#lostController);
     this.#ended = this.#follow(locks.request(name, options, (lock) => {
       this.#granted.resolve(lock);
@@ -77,8 +80,9 @@ class Holding {
     return this.#granted.promise;
   }
 
+  /** Whether there is nothing left to be released. What an agent had that has ended hears of nothing. */
   get isOver() {
-    return this.#isOver;
+    return this.#hasEnded || isOver(this.lock);
   }
 
   release() {
@@ -89,20 +93,22 @@ class Holding {
   async #follow(request) {
     try {
       await request;
+      // Nothing, if it was granted, here and below.
+      this.#granted.reject(new TypeError('hold: the lock manager has ended the request and not called its callback'));
     } catch (reason) {
-      this.#granted.reject(reason); // nothing, if it was granted
+      this.#granted.reject(reason);
       controllerAbort(this.#lostController, reason);
       throw reason;
     } finally {
-      this.#isOver = true;
+      this.#hasEnded = true;
     }
   }
 }
 
 /** What was held by objects that nobody has any more. */
 const abandoned = new FinalizationRegistry((holding) => {
-  if (holding.isOver) return; // it was lost, and there is nothing left to be released
-  const { mode, name, stack } = holding;
+  if (holding.isOver) return;
+  const { lock: { mode, name }, stack } = holding;
   holding.release().catch(() => {});
   const where = stack === null ? '' : `\ntaken at\n${placeOf(stack)}`;
   warn('NAVLOCK_ABANDONED', `the ${mode} lock ${JSON.stringify(name)} was held by an object that nobody has any more, and is released now. `
@@ -121,8 +127,7 @@ async function hold(locks, name, options = {}) {
   const lock = await holding.granted;
   if (lock === null) return null;
   defineDisposal();
-  holding.name = lock.name;
-  holding.mode = lock.mode;
+  holding.lock = lock;
   const held = new HeldLock(key, lock, holding);
   registerFinalization(abandoned, held, holding, holding);
   return held;

@@ -8,6 +8,7 @@ const { defineInterface, defineShown } = require('./interface.cjs');
 const key = {};
 
 let requestOf;
+let isOver;
 
 class Lock {
   /** The request that became the lock, which knows its name and mode. */
@@ -32,6 +33,7 @@ class Lock {
       if (!(#request in lock)) throw new TypeError('Illegal invocation: this is not a Lock');
       return lock.#request;
     };
+    isOver = (lock) => #request in lock && !lock.#request.isHeld;
   }
 }
 defineInterface(Lock, ['name', 'mode']);
@@ -41,6 +43,8 @@ defineShown(Lock);
 
 module.exports = {
   Lock,
+  /** Whether an object is a lock of ours, and not held any more. */
+  isOver,
   createLock: (request) => new Lock(key, request),
   /** The request of a lock; a TypeError for anything else. */
   requestOf,

@@ -1,6 +1,7 @@
 // Locks that are held without a callback.
 
 import assert from 'node:assert/strict';
+import path from 'node:path';
 import { test } from 'node:test';
 
 import { transformSync } from 'esbuild';
@@ -8,7 +9,7 @@ import { createUserAgent, hold, inspect } from 'navlock';
 
 import { isFree, settle } from '../kit/hold.mjs';
 import { runtimes, withCollector } from '../runtimes.mjs';
-import { evaluateOn } from './programs.mjs';
+import { evaluateOn, navlock } from './programs.mjs';
 
 /** A lock manager that no other test sees. */
 const open = () => createUserAgent({ reach: 'process', private: true }).locks;
@@ -88,6 +89,12 @@ test('what makes no sense is a rejection', async () => {
   }
   await assert.rejects(hold(locks, '-db'), { name: 'NotSupportedError' });
   await assert.rejects(hold(locks, 'db', { mode: 'none' }), { name: 'TypeError' });
+});
+
+test('a lock manager that ends a request and has not called its callback is an error', async () => {
+  await assert.rejects(hold({ request: async () => {} }, 'db'), {
+    name: 'TypeError', message: 'hold: the lock manager has ended the request and not called its callback',
+  });
 });
 
 /** Holds a lock of another lock manager. */
@@ -207,4 +214,27 @@ test('an object that is kept, or was released, is nothing to warn of, also while
     return [isHeld, ...codes];
   });
   assert.deepEqual(warnings, [true]);
+});
+
+test('an object whose agent has ended, as with a test file, is nothing to warn of', async () => {
+  const setup = path.join(path.dirname(navlock), 'test.cjs');
+  const warnings = await evaluateOn(withCollector.node, {}, async ({ hold, locks }, setup) => {
+    const codes = [];
+    process.on('warning', ({ code }) => codes.push(code));
+    let end;
+    globalThis.afterAll = (call) => (end = call);
+    require(setup);
+    let isCollected = false;
+    const registry = new FinalizationRegistry(() => (isCollected = true));
+    await (async () => registry.register(await hold(locks, 'db')))();
+    end();
+    while (!isCollected) {
+      globalThis.gc();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+    registry.unregister({}); // it is needed until here
+    return codes;
+  }, setup);
+  assert.deepEqual(warnings, []);
 });
