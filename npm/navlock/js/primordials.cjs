@@ -8,12 +8,14 @@ const { apply } = Reflect;
 const uncurryThis = Function.prototype.bind.bind(Function.prototype.call);
 
 const { performance } = require('node:perf_hooks');
-const { setImmediate, setTimeout } = require('node:timers');
+const { clearTimeout, setImmediate, setTimeout } = require('node:timers');
 const { transferableAbortController, types } = require('node:util');
 
 const { markAsUncloneable } = require('node:worker_threads');
 
-const { getOwnPropertyDescriptor, getOwnPropertySymbols, getPrototypeOf, setPrototypeOf } = Object;
+const { defineProperty, getOwnPropertyDescriptor, getOwnPropertySymbols, getPrototypeOf, setPrototypeOf } = Object;
+
+const { Error } = globalThis;
 
 /** The global one, or the runtime's where a test environment has put nothing in its place. */
 const AbortController = globalThis.AbortController ?? transferableAbortController().constructor;
@@ -61,6 +63,7 @@ const nextOf = uncurryThis(getPrototypeOf(new Map().entries()).next);
 module.exports = {
   AbortController,
   DOMException,
+  Error,
   FinalizationRegistry,
   Map,
   Promise,
@@ -70,6 +73,8 @@ module.exports = {
   WeakRef,
   apply,
   arrayOf,
+  clearTimeout,
+  defineProperty,
   getOwnPropertyDescriptor,
   getOwnPropertySymbols,
   getPrototypeOf,

@@ -7,7 +7,10 @@
 
 const { AsyncResource } = require('node:async_hooks');
 
-const { DOMException, FinalizationRegistry, arrayFilter, arrayOf, ownArray, registerFinalization, unregisterFinalization } = require('./primordials.cjs');
+const {
+  DOMException, Error, FinalizationRegistry, arrayFilter, arrayOf, defineProperty, ownArray, registerFinalization,
+  unregisterFinalization,
+} = require('./primordials.cjs');
 const { findAddon } = require('./addon.cjs');
 const { KeepAlive } = require('./keep-alive.cjs');
 const { TaskQueue } = require('./task-queue.cjs');
@@ -69,7 +72,7 @@ class Realm {
     addon.listen(this.#takeNewsInTask);
     // So a realm lives as long as its global object, although nobody has the module any more, and ends
     // with it: with its thread, or with a context, as those in which test runners run files.
-    Object.defineProperty(globalThis, Symbol('navlock'), { value: Object.freeze(() => this), configurable: true });
+    defineProperty(globalThis, Symbol('navlock'), { value: Object.freeze(() => this), configurable: true });
   }
 
   /** A user agent whose locks are seen by all of this process, or by nobody else. Its number. */
@@ -239,7 +242,7 @@ class Realm {
     const clientId = failure[3];
     if (code !== null) {
       const value = lossCause(failure[1], code, clientId);
-      Object.defineProperty(error, 'cause', { __proto__: null, value, writable: true, configurable: true });
+      defineProperty(error, 'cause', { __proto__: null, value, writable: true, configurable: true });
     }
     return error;
   }

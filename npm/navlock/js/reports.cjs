@@ -4,11 +4,9 @@
 const path = require('node:path');
 const process = require('node:process');
 
-const { TypeError } = require('./primordials.cjs');
+const { Error, TypeError } = require('./primordials.cjs');
 const { isBundled } = require('./platform.cjs');
 const { settings, toMilliseconds } = require('./settings.cjs');
-
-const { Error } = globalThis;
 
 /**
  * Which reports are wanted.

@@ -17,8 +17,9 @@ const ways = {
     }
   },
   'global constructors and functions': (replace) => {
-    const names = ['AbortController', 'AbortSignal', 'DOMException', 'Map', 'Promise', 'Reflect', 'TypeError', 'WeakMap', 'setImmediate'];
+    const names = ['AbortController', 'AbortSignal', 'DOMException', 'Error', 'Map', 'Promise', 'Reflect', 'TypeError', 'WeakMap', 'setImmediate'];
     for (const name of names) replace(globalThis, name, { value: undefined });
+    replace(Object, 'defineProperty', { value: undefined });
   },
   // As polyfills of `watch` once did.
   'the prototype of all objects, with what cannot be overwritten': (replace) => {
@@ -29,12 +30,12 @@ const ways = {
 for (const [what, way] of Object.entries(ways)) {
   test(`locks work on when a program has replaced ${what}`, async () => {
     const outcomes = await evaluate({ NAVLOCK_REACH: 'process' }, async ({ locks }, way) => {
-      const [controller, { Promise, setTimeout }] = [new AbortController(), globalThis];
+      const [controller, { Promise, setTimeout }, { defineProperty }] = [new AbortController(), globalThis, Object];
       const undone = [];
       const replace = (object, name, descriptor) => {
         const { [name]: known } = Object.getOwnPropertyDescriptors(object);
-        undone.push(() => known ? Object.defineProperty(object, name, known) : delete object[name]);
-        Object.defineProperty(object, name, { configurable: true, ...descriptor });
+        undone.push(() => known ? defineProperty(object, name, known) : delete object[name]);
+        defineProperty(object, name, { configurable: true, ...descriptor });
       };
       const reasonOf = async (promise) => {
         try {
@@ -56,14 +57,18 @@ for (const [what, way] of Object.entries(ways)) {
         await new Promise((resolve) => setTimeout(resolve, 50)); // nothing of ours, which is what is tried
         controller.abort('reason');
         release('released');
+        asked.stolen = reasonOf(locks.request('stolen', () => new Promise(() => {})));
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        asked.thief = locks.request('stolen', { steal: true }, () => 'stolen');
         await new Promise((resolve) => setTimeout(resolve, 50));
       } finally {
         for (const undo of undone) undo();
       }
+      asked.stolen = asked.stolen.then(({ cause, name }) => [name, cause.code]);
       asked.seen = asked.seen.then(({ held, pending }) => [held.length, pending.length]);
       return Promise.all(Object.values(asked));
     }, `(${way})`);
-    assert.deepEqual(outcomes, ['released', null, 'reason', 'db', [1, 2]]);
+    assert.deepEqual(outcomes, ['released', null, 'reason', 'db', [1, 2], ['AbortError', 'STOLEN'], 'stolen']);
   });
 }
 
