@@ -2,7 +2,8 @@
 // Requests that are followed because reports of them are wanted: what waits or is held for long, and
 // what waits for a callback in which it was made.
 
-const { DOMException, Set, setAdd, setDelete } = require('./primordials.cjs');
+const { DOMException, Set, clearTimeout, setAdd, setDelete, setTimeout } = require('./primordials.cjs');
+const { deferred } = require('./deferred.cjs');
 const { askHolder } = require('./queries.cjs');
 const { Overdue } = require('./overdue.cjs');
 const { callInside, heldOutside } = require('./own-callback.cjs');
@@ -13,6 +14,9 @@ const { placeOf, reporting, takeStack, wantedReports, warn } = require('./report
  * callback waits for it. If it does not, it ends, mostly sooner.
  */
 const OWN_MS = 1000;
+
+/** For how long a report waits to be told who holds a lock. */
+const ANSWER_MS = 1000;
 
 /** From how many places that is told at most, once each. */
 const MOST_PLACES = 1000;
@@ -66,7 +70,8 @@ class Followed {
   /** Runs the callback. */
   call(callback, lock) {
     this.#stopWaiting();
-    if (lock === null) return callback(lock);
+    // Who was told of the grant may have stolen the lock meanwhile.
+    if (lock === null || this.request === null) return callback(lock);
     const { held, own } = this.#lists;
     setAdd(holders, this);
     if (held !== null) held.add(this);
@@ -144,11 +149,26 @@ function holderHere({ manager, name }) {
   return null;
 }
 
-async function holderElsewhere({ manager, name }) {
+/** Also says if nobody answers: who waits may do so because of that. */
+function holderElsewhere({ manager, name }) {
+  const { promise, resolve } = deferred();
+  tellHolder(manager, name, resolve);
+  return promise;
+}
+
+async function tellHolder(manager, name, tell) {
   try {
-    return describe(await askHolder(manager, name), manager);
+    const question = askHolder(manager, name);
+    const giveUp = () => {
+      question.end();
+      tell('; the broker has not said who holds it');
+    };
+    const timer = setTimeout(giveUp, ANSWER_MS).unref();
+    const holder = await question.promise;
+    clearTimeout(timer);
+    tell(describe(holder, manager));
   } catch {
-    return ''; // the request itself is told what is wrong
+    tell(''); // the request itself is told what is wrong
   }
 }
 

@@ -60,7 +60,8 @@ Object.setPrototypeOf(Query.prototype, null);
 
 /** The task of an answer. */
 function answer(query) {
-  const { read } = query;
+  const { id, read } = query;
+  if (id < 0) return; // given up meanwhile
   const answered = read(query);
   query.end();
   query.resolve(answered);
@@ -84,12 +85,12 @@ function readSnapshot(query) {
  * Who holds a name, as far as the reach knows.
  *
  * @param {import('./requests.cjs').OpenManager} manager
- * @returns {Promise<import('./realm.cjs').Holder | null>}
+ * @returns {Query} its promise is of {@link import('./realm.cjs').Holder} or `null`
  */
 function askHolder({ number, realm }, name) {
   const query = new Query(realm, readHolder);
   realm.query(query, number, name);
-  return query.promise;
+  return query;
 }
 
 function readHolder(query) {

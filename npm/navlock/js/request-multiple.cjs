@@ -36,7 +36,8 @@ class Holdings {
     const request = requestLock(manager, name, options, callback);
     this.#requests.push(request);
     // Later ones are made where nobody is who has called.
-    if (request.followed !== null) request.followed.stack = this.#requests[0].followed.stack;
+    const { followed } = this.#requests[0];
+    if (followed !== null && request.followed !== null) request.followed.stack = followed.stack;
     request.promise.catch(this.#failed.reject);
     const lock = await Promise.race([granted.promise, this.failed]);
     this.#locks.set(name, lock);

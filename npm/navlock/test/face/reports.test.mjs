@@ -1,13 +1,14 @@
 // What is told if it is asked for: what is held or waits for long.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import process from 'node:process';
 import { describe, test } from 'node:test';
 
 import { createUserAgent, inspect, report } from 'navlock';
 
 import { Hold } from '../kit/hold.mjs';
-import { openPlace } from '../kit/place.mjs';
+import { openPlace, program } from '../kit/place.mjs';
 import { runtimes } from '../runtimes.mjs';
 import { evaluate, evaluateOn } from './programs.mjs';
 
@@ -136,6 +137,68 @@ test('a program can ask for reports itself, from then on', async () => {
     return names;
   });
   assert.deepEqual(seen, ['after']);
+});
+
+test('what a program asks for while locks are taken one by one counts for those that come then', async () => {
+  const seen = await evaluateOn(runtimes.node, { NAVLOCK_REACH: 'process' }, async ({ locks, report, requestMultiple }) => {
+    setInterval(() => {}, 1000); // keeps the process alive
+    const told = new Promise((resolve) => process.on('warning', ({ lock }) => resolve(lock.name)));
+    let release;
+    const holder = locks.request('one', () => new Promise((resolve) => (release = resolve)));
+    const both = requestMultiple(locks, ['one', 'two'], () => told);
+    while ((await locks.query()).pending.length === 0);
+    report({ held: 20 });
+    release();
+    return [await holder, await both];
+  });
+  assert.deepEqual(seen, [null, 'two']);
+});
+
+test('a lock that is stolen by who hears of its grant is not reported', async () => {
+  const seen = await evaluateOn(runtimes.node, { NAVLOCK_REACH: 'process' }, async ({ locks, report }) => {
+    const names = [];
+    setInterval(() => {}, 1000); // keeps the process alive
+    report({ held: 20, waiting: 20 });
+    const heard = new Promise((resolve) => process.on('warning', ({ code, lock }) => names.push([code, lock.name]) === 3 && resolve()));
+    const { subscribe, unsubscribe } = require('node:diagnostics_channel');
+    const steal = () => {
+      unsubscribe('locks.request.grant', steal);
+      locks.request('db', { steal: true }, () => heard);
+    };
+    subscribe('locks.request.grant', steal);
+    const victim = locks.request('db', () => heard).catch(({ cause }) => cause.code);
+    locks.request('other', () => heard); // the last that is held for long
+    await locks.query();
+    locks.request('db', () => {}); // waits for the thief
+    await heard;
+    return [await victim, names];
+  });
+  assert.equal(seen[0], 'STOLEN');
+  assert.deepEqual(seen[1].sort(), [['NAVLOCK_HELD', 'db'], ['NAVLOCK_HELD', 'other'], ['NAVLOCK_WAITING', 'db']]);
+});
+
+test('who waits for a broker that does not answer is told that, and a report keeps no process alive for it', async (context) => {
+  const { socket, remove } = openPlace();
+  const navlock = (...words) => execFileSync(program, ['daemon', ...words, '--socket', socket], { encoding: 'utf8' });
+  navlock('start');
+  const broker = Number(navlock('status').match(/^process +(\d+)$/m)[1]);
+  context.after(() => {
+    process.kill(broker, 'SIGCONT');
+    remove();
+  });
+  const env = { NAVLOCK_BUCKET: 'shop', NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: socket, NAVLOCK_REPORT_WAITING: '50' };
+  const message = await evaluate(env, async ({ locks }, broker) => {
+    await locks.query();
+    process.kill(broker, 'SIGSTOP');
+    const warned = new Promise((resolve) => process.on('warning', resolve));
+    const controller = new AbortController();
+    const waiting = locks.request('db', { signal: controller.signal }, () => {}).catch(() => {});
+    const { message } = await warned;
+    controller.abort();
+    await waiting;
+    return message; // and the process ends by itself
+  }, broker);
+  assert.match(message, /has waited for \d+ ms; the broker has not said who holds it$/);
 });
 
 for (const [options, message] of [
