@@ -124,7 +124,7 @@ function follow(request) {
 function listsFor(wanted) {
   const held = wanted.held === null ? null : new Overdue(wanted.held, tellHeld);
   const waiting = wanted.waiting === null ? null : new Overdue(wanted.waiting, tellWaiting);
-  const own = wanted.strict === 'off' ? null : new Overdue(OWN_MS, wanted.strict === 'warn' ? tellOwn : rejectOwn);
+  const own = wanted.strict === 'off' ? null : new Overdue(OWN_MS, wanted.strict === 'warn' ? tellOwn : rejectOwn, true);
   return { wanted, held, waiting, own, isEmpty: held === null && waiting === null && own === null };
 }
 

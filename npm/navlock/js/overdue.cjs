@@ -3,20 +3,28 @@
 
 const { Map, mapDelete, mapFirst, mapSet, now, setTimeout } = require('./primordials.cjs');
 
+/** By how many milliseconds a look is late, and how long it takes to the next one. */
+const LATE_MS = 100;
+
 class Overdue {
   /** When each was added: in the order of time. */
   #since = new Map();
   #ms;
   #tell;
+  #isExact;
   #isTimerSet = false;
+  #lookAt = 0;
 
   /**
    * @param {number} ms
    * @param {(item: object, ms: number) => void} tell  called once for each item that is still there
+   * @param {boolean} [isExact]  not for what an item has only because the process was stopped or did something
+   *   else: what would have taken it away may be on its way
    */
-  constructor(ms, tell) {
+  constructor(ms, tell, isExact = false) {
     this.#ms = ms;
     this.#tell = tell;
+    this.#isExact = isExact;
   }
 
   add(item) {
@@ -32,11 +40,13 @@ class Overdue {
   /** One for all. It keeps nothing alive. */
   #setTimer(ms) {
     this.#isTimerSet = true;
+    this.#lookAt = now() + ms;
     setTimeout(this.#look, Math.ceil(ms)).unref();
   }
 
   #look = () => {
     this.#isTimerSet = false;
+    if (this.#isExact && now() - this.#lookAt > LATE_MS) return this.#setTimer(LATE_MS);
     for (let first; (first = mapFirst(this.#since)) !== undefined; ) {
       const item = first[0];
       const passed = now() - first[1];

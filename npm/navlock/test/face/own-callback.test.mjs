@@ -136,6 +136,22 @@ describe('requests in their own callback', { concurrency: 4 }, () => {
     }
   }
 
+  test('time in which the process did nothing else does not count: the end of the callback may be on its way', async () => {
+    const seen = await evaluateOn(runtimes.node, STRICT, async ({ locks }) => {
+      const { setImmediate } = require('node:timers/promises');
+      const block = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+      let inner;
+      await locks.request('db', async () => {
+        inner = locks.request('db', () => 'granted').catch(({ message }) => message);
+        setTimeout(block, 1, 1300);
+        block(5); // that is due before all else
+        for (let turn = 0; turn < 5; turn++) await setImmediate();
+      });
+      return inner;
+    });
+    assert.equal(seen, 'granted');
+  });
+
   test('a request that does not wait for its own callback but for a broker that does not answer is left alone', async (context) => {
     const { socket, remove } = openPlace();
     context.after(remove);
