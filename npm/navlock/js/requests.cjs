@@ -188,6 +188,7 @@ function requestLock(manager, name, options, callback) {
     // The addon cannot, or the stack is full. Another promise is rejected.
     request.isAbandoned = true;
     if (request.id < 0) request.end();
+    tellEnd(request, error);
     throw error;
   }
   return request;

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { runtimes } from '../runtimes.mjs';
-import { navlock, run } from './programs.mjs';
+import { evaluate, navlock, run } from './programs.mjs';
 
 /** Prints what is told of requests of `locks`, in order. */
 async function told(locks) {
@@ -39,3 +39,15 @@ for (const runtime of Object.keys(runtimes)) {
     assert.deepEqual(sorted(ours), sorted(node));
   });
 }
+
+test('what is told to begin is told to end, also where a variable makes no sense', async () => {
+  const seen = await evaluate({ NAVLOCK_REACH: 'process', NAVLOCK_STRICT: 'yes' }, async ({ locks }) => {
+    const { subscribe } = require('node:diagnostics_channel');
+    const seen = [];
+    for (const what of ['start', 'end']) subscribe(`locks.request.${what}`, ({ error, name }) => seen.push([what, name, error?.name]));
+    await locks.request('db', () => {}).catch(() => {});
+    await new Promise(setImmediate);
+    return seen;
+  });
+  assert.deepEqual(seen, [['start', 'db', null], ['end', 'db', 'TypeError']]);
+});
