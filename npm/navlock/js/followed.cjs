@@ -7,7 +7,7 @@ const { deferred } = require('./deferred.cjs');
 const { askHolder } = require('./queries.cjs');
 const { Overdue } = require('./overdue.cjs');
 const { callInside, heldOutside } = require('./own-callback.cjs');
-const { placeOf, reporting, takeStack, wantedReports, warn } = require('./reports.cjs');
+const { at, placeOf, reporting, takeStack, wantedReports, warn } = require('./reports.cjs');
 
 /**
  * For how long a request may wait for its own callback before that is told. Nobody can see whether the
@@ -201,10 +201,6 @@ function ownText({ blocker, place, told }, ms) {
 
 function lockText({ bucket, mode, name }) {
   return `the ${mode} lock ${JSON.stringify(name)} (bucket ${JSON.stringify(bucket)})`;
-}
-
-function at(what, place) {
-  return place === null ? '' : `\n${what}\n${place}`;
 }
 
 module.exports = { callInsideAll, follow };

@@ -7,7 +7,7 @@ const {
 const { deferred } = require('./deferred.cjs');
 const { defineInterface, defineShown } = require('./interface.cjs');
 const { isOver } = require('./lock.cjs');
-const { placeOf, takeStack, wantedReports, warn } = require('./reports.cjs');
+const { at, placeOf, takeStack, wantedReports, warn } = require('./reports.cjs');
 
 /** Whoever has it may construct. */
 const key = {};
@@ -110,7 +110,7 @@ const abandoned = new FinalizationRegistry((holding) => {
   if (holding.isOver) return;
   const { lock: { mode, name }, stack } = holding;
   holding.release().catch(() => {});
-  const where = stack === null ? '' : `\ntaken at\n${placeOf(stack)}`;
+  const where = at('taken at', stack === null ? null : placeOf(stack));
   warn('NAVLOCK_ABANDONED', `the ${mode} lock ${JSON.stringify(name)} was held by an object that nobody has any more, and is released now. `
     + `Release it, or take it with "await using".${where}`, { name, mode });
 });

@@ -50,7 +50,11 @@ function report(options = {}) {
 /** Where we are called from, for {@link placeOf}. */
 function takeStack() {
   const at = {};
-  Error.captureStackTrace(at, takeStack);
+  try {
+    Error.captureStackTrace(at, takeStack);
+  } catch {
+    // As in placeOf().
+  }
   return at;
 }
 
@@ -59,11 +63,26 @@ const OURS = isBundled() ? null : __dirname + path.sep;
 
 /**
  * The lines of a stack, as the engine writes them, without ours and those of the runtime. That takes time,
- * so only for who reads them.
+ * so only for who reads them. Empty if they cannot be had.
  */
-function placeOf({ stack }) {
+function placeOf(at) {
   const isTheirs = (line) => /^\s*at /.test(line) && !/[( ](node|ext|native|bun):/.test(line) && (OURS === null || !line.includes(OURS));
-  return `${stack}`.split('\n').filter(isTheirs).join('\n');
+  return textOf(at).split('\n').filter(isTheirs).join('\n');
+}
+
+/** A program may have said what a stack is (`Error.prepareStackTrace`): a text, call sites, anything. */
+function textOf(at) {
+  try {
+    const { stack } = at;
+    return Array.isArray(stack) ? stack.map((site) => `    at ${site}`).join('\n') : `${stack}`;
+  } catch {
+    return '';
+  }
+}
+
+/** The part of a warning that says what was done at a place, if that is known. */
+function at(what, place) {
+  return place === null || place === '' ? '' : `\n${what}\n${place}`;
 }
 
 /** Tells the process, whose listeners find `code` and `lock` beside the text. */
@@ -75,4 +94,4 @@ function warn(code, message, lock) {
   process.emitWarning(warning);
 }
 
-module.exports = { placeOf, report, reporting, takeStack, wantedReports, warn };
+module.exports = { at, placeOf, report, reporting, takeStack, wantedReports, warn };

@@ -201,6 +201,26 @@ test('who waits for a broker that does not answer is told that, and a report kee
   assert.match(message, /has waited for \d+ ms; the broker has not said who holds it$/);
 });
 
+test('a program that says itself what a stack is gets its reports as well', async () => {
+  const told = await evaluateOn(runtimes.node, { NAVLOCK_REACH: 'process' }, async ({ locks, report }) => {
+    report({ held: 20, stacks: true });
+    setInterval(() => {}, 1000); // keeps the process alive
+    const told = [];
+    for (const prepare of [(error, sites) => sites, () => { throw new Error('as planned'); }, () => Object.create(null)]) {
+      Error.prepareStackTrace = prepare;
+      const warned = new Promise((resolve) => process.once('warning', ({ message }) => resolve(message)));
+      await locks.request('db', function holder() { return warned; });
+      told.push((await warned).replace(/\d+ ms/, 'long'));
+    }
+    return told;
+  });
+  const held = /^the exclusive lock "db" \(bucket ".*"\) has been held for long/;
+  for (const [index, end] of [/\ntaken at\n\s+at .*\[eval\]/, /long$/, /long$/].entries()) {
+    assert.match(told[index], held);
+    assert.match(told[index], end);
+  }
+});
+
 for (const [options, message] of [
   [null, /^report: the options are not an object$/],
   [{ held: 0 }, /^report: held is not a number of milliseconds, that is, a whole one from 1 to 2147483647$/],
