@@ -3,6 +3,7 @@
 
 const path = require('node:path');
 const process = require('node:process');
+const { runInThisContext } = require('node:vm');
 
 const { Error, TypeError } = require('./primordials.cjs');
 const { isBundled } = require('./platform.cjs');
@@ -87,7 +88,8 @@ function at(what, place) {
 
 /** Tells the process, whose listeners find `code` and `lock` beside the text. */
 function warn(code, message, lock) {
-  const warning = new Error(message);
+  // The runtime takes its own errors alone, and that of a context is another one: test runners give each file one.
+  const warning = new (runInThisContext('Error'))(message);
   warning.name = 'NavlockWarning';
   warning.code = code;
   warning.lock = lock;

@@ -66,6 +66,28 @@ const checks = {
       timers.real();
     }
   },
+
+  'what is reported is a warning that the process takes': async ({ navlock }) => {
+    const { emitWarning } = process;
+    const warned = new Promise((resolve, reject) => {
+      process.emitWarning = (warning) => {
+        try {
+          resolve(emitWarning.call(process, warning) ?? warning);
+        } catch (error) {
+          reject(error);
+        }
+      };
+    });
+    navlock.report({ held: 20 });
+    try {
+      await navlock.locks.request('long', () => warned);
+      const { code, lock, name } = await warned;
+      assert.deepEqual([name, code, lock.name], ['NavlockWarning', 'NAVLOCK_HELD', 'long']);
+    } finally {
+      navlock.report({});
+      process.emitWarning = emitWarning;
+    }
+  },
 };
 
 const isDom = typeof document === 'object';
