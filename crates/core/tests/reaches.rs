@@ -301,7 +301,9 @@ fn a_victim_is_told_the_thief_by_a_reach_that_knows_it() {
         let [locks, thief] = [(); 2].map(|()| user_agent.lock_manager("app"));
         let victim = locks.lock("db").blocking().unwrap();
         let stolen = thief.lock("db").steal().blocking().unwrap();
-        assert_eq!(victim.stolen_by(), is_told.then(|| thief.client_id()));
+        let known = is_told.then(|| thief.client_id());
+        assert_eq!(victim.stolen_by(), known);
+        assert_eq!(victim.into_polled().stolen_by(), known);
         drop(stolen);
     }
 }

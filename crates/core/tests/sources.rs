@@ -4,6 +4,7 @@
 
 use std::{
     future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex},
     task::{Poll, Waker},
     thread,
@@ -12,7 +13,7 @@ use std::{
 
 use navlock_core::blocking::{Source, block_on, block_on_timeout, offer};
 
-/// A source whose answer is there when it is waited for the second time.
+/// A source that has news each second time it is waited at.
 #[derive(Default)]
 struct Script {
     state: Mutex<State>,
@@ -50,7 +51,7 @@ impl Source for Script {
             }
             state = self.changed.wait_timeout(state, left).unwrap().0;
         }
-        let asker = if state.waits == 2 { state.asker.take() } else { None };
+        let asker = if state.waits % 2 == 0 { state.asker.take() } else { None };
         drop(state);
         if let Some(asker) = asker {
             asker.wake();
@@ -68,14 +69,19 @@ impl Source for Script {
     }
 }
 
-/// A future of this source: ready once its waker was called.
+/// A future of this source: ready with its first news.
 async fn answer(script: &Arc<Script>) -> usize {
+    news(script, 1).await
+}
+
+/// The same with so many of them. How often it was polled.
+async fn news(script: &Arc<Script>, count: usize) -> usize {
     let mut polls = 0;
     poll_fn(|context| {
         polls += 1;
         let mut state = script.state.lock().unwrap();
         // Polled once with a waker that does nothing, and once with the one that counts.
-        if polls > 2 {
+        if polls > 1 + count {
             return Poll::Ready(polls);
         }
         state.asker = Some(context.waker().clone());
@@ -101,6 +107,22 @@ fn a_thread_that_is_blocked_waits_at_the_source_until_its_answer_is_there_and_le
     let state = script.state.lock().unwrap();
     // Of its own doing it is not interrupted.
     assert_eq!((state.waits, state.left, state.interrupted), (2, 1, 0));
+}
+
+#[test]
+fn who_is_offered_the_same_source_again_stays_there() {
+    let script = Arc::default();
+    assert_eq!(block_on(news(&script, 3)), 5);
+    let state = script.state.lock().unwrap();
+    assert_eq!((state.waits, state.left), (6, 1));
+}
+
+#[test]
+fn after_a_panic_in_a_future_nothing_is_wanted_any_more() {
+    let failing = poll_fn(|_| -> Poll<()> { panic!("as a future may") });
+    let panicked = catch_unwind(AssertUnwindSafe(|| block_on(failing)));
+    assert!(panicked.is_err());
+    assert!(!offer(|| unreachable!("nobody wants it")));
 }
 
 #[test]

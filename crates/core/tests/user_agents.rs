@@ -236,11 +236,16 @@ fn a_client_id_is_its_bytes_and_its_text() {
 }
 
 #[test]
-fn handles_and_guards_say_what_they_are_to_who_debugs() {
-    let locks = UserAgent::new().lock_manager("app");
+fn what_is_printed_for_debugging_says_what_it_is() {
+    let user_agent = UserAgent::new();
+    let bucket = user_agent.bucket("app");
+    assert_eq!(bucket.name(), Some("app"));
+    assert_eq!(user_agent.opaque_bucket().name(), None);
+    assert_eq!(format!("{bucket:?}"), r#"Bucket(Some("app"))"#);
+    let locks = bucket.lock_manager();
     let guard = block_on(locks.lock("db")).unwrap();
-    for shown in [format!("{locks:?}"), format!("{guard:?}")] {
-        assert!(shown.len() > "LockManager".len(), "{shown}");
+    let shown = format!("{locks:?} {guard:?}");
+    for part in ["LockManager", "app", "LockGuard", "db"] {
+        assert!(shown.contains(part), "no {part} in {shown}");
     }
-    assert!(format!("{guard:?}").contains("db"));
 }
