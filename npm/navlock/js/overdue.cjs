@@ -6,6 +6,9 @@ const { Map, mapDelete, mapFirst, mapSet, now, setTimeout } = require('./primord
 /** By how many milliseconds a look is late, and how long it takes to the next one. */
 const LATE_MS = 100;
 
+/** A timer keeps the context that has set it, as that of a test file, also when nothing is left to be told. */
+const LONGEST_MS = 5000;
+
 class Overdue {
   /** When each was added: in the order of time. */
   #since = new Map();
@@ -37,11 +40,12 @@ class Overdue {
     mapDelete(this.#since, item);
   }
 
-  /** One for all. It keeps nothing alive. */
+  /** One for all. It keeps no process alive. */
   #setTimer(ms) {
     this.#isTimerSet = true;
-    this.#lookAt = now() + ms;
-    setTimeout(this.#look, Math.ceil(ms)).unref();
+    const wait = ms < LONGEST_MS ? ms : LONGEST_MS;
+    this.#lookAt = now() + wait;
+    setTimeout(this.#look, Math.ceil(wait)).unref();
   }
 
   #look = () => {

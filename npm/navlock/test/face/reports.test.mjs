@@ -10,7 +10,7 @@ import { createUserAgent, inspect, report } from 'navlock';
 import { Hold } from '../kit/hold.mjs';
 import { openPlace, program } from '../kit/place.mjs';
 import { runtimes } from '../runtimes.mjs';
-import { evaluate, evaluateOn } from './programs.mjs';
+import { evaluate, evaluateOn, navlock, run } from './programs.mjs';
 
 /** Waits and holds for longer than is asked for. The warnings, in order. */
 async function takeLong({ locks }) {
@@ -104,6 +104,16 @@ test('reports keep no process alive, and nothing is told that has not been asked
   assert.ok(performance.now() - began < 20_000);
 });
 
+test('reports of what takes very long set no timer for as long, which would keep what is over', async () => {
+  const program = `const timers = require('node:timers');
+    const { setTimeout } = timers;
+    timers.setTimeout = (call, ms) => console.log(ms) ?? setTimeout(call, ms);
+    const { locks } = require(${JSON.stringify(navlock)});
+    locks.request('db', () => {});`;
+  const printed = await run([...runtimes.node, '-e', program], { env: { NAVLOCK_REACH: 'process', NAVLOCK_REPORT_HELD: '86400000' } });
+  assert.deepEqual(printed.trim().split('\n').map(Number), [5000]);
+});
+
 test('fake timers neither stop reports nor hear of them', async () => {
   const calls = await evaluateOn(runtimes.node, { NAVLOCK_REACH: 'process', NAVLOCK_REPORT_HELD: '50' }, async ({ locks }) => {
     const calls = [];
@@ -179,9 +189,9 @@ test('a lock that is stolen by who hears of its grant is not reported', async ()
 
 test('who waits for a broker that does not answer is told that, and a report keeps no process alive for it', async (context) => {
   const { socket, remove } = openPlace();
-  const navlock = (...words) => execFileSync(program, ['daemon', ...words, '--socket', socket], { encoding: 'utf8' });
-  navlock('start');
-  const broker = Number(navlock('status').match(/^process +(\d+)$/m)[1]);
+  const daemon = (...words) => execFileSync(program, ['daemon', ...words, '--socket', socket], { encoding: 'utf8' });
+  daemon('start');
+  const broker = Number(daemon('status').match(/^process +(\d+)$/m)[1]);
   context.after(() => {
     process.kill(broker, 'SIGCONT');
     remove();
