@@ -172,7 +172,7 @@ fn a_command_whose_navlock_is_killed_after_its_files_were_removed_keeps_its_lock
     let mut holder = sandbox.hold(&["db"]);
     // Asked over another connection, so that by then what a command has left is known of this one.
     assert_eq!(sandbox.query(), ["held db exclusive"]);
-    fs::remove_dir_all(sandbox.path("sock.clients")).unwrap();
+    sandbox.remove_clients();
     holder.kill_wrapper();
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
     assert_eq!(sandbox.query(), ["held db exclusive"]);

@@ -27,7 +27,7 @@ fn a_command_keeps_its_lock_when_its_navlock_has_come_to_another_broker_and_then
     let mut holder = sandbox.hold(&["db"]);
     sandbox.replace_broker();
     assert_eq!(sandbox.query(), ["held db exclusive"]);
-    fs::remove_dir_all(sandbox.path("sock.clients")).unwrap();
+    sandbox.remove_clients();
     holder.kill_wrapper();
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
     holder.kill_command();
@@ -43,7 +43,7 @@ fn what_a_command_has_started_keeps_its_lock_when_the_command_and_its_navlock_ar
             sandbox.replace_broker();
         }
         assert_eq!(sandbox.query(), ["held db exclusive"]);
-        fs::remove_dir_all(sandbox.path("sock.clients")).unwrap();
+        sandbox.remove_clients();
         holder.kill_wrapper();
         holder.kill_command();
         assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1, "{is_first}");
@@ -96,7 +96,7 @@ fn who_is_not_heard_yet(sandbox: &Sandbox, request: &[&str]) -> Holder {
     kill_process(broker, Signal::STOP).unwrap();
     next.signal(Signal::CONT);
     next.begun();
-    fs::remove_dir_all(sandbox.path("sock.clients")).unwrap();
+    sandbox.remove_clients();
     next
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio},
     sync::{Arc, Once},
@@ -158,6 +158,17 @@ impl Sandbox {
         let lines = String::from_utf8(output.stdout).unwrap();
         let row = |line: &str| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
         lines.lines().skip(1).map(row).collect()
+    }
+
+    /// Removes the directory of clients with all that is in it, as `rm -r` does.
+    pub(crate) fn remove_clients(&self) {
+        // Clients may make their files anew while others are still to be removed.
+        eventually("the files of clients are removed", || {
+            let removed = fs::remove_dir_all(self.path("sock.clients"));
+            let Err(error) = removed else { return true };
+            assert_eq!(error.kind(), ErrorKind::DirectoryNotEmpty, "{error}");
+            false
+        });
     }
 
     /// Has nobody find the directory any more.
