@@ -68,6 +68,9 @@ pub(super) struct Session {
     queries: FuturesUnordered<QueryFuture>,
     /// Answers on their way; no further message is heard before they are sent.
     answers: Vec<Parts>,
+    /// Whether nothing can be said any more. Who was killed may have said something before, which is
+    /// still to be heard: of which process its command is, above all.
+    is_mute: bool,
 }
 
 pub(super) type Stream = Framed<UnixStream, DaemonCodec>;
@@ -84,7 +87,7 @@ impl Session {
     pub(super) fn new(stream: Stream, stay: Stay, house: Arc<House>, version: u16) -> Self {
         let terms = house.user_agent().is_leased().then(|| Terms::new(version, stay.leases()));
         let (queries, answers) = (FuturesUnordered::new(), Vec::new());
-        Self { stream, stay, house, version, terms, queries, answers }
+        Self { stream, stay, house, version, terms, queries, answers, is_mute: false }
     }
 
     /// Waits until claims are settled, those of this client and all others.
@@ -150,6 +153,10 @@ impl Session {
                 }
             }
         }
+        if self.is_mute {
+            self.drop_what_is_to_be_said();
+            return Ok(more);
+        }
         // Losses first: a new term is not of what was lost before it began.
         self.say_outcomes(context)?;
         if let Some(terms) = &mut self.terms {
@@ -212,10 +219,21 @@ impl Session {
             match flush(&mut self.stream, context) {
                 Poll::Ready(Ok(())) if self.answers.is_empty() => return Ok(()),
                 Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(error)) => return Err(End::Stream(error)),
+                // The end of what is heard comes, and ends the session.
+                Poll::Ready(Err(_)) => {
+                    self.is_mute = true;
+                    self.drop_what_is_to_be_said();
+                    return Ok(());
+                }
                 Poll::Pending => return Ok(()),
             }
         }
+    }
+
+    fn drop_what_is_to_be_said(&mut self) {
+        self.stream.write_buffer_mut().clear();
+        self.answers.clear();
+        self.queries.clear();
     }
 
     fn has_room(&self) -> bool {

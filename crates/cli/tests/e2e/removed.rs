@@ -107,6 +107,8 @@ fn a_command_keeps_its_lock_when_its_navlock_is_killed_before_the_broker_has_hea
         let sandbox = Sandbox::new();
         let mut next = who_is_not_heard_yet(&sandbox, how);
         if !next.is_its_own_command() {
+            // It has said of which process its command is, though nobody has heard it.
+            next.rests();
             next.kill_wrapper();
         }
         kill_process(sandbox.broker().unwrap(), Signal::CONT).unwrap();

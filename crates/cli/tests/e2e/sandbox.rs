@@ -296,13 +296,26 @@ impl Holder {
     /// Stops the wrapper, and waits until all of it has stopped.
     pub(crate) fn stop(&self) {
         self.signal(Signal::STOP);
-        let tasks = format!("/proc/{}/task", self.wrapper.id());
-        eventually("the wrapper has stopped", || {
-            fs::read_dir(&tasks).unwrap().all(|task| {
-                let status = fs::read_to_string(task.unwrap().path().join("status"));
-                status.is_ok_and(|status| status.contains("State:\tT"))
-            })
+        eventually("the wrapper has stopped", || self.threads_are('T'));
+    }
+
+    /// Waits until the wrapper has nothing left to do: who sleeps whenever it is looked at is not
+    /// waiting for a CPU.
+    pub(crate) fn rests(&self) {
+        let mut looks = 0;
+        eventually("the wrapper rests", || {
+            looks = if self.threads_are('S') { looks + 1 } else { 0 };
+            looks > 40
         });
+    }
+
+    /// Whether all threads of the wrapper are in this state.
+    fn threads_are(&self, state: char) -> bool {
+        let tasks = format!("/proc/{}/task", self.wrapper.id());
+        fs::read_dir(&tasks).unwrap().all(|task| {
+            let status = fs::read_to_string(task.unwrap().path().join("status"));
+            status.is_ok_and(|status| status.contains(&format!("State:\t{state}")))
+        })
     }
 
     /// Has the command end by itself.
