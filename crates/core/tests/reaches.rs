@@ -239,6 +239,10 @@ fn what_it_queries_is_inspected_by_name() {
     let position = block_on(others.position(log)).unwrap();
     assert_eq!((position.holders, position.ahead), (1, Some(0)));
     drop((waiting, held));
+    let readers = [(); 3].map(|()| locks.lock("log").shared().blocking().unwrap());
+    let position = block_on(others.position(ResourceName::try_from("log").unwrap())).unwrap();
+    assert_eq!((position.holders, position.ahead), (3, None));
+    drop(readers);
 }
 
 #[test]
