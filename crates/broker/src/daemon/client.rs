@@ -487,12 +487,10 @@ pub(super) fn tell(request: RequestId, outcome: Outcome, version: u16) -> FromDa
         Outcome::Failed(error) => FromDaemon::Failed { request, failure: failure(&error) },
         Outcome::Lost(lost, stolen_by) => {
             let how = match lost {
-                Lost::Stolen if version >= 4 && stolen_by.is_some() => {
-                    navlock_wire::Lost::StolenBy(
-                        stolen_by.map(ClientId::to_bytes).unwrap_or_default(),
-                    )
-                }
-                Lost::Stolen => navlock_wire::Lost::Stolen,
+                Lost::Stolen => match stolen_by {
+                    Some(thief) if version >= 4 => navlock_wire::Lost::StolenBy(thief.to_bytes()),
+                    _ => navlock_wire::Lost::Stolen,
+                },
                 Lost::Terminated => navlock_wire::Lost::Terminated,
                 Lost::Closed => navlock_wire::Lost::Closed,
                 Lost::Reset if version >= 4 => navlock_wire::Lost::Reset,

@@ -22,6 +22,7 @@ use navlock_engine::RequestId;
 use navlock_wire::{
     CONTROL_VERSION, CodecError, DaemonCodec, Failure, FromDaemon, Query, ToDaemon,
 };
+use rustix::net::{Shutdown, shutdown};
 use tokio::{
     io::{Interest, Ready},
     net::UnixStream,
@@ -219,9 +220,11 @@ impl Session {
             match flush(&mut self.stream, context) {
                 Poll::Ready(Ok(())) if self.answers.is_empty() => return Ok(()),
                 Poll::Ready(Ok(())) => {}
-                // The end of what is heard comes, and ends the session.
+                // What was sent before is heard, then its end comes, and ends the session: also if the
+                // client lives after all, which then connects anew.
                 Poll::Ready(Err(_)) => {
                     self.is_mute = true;
+                    let _ = shutdown(self.stream.get_ref(), Shutdown::Both);
                     self.drop_what_is_to_be_said();
                     return Ok(());
                 }
