@@ -38,9 +38,9 @@ mod message;
 pub use crate::{
     codec::{ClientCodec, Codec, CodecError, DaemonCodec, MAX_FRAME},
     message::{
-        Agent, AgentInfo, CONTROL_VERSION, ClientId, ClientKey, Failure, FromDaemon,
-        InspectionEntry, Lost, MAX_BUCKET, MAX_NAME, MAX_TEXT, Moment, OLDEST_VERSION,
-        POSITION_VERSION, Query, SHARED_VERSION, SnapshotEntry, Status, ToDaemon, Uptime, VERSION,
-        negotiate,
+        Agent, AgentInfo, CONTROL_VERSION, ClientId, ClientKey, DELEGATION_VERSION, Failure,
+        FromDaemon, InspectionEntry, Lost, MAX_BUCKET, MAX_NAME, MAX_TEXT, Moment, OLDEST_VERSION,
+        OwnedEntry, POSITION_VERSION, Query, SHARED_VERSION, Slot, SnapshotEntry, Status, ToDaemon,
+        Uptime, VERSION, negotiate,
     },
 };

@@ -17,7 +17,9 @@ use crate::foreign::{
 /// 3. Locks that are seen beyond this machine: a daemon that serves such says so, and until when
 ///    what an agent has is its own.
 /// 4. A daemon can be asked to end, and says more of itself and of the end of locks.
-pub const VERSION: u16 = 4;
+/// 5. A client can own names: it takes them and releases them in a map that it shares with the daemon,
+///    without a message.
+pub const VERSION: u16 = 5;
 
 /// The oldest version that knows of locks which are seen beyond this machine. They may be their
 /// holders' for a time only, and who does not know that goes on with what is another's by then.
@@ -28,6 +30,9 @@ pub const CONTROL_VERSION: u16 = 4;
 
 /// The oldest version in which it can be asked where an agent stands in a queue.
 pub const POSITION_VERSION: u16 = 4;
+
+/// The oldest version in which a client can own names.
+pub const DELEGATION_VERSION: u16 = 5;
 
 /// The oldest version that this crate's daemon speaks.
 pub const OLDEST_VERSION: u16 = 1;
@@ -58,6 +63,9 @@ pub type ClientKey = [u8; 16];
 /// A moment, in nanoseconds of the system's monotonic clock, which all processes of a machine
 /// share.
 pub type Moment = u64;
+
+/// A slot of a client's map, by its index.
+pub type Slot = u32;
 
 /// A moment, in nanoseconds since the start of the machine, the time in which it was suspended
 /// included: `CLOCK_BOOTTIME` on Linux.
@@ -212,6 +220,31 @@ pub enum ToDaemon {
         /// Which agent.
         client_id: ClientId,
     },
+    /// Since version 5, once in a session: the client's own file is a map of the locks it holds, and
+    /// of the names it owns. Answered by [`Mapped`](FromDaemon::Mapped), or not at all by a daemon that
+    /// has no use for it.
+    Map {
+        /// What the client has written into it: who reads the same sees the same memory.
+        nonce: u64,
+    },
+    /// Since version 5, after [`Mapped`](FromDaemon::Mapped): as [`Request`](Self::Request), with a
+    /// slot of the map that the client has reserved, and in which it has described the request.
+    RequestInSlot {
+        /// Who.
+        agent: Agent,
+        /// The request's number; never used before in this session. What is taken in the slot later on
+        /// is finished by it as well.
+        #[serde(with = "RequestIdForm")]
+        request: RequestId,
+        /// The lock's name.
+        #[serde(with = "name")]
+        name: ResourceName,
+        /// How.
+        #[serde(with = "RequestKindForm")]
+        kind: RequestKind,
+        /// Where.
+        slot: Slot,
+    },
 }
 
 /// What the daemon says.
@@ -354,6 +387,33 @@ pub enum FromDaemon {
     /// Since version 4: somebody has removed files from the daemon's directory. The client is to see to
     /// it that its own is there, or the next daemon will not know that it lives.
     Register,
+    /// Since version 5: the daemon has mapped the client's file, and found in it what the client said.
+    Mapped {
+        /// What the daemon has written into it.
+        nonce: u64,
+        /// Added to a [`Moment`], it gives a fencing token that is larger than all that were given up
+        /// to that moment and smaller than those that will be given later.
+        epoch: u64,
+    },
+    /// Since version 5: the request is a lock now, and its slot says so.
+    GrantedInSlot {
+        /// Which.
+        #[serde(with = "RequestIdForm")]
+        request: RequestId,
+        /// Its fencing token.
+        #[serde(with = "FencingTokenForm")]
+        token: FencingToken,
+    },
+    /// Since version 5, before the last part of an inspection: names that are owned and that nobody
+    /// holds.
+    Owned {
+        /// To which question.
+        query: Query,
+        /// The agents that are seen for the first time in this part.
+        agents: Vec<(ClientId, AgentInfo)>,
+        /// More of them.
+        names: Vec<OwnedEntry>,
+    },
 }
 
 /// Why a request ended without a lock, or a question without a snapshot.
@@ -427,6 +487,17 @@ pub struct InspectionEntry {
     pub age: Option<u64>,
     /// The fencing token of a held lock.
     pub token: Option<u64>,
+}
+
+/// A name that is an agent's to take without asking, until somebody else asks for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnedEntry {
+    /// The name, in which mode it can be taken, and by whom.
+    pub entry: SnapshotEntry,
+    /// For how long it has been the agent's, in milliseconds.
+    pub age: u64,
+    /// How often it was taken without asking since then.
+    pub taken: u64,
 }
 
 /// How a daemon is.

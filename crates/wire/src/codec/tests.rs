@@ -1,11 +1,14 @@
 use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
 
 use super::*;
-use crate::{AgentInfo, Failure, InspectionEntry, Lost, MAX_NAME, SnapshotEntry, Status};
+use crate::{
+    AgentInfo, Failure, InspectionEntry, Lost, MAX_NAME, OwnedEntry, SnapshotEntry, Status,
+};
 
 mod corpus;
 mod version_1;
 mod version_2;
+mod version_4;
 
 fn request() -> RequestId {
     RequestId::from_parts(u32::MAX, u64::MAX)
@@ -66,14 +69,40 @@ fn version_1_from_daemon() -> Vec<FromDaemon> {
 fn all_to_daemon() -> Vec<ToDaemon> {
     let mut all = version_1_to_daemon();
     all.extend(version_2_to_daemon());
-    all.extend([ToDaemon::Details { query: u64::MAX }, ToDaemon::Stop]);
-    all.push(ToDaemon::Position {
-        query: 6,
-        bucket: "web".to_owned(),
-        name: lone_surrogate(),
-        client_id: [0xA5; 16],
-    });
+    all.extend(version_4_to_daemon());
+    all.extend(version_5_to_daemon());
     all
+}
+
+/// What a client says besides since versions 3 and 4.
+fn version_4_to_daemon() -> Vec<ToDaemon> {
+    vec![
+        ToDaemon::Details { query: u64::MAX },
+        ToDaemon::Stop,
+        ToDaemon::Position {
+            query: 6,
+            bucket: "web".to_owned(),
+            name: lone_surrogate(),
+            client_id: [0xA5; 16],
+        },
+    ]
+}
+
+/// What a client says besides since version 5.
+fn version_5_to_daemon() -> Vec<ToDaemon> {
+    let ask = |kind, slot| ToDaemon::RequestInSlot {
+        agent: 7,
+        request: request(),
+        name: lone_surrogate(),
+        kind,
+        slot,
+    };
+    vec![
+        ToDaemon::Map { nonce: u64::MAX },
+        ask(RequestKind::Wait(Mode::Exclusive), 0),
+        ask(RequestKind::IfAvailable(Mode::Shared), 1022),
+        ask(RequestKind::Steal, u32::MAX),
+    ]
 }
 
 /// What a client says besides since version 2.
@@ -110,7 +139,33 @@ fn version_2_to_daemon() -> Vec<ToDaemon> {
 fn all_from_daemon() -> Vec<FromDaemon> {
     let mut all = version_1_from_daemon();
     all.extend(version_2_from_daemon());
-    all.extend([
+    all.extend(version_4_from_daemon());
+    all.extend(version_5_from_daemon());
+    all
+}
+
+/// What a daemon says besides since version 5.
+fn version_5_from_daemon() -> Vec<FromDaemon> {
+    let owned = |mode, age, taken| OwnedEntry {
+        entry: SnapshotEntry { name: lone_surrogate(), mode, client_id: [3; 16] },
+        age,
+        taken,
+    };
+    vec![
+        FromDaemon::Mapped { nonce: 1, epoch: u64::MAX },
+        FromDaemon::GrantedInSlot { request: request(), token: FencingToken::new(u64::MAX) },
+        FromDaemon::Owned {
+            query: 3,
+            agents: vec![([3; 16], info())],
+            names: vec![owned(Mode::Exclusive, u64::MAX, 0), owned(Mode::Shared, 0, u64::MAX)],
+        },
+        FromDaemon::Owned { query: 3, agents: Vec::new(), names: Vec::new() },
+    ]
+}
+
+/// What a daemon says besides since versions 3 and 4.
+fn version_4_from_daemon() -> Vec<FromDaemon> {
+    vec![
         FromDaemon::WelcomeShared {
             version: 3,
             reach: "etcd at 10.0.0.1:2379, namespace navlock".to_owned(),
@@ -144,8 +199,7 @@ fn all_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::Register,
         FromDaemon::Lost { request: request(), how: Lost::Removed },
         FromDaemon::Lost { request: request(), how: Lost::StolenBy([7; 16]) },
-    ]);
-    all
+    ]
 }
 
 /// What a daemon says besides since version 2.
@@ -205,7 +259,7 @@ trait Place {
 }
 
 impl Place for ToDaemon {
-    const PLACES: u8 = 17;
+    const PLACES: u8 = 19;
     fn place(&self) -> u8 {
         match self {
             Self::Hello { .. } => 0,
@@ -225,12 +279,14 @@ impl Place for ToDaemon {
             Self::Details { .. } => 14,
             Self::Stop => 15,
             Self::Position { .. } => 16,
+            Self::Map { .. } => 17,
+            Self::RequestInSlot { .. } => 18,
         }
     }
 }
 
 impl Place for FromDaemon {
-    const PLACES: u8 = 18;
+    const PLACES: u8 = 21;
     fn place(&self) -> u8 {
         match self {
             Self::Welcome { .. } => 0,
@@ -251,6 +307,9 @@ impl Place for FromDaemon {
             Self::Position { .. } => 15,
             Self::TermBounds { .. } => 16,
             Self::Register => 17,
+            Self::Mapped { .. } => 18,
+            Self::GrantedInSlot { .. } => 19,
+            Self::Owned { .. } => 20,
         }
     }
 }
