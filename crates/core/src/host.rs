@@ -10,7 +10,7 @@ use std::time::Duration;
 pub use navlock_engine::{AgentId, RequestId, RequestKind};
 
 use crate::{
-    Bucket, ClientId, Error, LockFuture, LockGuard, LockManager, UserAgent,
+    Bucket, ClientId, Error, FencingToken, LockFuture, LockGuard, LockManager, UserAgent,
     agent::{Agent, Ended},
 };
 pub use crate::{
@@ -78,6 +78,20 @@ pub async fn recall(
 /// see [`Backend::ends`].
 pub fn ends(locks: &LockManager) -> Option<Duration> {
     locks.ends()
+}
+
+/// Has no grant from here on get a smaller fencing token than this one, in the bucket of this handle.
+/// Whether its reach does that; see [`Backend::raise_tokens`].
+///
+/// ```
+/// # use navlock_core::{Error, FencingToken, UserAgent, host};
+/// let locks = UserAgent::new().lock_manager("app");
+/// assert!(host::raise_tokens(&locks, FencingToken::new(1000)));
+/// assert_eq!(locks.lock("db").blocking()?.fencing_token(), FencingToken::new(1000));
+/// # Ok::<(), Error>(())
+/// ```
+pub fn raise_tokens(locks: &LockManager, least: FencingToken) -> bool {
+    locks.raise_tokens(least)
 }
 
 /// What another process needs to end all that the agent of this handle has, should this one be killed

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::OnceLock, time::Duration};
 
-use navlock_engine::{Mode, ResourceName};
+use navlock_engine::{FencingToken, Mode, ResourceName};
 
 use crate::{
     AgentInfo, Bucket, ClientId, Error, Inspection, Lock, LockAllError, LockAllRequest, LockFuture,
@@ -414,6 +414,12 @@ impl LockManager {
     pub fn term(&self) -> Option<Term> {
         let seats = self.0.seats.as_ref()?;
         seats.agent.backend().term(seats.agent.id)
+    }
+
+    /// See [`host::raise_tokens`].
+    pub(crate) fn raise_tokens(&self, least: FencingToken) -> bool {
+        let Some(seats) = self.0.seats.as_ref() else { return false };
+        seats.agent.backend().raise_tokens(least)
     }
 
     pub(crate) fn lease(&self) -> Option<Vec<u8>> {

@@ -141,6 +141,25 @@ impl LockManager {
         FencingToken::new(self.next_token)
     }
 
+    /// Has the next grant get no smaller token than this one: for a host that has given others itself.
+    ///
+    /// ```
+    /// use navlock_engine::{AgentId, FencingToken, LockManager, Mode, Outcome, RequestKind};
+    ///
+    /// let mut locks = LockManager::default();
+    /// locks.raise_token(FencingToken::new(1000));
+    /// locks.raise_token(FencingToken::new(10));
+    /// let name = "db".try_into()?;
+    /// let wait = RequestKind::Wait(Mode::Exclusive);
+    /// let (_, outcome) = locks.request_lock(AgentId::from_index(0), &name, wait);
+    /// assert_eq!(outcome, Outcome::Granted(FencingToken::new(1000)));
+    /// # Ok::<(), navlock_engine::ReservedName>(())
+    /// ```
+    #[inline]
+    pub fn raise_token(&mut self, least: FencingToken) {
+        self.next_token = self.next_token.max(least.get());
+    }
+
     /// The id of the live request or lock at `index`.
     #[inline]
     pub(crate) fn id(&self, index: u32) -> RequestId {

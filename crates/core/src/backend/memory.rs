@@ -266,6 +266,13 @@ impl Backend for MemoryBackend {
         Box::pin(future::ready(Ok(self.snapshot())))
     }
 
+    fn raise_tokens(&self, least: FencingToken) -> bool {
+        for shard in &self.shards {
+            shard.lock().locks.raise_token(least);
+        }
+        true
+    }
+
     fn retire(&self) {
         for state in self.lock_all() {
             self.next_token.fetch_max(state.locks.next_token().get(), Ordering::SeqCst);

@@ -194,6 +194,14 @@ pub trait Backend: fmt::Debug + Send + Sync {
         Box::pin(ready(vec![None; claims.len()]))
     }
 
+    /// Has no grant from here on get a smaller fencing token than this one, in the whole bucket. Whether
+    /// the backend does that: for a host that gives others itself in between, and must not where its
+    /// reach knows better.
+    fn raise_tokens(&self, least: FencingToken) -> bool {
+        let _ = least;
+        false
+    }
+
     /// The bucket is about to be forgotten: it has no agents, and gets none. If it is opened
     /// again after this call, its fencing tokens must go on where these end.
     fn retire(&self) {}
@@ -373,6 +381,10 @@ impl Backend for AnyBackend {
 
     fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {
         dispatch!(self.recall(agent, claims))
+    }
+
+    fn raise_tokens(&self, least: FencingToken) -> bool {
+        dispatch!(self.raise_tokens(least))
     }
 
     fn retire(&self) {
