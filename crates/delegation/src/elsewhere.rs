@@ -1,0 +1,64 @@
+//! What there is where maps are not.
+
+use std::{convert::Infallible, fs::File, io};
+
+use crate::{Slot, header::Header};
+
+/// There is none.
+#[derive(Debug)]
+pub(crate) struct Mapping(Infallible);
+
+impl Mapping {
+    pub(crate) fn of_owner(_: &File) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn of_keeper(_: &File) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn header(&self) -> Option<&Header> {
+        match self.0 {}
+    }
+
+    pub(crate) fn slot(&self, _: u32) -> Option<&Slot> {
+        match self.0 {}
+    }
+}
+
+/// There is none.
+#[derive(Debug)]
+pub(crate) struct Watched(Mapping);
+
+impl Watched {
+    pub(crate) fn new(mapping: Mapping) -> io::Result<Self> {
+        Ok(Self(mapping))
+    }
+
+    pub(crate) fn mapping(&self) -> Option<&Mapping> {
+        Some(&self.0)
+    }
+}
+
+/// There is none.
+#[derive(Debug)]
+pub(crate) struct Page(Infallible);
+
+impl Page {
+    #[expect(clippy::unnecessary_wraps, reason = "as it is on Linux")]
+    pub(crate) fn new() -> io::Result<Option<Self>> {
+        Ok(None)
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        match self.0 {}
+    }
+}
+
+pub(crate) fn make_room(_: &File, _: u64, _: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn chance_number() -> io::Result<u64> {
+    Err(io::ErrorKind::Unsupported.into())
+}

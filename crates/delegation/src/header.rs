@@ -1,0 +1,93 @@
+//! The beginning of a map, and how large maps are.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Slot;
+
+/// Marks a file that is a map, in this format. The last byte is the format's version.
+const MAGIC: u64 = u64::from_le_bytes(*b"navlock\x01");
+
+/// So many bytes a file has at least that is a map.
+pub(crate) const SMALLEST: u64 = bytes(FEWEST);
+
+/// So many bytes of address space each side takes for a map, however long the file is.
+pub(crate) const LARGEST: u64 = bytes(MOST);
+
+/// So many slots a map has at first.
+pub(crate) const FEWEST: u32 = 63;
+
+/// So many slots a map has at most.
+pub(crate) const MOST: u32 = 1023;
+
+/// How long a file is with so many slots.
+pub(crate) const fn bytes(slots: u32) -> u64 {
+    // The header has the place of one.
+    (slots as u64 + 1) * size_of::<Slot>() as u64
+}
+
+/// How many slots there are after so many.
+pub(crate) const fn more(slots: u32) -> u32 {
+    let doubled = slots * 2 + 1;
+    if doubled < MOST { doubled } else { MOST }
+}
+
+/// What stands before the slots. Both sides read it as something that the other may have written.
+#[derive(Debug)]
+#[repr(C, align(256))]
+pub(crate) struct Header {
+    /// [`MAGIC`], written by the owner when all else is.
+    magic: AtomicU64,
+    /// A chance number of the owner's, never 0: the keeper reads it through the map and compares it
+    /// with what it was told by message.
+    owner: AtomicU64,
+    /// A chance number of the keeper's, never 0, for the same in the other direction. 0 until then.
+    keeper: AtomicU64,
+    /// How many locks the owner has that stand in no slot.
+    unmapped: AtomicU64,
+    /// How many slots there are. It grows, when there is room in the file.
+    slots: AtomicU64,
+}
+
+const _: () = assert!(size_of::<Header>() == size_of::<Slot>());
+
+impl Header {
+    pub(crate) fn begin(&self, owner: u64) {
+        self.owner.store(owner, Ordering::Relaxed);
+        self.set_slots(FEWEST);
+        self.magic.store(MAGIC, Ordering::Release);
+    }
+
+    pub(crate) fn is_one(&self) -> bool {
+        self.magic.load(Ordering::Acquire) == MAGIC
+    }
+
+    pub(crate) fn owner(&self) -> u64 {
+        self.owner.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn keeper(&self) -> u64 {
+        self.keeper.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_keeper(&self, nonce: u64) {
+        self.keeper.store(nonce, Ordering::Release);
+    }
+
+    pub(crate) fn unmapped(&self) -> u32 {
+        // What is no such number is taken for many.
+        u32::try_from(self.unmapped.load(Ordering::Acquire)).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn set_unmapped(&self, holds: u32) {
+        self.unmapped.store(holds.into(), Ordering::Release);
+    }
+
+    pub(crate) fn slots(&self) -> u32 {
+        let said = u32::try_from(self.slots.load(Ordering::Acquire));
+        said.unwrap_or(MOST).min(MOST)
+    }
+
+    pub(crate) fn set_slots(&self, slots: u32) {
+        self.slots.store(slots.into(), Ordering::Release);
+    }
+}

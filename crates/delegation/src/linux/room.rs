@@ -1,0 +1,44 @@
+//! Room in files, and chance.
+
+#![forbid(unsafe_code)]
+
+use std::{fs::File, io, os::unix::fs::FileExt};
+
+use rustix::{
+    fs::{FallocateFlags, fallocate},
+    io::{Errno, retry_on_intr},
+    process::{Resource, getrlimit},
+    rand::{GetRandomFlags, getrandom},
+};
+
+/// Makes the file so long, with room on the disk for what is new of it, which is zeros.
+///
+/// # Errors
+///
+/// If there is no room.
+pub(crate) fn make_room(file: &File, from: u64, to: u64) -> io::Result<()> {
+    // Beyond that limit the system does not only refuse, it kills the process.
+    if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < to) {
+        return Err(Errno::FBIG.into());
+    }
+    match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), from, to - from)) {
+        // The file system does not know of it. What is written has room, if not for ever.
+        Err(Errno::NOSYS | Errno::OPNOTSUPP) => {
+            let zeros = vec![0; usize::try_from(to - from).map_err(io::Error::other)?];
+            file.write_all_at(&zeros, from)
+        }
+        done => Ok(done?),
+    }
+}
+
+/// A number that nobody guesses or has by accident; not 0.
+///
+/// # Errors
+///
+/// If the system has no chance.
+pub(crate) fn chance_number() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    // So few bytes are always given whole.
+    retry_on_intr(|| getrandom(&mut bytes[..], GetRandomFlags::empty()))?;
+    Ok(u64::from_ne_bytes(bytes).max(1))
+}

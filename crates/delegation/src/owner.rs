@@ -1,0 +1,118 @@
+//! The client's side of a map.
+
+use std::{
+    fs::File,
+    io,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use crate::{
+    Slot,
+    header::{self, Header},
+    system::{self, Mapping},
+};
+
+/// A client's own file as memory that it shares with the broker.
+///
+/// A process that is forked from this one has no part in it: there is no slot for it, and nothing that
+/// it does here changes anything.
+///
+/// While it lives, it has the file open, also when all [`File`]s are dropped: what they have locked by
+/// `flock` stays locked.
+#[derive(Debug)]
+pub struct OwnerMap {
+    mapping: Mapping,
+    nonce: u64,
+    /// As many as the header says. Grows while `file` is locked.
+    slots: AtomicU32,
+    file: Mutex<File>,
+}
+
+impl OwnerMap {
+    /// Makes a map of this file, which must be empty, and open for reading and writing.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for it, which is taken now, so that nothing that is written here later lacks
+    /// it; if the file is not empty; or if the system cannot do it: `Unsupported` on all but Linux. The
+    /// file is empty then.
+    pub fn make(file: &File) -> io::Result<Self> {
+        let file = file.try_clone()?;
+        if file.metadata()?.len() != 0 {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file is not empty"));
+        }
+        Self::begin(&file).map_or_else(
+            |error| {
+                // Else it is a file with no map in it, which nobody minds.
+                let _ = file.set_len(0);
+                Err(error)
+            },
+            |(mapping, nonce)| {
+                let file = file.try_clone()?;
+                Ok(Self { mapping, nonce, slots: header::FEWEST.into(), file: file.into() })
+            },
+        )
+    }
+
+    fn begin(file: &File) -> io::Result<(Mapping, u64)> {
+        system::make_room(file, 0, header::SMALLEST)?;
+        let mapping = Mapping::of_owner(file)?;
+        let nonce = system::chance_number()?;
+        if let Some(header) = mapping.header() {
+            header.begin(nonce);
+        }
+        Ok((mapping, nonce))
+    }
+
+    /// The number by which the keeper recognises this map.
+    pub fn nonce(&self) -> u64 {
+        self.nonce
+    }
+
+    /// Whether the keeper has written this number into the map, which shows that it sees the same
+    /// memory as we do.
+    pub fn is_confirmed(&self, keeper: u64) -> bool {
+        keeper != 0 && self.mapping.header().map(Header::keeper) == Some(keeper)
+    }
+
+    /// How many slots there are.
+    pub fn slots(&self) -> u32 {
+        self.slots.load(Ordering::Acquire)
+    }
+
+    /// Makes more slots: twice as many, up to 1023. Returns how many there are now.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for them. Those that are there stay.
+    pub fn grow(&self) -> io::Result<u32> {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(header) = self.mapping.header() else {
+            return Err(io::Error::other("it is another process's"));
+        };
+        let (before, after) = (self.slots(), header::more(self.slots()));
+        if after > before {
+            system::make_room(&file, header::bytes(before), header::bytes(after))?;
+            header.set_slots(after);
+            self.slots.store(after, Ordering::Release);
+        }
+        Ok(after)
+    }
+
+    /// The slot with this number, if there is one. None in a process that was forked from the one that
+    /// has made the map: so that need not be asked apart.
+    #[inline]
+    pub fn slot(&self, index: u32) -> Option<&Slot> {
+        if index < self.slots() { self.mapping.slot(index) } else { None }
+    }
+
+    /// Says how many locks the client has that stand in no slot.
+    pub fn set_unmapped(&self, holds: u32) {
+        if let Some(header) = self.mapping.header() {
+            header.set_unmapped(holds);
+        }
+    }
+}

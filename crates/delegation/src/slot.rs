@@ -1,0 +1,179 @@
+//! A slot: a word, and whose lock of what name it is.
+
+use std::fmt;
+
+use navlock_engine::{Mode, RequestId, ResourceName};
+
+use crate::{
+    Word,
+    atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+};
+
+/// So much text a slot has place for: the bucket's name, then the lock's.
+const TEXT: usize = 192;
+const TEXT_WORDS: usize = TEXT / 8;
+
+/// A word with what it is about.
+///
+/// Everything in it may be written by the other side at any time, also what makes no sense: so all of
+/// it is atomic, and what is read is checked. What stands beside the word is written while the word is
+/// free (the description by the owner, before it asks for a grant; the base by the keeper, before it
+/// grants), and belongs to the word from the grant on. The word's own accesses order these.
+#[derive(Default)]
+#[repr(C, align(256))]
+pub struct Slot {
+    /// What is held, and by which right.
+    word: Word,
+    /// The token of a hold is this and its count. Written by the keeper, before the word.
+    base: AtomicU64,
+    /// When the last hold began. Written by the keeper at a grant and by the owner at a take: it may
+    /// be that of the hold before for a moment.
+    since: AtomicU64,
+    /// From here on the description, written by the owner while the word is free. This and the
+    /// next are the id of the request by which the slot was granted.
+    serial: AtomicU64,
+    index: AtomicU32,
+    /// The agent's number.
+    agent: AtomicU32,
+    client_id: [AtomicU64; 2],
+    /// The mode in the lowest byte, then the lengths of the bucket's name and of the lock's, two bytes
+    /// each.
+    shape: AtomicU64,
+    text: [AtomicU64; TEXT_WORDS],
+}
+
+#[cfg(not(shuttle))]
+const _: () = assert!(size_of::<Slot>() == 256 && align_of::<Slot>() == 256);
+
+/// Whose lock of what name a slot is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// The name of the bucket.
+    pub bucket: String,
+    /// The name of the lock.
+    pub name: ResourceName,
+    /// How it is held.
+    pub mode: Mode,
+    /// The number by which the owner knows its agent on the connection.
+    pub agent: u32,
+    /// The client id of that agent.
+    pub client_id: [u8; 16],
+    /// The request by which the slot was granted: the id of the delegation.
+    pub request: RequestId,
+}
+
+impl Slot {
+    /// The word.
+    #[inline]
+    pub fn word(&self) -> &Word {
+        &self.word
+    }
+
+    /// Whether names so long have place in a slot.
+    pub fn fits(bucket: &str, name: &ResourceName) -> bool {
+        bucket.len() + name.as_bytes().len() <= TEXT
+    }
+
+    /// The owner's part, while the word is free. Returns whether it [fits](Self::fits); what stood
+    /// there stays if not.
+    #[must_use]
+    pub fn describe(
+        &self,
+        bucket: &str,
+        name: &ResourceName,
+        mode: Mode,
+        agent: u32,
+        client_id: [u8; 16],
+        request: RequestId,
+    ) -> bool {
+        let Ok(index) = u32::try_from(request.index()) else { return false };
+        if !Self::fits(bucket, name) {
+            return false;
+        }
+        let mut text = [0; TEXT];
+        let (head, rest) = text.split_at_mut(bucket.len());
+        head.copy_from_slice(bucket.as_bytes());
+        rest[..name.as_bytes().len()].copy_from_slice(name.as_bytes());
+        for (field, bytes) in self.text.iter().zip(text.chunks_exact(8)) {
+            field.store(word_of(bytes), Relaxed);
+        }
+        let mode = match mode {
+            Mode::Exclusive => 0,
+            Mode::Shared => 1,
+        };
+        let lengths = [bucket.len(), name.as_bytes().len()].map(|length| length as u64);
+        self.shape.store(mode | lengths[0] << 8 | lengths[1] << 24, Relaxed);
+        for (field, bytes) in self.client_id.iter().zip(client_id.chunks_exact(8)) {
+            field.store(word_of(bytes), Relaxed);
+        }
+        self.agent.store(agent, Relaxed);
+        self.index.store(index, Relaxed);
+        self.serial.store(request.serial(), Relaxed);
+        true
+    }
+
+    /// What the owner has written. `None` if it makes no sense.
+    pub fn description(&self) -> Option<Description> {
+        let shape = self.shape.load(Relaxed);
+        let [mode, bucket_0, bucket_1, name_0, name_1, 0, 0, 0] = shape.to_le_bytes() else {
+            return None;
+        };
+        let mode = match mode {
+            0 => Mode::Exclusive,
+            1 => Mode::Shared,
+            _ => return None,
+        };
+        let bucket = usize::from(u16::from_le_bytes([bucket_0, bucket_1]));
+        let name = usize::from(u16::from_le_bytes([name_0, name_1]));
+        // A copy first: what is checked must not change after that.
+        let text: Vec<u8> = bytes_of(&self.text).collect();
+        let name = ResourceName::from_wtf8(text.get(bucket..bucket + name)?).ok()?;
+        let bucket = std::str::from_utf8(text.get(..bucket)?).ok()?.to_owned();
+        let mut client_id = [0; 16];
+        client_id.iter_mut().zip(bytes_of(&self.client_id)).for_each(|(to, from)| *to = from);
+        let agent = self.agent.load(Relaxed);
+        let request = RequestId::from_parts(self.index.load(Relaxed), self.serial.load(Relaxed));
+        Some(Description { bucket, name, mode, agent, client_id, request })
+    }
+
+    /// The keeper's part, before it grants: the token of the hold with count `n` will be `base + n`.
+    pub fn set_base(&self, base: u64) {
+        self.base.store(base, Relaxed);
+    }
+
+    /// The token of the hold with this count.
+    #[inline]
+    pub fn token(&self, count: u64) -> u64 {
+        self.base.load(Relaxed).wrapping_add(count)
+    }
+
+    /// Notes when the hold began, on a clock that all processes share.
+    #[inline]
+    pub fn set_since(&self, moment: u64) {
+        self.since.store(moment, Relaxed);
+    }
+
+    /// When the last hold began, as the side says that began it.
+    pub fn since(&self) -> u64 {
+        self.since.load(Relaxed)
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot")
+            .field("word", &self.word)
+            .field("description", &self.description())
+            .finish_non_exhaustive()
+    }
+}
+
+fn word_of(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
+}
+
+fn bytes_of(fields: &[AtomicU64]) -> impl Iterator<Item = u8> + '_ {
+    fields.iter().flat_map(|field| field.load(Relaxed).to_le_bytes())
+}

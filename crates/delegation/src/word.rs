@@ -1,0 +1,263 @@
+//! The word: one lock of one client.
+
+use std::fmt;
+
+use crate::atomic::{AtomicU64, Ordering};
+
+/// The broker has granted this lock to the client. Set by the keeper's grant alone.
+const OWNED: u64 = 1 << 0;
+/// Somebody holds it. Set by a grant and by a take, each with a count that was never there before.
+const HELD: u64 = 1 << 1;
+/// The owner may not take it any more. Set by either side, and not taken back but by a grant or by
+/// the owner's clearing.
+const RECALLED: u64 = 1 << 2;
+/// The hold ended by a theft. Says something only of a word with [`HELD`].
+const STOLEN: u64 = 1 << 3;
+/// The hold ended because the broker has given the client up. Says something only with [`HELD`].
+const REVOKED: u64 = 1 << 4;
+
+const FLAGS: u64 = OWNED | HELD | RECALLED | STOLEN | REVOKED;
+/// One hold more, in the count above the flags.
+const ONE: u64 = FLAGS + 1;
+
+/// One lock of one client, in memory that the client (its *owner*) shares with the broker (the
+/// *keeper*). The crate's page says what the flags mean and who changes them when.
+///
+/// Every method is one atomic change of the word or none, so that either side may die between any two
+/// of them. Every method of the keeper's is wait-free: nothing that an owner does, however fast or
+/// hostile, makes the broker try again.
+#[derive(Default)]
+#[repr(transparent)]
+pub struct Word(
+    /// The flags, and above them the count: how many holds there were. The count never goes back for
+    /// as long as the word exists, whatever is granted by it, so that no hold is taken for another
+    /// one. (It would start anew after 2^59 holds, which take centuries.)
+    AtomicU64,
+);
+
+/// What [`Word::release`] has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the broker may have to be told"]
+pub enum Released {
+    /// It is free, and still ours. Nobody has to be told.
+    Kept,
+    /// It is free, and the broker's, which must be told so.
+    Tell,
+    /// There was no such hold any more: it was stolen or revoked, or released before. Nothing was
+    /// changed.
+    Gone,
+}
+
+/// What [`Word::give_back`] has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the broker may have to be told"]
+pub enum GivenBack {
+    /// It was not ours, or its hold is lost.
+    Nothing,
+    /// It was ours and idle. Now it is the broker's, which must be told so.
+    Freed,
+    /// It is held. Whoever releases it is told to [tell](Released::Tell) the broker.
+    Recalled,
+}
+
+/// Whether the client holds what the keeper has taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "what is held must not be granted to others, unless it is stolen or revoked"]
+pub enum Recalled {
+    /// Nobody held it, and nobody can take it any more.
+    Free,
+    /// It was held at that moment.
+    Held,
+}
+
+/// A word as it stood at one moment.
+///
+/// Of [`is_free`](Self::is_free), [`is_idle`](Self::is_idle), [`is_held`](Self::is_held) and
+/// [`is_lost`](Self::is_lost) exactly one is true, whatever the other side has written.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Look(u64);
+
+/// What the owner does.
+impl Word {
+    /// Takes the lock if it is ours and nobody holds it. Returns the count of this hold.
+    #[inline]
+    pub fn take(&self) -> Option<u64> {
+        let mut now = self.0.load(Ordering::Relaxed);
+        loop {
+            // Exactly so: recalled it must not be taken.
+            if now & FLAGS != OWNED {
+                return None;
+            }
+            let taken = now.wrapping_add(ONE) | HELD;
+            // Fails again only if another thread of ours has taken and released it meanwhile.
+            match self.0.compare_exchange(now, taken, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some(Look(taken).count()),
+                Err(found) => now = found,
+            }
+        }
+    }
+
+    /// Releases the hold with this count.
+    #[inline]
+    pub fn release(&self, count: u64) -> Released {
+        let free = count.wrapping_mul(ONE);
+        let (idle, held) = (free | OWNED, free | OWNED | HELD);
+        let exchange =
+            |from, to| self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+        match exchange(held, idle) {
+            Ok(_) => Released::Kept,
+            // Fails if it is stolen or revoked in this moment.
+            Err(found) if found == held | RECALLED => match exchange(found, free) {
+                Ok(_) => Released::Tell,
+                Err(_) => Released::Gone,
+            },
+            Err(_) => Released::Gone,
+        }
+    }
+
+    /// Takes no more from here on: for what is about to be asked of the broker, which must not be
+    /// overtaken.
+    pub fn give_back(&self) -> GivenBack {
+        let before = Look(self.0.fetch_or(RECALLED, Ordering::AcqRel));
+        if before.is_idle() {
+            GivenBack::Freed
+        } else if before.is_held() {
+            GivenBack::Recalled
+        } else {
+            GivenBack::Nothing
+        }
+    }
+
+    /// Whether the hold with this count goes on. One load.
+    #[inline]
+    pub fn holds(&self, count: u64) -> bool {
+        let now = self.look();
+        now.is_held() && now.0 & !FLAGS == count.wrapping_mul(ONE)
+    }
+
+    /// Makes it free, whatever it was, for another request; the count stays. A grant that was on its
+    /// way may still arrive after that.
+    pub fn clear(&self) {
+        self.0.fetch_and(!FLAGS, Ordering::AcqRel);
+    }
+}
+
+/// What the keeper does.
+impl Word {
+    /// Grants the lock, which is held from now on; returns the count of this hold. `None` if the word
+    /// is not free, or is being changed: then it was not granted by this word.
+    ///
+    /// `recalled`: the owner has this one hold only, and tells when it is released.
+    pub fn grant(&self, recalled: bool) -> Option<u64> {
+        let now = self.look();
+        if !now.is_free() {
+            return None;
+        }
+        let flags = OWNED | HELD | if recalled { RECALLED } else { 0 };
+        let granted = (now.0 & !FLAGS).wrapping_add(ONE) | flags;
+        let done = self.0.compare_exchange(now.0, granted, Ordering::AcqRel, Ordering::Relaxed);
+        done.is_ok().then(|| Look(granted).count())
+    }
+
+    /// Takes the lock back from an owner that does not hold it; one that does, it leaves this one hold.
+    pub fn recall(&self) -> Recalled {
+        self.take_back(RECALLED)
+    }
+
+    /// Takes the lock back for a thief. A hold is lost with that.
+    pub fn steal(&self) -> Recalled {
+        self.take_back(RECALLED | STOLEN)
+    }
+
+    /// Takes the lock back from a client that is given up. A hold is lost with that.
+    pub fn revoke(&self) -> Recalled {
+        self.take_back(RECALLED | REVOKED)
+    }
+
+    fn take_back(&self, flags: u64) -> Recalled {
+        let before = Look(self.0.fetch_or(flags, Ordering::AcqRel));
+        if before.is_held() { Recalled::Held } else { Recalled::Free }
+    }
+}
+
+impl Word {
+    /// The word as it stands.
+    #[inline]
+    pub fn look(&self) -> Look {
+        Look(self.0.load(Ordering::Acquire))
+    }
+}
+
+impl Look {
+    /// The word with these bits: for tests, and for messages about it.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// All of it.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// How many holds there have been, with the one that goes on: its number.
+    pub const fn count(self) -> u64 {
+        self.0 / ONE
+    }
+
+    /// It is the client's, and nobody holds it.
+    pub const fn is_idle(self) -> bool {
+        self.0 & FLAGS == OWNED
+    }
+
+    /// The client holds it.
+    pub const fn is_held(self) -> bool {
+        self.0 & (FLAGS & !RECALLED) == OWNED | HELD
+    }
+
+    /// The client held it, and has lost it. Free only when the owner has seen that.
+    pub const fn is_lost(self) -> bool {
+        self.0 & (OWNED | HELD) == OWNED | HELD && !self.is_held()
+    }
+
+    /// The client does not have it: it can be granted. Also every word that makes no sense.
+    pub const fn is_free(self) -> bool {
+        !self.is_idle() && self.0 & (OWNED | HELD) != OWNED | HELD
+    }
+
+    /// The owner may not take it.
+    pub const fn is_recalled(self) -> bool {
+        self.0 & RECALLED != 0
+    }
+
+    /// It is lost, to a thief.
+    pub const fn is_stolen(self) -> bool {
+        self.is_lost() && self.0 & STOLEN != 0
+    }
+
+    /// It is lost, because the broker has given the client up. Of one that was stolen before, both are
+    /// true.
+    pub const fn is_revoked(self) -> bool {
+        self.is_lost() && self.0 & REVOKED != 0
+    }
+}
+
+impl From<Look> for Word {
+    fn from(look: Look) -> Self {
+        Self(AtomicU64::new(look.0))
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.look().fmt(f)
+    }
+}
+
+impl fmt::Debug for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = ["owned", "held", "recalled", "stolen", "revoked"];
+        let is_set = |nth: &usize| self.0 & (1 << nth) != 0;
+        let set: Vec<_> = (0..names.len()).filter(is_set).map(|nth| names[nth]).collect();
+        write!(f, "{} [{}]", self.count(), set.join(" "))
+    }
+}

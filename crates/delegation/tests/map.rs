@@ -1,0 +1,101 @@
+//! A map of both sides: what one writes, the other reads.
+
+#![cfg(all(target_os = "linux", not(shuttle)))]
+
+use std::{fs::File, io::ErrorKind};
+
+use navlock_delegation::{Description, KeeperMap, OwnerMap, Recalled, Released, Slot};
+use navlock_engine::{Mode, RequestId, ResourceName};
+
+fn file() -> File {
+    tempfile::tempfile().expect("a file is made")
+}
+
+fn both() -> (OwnerMap, KeeperMap) {
+    let file = file();
+    let owner = OwnerMap::make(&file).expect("there is room");
+    let keeper = KeeperMap::open(&file).expect("it can be mapped");
+    (owner, keeper.expect("it is a map"))
+}
+
+#[test]
+fn each_side_recognises_the_other_by_its_number() {
+    let ((owner, keeper), (other, _)) = (both(), both());
+    assert_eq!(keeper.nonce(), owner.nonce());
+    assert_ne!(keeper.nonce(), other.nonce());
+
+    assert!(!owner.is_confirmed(0) && !owner.is_confirmed(7));
+    keeper.confirm(7);
+    assert!(owner.is_confirmed(7) && !owner.is_confirmed(8));
+    assert!(!other.is_confirmed(7));
+}
+
+#[test]
+fn a_lock_that_was_granted_is_taken_and_released_until_it_is_recalled() {
+    let (owner, keeper) = both();
+    let (ours, theirs) = (owner.slot(62).unwrap(), keeper.slot(62).unwrap());
+    assert_eq!(ours.word().take(), None);
+
+    theirs.set_base(1000);
+    let first = theirs.word().grant(false).unwrap();
+    assert!(ours.word().holds(first) && theirs.word().look().is_held());
+    assert_eq!(ours.word().release(first), Released::Kept);
+
+    let second = ours.word().take().unwrap();
+    assert_eq!(ours.token(second), 1002);
+    assert_eq!(theirs.word().recall(), Recalled::Held);
+    assert_eq!(ours.word().release(second), Released::Tell);
+    assert_eq!(ours.word().take(), None);
+    assert_eq!(ours.word().release(second), Released::Gone);
+    assert!(theirs.word().look().is_free());
+}
+
+#[test]
+fn a_description_arrives_as_it_was_written() {
+    let (owner, keeper) = both();
+    let surrogate = ResourceName::from_utf16(&[0xD800]).unwrap();
+    let long = ResourceName::try_from("n".repeat(192)).unwrap();
+    for (bucket, name) in
+        [("app", surrogate), ("", long), ("", ResourceName::try_from("").unwrap())]
+    {
+        let written = Description {
+            bucket: bucket.into(),
+            name,
+            mode: Mode::Shared,
+            agent: 7,
+            client_id: *b"0123456789abcdef",
+            request: RequestId::from_parts(u32::MAX, 1 << 40),
+        };
+        let Description { bucket, name, mode, agent, client_id, request } = &written;
+        let slot = owner.slot(0).unwrap();
+        assert!(slot.describe(bucket, name, *mode, *agent, *client_id, *request));
+        assert_eq!(keeper.slot(0).unwrap().description(), Some(written));
+    }
+    let name = ResourceName::try_from("n".repeat(192)).unwrap();
+    assert!(!Slot::fits("b", &name));
+}
+
+#[test]
+fn both_sides_have_the_slots_that_a_map_grows_by() {
+    let (owner, keeper) = both();
+    for slots in [63, 127, 255, 511, 1023] {
+        assert_eq!((owner.slots(), keeper.slots().count()), (slots, slots as usize));
+        assert!(owner.slot(slots).is_none() && keeper.slot(slots).is_none());
+        let count = keeper.slot(slots - 1).unwrap().word().grant(false).unwrap();
+        assert!(owner.slot(slots - 1).unwrap().word().holds(count));
+        owner.grow().unwrap();
+    }
+    assert_eq!(owner.slots(), 1023);
+    owner.set_unmapped(3);
+    assert_eq!(keeper.unmapped(), 3);
+}
+
+#[test]
+fn a_file_that_is_no_map_is_none() {
+    let (empty, long) = (file(), file());
+    long.set_len(1 << 20).unwrap();
+    for file in [&empty, &long] {
+        assert!(KeeperMap::open(file).unwrap().is_none());
+    }
+    assert_eq!(OwnerMap::make(&long).unwrap_err().kind(), ErrorKind::AlreadyExists);
+}
