@@ -160,6 +160,15 @@ impl ClientFiles {
         is_it.then_some(Testament { file: opened, path })
     }
 
+    /// A client's own file, to be mapped.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or it cannot be opened for the moment.
+    pub(crate) fn open_own(&self, client: ClientKey) -> io::Result<File> {
+        lock_file::open_to_share(&self.path(client))
+    }
+
     /// The file of what was inherited of a client, for [`inherited_by`](Self::inherited_by).
     pub(crate) fn open_inherited(&self, client: ClientKey) -> Option<File> {
         lock_file::open_existing(&self.inherited_path(client)).ok()
@@ -195,6 +204,20 @@ impl ClientFiles {
     /// If that cannot be told for the moment.
     pub(crate) fn inherited(&self, client: ClientKey) -> io::Result<Option<Inherited>> {
         let path = self.inherited_path(client);
+        match look_at(&path) {
+            Looked::Locked(file) => Ok(Some(Inherited { file, path })),
+            Looked::Free => Ok(None),
+            Looked::Unknown(error) => Err(error),
+        }
+    }
+
+    /// The client's own file, for as long as the client lives: to wait for its end.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be told for the moment.
+    pub(crate) fn own(&self, client: ClientKey) -> io::Result<Option<Inherited>> {
+        let path = self.path(client);
         match look_at(&path) {
             Looked::Locked(file) => Ok(Some(Inherited { file, path })),
             Looked::Free => Ok(None),

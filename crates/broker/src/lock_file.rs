@@ -66,6 +66,15 @@ pub(crate) fn open_to_write(path: &Path) -> io::Result<fs::File> {
     open_ours(path, OFlags::WRONLY)
 }
 
+/// Opens a file that is there for reading and writing.
+///
+/// # Errors
+///
+/// If there is none, or it is no file, or not ours.
+pub(crate) fn open_to_share(path: &Path) -> io::Result<fs::File> {
+    open_ours(path, OFlags::RDWR)
+}
+
 /// Opens a file to write to its end. It is made if it is not there.
 ///
 /// # Errors

@@ -35,6 +35,24 @@ pub struct Inspection {
     pub held: Vec<Inspected>,
     /// The pending requests, in the order of [`LockManagerSnapshot::pending`].
     pub pending: Vec<Inspected>,
+    /// What nobody holds, but its agent's process can take without asking, until somebody else asks.
+    /// Empty if the reach has no such thing.
+    pub owned: Vec<Owned>,
+}
+
+/// A name that is owned: where locks are kept by another process, an agent that had one may take and
+/// release it again and again without asking, until somebody else asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Owned {
+    /// The name, how it can be taken, and by whom.
+    pub lock: LockInfo,
+    /// Whose it is; `None` if the reach does not know.
+    pub agent: Option<Arc<AgentInfo>>,
+    /// For how long it has been owned; `None` if the reach does not know.
+    pub age: Option<Duration>,
+    /// How often it was taken without asking since then.
+    pub taken: u64,
 }
 
 /// One lock or one pending request, with all that is known of it.
@@ -88,7 +106,14 @@ impl Position {
 impl Inspection {
     /// An inspection with these locks and requests: for a [`Backend`](crate::host::Backend).
     pub fn new(held: Vec<Inspected>, pending: Vec<Inspected>) -> Self {
-        Self { held, pending }
+        Self { held, pending, owned: Vec::new() }
+    }
+}
+
+impl Owned {
+    /// A name of which no more is known: for a [`Backend`](crate::host::Backend).
+    pub fn new(lock: LockInfo, taken: u64) -> Self {
+        Self { lock, agent: None, age: None, taken }
     }
 }
 
@@ -102,6 +127,6 @@ impl Inspected {
 impl From<LockManagerSnapshot> for Inspection {
     fn from(snapshot: LockManagerSnapshot) -> Self {
         let inspected = |locks: Vec<_>| locks.into_iter().map(Inspected::new).collect();
-        Self { held: inspected(snapshot.held), pending: inspected(snapshot.pending) }
+        Self::new(inspected(snapshot.held), inspected(snapshot.pending))
     }
 }

@@ -46,7 +46,7 @@ pub use crate::{
     bucket::Bucket,
     error::{Error, Lost},
     guard::{Lock, LockGuard, LockState, LostFuture},
-    inspect::{AgentInfo, Inspected, Inspection, Position},
+    inspect::{AgentInfo, Inspected, Inspection, Owned, Position},
     lock_all::{FailedName, GrantAll, LockAllError, LockAllFuture, LockAllRequest},
     manager::LockManager,
     options::LockOptions,

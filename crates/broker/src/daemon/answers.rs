@@ -3,9 +3,12 @@
 use std::{collections::HashSet, vec};
 
 use navlock_core::{
-    ClientId, FencingToken, Inspected, Inspection, LockInfo, LockManagerSnapshot, Position,
+    AgentInfo, ClientId, FencingToken, Inspected, Inspection, LockInfo, LockManagerSnapshot, Owned,
+    Position,
 };
-use navlock_wire::{FromDaemon, InspectionEntry, Query, SnapshotEntry};
+use navlock_wire::{
+    DELEGATION_VERSION, FromDaemon, InspectionEntry, OwnedEntry, Query, SnapshotEntry,
+};
 
 use super::house::milliseconds;
 use crate::forms::to_wire;
@@ -58,32 +61,43 @@ pub(super) struct InspectionParts {
     query: Query,
     held: vec::IntoIter<Inspected>,
     pending: vec::IntoIter<Inspected>,
+    owned: vec::IntoIter<Owned>,
     /// The agents that were sent already.
     sent: HashSet<ClientId>,
 }
 
 impl InspectionParts {
-    pub(super) fn new(query: Query, inspection: Inspection) -> Self {
-        let Inspection { held, pending, .. } = inspection;
-        Self { query, held: held.into_iter(), pending: pending.into_iter(), sent: HashSet::new() }
+    /// For a client of this version.
+    pub(super) fn new(query: Query, inspection: Inspection, version: u16) -> Self {
+        let Inspection { held, pending, mut owned, .. } = inspection;
+        if version < DELEGATION_VERSION {
+            owned.clear();
+        }
+        let (held, pending, owned) = (held.into_iter(), pending.into_iter(), owned.into_iter());
+        Self { query, held, pending, owned, sent: HashSet::new() }
     }
 
     fn next_part(&mut self) -> (FromDaemon, bool) {
         let (mut room, mut agents) = (PART, Vec::new());
-        let sent = &mut self.sent;
-        let mut size = |inspected: &Inspected| {
-            let Inspected { lock, agent, .. } = inspected;
+        let (query, sent) = (self.query, &mut self.sent);
+        let mut size = |lock: &LockInfo, agent: Option<&AgentInfo>| {
             let mut size = lock.name.as_bytes().len();
-            if let Some(info) = agent.as_ref().filter(|_| sent.insert(lock.client_id)) {
+            if let Some(info) = agent.filter(|_| sent.insert(lock.client_id)) {
                 agents.push((lock.client_id.to_bytes(), to_wire(info)));
                 size += info.command.len() + info.user.len() + info.host.len() + info.why.len();
             }
             size
         };
+        if self.owned.len() > 0 {
+            let mut size = |owned: &Owned| size(&owned.lock, owned.agent.as_deref());
+            let names = take(&mut self.owned, &mut room, &mut size, owned_entry);
+            return (FromDaemon::Owned { query, agents, names }, false);
+        }
+        let mut size = |one: &Inspected| size(&one.lock, one.agent.as_deref());
         let held = take(&mut self.held, &mut room, &mut size, inspection_entry);
         let pending = take(&mut self.pending, &mut room, &mut size, inspection_entry);
         let last = self.held.len() + self.pending.len() == 0;
-        (FromDaemon::Inspection { query: self.query, agents, held, pending, last }, last)
+        (FromDaemon::Inspection { query, agents, held, pending, last }, last)
     }
 }
 
@@ -121,6 +135,11 @@ pub(super) fn position(query: Query, position: Position) -> FromDaemon {
         holders: holders as u64,
         ahead: ahead.map(|ahead| ahead as u64),
     }
+}
+
+fn owned_entry(owned: Owned) -> OwnedEntry {
+    let age = owned.age.map(milliseconds).unwrap_or_default();
+    OwnedEntry { entry: entry(owned.lock), age, taken: owned.taken }
 }
 
 fn inspection_entry(inspected: Inspected) -> InspectionEntry {

@@ -16,7 +16,7 @@ use tokio_util::codec::Decoder;
 use super::{
     Limits,
     client::{ClaimedLock, ClaimedRequest, Client, Nonsense},
-    house::{self, SharedClient},
+    house::{self, House, SharedClient},
     requests::Outcome,
 };
 
@@ -162,12 +162,12 @@ pub(super) fn keep_claimed(client: &SharedClient, claims: &Claims) {
 }
 
 /// Tells a client that comes too late what it has lost, and has it wait anew.
-pub(super) fn refuse(client: &SharedClient, mut claims: Claims) {
+pub(super) fn refuse(house: &House, client: &SharedClient, mut claims: Claims) {
     believe(client, &mut claims, |_| false);
-    let mut client = house::lock(client);
     claims.requests.sort_by_key(|request| (request.since, request.request.serial()));
     for request in claims.requests {
-        client.requeue(request);
+        house.settle_for(client, request.agent, &request.name, request.kind);
+        house::lock(client).requeue(request);
     }
 }
 

@@ -1,5 +1,7 @@
 //! What one client has: its agents, and what they ask for.
 
+mod slots;
+
 use std::{
     collections::{HashMap, HashSet},
     fs::File,
@@ -15,10 +17,14 @@ use navlock_core::{
     host::{self, RequestKind, Term},
 };
 use navlock_engine::{FencingToken, RequestId};
-use navlock_wire::{Agent, ClientKey, Failure, FromDaemon, MAX_BUCKET, MAX_TEXT, Moment, Uptime};
+use navlock_wire::{
+    Agent, ClientKey, Failure, FromDaemon, MAX_BUCKET, MAX_TEXT, Moment, Slot, Uptime,
+};
 
+use self::slots::Mapped;
 use super::{
     Limits,
+    delegations::Delegations,
     process::Process,
     requests::{Outcome, Requests, Shown},
 };
@@ -47,6 +53,10 @@ pub(super) struct Client {
     /// The agents that were too many. What they ask for fails.
     refused: HashSet<Agent>,
     requests: Requests,
+    /// `None` where no names are owned.
+    delegations: Option<Arc<Delegations>>,
+    /// Its map, if it has said that it has one.
+    map: Option<Mapped>,
     /// The process whose connection this is, if that is known.
     process: Option<Process>,
     /// Its key, and where its files are, if it has said that.
@@ -73,8 +83,14 @@ pub(super) struct ShownOf<'a> {
 }
 
 impl Client {
-    pub(super) fn new(user_agent: UserAgent, limits: Limits) -> Self {
+    pub(super) fn new(
+        user_agent: UserAgent,
+        limits: Limits,
+        delegations: Option<Arc<Delegations>>,
+    ) -> Self {
         Self {
+            delegations,
+            map: None,
             user_agent,
             limits,
             agents: HashMap::default(),
@@ -93,6 +109,8 @@ impl Client {
         files: Option<(ClientKey, ClientFiles)>,
     ) {
         (self.process, self.files) = (process, files);
+        // It says anew whether it has one.
+        self.map = None;
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -195,7 +213,9 @@ impl Client {
         if self.refused.remove(&agent) {
             return Ok(());
         }
-        self.agents.remove(&agent).ok_or(NO_AGENT)?.locks.terminate();
+        let open = self.agents.remove(&agent).ok_or(NO_AGENT)?;
+        self.requests.take_back(Some(agent));
+        open.locks.terminate();
         Ok(())
     }
 
@@ -203,17 +223,21 @@ impl Client {
         if self.refused.contains(&agent) {
             return Ok(());
         }
-        self.agents.get(&agent).ok_or(NO_AGENT)?.locks.terminate();
+        let open = self.agents.get(&agent).ok_or(NO_AGENT)?;
+        self.requests.take_back(Some(agent));
+        open.locks.terminate();
         Ok(())
     }
 
-    /// Makes a request. What there is to say of it at once.
+    /// Makes a request, for a lock that is to stand in this slot, if in any. What there is to say of it
+    /// at once. Nobody must own what it asks for: see [`House::settle`](super::house::House::settle).
     pub(super) fn request(
         &mut self,
         agent: Agent,
         id: RequestId,
         name: ResourceName,
         kind: RequestKind,
+        slot: Option<Slot>,
     ) -> Result<Option<Outcome>, Nonsense> {
         self.check_agent(agent)?;
         if self.requests.contains(id) {
@@ -224,7 +248,7 @@ impl Client {
         {
             return Ok(Some(self.no_room()));
         }
-        Ok(self.make(agent, id, name, kind))
+        Ok(self.make(agent, id, name, kind, slot))
     }
 
     /// Makes a request for which there is room.
@@ -234,11 +258,18 @@ impl Client {
         id: RequestId,
         name: ResourceName,
         kind: RequestKind,
+        slot: Option<Slot>,
     ) -> Option<Outcome> {
         let Some(open) = self.agents.get(&agent) else {
             return Some(self.no_agent());
         };
-        self.requests.request(id, agent, &open.locks, name, kind)
+        let can_own = self.raise_tokens(&open.locks);
+        let outcome = self.requests.request(id, agent, &open.locks, name, kind);
+        if self.delegations.is_some() {
+            self.place(id, kind, slot, can_own, outcome)
+        } else {
+            outcome
+        }
     }
 
     fn no_agent(&self) -> Outcome {
@@ -332,7 +363,7 @@ impl Client {
             return;
         }
         // Nobody was granted anything yet but those who held, so that it is to be had at once.
-        let asked = self.make(agent, request, name, RequestKind::IfAvailable(mode));
+        let asked = self.make(agent, request, name, RequestKind::IfAvailable(mode), None);
         if let Some(Outcome::Granted(_)) = asked {
             self.requests.date_back(request, since, Some(token));
         } else {
@@ -347,7 +378,7 @@ impl Client {
         if self.requests.contains(request) {
             return;
         }
-        match self.make(agent, request, name, kind) {
+        match self.make(agent, request, name, kind, None) {
             Some(outcome) => self.settle(request, outcome),
             None => self.requests.date_back(request, since, None),
         }
@@ -387,6 +418,7 @@ impl Client {
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     pub(super) fn end(&mut self) {
+        self.requests.take_back(None);
         host::terminate_all(self.agents.values().map(|open| &open.locks));
         self.agents.clear();
     }
@@ -419,7 +451,13 @@ impl Client {
 
     /// Ready whenever there is an outcome that nobody asked for.
     pub(super) fn poll_outcome(&mut self, context: &Context<'_>) -> Poll<(RequestId, Outcome)> {
-        self.requests.poll_outcome(context)
+        match self.requests.poll_outcome(context) {
+            Poll::Ready((request, Outcome::Granted(token))) if self.map.is_some() => {
+                // Others may wait behind it, or its victim knows nothing yet.
+                Poll::Ready((request, self.grant(request, token, false)))
+            }
+            outcome => outcome,
+        }
     }
 
     /// All that its agents hold and wait for, in no order.
@@ -483,6 +521,7 @@ fn clip(text: &mut String) {
 pub(super) fn tell(request: RequestId, outcome: Outcome, version: u16) -> FromDaemon {
     match outcome {
         Outcome::Granted(token) => FromDaemon::Granted { request, token },
+        Outcome::GrantedInSlot(token) => FromDaemon::GrantedInSlot { request, token },
         Outcome::Unavailable => FromDaemon::Unavailable { request },
         Outcome::Failed(error) => FromDaemon::Failed { request, failure: failure(&error) },
         Outcome::Lost(lost, stolen_by) => {

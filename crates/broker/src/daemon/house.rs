@@ -13,9 +13,10 @@ use std::{
 };
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, Inspected, Inspection, Mode, ResourceName, UserAgent,
+    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, Mode, Owned, ResourceName,
+    UserAgent,
 };
-use navlock_wire::{ClientKey, Failure, Status};
+use navlock_wire::{ClientKey, Failure, FromDaemon, Status};
 use tokio::{
     sync::Notify,
     time::{Duration, Instant},
@@ -25,7 +26,10 @@ use super::{
     Limits, Options,
     claims::{self, Claims},
     client::{Client, failure},
+    delegations::{Delegations, Looks, Tally},
     leases::{Leases, TRIES},
+    map::ClientMap,
+    maps::{self, Maps},
     orphans::Orphan,
     process::Process,
     recall,
@@ -60,6 +64,12 @@ pub(super) struct House {
     /// `None` for a daemon that nobody comes back to.
     files: Option<ClientFiles>,
     recovery: Recovery,
+    /// The maps of those who were found.
+    maps: Maps,
+    /// Locks that stand in maps; `None` where there are none.
+    delegations: Option<Arc<Delegations>>,
+    /// Whether clients can own names.
+    delegates: bool,
     rooms: Mutex<Rooms>,
     /// Somebody has gone.
     pub(super) gone: Notify,
@@ -94,6 +104,7 @@ impl House {
         options: &Options,
         files: Option<ClientFiles>,
         found: &Found,
+        delegations: Option<Arc<Delegations>>,
     ) -> Self {
         let is_leased = user_agent.is_leased();
         Self {
@@ -101,8 +112,12 @@ impl House {
             reach: options.reach.clone().or(is_leased.then(|| "other machines".to_owned())),
             user_agent,
             started: Instant::now(),
-            files,
             recovery: Recovery::new(found),
+            // What is leased may be others' by the time that it is taken again.
+            delegations: delegations.filter(|_| !is_leased),
+            delegates: options.delegate,
+            maps: files.as_ref().map(|files| Maps::of(files, found)).unwrap_or_default(),
+            files,
             rooms: Mutex::default(),
             gone: Notify::new(),
             stopped: Notify::new(),
@@ -128,6 +143,19 @@ impl House {
         self.reach.as_deref()
     }
 
+    pub(super) fn maps(&self) -> &Maps {
+        &self.maps
+    }
+
+    pub(super) fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// Where locks are that stand in maps.
+    pub(super) fn delegations(&self) -> Option<&Arc<Delegations>> {
+        self.delegations.as_ref()
+    }
+
     pub(super) fn files(&self) -> Option<&ClientFiles> {
         self.files.as_ref()
     }
@@ -151,8 +179,9 @@ impl House {
         Stay { house: Arc::clone(self), room, key, client }
     }
 
-    fn new_client(&self) -> SharedClient {
-        Arc::new(Mutex::new(Client::new(self.user_agent.clone(), self.limits)))
+    pub(super) fn new_client(&self) -> SharedClient {
+        let delegations = self.delegations.clone();
+        Arc::new(Mutex::new(Client::new(self.user_agent.clone(), self.limits, delegations)))
     }
 
     /// Takes over from the daemon before, whose clients were found to be these.
@@ -165,7 +194,7 @@ impl House {
         let urgent = found.bequeathers.iter().copied().filter(is_urgent).collect();
         let (mut claimants, mut orphans) = tokio::join!(
             // Leases say by themselves whose a lock is.
-            self.recovery.wait_for_claims(self.files(), !is_leased, patience),
+            self.recovery.wait_for_claims(self.files(), &self.maps, !is_leased, patience),
             self.inherit(urgent, &found.testaments, deadline + patience),
         );
         // Who is there speaks for itself. What it has left to others may be gone by now.
@@ -177,7 +206,15 @@ impl House {
             let claims = mem::take(&mut heirs.claims);
             claimants.insert(heirs.key, (Arc::clone(&heirs.client), claims));
         }
+        // Nor is it lost what they hold of whom we know it without them.
+        let mut sleepers = Vec::new();
+        for (sleeper, claims) in if is_leased { Vec::new() } else { self.sleepers() } {
+            claimants.extend([maps::claimant(&sleeper, claims)]);
+            sleepers.push(sleeper);
+        }
         claims::settle(claimants.into_values().collect());
+        self.keep_sleepers(sleepers);
+        self.maps.forget();
         for Heirs { key, client, inherited, .. } in orphans {
             self.lodge(key, client, Some(inherited));
         }
@@ -233,6 +270,8 @@ impl House {
     /// A client is there, with what it claims; returns once it may go on.
     pub(super) async fn admit(&self, stay: &Stay, mut claims: Claims) {
         claims::keep_claimed(&stay.client, &claims);
+        // It may use them for others from here on.
+        lock(&stay.client).leave_slots();
         let claimed = match stay.key {
             Some(key) => {
                 // Now: what it had runs out while others are waited for.
@@ -245,7 +284,7 @@ impl House {
         match claimed {
             Ok(()) => {}
             // Not a client that had something, or one that comes too late.
-            Err(claims) => claims::refuse(&stay.client, claims),
+            Err(claims) => claims::refuse(self, &stay.client, claims),
         }
         self.recovery.over().await;
     }
@@ -345,12 +384,13 @@ impl House {
         let counts = everybody.iter().map(|client| lock(client).count());
         let (held, pending) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let rooms = self.rooms();
+        let sleepers = rooms.orphans.values().filter(|orphan| orphan.sleeps).count();
         Status {
             pid: std::process::id(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
             age: milliseconds(self.started.elapsed()),
-            clients: rooms.clients.len() as u64,
-            orphans: rooms.orphans.len() as u64,
+            clients: (rooms.clients.len() + sleepers) as u64,
+            orphans: (rooms.orphans.len() - sleepers) as u64,
             held: held as u64,
             pending: pending as u64,
         }
@@ -367,8 +407,19 @@ impl House {
     pub(super) fn details(&self) -> Vec<(String, String)> {
         let mut details = self.details.clone();
         details.extend(self.outage().map(|outage| ("outage".to_owned(), outage)));
+        details.extend(self.owned_names());
         details.extend(surroundings::now());
         details
+    }
+
+    /// How owning names goes, for people; `None` where none are owned.
+    fn owned_names(&self) -> Option<(String, String)> {
+        let Tally { owned, taken, recalled } = self.delegations()?.tally();
+        if !self.delegates {
+            return Some(("owned names".to_owned(), "none, as the settings say".to_owned()));
+        }
+        let how = format!("{owned} (taken again {taken} times, recalled {recalled} times)");
+        Some(("owned names".to_owned(), how))
     }
 
     /// For how long what keeps the locks has not answered, and how long they last, if they are about
@@ -397,7 +448,9 @@ impl House {
         inspection: &mut Inspection,
         bucket: &str,
         name: Option<&ResourceName>,
+        looks: Option<&Looks>,
     ) {
+        let looks = looks.map(Looks::by_key).unwrap_or_default();
         let mut known: HashMap<Sort, VecDeque<Known>> = HashMap::new();
         for client in self.everybody() {
             for of in lock(&client).shown() {
@@ -414,14 +467,28 @@ impl House {
                     mode: of.shown.mode,
                     client_id: of.client_id,
                 };
-                known.entry(sort).or_default().push_back(Known {
+                let mut one = Known {
                     serial: of.id.serial(),
                     since: of.shown.since,
                     token: of.shown.token,
                     info: Arc::clone(of.info),
-                });
+                };
+                if let Some(delegation) = of.shown.delegation {
+                    let Some(look) = looks.get(&delegation.key()) else { continue };
+                    if !look.is_held() {
+                        inspection.owned.push(one.owned(sort, delegation.taken(*look)));
+                        continue;
+                    }
+                    if let Some((since, token)) = delegation.shown(*look) {
+                        (one.since, one.token) = (since, Some(token));
+                    }
+                }
+                known.entry(sort).or_default().push_back(one);
             }
         }
+        inspection
+            .owned
+            .sort_by(|one, other| one.lock.name.as_bytes().cmp(other.lock.name.as_bytes()));
         // What one agent has of one sort is served in the order in which it was asked for.
         for sort in known.values_mut() {
             sort.make_contiguous().sort_by_key(|known| known.serial);
@@ -465,6 +532,15 @@ struct Known {
     info: Arc<AgentInfo>,
 }
 
+impl Known {
+    /// The same of what nobody holds, and its client has taken so often.
+    fn owned(self, sort: Sort, taken: u64) -> Owned {
+        let mut owned = Owned::new(LockInfo::new(sort.name, sort.mode, sort.client_id), taken);
+        (owned.agent, owned.age) = (Some(self.info), Some(clock::since(self.since)));
+        owned
+    }
+}
+
 impl Rooms {
     /// A number that no room has.
     pub(super) fn number(&mut self) -> u64 {
@@ -479,6 +555,30 @@ impl Rooms {
 }
 
 impl Stay {
+    /// Maps the client's own file, in which it says to have written this number. What is said to that, if
+    /// it is of use.
+    pub(super) fn map(&self, nonce: u64) -> Option<FromDaemon> {
+        let delegations = self.house.delegations().filter(|_| self.house.delegates)?;
+        let key = self.key?;
+        // A connection of its that has ended, which we do not know yet, may have locks in it.
+        let rooms = self.house.rooms();
+        let is_another = |(room, (other, _)): (&u64, &(Option<ClientKey>, _))| {
+            *room != self.room && *other == Some(key)
+        };
+        let is_alone = !rooms.clients.iter().any(is_another);
+        drop(rooms);
+        // Without it, all is as if there were none.
+        let map = ClientMap::of(self.house.files()?, key).ok()??;
+        if !is_alone || nonce == 0 || map.nonce() != nonce {
+            return None;
+        }
+        let [ours @ .., _, _, _, _, _, _, _, _] = ClientId::random().to_bytes();
+        let ours = u64::from_ne_bytes(ours).max(1);
+        map.confirm(ours);
+        lock(&self.client).set_map(Arc::new(map), Arc::downgrade(&self.client));
+        Some(FromDaemon::Mapped { nonce: ours, epoch: delegations.epoch() })
+    }
+
     /// Where its leases are noted.
     pub(super) fn leases(&self) -> Option<Leases> {
         Some(Leases::new(self.key?, self.house.files()?.clone()))
@@ -490,12 +590,15 @@ impl Drop for Stay {
         if self.house.is_left.load(SeqCst) {
             return;
         }
+        // From here on it holds what it holds, as its map says if it was killed in between.
+        lock(&self.client).release_idle();
         let left = self.house.rooms().clients.remove(&self.room);
         drop(left);
         if let Some(key) = self.key {
             self.house.recovery.withdraw(key, self.room);
             // Before anything of it is free: if it lives, because it was hung up on, it must not
             // claim that from a later daemon. If it cannot be removed, it is dead and `sweep` does.
+            self.house.maps.take_back(key);
             if let Some(files) = self.house.files() {
                 let _ = files.give_up(key);
             }

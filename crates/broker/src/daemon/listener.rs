@@ -46,7 +46,7 @@ const SWEEP: Duration = Duration::from_secs(10);
 /// Dropping the future ends all sessions, as if their clients had died.
 pub async fn serve(listener: &UnixListener, user_agent: UserAgent, options: Options) {
     let found = Found::default();
-    let house = Arc::new(House::new(user_agent, &options, None, &found));
+    let house = Arc::new(House::new(user_agent, &options, None, &found, None));
     serve_in(&house, listener, found, &options).await;
 }
 

@@ -8,10 +8,14 @@ mod answers;
 mod aside;
 mod claims;
 mod client;
+mod delegations;
 mod foothold;
 mod house;
 mod leases;
 mod listener;
+mod map;
+mod maps;
+mod moment;
 mod newcomer;
 mod orphans;
 mod process;
@@ -39,6 +43,7 @@ use tokio::{net::UnixListener, time::sleep};
 
 pub use self::listener::serve;
 use self::{
+    delegations::Delegations,
     foothold::{Foothold, Listening},
     house::House,
     listener::serve_in,
@@ -76,6 +81,9 @@ pub struct Options {
     pub socket: Option<Arc<net::UnixListener>>,
     /// What there is to be known of it besides, for people: what, and how it is.
     pub details: Vec<(String, String)>,
+    /// Whether its clients can own names, which they then take again without asking, until somebody
+    /// else asks. Only of [`run`], and where locks are not leased.
+    pub delegate: bool,
 }
 
 /// What one connection can have at a time, so that a client that has gone wrong does not take
@@ -112,7 +120,7 @@ pub enum DaemonError {
 }
 
 impl Default for Options {
-    /// Ends after thirty seconds, and waits ten for those who come back.
+    /// Ends after thirty seconds, waits ten for those who come back, and lets clients own names.
     fn default() -> Self {
         Self {
             idle: Some(Duration::from_secs(30)),
@@ -122,6 +130,7 @@ impl Default for Options {
             state: None,
             socket: None,
             details: Vec::new(),
+            delegate: true,
         }
     }
 }
@@ -180,7 +189,8 @@ pub fn run(
     let complaint = tokens.complaint().map(|why| ("fencing tokens".to_owned(), why));
     options.details.extend(complaint);
     let options = &options;
-    let house = House::new(user_agent, options, Some(files), &found);
+    let delegations = Delegations::new(tokens.epoch());
+    let house = House::new(user_agent, options, Some(files), &found, Some(delegations));
     let house = Arc::new(house);
     let ended = runtime.block_on(async {
         let listener = match &options.socket {

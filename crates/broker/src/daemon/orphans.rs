@@ -3,6 +3,9 @@
 //!
 //! An orphan is a [`Client`](super::client::Client) without a connection. It ends with the last of
 //! the heirs, or when it has lost the last of its locks, and its client may come back to it.
+//!
+//! In the same way a client is kept that lives and has not come back from an earlier daemon, if its
+//! [map](super::maps) tells what it holds.
 
 use std::{
     fs::File,
@@ -39,6 +42,9 @@ pub(super) struct Orphan {
     pub(super) client: SharedClient,
     /// The file that they have locked. `None` if that could not be looked at yet.
     file: Option<Identity>,
+    /// Whether it is the client itself, which has not come back from an earlier daemon, and the file its
+    /// own.
+    pub(super) sleeps: bool,
     /// Whether a thread waits for their end.
     watched: bool,
     /// What hears of the loss of their locks.
@@ -117,6 +123,26 @@ impl House {
         client: SharedClient,
         inherited: Option<Inherited>,
     ) -> bool {
+        self.take_in(key, client, inherited, false)
+    }
+
+    /// Keeps a client that has not come back, and whose own file this is. Whether it has any locks.
+    pub(super) fn lodge_sleeper(
+        self: &Arc<Self>,
+        key: ClientKey,
+        client: SharedClient,
+        own: Option<Inherited>,
+    ) -> bool {
+        self.take_in(key, client, own, true)
+    }
+
+    fn take_in(
+        self: &Arc<Self>,
+        key: ClientKey,
+        client: SharedClient,
+        inherited: Option<Inherited>,
+        sleeps: bool,
+    ) -> bool {
         if lock(&client).is_empty() {
             return false;
         }
@@ -127,7 +153,7 @@ impl House {
         let heard = listen(Arc::downgrade(self), room, Arc::downgrade(&client));
         let listening = tokio::spawn(heard).abort_handle();
         let watched = inherited.is_some_and(|inherited| self.watch(room, inherited, heirs));
-        rooms.orphans.insert(room, Orphan { key, client, file, watched, listening });
+        rooms.orphans.insert(room, Orphan { key, client, file, sleeps, watched, listening });
         true
     }
 
@@ -182,12 +208,25 @@ impl House {
 
     /// Looks again at what could not be done at once. To be called every few seconds.
     pub(super) fn tidy(self: &Arc<Self>) {
-        let unwatched = |(room, orphan): (&u64, &Orphan)| {
-            (!orphan.watched).then(|| (*room, orphan.key, Arc::clone(&orphan.client)))
+        let rooms = self.rooms();
+        let as_they_are = |(room, orphan): (&u64, &Orphan)| {
+            (*room, orphan.key, Arc::clone(&orphan.client), orphan.sleeps, orphan.watched)
         };
-        let unwatched: Vec<_> = self.rooms().orphans.iter().filter_map(unwatched).collect();
-        for (room, key, client) in unwatched {
-            match self.left_by(key, &client) {
+        let orphans: Vec<_> = rooms.orphans.iter().map(as_they_are).collect();
+        drop(rooms);
+        for (room, key, client, sleeps, watched) in orphans {
+            if sleeps {
+                // It may have woken up and released something, and nobody hears it say so.
+                lock(&client).release_idle();
+            }
+            if watched {
+                continue;
+            }
+            let left = match self.files().filter(|_| sleeps) {
+                Some(files) => files.own(key),
+                None => self.left_by(key, &client),
+            };
+            match left {
                 Ok(None) => self.bury(room),
                 Ok(Some(inherited)) => {
                     let file = inherited.identity();

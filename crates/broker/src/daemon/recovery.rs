@@ -10,7 +10,8 @@
 //!   request that another process knew of was made before that process made its own, so nobody is
 //!   overtaken who could tell. (The daemon's own order among requests that crossed on their way to
 //!   it is gone with it.)
-//! - Who does not come back in time is given up: a second before anything is granted, its file is
+//! - Who does not come back in time and has all that it holds in its [map](super::maps) holds it on. Who
+//!   has not is given up: a second before anything is granted, its file is
 //!   removed. So it finds out when it looks, and no later daemon finds it and believes it. Its
 //!   requests, when it comes, go to the end of the queues.
 //! - Only who was found is believed to hold anything.
@@ -40,6 +41,7 @@ use tokio::{
 use super::{
     claims::{Claimant, Claims},
     house::SharedClient,
+    maps::Maps,
 };
 use crate::client_files::{ClientFiles, Found};
 
@@ -187,6 +189,7 @@ impl Recovery {
     pub(super) async fn wait_for_claims(
         &self,
         files: Option<&ClientFiles>,
+        maps: &Maps,
         gives_up: bool,
         patience: Duration,
     ) -> HashMap<ClientKey, Claimant> {
@@ -194,7 +197,9 @@ impl Recovery {
         let (notice, end) = (began + patience - patience / NOTICE, began + patience);
         let mut has_given_up = false;
         let mut look = interval(LOOK);
-        while !self.may_end(Instant::now() >= end, gives_up, has_given_up) {
+        // Of whom all is known is waited for, but not longer.
+        let is_needed = |client: &ClientKey| gives_up && !maps.tell_all(*client);
+        while !self.may_end(Instant::now() >= end, is_needed, has_given_up) {
             tokio::select! {
                 () = self.arrived.notified() => {}
                 _ = look.tick() => {
@@ -203,7 +208,8 @@ impl Recovery {
                     for client in self.awaited() {
                         if !files.lives(client) {
                             self.set_gone(client);
-                        } else if gives_up && Instant::now() >= notice {
+                        } else if is_needed(&client) && Instant::now() >= notice {
+                            maps.take_back(client);
                             // If that cannot be written down, it is waited for until it can be, or
                             // until the client comes.
                             if files.give_up(client).is_ok() {
@@ -230,7 +236,8 @@ impl Recovery {
         claimants
     }
 
-    fn awaited(&self) -> Vec<ClientKey> {
+    /// Those who were found and have not come back, and are not given up.
+    pub(super) fn awaited(&self) -> Vec<ClientKey> {
         self.those(|stage| matches!(stage, Stage::Awaited))
     }
 
@@ -249,15 +256,20 @@ impl Recovery {
         self.state().stages.insert(client, Stage::Gone);
     }
 
-    fn may_end(&self, is_late: bool, gives_up: bool, has_given_up: bool) -> bool {
+    fn may_end(
+        &self,
+        is_late: bool,
+        is_needed: impl Fn(&ClientKey) -> bool,
+        has_given_up: bool,
+    ) -> bool {
         // Who has come in time is heard to the end, for which a newcomer has its own time: it
         // thinks that it holds what it claims, until it is told that it does not.
         let is_claiming = |stage: &Stage| matches!(stage, Stage::Claiming { .. });
         if !self.those(is_claiming).is_empty() {
             return false;
         }
-        let is_awaited = !self.awaited().is_empty();
-        if is_late { !(gives_up && is_awaited) } else { !is_awaited && !has_given_up }
+        let awaited = self.awaited();
+        if is_late { !awaited.iter().any(is_needed) } else { awaited.is_empty() && !has_given_up }
     }
 
     /// Has everybody go on.

@@ -1,5 +1,7 @@
 //! The requests of one client, pending and granted.
 
+mod slots;
+
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
@@ -21,12 +23,16 @@ use navlock_core::{
 use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{Agent, Moment};
 
+use self::slots::Place;
+use super::delegations::Delegation;
 use crate::clock;
 
 /// What became of a request, or of the lock that it was.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Granted(FencingToken),
+    /// The same, and it stands in the slot that the client has reserved for it.
+    GrantedInSlot(FencingToken),
     Unavailable,
     Failed(Error),
     /// How, and by whom if it was stolen.
@@ -50,6 +56,9 @@ pub(super) struct Requests {
 }
 
 struct Entry {
+    /// Before the lock itself, which is released when it is dropped: by then the client can neither hold
+    /// it in the slot nor take it.
+    place: Place,
     agent: Agent,
     /// What it counts for among those of all names.
     name_bytes: u32,
@@ -78,6 +87,8 @@ pub(super) struct Shown<'a> {
     pub(super) since: Moment,
     /// The lock's.
     pub(super) token: Option<FencingToken>,
+    /// Where the client can release it and take it again without a word.
+    pub(super) delegation: Option<&'a Delegation>,
 }
 
 /// The ids of those that have something to say.
@@ -115,8 +126,11 @@ impl Requests {
 
     /// How many are held, and how many pending.
     pub(super) fn count(&self) -> (usize, usize) {
-        let held = self.entries.values().filter(|entry| entry.is_held()).count();
-        (held, self.entries.len() - held)
+        let granted = self.entries.values().filter(|entry| entry.is_held());
+        let (granted, idle) = granted.fold((0, 0), |(granted, idle), entry| {
+            (granted + 1, idle + usize::from(entry.is_idle()))
+        });
+        (granted - idle, self.entries.len() - granted)
     }
 
     /// Makes a request, now: its place in the queue is that of this call.
@@ -135,7 +149,8 @@ impl Requests {
         // FAST: most locks are free. The future of one that is not is kept, without a box.
         let mut request = locks.lock_with(name, options(kind)).into_future();
         let answer = Pin::new(&mut request).poll(&mut context);
-        let mut entry = Entry { agent, name_bytes, since: clock::now(), stage: Stage::Over, alarm };
+        let (place, since) = (Place::Nowhere, clock::now());
+        let mut entry = Entry { place, agent, name_bytes, since, stage: Stage::Over, alarm };
         let outcome = match answer {
             Poll::Ready(answer) => Some(entry.answered(answer, &context)),
             Poll::Pending => {
@@ -177,7 +192,8 @@ impl Requests {
         // It is asked when the session comes to it, and from then on rings by itself.
         alarm.wake_by_ref();
         self.name_bytes += name_bytes as usize;
-        self.entries.insert(id, Entry { agent, name_bytes, since, stage, alarm });
+        let place = Place::Nowhere;
+        self.entries.insert(id, Entry { place, agent, name_bytes, since, stage, alarm });
     }
 
     fn alarm(&self, id: RequestId) -> Arc<Alarm> {
@@ -242,6 +258,11 @@ impl Requests {
             // Before it is asked: what happens from here on rings again.
             entry.alarm.ringing.store(false, Ordering::SeqCst);
             let outcome = entry.poll();
+            if let (Some(Outcome::Lost(Lost::Stolen, _)), Place::In(delegation)) =
+                (&outcome, &entry.place)
+            {
+                delegation.steal();
+            }
             if !goes_on(outcome.as_ref()) {
                 self.finish(id);
             }
@@ -253,6 +274,7 @@ impl Requests {
 }
 
 impl Entry {
+    /// Whether the engine has it held.
     fn is_held(&self) -> bool {
         matches!(self.stage, Stage::Held(..))
     }
@@ -266,7 +288,11 @@ impl Entry {
             Stage::Held(guard, token) => (guard.name(), guard.mode(), Some(*token)),
             Stage::Over => return None,
         };
-        Some(Shown { agent: self.agent, name, mode, since: self.since, token })
+        let delegation = match &self.place {
+            Place::In(delegation) => Some(delegation),
+            _ => None,
+        };
+        Some(Shown { agent: self.agent, name, mode, since: self.since, token, delegation })
     }
 
     fn poll(&mut self) -> Option<Outcome> {
@@ -313,7 +339,7 @@ impl Entry {
 
 /// Whether there is anything to come after this outcome.
 fn goes_on(outcome: Option<&Outcome>) -> bool {
-    matches!(outcome, None | Some(Outcome::Granted(_)))
+    matches!(outcome, None | Some(Outcome::Granted(_) | Outcome::GrantedInSlot(_)))
 }
 
 impl Woken {

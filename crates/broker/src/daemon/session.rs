@@ -20,7 +20,8 @@ use navlock_core::{
 };
 use navlock_engine::RequestId;
 use navlock_wire::{
-    CONTROL_VERSION, CodecError, DaemonCodec, Failure, FromDaemon, Query, ToDaemon,
+    Agent, CONTROL_VERSION, CodecError, DELEGATION_VERSION, DaemonCodec, Failure, FromDaemon,
+    Query, Slot, ToDaemon,
 };
 use rustix::net::{Shutdown, shutdown};
 use tokio::{
@@ -33,6 +34,7 @@ use super::{
     answers::{self, InspectionParts, Parts, SnapshotParts},
     claims::Claims,
     client::{Nonsense, tell},
+    delegations::Looks,
     house::{House, Stay, lock},
     requests::Outcome,
     terms::Terms,
@@ -80,8 +82,8 @@ type QueryFuture = Pin<Box<dyn Future<Output = Answered> + Send>>;
 /// What was asked, and what there is to be said to it.
 enum Answered {
     Query(Query, Result<LockManagerSnapshot, Error>),
-    Inspect(Query, String, Option<ResourceName>, Result<Inspection, Error>),
-    Position(Query, String, ResourceName, ClientId, Result<Inspection, Error>),
+    Inspect(Query, String, Option<ResourceName>, Result<(Inspection, Option<Looks>), Error>),
+    Position(Query, String, ResourceName, ClientId, Result<(Inspection, Option<Looks>), Error>),
 }
 
 impl Session {
@@ -249,6 +251,7 @@ impl Session {
     }
 
     fn hear(&mut self, message: ToDaemon) -> Result<(), End> {
+        let owns = self.version >= DELEGATION_VERSION;
         let mut client = lock(&self.stay.client);
         match message {
             ToDaemon::OpenAgent { agent, client_id, bucket } => {
@@ -263,38 +266,47 @@ impl Session {
             }
             ToDaemon::Terminate { agent } => client.terminate(agent)?,
             ToDaemon::Request { agent, request, name, kind } => {
-                if let Some(outcome) = client.request(agent, request, name, kind)? {
-                    drop(client);
-                    if kind == RequestKind::Steal {
-                        // The victims first, if they are this client's too. Whom to wake for more
-                        // is told when it is asked again, at the end of the turn.
-                        self.say_outcomes(&mut Context::from_waker(noop_waker_ref()))?;
-                    }
-                    self.say_outcome(request, outcome)?;
+                drop(client);
+                self.request(agent, request, name, kind, None)?;
+            }
+            ToDaemon::RequestInSlot { agent, request, name, kind, slot } if owns => {
+                drop(client);
+                self.request(agent, request, name, kind, Some(slot))?;
+            }
+            ToDaemon::Map { nonce } if owns && !client.has_map() => {
+                drop(client);
+                let mapped = self.stay.map(nonce);
+                if let Some(mapped) = mapped {
+                    self.say(&mapped)?;
                 }
             }
             ToDaemon::Finish { request } => client.finish(request),
             ToDaemon::Query { query, bucket } => {
                 drop(client);
-                let locks = self.house.user_agent().lock_manager(&bucket);
-                let answer = async move { Answered::Query(query, locks.query().await) };
+                let house = Arc::clone(&self.house);
+                let answer = async move {
+                    let locks = house.user_agent().lock_manager(&bucket);
+                    Answered::Query(query, house.query(&locks, &bucket).await)
+                };
                 self.ask(query, Box::pin(answer))?;
             }
             ToDaemon::Inspect { query, bucket, name } => {
                 drop(client);
-                let locks = self.house.user_agent().lock_manager(&bucket);
+                let house = Arc::clone(&self.house);
                 let answer = async move {
-                    let inspection = locks.inspect(name.clone()).await;
+                    let locks = house.user_agent().lock_manager(&bucket);
+                    let inspection = house.inspect(&locks, &bucket, name.as_ref()).await;
                     Answered::Inspect(query, bucket, name, inspection)
                 };
                 self.ask(query, Box::pin(answer))?;
             }
             ToDaemon::Position { query, bucket, name, client_id } => {
                 drop(client);
-                let locks = self.house.user_agent().lock_manager(&bucket);
+                let house = Arc::clone(&self.house);
                 let client_id = ClientId::from_bytes(client_id);
                 let answer = async move {
-                    let inspection = locks.inspect(Some(name.clone())).await;
+                    let locks = house.user_agent().lock_manager(&bucket);
+                    let inspection = house.inspect(&locks, &bucket, Some(&name)).await;
                     Answered::Position(query, bucket, name, client_id, inspection)
                 };
                 self.ask(query, Box::pin(answer))?;
@@ -307,6 +319,26 @@ impl Session {
             _ => return Err(Nonsense("it said again what is said once").into()),
         }
         Ok(())
+    }
+
+    fn request(
+        &mut self,
+        agent: Agent,
+        request: RequestId,
+        name: ResourceName,
+        kind: RequestKind,
+        slot: Option<Slot>,
+    ) -> Result<(), End> {
+        let client = &self.stay.client;
+        self.house.settle_for(client, agent, &name, kind);
+        let outcome = lock(client).request(agent, request, name, kind, slot)?;
+        let Some(outcome) = outcome else { return Ok(()) };
+        if kind == RequestKind::Steal {
+            // The victims first, if they are this client's too. Whom to wake for more is told when it
+            // is asked again, at the end of the turn.
+            self.say_outcomes(&mut Context::from_waker(noop_waker_ref()))?;
+        }
+        self.say_outcome(request, outcome)
     }
 
     fn ask(&mut self, query: Query, mut answer: QueryFuture) -> Result<(), End> {
@@ -331,16 +363,17 @@ impl Session {
                 self.answers.push(Parts::Snapshot(SnapshotParts::new(query, snapshot)));
                 return Ok(());
             }
-            Answered::Inspect(query, bucket, name, Ok(mut inspection)) => {
-                self.house.complete(&mut inspection, &bucket, name.as_ref());
-                self.answers.push(Parts::Inspection(InspectionParts::new(query, inspection)));
+            Answered::Inspect(query, bucket, name, Ok((mut inspection, looks))) => {
+                self.house.complete(&mut inspection, &bucket, name.as_ref(), looks.as_ref());
+                let parts = InspectionParts::new(query, inspection, self.version);
+                self.answers.push(Parts::Inspection(parts));
                 return Ok(());
             }
-            Answered::Position(query, bucket, name, client_id, Ok(inspection)) => {
+            Answered::Position(query, bucket, name, client_id, Ok((inspection, looks))) => {
                 let Position { holder, holders, ahead, .. } =
                     Position::among(inspection, &name, client_id);
                 let mut shown = Inspection::new(holder.into_iter().collect(), Vec::new());
-                self.house.complete(&mut shown, &bucket, Some(&name));
+                self.house.complete(&mut shown, &bucket, Some(&name), looks.as_ref());
                 let position = Position::new(shown.held.pop(), holders, ahead);
                 return self.say(&answers::position(query, position));
             }

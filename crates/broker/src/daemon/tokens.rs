@@ -15,9 +15,10 @@ use std::{
 };
 
 use navlock_core::FencingToken;
+use navlock_wire::Moment;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-use crate::lock_file;
+use crate::{clock, lock_file};
 
 /// How far ahead of what is used up the files are.
 const AHEAD: Duration = Duration::from_secs(60);
@@ -51,6 +52,8 @@ pub(super) struct Tokens {
     busy: Arc<AtomicBool>,
     first: u64,
     started: Instant,
+    /// The same.
+    began: Moment,
     promised: u64,
     disbelieved: Vec<PathBuf>,
 }
@@ -84,6 +87,7 @@ impl Tokens {
             busy: Arc::default(),
             first: now,
             started: Instant::now(),
+            began: clock::now(),
             promised: 0,
             disbelieved: Vec::new(),
         };
@@ -116,6 +120,12 @@ impl Tokens {
     /// The first.
     pub(super) fn first(&self) -> FencingToken {
         FencingToken::new(self.first)
+    }
+
+    /// Added to a moment, a token that may be given then: all that were given before are smaller, and
+    /// the promises are larger.
+    pub(super) fn epoch(&self) -> u64 {
+        self.first.wrapping_sub(self.began)
     }
 
     /// What was wrong with the files, for people, if anything was.

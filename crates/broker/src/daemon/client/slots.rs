@@ -1,0 +1,171 @@
+//! What a client has in its map.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use navlock_core::{
+    LockManager,
+    host::{self, RequestKind},
+};
+use navlock_engine::{FencingToken, RequestId};
+use navlock_wire::Slot;
+
+use super::{
+    super::{
+        delegations::{Delegation, Grant},
+        map::ClientMap,
+        requests::Outcome,
+    },
+    Client,
+};
+
+/// A client's map.
+pub(super) struct Mapped {
+    map: Arc<ClientMap>,
+    /// The client itself.
+    me: Weak<Mutex<Client>>,
+}
+
+impl Client {
+    /// It is this client's map.
+    pub(in super::super) fn set_map(&mut self, map: Arc<ClientMap>, me: Weak<Mutex<Self>>) {
+        self.map = Some(Mapped { map, me });
+    }
+
+    pub(in super::super) fn has_map(&self) -> bool {
+        self.map.is_some()
+    }
+
+    /// Has what is granted from now on get larger tokens than owners have by now. Whether there can be
+    /// owners.
+    pub(super) fn raise_tokens(&self, locks: &LockManager) -> bool {
+        let delegations = self.delegations.as_ref();
+        delegations.is_some_and(|delegations| host::raise_tokens(locks, delegations.least_token()))
+    }
+
+    /// A request has this outcome at once, or none yet; its lock is to stand in this slot, if in any.
+    pub(super) fn place(
+        &mut self,
+        request: RequestId,
+        kind: RequestKind,
+        slot: Option<Slot>,
+        can_own: bool,
+        outcome: Option<Outcome>,
+    ) -> Option<Outcome> {
+        let is_theft = kind == RequestKind::Steal;
+        if is_theft && matches!(outcome, Some(Outcome::Granted(_))) {
+            self.steal(request);
+        }
+        if let Some(slot) = slot.filter(|_| self.map.is_some()) {
+            self.requests.want(request, slot);
+        }
+        match outcome {
+            // At once: nobody waits, unless they were overtaken.
+            Some(Outcome::Granted(token)) => Some(self.grant(request, token, can_own && !is_theft)),
+            outcome => outcome,
+        }
+    }
+
+    /// Has the victims of this theft see it in their maps.
+    fn steal(&self, request: RequestId) {
+        let (Some(delegations), Some(shown)) = (&self.delegations, self.requests.of(request))
+        else {
+            return;
+        };
+        if let Some(bucket) = self.bucket(shown.agent) {
+            delegations.steal(bucket, shown.name);
+        }
+    }
+
+    /// A request is a lock now: says so in its slot, if it has one, with the name for its own or not.
+    pub(super) fn grant(
+        &mut self,
+        request: RequestId,
+        token: FencingToken,
+        owned: bool,
+    ) -> Outcome {
+        let Some(wanted) = self.requests.wanted(request) else { return Outcome::Granted(token) };
+        let delegation = self.grant_in(wanted, request, token, owned);
+        let is_in_slot = delegation.is_some();
+        self.requests.put(request, delegation);
+        if is_in_slot { Outcome::GrantedInSlot(token) } else { Outcome::Granted(token) }
+    }
+
+    fn grant_in(
+        &self,
+        slot: Slot,
+        request: RequestId,
+        token: FencingToken,
+        owned: bool,
+    ) -> Option<Delegation> {
+        let (Some(delegations), Some(Mapped { map, me })) = (&self.delegations, &self.map) else {
+            return None;
+        };
+        let shown = self.requests.of(request)?;
+        let open = self.agents.get(&shown.agent)?;
+        delegations.grant(&Grant {
+            client: me,
+            map,
+            slot,
+            request,
+            bucket: &open.bucket,
+            name: shown.name,
+            mode: shown.mode,
+            client_id: open.locks.client_id(),
+            token,
+            owned,
+        })
+    }
+
+    /// What it holds of this stands in these slots of its map.
+    pub(in super::super) fn stand_in(
+        &mut self,
+        map: &Arc<ClientMap>,
+        me: &Weak<Mutex<Self>>,
+        slots: &[(RequestId, Slot)],
+    ) {
+        for &(request, slot) in slots {
+            match self.delegation_in(map, me, slot, request) {
+                Some(delegation) => self.requests.put(request, Some(delegation)),
+                None => {
+                    // It was lost to a newer one, or has been released since.
+                    map.take_back(slot);
+                    self.requests.finish(request);
+                }
+            }
+        }
+    }
+
+    fn delegation_in(
+        &self,
+        map: &Arc<ClientMap>,
+        me: &Weak<Mutex<Self>>,
+        slot: Slot,
+        request: RequestId,
+    ) -> Option<Delegation> {
+        let shown = self.requests.of(request)?;
+        let token = shown.token?;
+        let open = self.agents.get(&shown.agent)?;
+        self.delegations.as_ref()?.keep(&Grant {
+            client: me,
+            map,
+            slot,
+            request,
+            bucket: &open.bucket,
+            name: shown.name,
+            mode: shown.mode,
+            client_id: open.locks.client_id(),
+            token,
+            owned: false,
+        })
+    }
+
+    /// Releases what it owns and does not hold.
+    pub(in super::super) fn release_idle(&mut self) {
+        self.requests.release_idle();
+    }
+
+    /// It goes on with what it holds without its map.
+    pub(in super::super) fn leave_slots(&mut self) {
+        self.requests.leave_slots();
+    }
+}

@@ -1,0 +1,446 @@
+//! Locks that stand in their clients' maps, and the names that clients own by that.
+//!
+//! A lock that is granted in a slot of its client's [map](super::map) is held by the engine as any
+//! other. If nobody waits for its name, its client *owns* the name from then on: it releases the lock
+//! and takes it again in the map, without a word to us, and the engine, which is not asked, sees it
+//! held all the time. So whoever looks at a name, or asks for it, [settles](House::settle) it first: its
+//! owners are recalled, and what none of them holds at that moment is released.
+//!
+//! # Invariants
+//!
+//! - Before the engine sees a request, no owner can take its name any more whom the request would have
+//!   to wait for. So nobody is in a queue whom an owner could overtake.
+//! - Before the engine releases what is in a slot, the client can neither hold nor take it any more:
+//!   [`Delegation`].
+
+use std::{
+    collections::HashMap,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use foldhash::quality::RandomState;
+use navlock_core::{ClientId, FencingToken, Mode, ResourceName, host::RequestKind};
+use navlock_delegation::{Look, Recalled};
+use navlock_engine::RequestId;
+use navlock_wire::{Moment, Slot};
+use slab::Slab;
+
+use super::{
+    client::Client,
+    house::{House, SharedClient, lock},
+    map::ClientMap,
+};
+use crate::clock;
+
+/// With room for more than so many, it is given back once there is none in use.
+const KEEP: usize = 1024;
+
+/// All locks that stand in slots.
+///
+/// Who has locked a client may lock this; who has locked this locks nobody.
+#[derive(Debug)]
+pub(super) struct Delegations {
+    /// Added to a moment, the smallest fencing token that may be granted then.
+    epoch: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    holds: Slab<Hold>,
+    /// By bucket and name. No name is without a hold.
+    ///
+    /// The names are of many clients: none may have them collide to slow down the others.
+    buckets: HashMap<Arc<str>, HashMap<ResourceName, Named, RandomState>, RandomState>,
+    tally: Tally,
+}
+
+/// What stands in slots of one name.
+#[derive(Debug, Default)]
+struct Named {
+    holds: Vec<usize>,
+    /// How many of them are owned: not recalled yet.
+    owned: usize,
+}
+
+/// A lock in a slot.
+#[derive(Debug)]
+struct Hold {
+    client: Weak<Mutex<Client>>,
+    request: RequestId,
+    map: Arc<ClientMap>,
+    slot: Slot,
+    bucket: Arc<str>,
+    name: ResourceName,
+    mode: Mode,
+    client_id: ClientId,
+    /// Its place among those of its name.
+    at: usize,
+    /// Whether its client can take it again: it was not recalled yet.
+    owned: bool,
+    /// What the word counted when it was granted.
+    first: u64,
+}
+
+/// What is granted in a slot, and where.
+pub(super) struct Grant<'a> {
+    pub(super) client: &'a Weak<Mutex<Client>>,
+    pub(super) map: &'a Arc<ClientMap>,
+    pub(super) slot: Slot,
+    pub(super) request: RequestId,
+    pub(super) bucket: &'a Arc<str>,
+    pub(super) name: &'a ResourceName,
+    pub(super) mode: Mode,
+    pub(super) client_id: ClientId,
+    pub(super) token: FencingToken,
+    /// Whether the name is the client's from now on.
+    pub(super) owned: bool,
+}
+
+/// What keeps a lock in its slot. Dropping it takes the slot back, whatever the client does: so it is
+/// dropped before the lock.
+#[derive(Debug)]
+pub(super) struct Delegation {
+    delegations: Arc<Delegations>,
+    key: usize,
+    map: Arc<ClientMap>,
+    slot: Slot,
+    /// Whether the client goes on with it without the slot.
+    left: bool,
+}
+
+/// A lock that is free now, though the engine does not know it yet: whose, and by which request.
+pub(super) type Freed = (Weak<Mutex<Client>>, RequestId);
+
+/// The words of a bucket or of a name, at about one moment.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Looks(Vec<Seen>);
+
+/// A word, when it was read.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    key: usize,
+    look: Look,
+    owned: bool,
+}
+
+impl PartialEq for Seen {
+    /// Whether nothing that counts has changed. Of what was recalled, that is whether it is held.
+    fn eq(&self, other: &Self) -> bool {
+        let is_same = self.key == other.key && self.owned == other.owned;
+        let both = (self.look, other.look);
+        is_same && (both.0 == both.1 || !self.owned && both.0.is_held() == both.1.is_held())
+    }
+}
+
+impl Eq for Seen {}
+
+/// What locks are alike in that cannot be told apart in a snapshot.
+pub(super) type Likeness = (ResourceName, Mode, ClientId);
+
+/// How owning names has gone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    /// How many names are owned now; one that several share is counted for each.
+    pub(super) owned: u64,
+    /// How often owners have taken a name without asking.
+    pub(super) taken: u64,
+    /// How often an owner was recalled.
+    pub(super) recalled: u64,
+}
+
+impl Delegations {
+    /// With this token or a larger one for what is granted at the moment zero.
+    pub(super) fn new(epoch: u64) -> Arc<Self> {
+        Arc::new(Self { epoch, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Whole at any time: nothing in there can panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The smallest token that may be granted now: larger than all that owners have by now.
+    ///
+    /// An owner counts on from the token of its grant, by one for each time that it takes the name,
+    /// and nobody takes a lock in a nanosecond; owners that share one also keep up with this clock.
+    pub(super) fn least_token(&self) -> FencingToken {
+        FencingToken::new(self.epoch.wrapping_add(clock::now()))
+    }
+
+    /// Recalls whoever owns a name and would be in the way of this request. What of it is free.
+    pub(super) fn recall(
+        &self,
+        bucket: &str,
+        name: &ResourceName,
+        kind: RequestKind,
+    ) -> Vec<Freed> {
+        let mut state = self.state();
+        let State { holds, buckets, tally } = &mut *state;
+        let named = buckets.get_mut(bucket).and_then(|names| names.get_mut(name));
+        // FAST: once they are recalled, a long queue does not have them all looked at again.
+        let Some(named) = named.filter(|named| named.owned > 0) else { return Vec::new() };
+        let Named { holds: keys, owned } = named;
+        let freed = keys.iter().filter_map(|key| {
+            let hold = &mut holds[*key];
+            let together = (kind.mode(), hold.mode) == (Mode::Shared, Mode::Shared);
+            if together { None } else { hold.disown(owned, tally) }
+        });
+        freed.collect()
+    }
+
+    /// The name was stolen from all who have it in a slot.
+    pub(super) fn steal(&self, bucket: &str, name: &ResourceName) {
+        let state = self.state();
+        let named = state.buckets.get(bucket).and_then(|names| names.get(name));
+        for hold in named.into_iter().flat_map(|named| &named.holds).map(|key| &state.holds[*key]) {
+            hold.map.steal(hold.slot);
+        }
+    }
+
+    /// Says in the slot that the lock is granted. `None` if it is not for use: then the client has it
+    /// without one.
+    pub(super) fn grant(self: &Arc<Self>, grant: &Grant<'_>) -> Option<Delegation> {
+        let first = grant.map.grant(grant.slot, grant.token, grant.owned)?;
+        Some(self.insert(grant, first))
+    }
+
+    /// The lock stands in the slot since an earlier daemon, if it does.
+    pub(super) fn keep(self: &Arc<Self>, grant: &Grant<'_>) -> Option<Delegation> {
+        let look = grant.map.look(grant.slot);
+        look.is_held().then(|| self.insert(grant, look.count()))
+    }
+
+    fn insert(self: &Arc<Self>, grant: &Grant<'_>, first: u64) -> Delegation {
+        let Grant { client, map, slot, request, bucket, name, mode, client_id, owned, .. } = *grant;
+        let mut state = self.state();
+        let State { holds, buckets, tally } = &mut *state;
+        let names = buckets.entry(Arc::clone(bucket)).or_default();
+        let named = names.entry(name.clone()).or_default();
+        let key = holds.insert(Hold {
+            client: client.clone(),
+            request,
+            map: Arc::clone(map),
+            slot,
+            bucket: Arc::clone(bucket),
+            name: name.clone(),
+            mode,
+            client_id,
+            at: named.holds.len(),
+            owned,
+            first,
+        });
+        named.holds.push(key);
+        named.owned += usize::from(owned);
+        tally.owned += u64::from(owned);
+        drop(state);
+        let (delegations, map) = (Arc::clone(self), Arc::clone(map));
+        Delegation { delegations, key, map, slot, left: false }
+    }
+
+    fn remove(&self, key: usize) {
+        let mut state = self.state();
+        let State { holds, buckets, tally } = &mut *state;
+        let hold = holds.remove(key);
+        tally.taken = tally.taken.saturating_add(hold.taken());
+        let Some(names) = buckets.get_mut(&hold.bucket) else { return };
+        let Some(named) = names.get_mut(&hold.name) else { return };
+        named.owned -= usize::from(hold.owned);
+        tally.owned -= u64::from(hold.owned);
+        named.holds.swap_remove(hold.at);
+        if let Some(&moved) = named.holds.get(hold.at) {
+            holds[moved].at = hold.at;
+        }
+        if named.holds.is_empty() {
+            names.remove(&hold.name);
+        }
+        if names.is_empty() {
+            buckets.remove(&hold.bucket);
+        }
+        if holds.is_empty() && holds.capacity() > KEEP {
+            (*holds, *buckets) = (Slab::new(), HashMap::default());
+        }
+        // Its map may end with it, which takes a while.
+        drop(state);
+        drop(hold);
+    }
+
+    /// Reads the words of a bucket, or of one name in it. With what was recalled and is free by now:
+    /// the client is about to say so.
+    pub(super) fn look(&self, bucket: &str, name: Option<&ResourceName>) -> (Looks, Vec<Freed>) {
+        let state = self.state();
+        let (mut looks, mut freed) = (Vec::new(), Vec::new());
+        let names = state.buckets.get(bucket);
+        let (one, all) = match name {
+            Some(name) => (names.and_then(|names| names.get(name)), None),
+            None => (None, names),
+        };
+        let named = one.into_iter().chain(all.into_iter().flat_map(HashMap::values));
+        for &key in named.flat_map(|named| &named.holds) {
+            let hold = &state.holds[key];
+            let look = hold.map.look(hold.slot);
+            looks.push(Seen { key, look, owned: hold.owned });
+            if !hold.owned && !look.is_held() {
+                freed.push((hold.client.clone(), hold.request));
+            }
+        }
+        (Looks(looks), freed)
+    }
+
+    /// Recalls those whose words have changed from one look to the next. What of it is free.
+    pub(super) fn recall_changed(&self, before: &Looks, after: &Looks) -> Vec<Freed> {
+        let mut state = self.state();
+        let State { holds, buckets, tally } = &mut *state;
+        let mut freed = Vec::new();
+        for (one, other) in before.0.iter().zip(&after.0) {
+            let changed = (one != other).then(|| holds.get_mut(other.key)).flatten();
+            let Some(hold) = changed else { continue };
+            let named = buckets.get_mut(&hold.bucket).and_then(|names| names.get_mut(&hold.name));
+            freed.extend(named.and_then(|named| hold.disown(&mut named.owned, tally)));
+        }
+        freed
+    }
+
+    /// Of how many locks that are alike nobody held how many, at that look.
+    pub(super) fn idle(&self, looks: &Looks) -> HashMap<Likeness, usize> {
+        let state = self.state();
+        let mut idle = HashMap::new();
+        for seen in looks.0.iter().filter(|seen| !seen.look.is_held()) {
+            if let Some(hold) = state.holds.get(seen.key) {
+                *idle.entry((hold.name.clone(), hold.mode, hold.client_id)).or_default() += 1;
+            }
+        }
+        idle
+    }
+
+    /// How it has gone.
+    pub(super) fn tally(&self) -> Tally {
+        let state = self.state();
+        let taken = state.holds.iter().map(|(_, hold)| hold.taken());
+        let taken = taken.fold(state.tally.taken, u64::saturating_add);
+        Tally { taken, ..state.tally }
+    }
+}
+
+impl Hold {
+    /// Recalls its owner, if it has not been, and counts one less that own the name. What of it is free:
+    /// who holds it says when it is.
+    fn disown(&mut self, owned: &mut usize, tally: &mut Tally) -> Option<Freed> {
+        if !mem::take(&mut self.owned) {
+            return None;
+        }
+        *owned -= 1;
+        tally.owned -= 1;
+        tally.recalled += 1;
+        let is_free = self.map.recall(self.slot) == Recalled::Free;
+        is_free.then(|| (self.client.clone(), self.request))
+    }
+
+    /// How often its owner has taken it without asking.
+    fn taken(&self) -> u64 {
+        self.map.look(self.slot).count().saturating_sub(self.first)
+    }
+}
+
+impl Looks {
+    /// By its [key](Delegation::key), what was seen of each.
+    pub(super) fn by_key(&self) -> HashMap<usize, Look> {
+        self.0.iter().map(|seen| (seen.key, seen.look)).collect()
+    }
+}
+
+impl Delegation {
+    /// Its number, among all that there are now.
+    pub(super) fn key(&self) -> usize {
+        self.key
+    }
+
+    /// Whether the client holds it at this moment.
+    pub(super) fn is_held(&self) -> bool {
+        self.map.look(self.slot).is_held()
+    }
+
+    /// Has the client take it no more. Whether it holds it.
+    pub(super) fn recall(&self) -> Recalled {
+        let mut state = self.delegations.state();
+        let State { holds, buckets, tally } = &mut *state;
+        let hold = &mut holds[self.key];
+        let named = buckets.get_mut(&hold.bucket).and_then(|names| names.get_mut(&hold.name));
+        if let Some(named) = named.filter(|_| mem::take(&mut hold.owned)) {
+            // Nobody asks for it: it is not one that was recalled for others.
+            (named.owned, tally.owned) = (named.owned - 1, tally.owned - 1);
+        }
+        self.map.recall(self.slot)
+    }
+
+    /// It was lost to a thief.
+    pub(super) fn steal(&self) {
+        self.map.steal(self.slot);
+    }
+
+    /// When it was taken, as its client says, and its token; of the hold that was seen so.
+    pub(super) fn shown(&self, look: Look) -> Option<(Moment, FencingToken)> {
+        self.map.shown(self.slot, look)
+    }
+
+    /// How often the client had taken it without asking, when it was seen so.
+    pub(super) fn taken(&self, look: Look) -> u64 {
+        let first = self.delegations.state().holds[self.key].first;
+        look.count().saturating_sub(first)
+    }
+
+    /// The client goes on with the lock without the slot, which is its own to use again.
+    pub(super) fn leave(mut self) {
+        self.left = true;
+    }
+}
+
+impl Drop for Delegation {
+    fn drop(&mut self) {
+        if !self.left {
+            self.map.take_back(self.slot);
+        }
+        self.delegations.remove(self.key);
+    }
+}
+
+impl House {
+    /// Has nobody own a name whom this request would have to wait for; what they do not hold is
+    /// released. To be called before the engine sees the request, with no client locked.
+    pub(super) fn settle(&self, bucket: &str, name: &ResourceName, kind: RequestKind) {
+        if let Some(delegations) = self.delegations() {
+            release(delegations.recall(bucket, name, kind));
+        }
+    }
+
+    /// The same for a request of this agent.
+    pub(super) fn settle_for(
+        &self,
+        client: &SharedClient,
+        agent: navlock_wire::Agent,
+        name: &ResourceName,
+        kind: RequestKind,
+    ) {
+        if self.delegations().is_some() {
+            let bucket = lock(client).bucket(agent).cloned();
+            if let Some(bucket) = bucket {
+                self.settle(&bucket, name, kind);
+            }
+        }
+    }
+}
+
+/// Has the engine know what is free.
+pub(super) fn release(freed: Vec<Freed>) {
+    for (client, request) in freed {
+        // Who is not there any more has released all.
+        if let Some(client) = client.upgrade() {
+            lock(&client).finish(request);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A client's map, as we see it: as something that anybody may have written.
+//!
+//! What is not there, or makes no sense, counts as not held by that client.
+
+use std::{fmt, io};
+
+use navlock_core::FencingToken;
+use navlock_delegation::{Description, KeeperMap, Look, Recalled};
+use navlock_wire::{ClientKey, Moment, Slot};
+
+use crate::{client_files::ClientFiles, clock};
+
+/// The map in a client's own file.
+pub(super) struct ClientMap {
+    map: KeeperMap,
+    /// The owner's number in it.
+    nonce: u64,
+    client: ClientKey,
+    files: ClientFiles,
+}
+
+impl ClientMap {
+    /// That of this client. `None` if its file is no map.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be mapped for the moment.
+    pub(super) fn of(files: &ClientFiles, client: ClientKey) -> io::Result<Option<Self>> {
+        let file = files.open_own(client)?;
+        Ok(KeeperMap::open(&file)?.map(|map| Self {
+            nonce: map.nonce(),
+            map,
+            client,
+            files: files.clone(),
+        }))
+    }
+
+    /// The number that its owner has written into it; 0 if there is none.
+    pub(super) fn nonce(&self) -> u64 {
+        self.nonce
+    }
+
+    /// Writes ours, which is not 0.
+    pub(super) fn confirm(&self, nonce: u64) {
+        self.map.confirm(nonce);
+    }
+
+    /// Whether all that the client holds is in it.
+    pub(super) fn tells_all(&self) -> bool {
+        self.map.unmapped() == 0 && !self.map.is_broken()
+    }
+
+    /// Does this with a slot, if there is one.
+    ///
+    /// If somebody truncates the file, we lose sight of all of it, and the client only of what is gone:
+    /// then the rest is looked for anew, or the client could go on with what we take for free.
+    fn at<T>(&self, slot: Slot, act: impl Fn(&navlock_delegation::Slot) -> T) -> Option<T> {
+        let done = self.map.slot(slot).map(&act);
+        if !self.map.is_broken() {
+            return done;
+        }
+        let rest = Self::of(&self.files, self.client).ok()??;
+        let done = rest.map.slot(slot).filter(|_| rest.nonce == self.nonce).map(act);
+        done.filter(|_| !rest.map.is_broken())
+    }
+
+    /// The word of a slot; a free one if there is none.
+    pub(super) fn look(&self, slot: Slot) -> Look {
+        self.at(slot, |slot| slot.word().look()).unwrap_or(Look::from_bits(0))
+    }
+
+    /// Grants a lock with this token in the slot; with the name, if it is to be owned. What the word
+    /// counts then; `None` if the slot is not free.
+    pub(super) fn grant(&self, slot: Slot, token: FencingToken, owned: bool) -> Option<u64> {
+        self.at(slot, |slot| {
+            // Before the word, by which others know that it is there.
+            let count = slot.word().look().count().wrapping_add(1);
+            slot.set_base(token.get().wrapping_sub(count));
+            slot.set_since(clock::now());
+            slot.word().grant(!owned)
+        })?
+    }
+
+    pub(super) fn recall(&self, slot: Slot) -> Recalled {
+        self.at(slot, |slot| slot.word().recall()).unwrap_or(Recalled::Free)
+    }
+
+    pub(super) fn steal(&self, slot: Slot) {
+        let _ = self.at(slot, |slot| slot.word().steal());
+    }
+
+    /// Has the client neither hold nor take it.
+    pub(super) fn take_back(&self, slot: Slot) {
+        if self.recall(slot) == Recalled::Held {
+            let _ = self.at(slot, |slot| slot.word().revoke());
+        }
+    }
+
+    /// When the hold that was seen so began, and its token.
+    pub(super) fn shown(&self, slot: Slot, look: Look) -> Option<(Moment, FencingToken)> {
+        self.at(slot, |slot| (slot.since(), FencingToken::new(slot.token(look.count()))))
+    }
+
+    /// Has the client take nothing without asking.
+    pub(super) fn recall_all(&self) {
+        self.each(|slot| {
+            // What is free is left as it is.
+            if !slot.word().look().is_free() {
+                let _ = slot.word().recall();
+            }
+        });
+    }
+
+    /// Has it hold nothing, besides.
+    pub(super) fn take_back_all(&self) {
+        self.each(|slot| {
+            if slot.word().recall() == Recalled::Held {
+                let _ = slot.word().revoke();
+            }
+        });
+    }
+
+    fn each(&self, act: impl Fn(&navlock_delegation::Slot)) {
+        for slot in self.slots() {
+            let _ = self.at(slot, &act);
+        }
+    }
+
+    /// All slots that there are. Collected, because there may be none any more on the way.
+    fn slots(&self) -> Vec<Slot> {
+        self.map.slots().map(|(slot, _)| slot).collect()
+    }
+
+    /// What is held in it, with tokens and since when.
+    pub(super) fn held(&self) -> Vec<(Slot, Description, FencingToken, Moment)> {
+        let held = self.slots().into_iter().filter_map(|index| {
+            let (look, description) = self.at(index, |slot| {
+                let look = slot.word().look();
+                (look, look.is_held().then(|| slot.description()).flatten())
+            })?;
+            let (since, token) = self.shown(index, look)?;
+            Some((index, description?, token, since))
+        });
+        held.collect()
+    }
+}
+
+impl fmt::Debug for ClientMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientMap").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,82 @@
+//! Which of a client's requests stand in slots of its map.
+
+use std::mem;
+
+use navlock_delegation::Recalled;
+use navlock_engine::RequestId;
+use navlock_wire::{Agent, Slot};
+
+use super::{super::delegations::Delegation, Entry, Requests, Shown};
+
+/// Where a lock is to stand, or stands, in its client's map.
+pub(super) enum Place {
+    Nowhere,
+    Wanted(Slot),
+    In(Delegation),
+}
+
+impl Requests {
+    /// Where the client wants the lock to stand.
+    pub(in super::super) fn want(&mut self, id: RequestId, slot: Slot) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.place = Place::Wanted(slot);
+        }
+    }
+
+    /// The slot in which the client wants it to stand once it is a lock.
+    pub(in super::super) fn wanted(&self, id: RequestId) -> Option<Slot> {
+        match self.entries.get(&id)?.place {
+            Place::Wanted(slot) => Some(slot),
+            _ => None,
+        }
+    }
+
+    /// What is shown of it.
+    pub(in super::super) fn of(&self, id: RequestId) -> Option<Shown<'_>> {
+        self.entries.get(&id)?.shown()
+    }
+
+    /// The lock stands there, or nowhere.
+    pub(in super::super) fn put(&mut self, id: RequestId, place: Option<Delegation>) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.place = place.map_or(Place::Nowhere, Place::In);
+        }
+    }
+
+    /// Has the client neither hold nor take anything of this agent, or of all, in its map.
+    pub(in super::super) fn take_back(&mut self, agent: Option<Agent>) {
+        for entry in self.entries.values_mut() {
+            if agent.is_none_or(|agent| agent == entry.agent) {
+                entry.place = Place::Nowhere;
+            }
+        }
+    }
+
+    /// Releases what the client does not hold, and has it take nothing without asking.
+    pub(in super::super) fn release_idle(&mut self) {
+        let is_free = |entry: &Entry| match &entry.place {
+            Place::In(delegation) => delegation.recall() == Recalled::Free,
+            _ => false,
+        };
+        let free = self.entries.iter().filter(|(_, entry)| is_free(entry));
+        for id in free.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.finish(id);
+        }
+    }
+
+    /// The client goes on without the slots.
+    pub(in super::super) fn leave_slots(&mut self) {
+        for entry in self.entries.values_mut() {
+            if let Place::In(delegation) = mem::replace(&mut entry.place, Place::Nowhere) {
+                delegation.leave();
+            }
+        }
+    }
+}
+
+impl Entry {
+    /// Whether that is only so that its client can take it without asking.
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(&self.place, Place::In(delegation) if !delegation.is_held())
+    }
+}
