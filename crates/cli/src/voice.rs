@@ -23,6 +23,11 @@ impl Voice {
         }
     }
 
+    /// Whether all is to be told that is known.
+    pub(crate) fn is_verbose(self) -> bool {
+        self == Self::Verbose
+    }
+
     /// Says what people may want to know.
     pub(crate) fn tell(self, message: impl Display) {
         if self != Self::Quiet {

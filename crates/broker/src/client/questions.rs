@@ -3,11 +3,13 @@
 use std::{collections::HashMap, sync::Arc, task::Waker, time::Duration};
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Position,
+    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Owned,
+    Position,
 };
 use navlock_engine::FencingToken;
 use navlock_wire::{
-    FromDaemon, InspectionEntry, POSITION_VERSION, Query, SnapshotEntry, Status, ToDaemon,
+    FromDaemon, InspectionEntry, OwnedEntry, POSITION_VERSION, Query, SnapshotEntry, Status,
+    ToDaemon,
 };
 
 use super::table::failed;
@@ -104,11 +106,16 @@ impl Questions {
                     }
                 }
             }
+            FromDaemon::Owned { query, agents, names } => {
+                if let Some(question) = self.asked.get_mut(&query) {
+                    question.meet(agents);
+                    let owned = |entry| owned(entry, &question.agents);
+                    question.answer.inspection.owned.extend(names.into_iter().map(owned));
+                }
+            }
             FromDaemon::Inspection { query, agents, held, pending, last } => {
                 if let Some(question) = self.asked.get_mut(&query) {
-                    let agents =
-                        agents.into_iter().map(|(id, form)| (id, Arc::new(from_wire(form))));
-                    question.agents.extend(agents);
+                    question.meet(agents);
                     let inspected = |entry| inspected(entry, &question.agents);
                     let inspection = &mut question.answer.inspection;
                     inspection.held.extend(held.into_iter().map(inspected));
@@ -154,6 +161,11 @@ impl Question {
         Self { asked, answer, agents: HashMap::new(), outcome: None, waker: None }
     }
 
+    /// These agents are named in what follows.
+    fn meet(&mut self, agents: Vec<(navlock_wire::ClientId, navlock_wire::AgentInfo)>) {
+        self.agents.extend(agents.into_iter().map(|(id, form)| (id, Arc::new(from_wire(form)))));
+    }
+
     fn end(&mut self, outcome: Result<(), Error>, wakers: &mut Vec<Waker>) {
         if self.outcome.is_none() {
             self.outcome = Some(outcome);
@@ -164,6 +176,13 @@ impl Question {
 
 fn info(entry: SnapshotEntry) -> LockInfo {
     LockInfo::new(entry.name, entry.mode, ClientId::from_bytes(entry.client_id))
+}
+
+fn owned(entry: OwnedEntry, agents: &HashMap<navlock_wire::ClientId, Arc<AgentInfo>>) -> Owned {
+    let agent = agents.get(&entry.entry.client_id).cloned();
+    let mut owned = Owned::new(info(entry.entry), entry.taken);
+    (owned.agent, owned.age) = (agent, Some(Duration::from_millis(entry.age)));
+    owned
 }
 
 fn inspected(

@@ -473,6 +473,7 @@ impl Table {
             }
             FromDaemon::Snapshot { .. }
             | FromDaemon::Inspection { .. }
+            | FromDaemon::Owned { .. }
             | FromDaemon::Position { .. }
             | FromDaemon::Status { .. }
             | FromDaemon::QueryFailed { .. } => self.questions.take_in(message, wakers),

@@ -97,6 +97,10 @@ why, ageMs, position (of what is pending; 1 is the next), and fencingToken (of w
 is a string, as numbers of 64 bits are not safe in JavaScript. A lone surrogate in a name is written
 as the escape \\ud8xx or \\udcxx.
 
+With -v also the names are shown that are owned: nobody holds them, and who had them last can take
+them again without asking the broker, until somebody else asks for them. Their ageMs is since then,
+and taken says how often that was done.
+
 --watch looks once a second until it is interrupted (exit code 130 in a shell). On a terminal it
 redraws the table. Elsewhere, and with --json, it writes what there is whenever that has changed,
 and an empty line after it.")]

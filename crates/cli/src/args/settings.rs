@@ -14,6 +14,8 @@ Clients start brokers without options, so what is to hold for all stands in a fi
 the broker, as NAVLOCK_ETCD does, which is for containers and tests.
 
   socket = \"/run/navlock-users/{uid}/sock\"  # where the broker is; clients read this too
+  delegate = true                      # clients can take a name again without asking the broker,
+                                       # until somebody else asks for it; NAVLOCK_DELEGATE=0: no
 
   [etcd]
   endpoints = [\"10.0.0.1:2379\", \"10.0.0.2:2379\"]  # or URLs: http://, https://

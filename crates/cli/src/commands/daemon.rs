@@ -50,6 +50,7 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     let etcd = settings.etcd.as_ref();
     let mut options = Options::default();
     options.idle = Some(args.idle_seconds);
+    options.delegate = settings.delegate;
     options.state = settings::state_directory();
     if let Some(state) = options.state.clone() {
         faults::write_down(state, place);

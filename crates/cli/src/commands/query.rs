@@ -1,13 +1,16 @@
 //! `navlock query`: who holds and who waits.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     io::{self, IsTerminal},
     process::ExitCode,
     time::Duration,
 };
 
-use navlock::{Inspected, Inspection, LockManager, ResourceName, blocking::block_on_timeout};
+use navlock::{
+    Inspected, Inspection, LockManager, Owned, ResourceName, blocking::block_on_timeout,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Context;
@@ -48,11 +51,12 @@ pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Fai
     let reach = context.connect_to_ask()?;
     let locks = context.lock_manager(&reach);
     let colours = terminal::colours(context.colour);
+    let verbose = context.voice.is_verbose();
     let shown = if args.watch {
-        watch(&locks, args, colours)
+        watch(&locks, args, verbose, colours)
     } else {
         let inspection = inspect(&locks, args)?;
-        let entries = Entry::all(&inspection, args.name.as_ref());
+        let entries = Entry::all(&inspection, args.name.as_ref(), verbose);
         if entries.is_empty() && !args.json && io::stdout().is_terminal() {
             context.voice.tell("nothing is held and nobody waits");
         }
@@ -73,12 +77,17 @@ fn inspect(locks: &LockManager, args: &QueryArgs) -> Result<Inspection, Failure>
 }
 
 /// Shows it again and again, until it is interrupted or nobody reads it any more.
-fn watch(locks: &LockManager, args: &QueryArgs, colours: bool) -> Result<(), Failure> {
+fn watch(
+    locks: &LockManager,
+    args: &QueryArgs,
+    verbose: bool,
+    colours: bool,
+) -> Result<(), Failure> {
     let mut drawn = None;
     let mut told: Option<Vec<Told>> = None;
     loop {
         let inspection = inspect(locks, args)?;
-        let entries = Entry::all(&inspection, args.name.as_ref());
+        let entries = Entry::all(&inspection, args.name.as_ref(), verbose);
         let size = terminal::size(io::stdout()).filter(|_| !args.json);
         let text = if let Some((_, rows)) = size {
             let text = screen(&render(&entries, args, size, colours), drawn, rows);
@@ -129,29 +138,44 @@ fn reader_has_gone(time: Duration) -> bool {
     })
 }
 
-/// A lock or a request, and where it stands.
+/// A lock or a request, and where it stands; or a name that is owned.
 struct Entry<'a> {
     state: &'static str,
-    inspected: &'a Inspected,
+    inspected: Cow<'a, Inspected>,
     /// In the queue; 1 is the next.
     position: Option<usize>,
+    /// How often an owner has taken the name without asking.
+    taken: Option<u64>,
 }
 
 /// What of an entry is not different at every look.
 type Told = (&'static str, Inspected, Option<usize>);
 
 impl<'a> Entry<'a> {
-    /// What is shown of it all, in the order in which it is.
-    fn all(inspection: &'a Inspection, name: Option<&ResourceName>) -> Vec<Self> {
+    fn new(state: &'static str, inspected: &'a Inspected, position: Option<usize>) -> Self {
+        Self { state, inspected: Cow::Borrowed(inspected), position, taken: None }
+    }
+
+    /// A name that nobody holds, and whose owner can take it without asking.
+    fn owned(owned: &Owned) -> Self {
+        let mut inspected = Inspected::new(owned.lock.clone());
+        (inspected.agent, inspected.age) = (owned.agent.clone(), owned.age);
+        let (inspected, taken) = (Cow::Owned(inspected), Some(owned.taken));
+        Self { state: "owned", inspected, position: None, taken }
+    }
+
+    /// What is shown of it all, in the order in which it is; with the names that are owned, or without.
+    fn all(inspection: &'a Inspection, name: Option<&ResourceName>, with_owned: bool) -> Vec<Self> {
         let held = inspection.held.iter();
         let mut entries: Vec<_> =
-            held.map(|inspected| Self { state: "held", inspected, position: None }).collect();
+            held.map(|inspected| Self::new("held", inspected, None)).collect();
         let mut lengths = HashMap::<_, usize>::new();
         entries.extend(inspection.pending.iter().map(|inspected| {
             let position = lengths.entry(&inspected.lock.name).or_default();
             *position += 1;
-            Self { state: "pending", inspected, position: Some(*position) }
+            Self::new("pending", inspected, Some(*position))
         }));
+        entries.extend(inspection.owned.iter().filter(|_| with_owned).map(Self::owned));
         entries.retain(|entry| name.is_none_or(|name| entry.inspected.lock.name == *name));
         // Stable: within a name, those who hold come before those who wait, and these as they will
         // be served.
@@ -160,7 +184,7 @@ impl<'a> Entry<'a> {
     }
 
     fn told(&self) -> Told {
-        let mut inspected = self.inspected.clone();
+        let mut inspected = self.inspected.clone().into_owned();
         inspected.age = None;
         (self.state, inspected, self.position)
     }
@@ -173,8 +197,9 @@ impl<'a> Entry<'a> {
 
     /// With the host, or without.
     fn row(&self, with_host: bool) -> table::Row {
-        let Inspected { lock, agent, age, .. } = self.inspected;
+        let Inspected { lock, agent, age, .. } = &*self.inspected;
         let agent = agent.as_deref();
+        let taken = || self.taken.map(|taken| format!("taken {taken} times"));
         let text = |text: Option<String>| text.filter(|text| !text.is_empty());
         let cells =
             [
@@ -188,17 +213,17 @@ impl<'a> Entry<'a> {
                 })),
                 age.map(elapsed),
                 text(agent.map(|agent| printable(&agent.why))),
-                self.position.map(|position| position.to_string()),
+                self.position.map(|position| position.to_string()).or_else(taken),
                 Some(lock.client_id.to_string()),
             ];
         // Every cell has a word, so that a line can be taken apart.
         let cells = cells.map(|cell| cell.unwrap_or_else(|| "-".to_owned()));
-        let style = if self.position.is_none() { GOOD } else { POOR };
+        let style = if self.state == "held" { GOOD } else { POOR };
         table::Row { cells: cells.into(), style }
     }
 
     fn json(&self) -> Object {
-        let Inspected { lock, agent, age, fencing_token, .. } = self.inspected;
+        let Inspected { lock, agent, age, fencing_token, .. } = &*self.inspected;
         let mut object = Object::default()
             .string("state", self.state)
             .name("name", &lock.name)
@@ -224,6 +249,9 @@ impl<'a> Entry<'a> {
         }
         if let Some(position) = self.position {
             object = object.number("position", position as u64);
+        }
+        if let Some(taken) = self.taken {
+            object = object.number("taken", taken);
         }
         if let Some(token) = fencing_token {
             // JavaScript's numbers have 53 bits.
@@ -276,7 +304,7 @@ mod tests {
         let pending = vec![inspected("b"), inspected("a"), inspected("b")];
         let inspection = Inspection::new(vec![inspected("b")], pending);
         let all = |name| {
-            let entries = Entry::all(&inspection, name);
+            let entries = Entry::all(&inspection, name, false);
             let told = entries.iter().map(|entry| {
                 let name = entry.inspected.lock.name.to_string();
                 (name, entry.state, entry.position)
@@ -297,9 +325,7 @@ mod tests {
     fn json_has_what_is_known_and_nothing_else() {
         let mut inspected = inspected("db");
         let id = inspected.lock.client_id;
-        let entry = |inspected: &Inspected| {
-            Entry { state: "held", inspected, position: None }.json().to_string()
-        };
+        let entry = |inspected: &Inspected| Entry::new("held", inspected, None).json().to_string();
         let base =
             format!(r#"{{"state":"held","name":"db","mode":"exclusive","clientId":"{id}"}}"#);
         assert_eq!(entry(&inspected), base);
@@ -315,12 +341,28 @@ mod tests {
     }
 
     #[test]
+    fn names_that_are_owned_are_shown_to_who_wants_to_know_more() {
+        let mut inspection = Inspection::new(vec![inspected("b")], Vec::new());
+        let client = inspection.held[0].lock.client_id;
+        let lock = LockInfo::new("a".try_into().unwrap(), Mode::Shared, client);
+        inspection.owned.push(Owned::new(lock, 7));
+        assert_eq!(Entry::all(&inspection, None, false).len(), 1);
+        let all = Entry::all(&inspection, None, true);
+        assert_eq!(all.iter().map(|entry| entry.state).collect::<Vec<_>>(), ["owned", "held"]);
+        assert_eq!(all[0].row(false).cells[8], "taken 7 times");
+        let json = format!(
+            r#"{{"state":"owned","name":"a","mode":"shared","clientId":"{client}","taken":7}}"#
+        );
+        assert_eq!(all[0].json().to_string(), json);
+    }
+
+    #[test]
     fn a_row_has_a_word_in_every_cell_and_says_nothing_unseen() {
         let mut inspected = inspected("db");
         let mut agent = AgentInfo::default();
         agent.why = "\u{1b}[31m".to_owned();
         inspected.agent = Some(Arc::new(agent));
-        let row = Entry { state: "pending", inspected: &inspected, position: Some(2) }.row(true);
+        let row = Entry::new("pending", &inspected, Some(2)).row(true);
         let id = inspected.lock.client_id.to_string();
         let expected =
             ["pending", "db", "exclusive", "-", "-", "-", "-", r"\u{1b}[31m", "2", id.as_str()];
@@ -340,7 +382,7 @@ mod tests {
             let held = hosts.iter().copied().map(on).collect();
             let inspection = Inspection::new(held, Vec::new());
             let args = QueryArgs { name: None, json: false, watch: false };
-            render(&Entry::all(&inspection, None), &args, None, false)
+            render(&Entry::all(&inspection, None, false), &args, None, false)
         };
         let here = navlock_broker::this_process().host;
         let alone = table(&[&here, ""]);
@@ -350,7 +392,9 @@ mod tests {
         assert!(both.contains("ada@elsewhere") && both.contains(&format!("ada@{here}")), "{both}");
         let inspection = Inspection::new(vec![on(&"h".repeat(60))], Vec::new());
         let args = QueryArgs { name: None, json: false, watch: false };
-        for line in render(&Entry::all(&inspection, None), &args, Some((80, 24)), false).lines() {
+        for line in
+            render(&Entry::all(&inspection, None, false), &args, Some((80, 24)), false).lines()
+        {
             assert!(crate::text::width(line) <= 80, "{line}");
         }
     }

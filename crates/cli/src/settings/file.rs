@@ -12,6 +12,8 @@ pub(super) struct File {
     /// Where the broker is, which clients read too: they decide it.
     #[expect(dead_code, reason = "whoever starts a broker has it at the place already")]
     pub(super) socket: Option<PathBuf>,
+    /// Whether clients of the broker can own names.
+    pub(super) delegate: Option<bool>,
     pub(super) etcd: Option<EtcdTable>,
 }
 
@@ -88,6 +90,15 @@ mod tests {
             let file = parse(Path::new("c"), &format!("[etcd]\ntime-to-live = {text}\n"));
             assert_eq!(file.unwrap().etcd.unwrap().time_to_live, Some(seconds));
         }
+    }
+
+    #[test]
+    fn whether_names_can_be_owned_is_true_or_false() {
+        let read = |text: &str| parse(Path::new("c"), text).unwrap().delegate;
+        assert_eq!(read("delegate = false\n"), Some(false));
+        assert_eq!(read(""), None);
+        let said = wrong("delegate = \"off\"\n");
+        assert!(said.starts_with("/c.toml, line 1 (delegate): invalid type"), "{said}");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What a broker is told beside its place: on which etcd it is, if it is on one.
+//! What a broker is told beside its place: on which etcd it is, if it is on one, and whether its clients
+//! can own names.
 //!
 //! Whoever comes first starts the broker of all, so its settings must not depend on who that is: they
 //! stand in a file, which follows from the uid as the broker's place does. What is in the environment
@@ -28,6 +29,25 @@ pub(crate) struct Settings {
     pub(crate) file: Option<PathBuf>,
     /// `None` where the broker keeps the locks itself.
     pub(crate) etcd: Option<Etcd>,
+    /// Whether clients can own names, where the broker keeps the locks itself.
+    pub(crate) delegate: bool,
+}
+
+/// The variable that says so.
+const DELEGATE: &str = "NAVLOCK_DELEGATE";
+
+/// What a value of [`DELEGATE`] says. As for any variable, to be empty is to be unset.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub(crate) fn delegate(text: &str) -> Result<Option<bool>, String> {
+    match text {
+        "" => Ok(None),
+        "0" => Ok(Some(false)),
+        "1" => Ok(Some(true)),
+        _ => Err(format!("{DELEGATE} is {text:?}; set it to 0 or 1, or unset it")),
+    }
 }
 
 /// A directory of the user's that outlives `/tmp`, for what brokers keep: that of `NAVLOCK_STATE`, for
@@ -63,23 +83,41 @@ impl Settings {
             ));
         }
         let found = file::find(chosen)?;
-        let (file, table) = match found {
+        let (file, found) = match found {
             Some((path, text)) => {
-                let table = file::parse(&path, &text)?.etcd;
-                (Some(path), table)
+                let found = file::parse(&path, &text)?;
+                (Some(path), found)
             }
-            None => (None, None),
+            None => (None, file::File::default()),
         };
+        let chosen = env::var_os(DELEGATE).unwrap_or_default();
+        let delegate = delegate(&chosen.to_string_lossy())?.or(found.delegate).unwrap_or(true);
+        let table = found.etcd;
         let given = args.etcd.as_deref().filter(|text| !text.is_empty());
         let etcd = match (given, table) {
             (None, None) => None,
             (given, table) => Some(Etcd::new(given, table.unwrap_or_default(), file.as_deref())?),
         };
-        Ok(Self { file, etcd })
+        Ok(Self { file, etcd, delegate })
     }
 
     /// Where a file is looked for if none was chosen.
     pub(crate) fn places() -> Vec<PathBuf> {
         navlock_broker::settings::places()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::delegate;
+
+    #[test]
+    fn the_variable_says_yes_or_no_or_nothing() {
+        for (text, says) in [("", None), ("0", Some(false)), ("1", Some(true))] {
+            assert_eq!(delegate(text), Ok(says), "{text:?}");
+        }
+        for wrong in ["off", "2", " 0", "\u{fffd}"] {
+            assert!(delegate(wrong).unwrap_err().contains("0 or 1"), "{wrong:?}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use std::{
 use rustix::process::{Resource, getrlimit};
 
 use super::Check;
-use crate::args;
+use crate::{args, settings};
 
 /// Where the npm package's launcher says which file it is. It is what is called `navlock` there, and
 /// starts this program.
@@ -45,7 +45,7 @@ fn variable(name: &str, value: &OsStr) -> Check {
     match name {
         "NAVLOCK_NAME" | "NAVLOCK_MODE" | "NAVLOCK_FENCE" => ok("this runs under a lock"),
         "NAVLOCK_BUCKET" | "NAVLOCK_SOCKET" | "NAVLOCK_BIN" | "NAVLOCK_IDLE_SECS"
-        | "NAVLOCK_ETCD" | "NAVLOCK_CONFIG" | "NAVLOCK_STATE"
+        | "NAVLOCK_ETCD" | "NAVLOCK_CONFIG" | "NAVLOCK_STATE" | "NAVLOCK_DELEGATE"
             if value.is_empty() =>
         {
             ok("empty is unset")
@@ -65,6 +65,13 @@ fn variable(name: &str, value: &OsStr) -> Check {
         ),
         "NAVLOCK_CONFIG" => ok("the settings of brokers that are started from here"),
         "NAVLOCK_STATE" => ok("where brokers keep a bound of their fencing tokens"),
+        "NAVLOCK_DELEGATE" => match settings::delegate(&shown) {
+            Ok(Some(false)) => {
+                ok("clients and brokers that are started from here ask for each lock")
+            }
+            Ok(_) => ok("clients can take a name again without asking, which is the default"),
+            Err(error) => Check::fail(what, format_args!("{shown:?}")).remedy(error),
+        },
         "NAVLOCK_IDLE_SECS" => match args::idle_seconds_error(&shown) {
             None => ok("seconds for which a broker without clients stays"),
             Some(error) => Check::fail(what, format_args!("{shown:?}")).remedy(error),
@@ -147,6 +154,9 @@ mod tests {
             ("NAVLOCK_SOCKET", "sock", Level::Warn),
             ("NAVLOCK_IDLE_SECS", "2.5", Level::Ok),
             ("NAVLOCK_IDLE_SECS", "soon", Level::Fail),
+            ("NAVLOCK_DELEGATE", "0", Level::Ok),
+            ("NAVLOCK_DELEGATE", "", Level::Ok),
+            ("NAVLOCK_DELEGATE", "off", Level::Fail),
             ("NAVLOCK_ETCD", "", Level::Ok),
             ("NAVLOCK_ETCD", "host:2379", Level::Ok),
             ("NAVLOCK_CONFIG", "/etc/navlock.toml", Level::Ok),
