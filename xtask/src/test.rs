@@ -36,12 +36,13 @@ pub(crate) fn test() -> Result {
     run(&mut cargo(&settings))?;
     run(cargo(&settings[..3]).args(["--features", "etcd"]).args(&settings[3..]))?;
 
-    // The same crate with its locks exchanged: another configuration, so another target folder,
-    // or each would build anew what the other has built.
-    let shuttle = ["test", "--package", "navlock-core", "--test", "shuttle"];
-    run(cargo(&shuttle)
-        .env("RUSTFLAGS", "--cfg shuttle")
-        .args(["--target-dir", "target/shuttle"]))?;
+    // The same crates with their locks and atomics exchanged: another configuration, so another
+    // target folder, or each would build anew what the other has built.
+    for package in ["navlock-core", "navlock-delegation"] {
+        run(cargo(&["test", "--package", package, "--test", "shuttle"])
+            .env("RUSTFLAGS", "--cfg shuttle")
+            .args(["--target-dir", "target/shuttle"]))?;
+    }
 
     let doc = ["doc", "--workspace", "--all-features", "--no-deps"];
     run(cargo(&doc).env("RUSTDOCFLAGS", "--deny warnings"))?;

@@ -261,3 +261,87 @@ impl fmt::Debug for Look {
         write!(f, "{} [{}]", self.count(), set.join(" "))
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    /// Every word with this count, and what it is after something was done to it.
+    fn each<T>(operation: impl Fn(&Word) -> T) -> Vec<(Look, T, Look)> {
+        let bits = (0..=FLAGS).map(|flags| 7 * ONE + flags);
+        let words = bits.map(|bits| Word::from(Look(bits)));
+        words.map(|word| (word.look(), operation(&word), word.look())).collect()
+    }
+
+    #[test]
+    fn every_word_is_one_of_four() {
+        for (look, (), _) in each(|_| ()) {
+            let is = [look.is_free(), look.is_idle(), look.is_held(), look.is_lost()];
+            assert_eq!(is.into_iter().filter(|&is| is).count(), 1, "{look:?}");
+            assert_eq!(look.is_lost(), look.is_stolen() || look.is_revoked(), "{look:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_idle_is_taken_and_only_what_is_free_is_granted() {
+        for (before, taken, after) in each(Word::take) {
+            assert_eq!(taken, before.is_idle().then_some(8), "{before:?}");
+            assert_eq!(after.is_held() && after != before, taken.is_some(), "{before:?}");
+        }
+        for recalled in [false, true] {
+            for (before, granted, after) in each(|word| word.grant(recalled)) {
+                assert_eq!(granted, before.is_free().then_some(8), "{before:?}");
+                let new = Look(8 * ONE + OWNED + HELD + if recalled { RECALLED } else { 0 });
+                assert_eq!(after, if granted.is_some() { new } else { before }, "{before:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_release_ends_this_hold_or_changes_nothing() {
+        for count in [6, 7, 8, 1 << 63] {
+            for (before, released, after) in each(|word| word.release(count)) {
+                let expected = match (before.is_held() && count == 7, before.is_recalled()) {
+                    (true, false) => (Released::Kept, Look(7 * ONE + OWNED)),
+                    (true, true) => (Released::Tell, Look(7 * ONE)),
+                    (false, _) => (Released::Gone, before),
+                };
+                assert_eq!((released, after), expected, "{before:?}");
+            }
+        }
+        for (before, holds, _) in each(|word| (word.holds(7), word.holds(8))) {
+            assert_eq!(holds, (before.is_held(), false), "{before:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_taken_back_is_not_taken_again() {
+        let by_keeper = [(Word::recall as fn(&Word) -> Recalled, false), (Word::steal, true)];
+        for (take_back, loses) in by_keeper.into_iter().chain([(Word::revoke as _, true)]) {
+            for (before, answer, after) in each(take_back) {
+                let was_held = before.is_held();
+                assert_eq!(answer == Recalled::Held, was_held, "{before:?}");
+                assert!(!after.is_idle() && after.is_recalled(), "{before:?}");
+                assert_eq!(after.is_held(), was_held && !loses, "{before:?}");
+                assert_eq!(after.is_free(), before.is_free() || before.is_idle(), "{before:?}");
+            }
+        }
+        for (before, given_back, after) in each(Word::give_back) {
+            let expected = match (before.is_idle(), before.is_held()) {
+                (true, _) => GivenBack::Freed,
+                (_, true) => GivenBack::Recalled,
+                _ => GivenBack::Nothing,
+            };
+            assert_eq!(given_back, expected, "{before:?}");
+            assert!(!after.is_idle() && after.is_held() == before.is_held(), "{before:?}");
+        }
+    }
+
+    #[test]
+    fn a_count_that_is_at_its_end_begins_anew() {
+        let word = Word::from(Look(!FLAGS));
+        assert_eq!(word.grant(false), Some(0));
+        assert_eq!(word.release(0), Released::Kept);
+        assert_eq!(word.take(), Some(1));
+    }
+}

@@ -1,0 +1,227 @@
+//! The word under a scheduler that tries interleavings of its single loads and exchanges.
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p navlock-delegation --test shuttle`, which `cargo xtask test`
+//! runs as well. Without the flag this file is empty. What is said between clients and brokers, and
+//! what happens when one of them dies, `tests/protocol` searches in full; here threads of a client and a
+//! broker, and the broker after it, are at one word in the same moment.
+
+#![cfg(shuttle)]
+
+use std::sync::Arc;
+
+use navlock_delegation::{GivenBack, Recalled, Released, Word};
+use shuttle::{
+    rand::{self, Rng},
+    scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler},
+    sync::atomic::{AtomicUsize, Ordering},
+    thread::{self, JoinHandle},
+};
+
+/// Interleavings tried of each scenario, by each scheduler that chooses at random.
+const TRIES: usize = 20_000;
+
+fn run(scheduler: impl Scheduler + 'static, scenario: impl Fn() + Send + Sync + 'static) -> usize {
+    shuttle::Runner::new(scheduler, shuttle::Config::default()).run(scenario)
+}
+
+/// Runs the scenario in many interleavings.
+fn explore(scenario: impl Fn() + Send + Sync + Copy + 'static) {
+    run(RandomScheduler::new(TRIES), scenario);
+    run(PctScheduler::new(3, TRIES), scenario);
+}
+
+/// Runs the scenario in every interleaving that there is.
+fn explore_all(scenario: impl Fn() + Send + Sync + Copy + 'static) {
+    let all = run(DfsScheduler::new(None, false), scenario);
+    assert!(all > 1, "there is one interleaving only");
+}
+
+/// Idle, and the client's.
+fn idle() -> Arc<Word> {
+    let word = Word::default();
+    let count = word.grant(false).expect("a new word is free");
+    assert_eq!(word.release(count), Released::Kept);
+    Arc::new(word)
+}
+
+/// Held since it was granted.
+fn held() -> (Arc<Word>, u64) {
+    let word = Word::default();
+    let count = word.grant(false).expect("a new word is free");
+    (Arc::new(word), count)
+}
+
+fn spawn<T: Send + 'static>(
+    word: &Arc<Word>,
+    does: impl FnOnce(&Word) -> T + Send + 'static,
+) -> JoinHandle<T> {
+    let word = word.clone();
+    thread::spawn(move || does(&word))
+}
+
+#[test]
+fn threads_of_an_owner_exclude_each_other() {
+    explore(|| {
+        let word = idle();
+        let inside = Arc::new(AtomicUsize::new(0));
+        let threads = [(); 3].map(|()| {
+            let inside = inside.clone();
+            spawn(&word, move |word| {
+                let mut counts = Vec::new();
+                for _ in 0..3 {
+                    if let Some(count) = word.take() {
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                        counts.push(count);
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        assert_eq!(word.release(count), Released::Kept);
+                    }
+                }
+                counts
+            })
+        });
+        let mut counts = threads.map(|thread| thread.join().unwrap()).concat();
+        counts.sort_unstable();
+        // Each number once, and none left out.
+        assert!(counts.iter().copied().eq(2..2 + counts.len() as u64), "{counts:?}");
+    });
+}
+
+#[test]
+fn after_a_recall_nothing_is_taken_and_its_end_is_told_once() {
+    explore(|| {
+        let word = idle();
+        let owners = [(); 2].map(|()| {
+            spawn(&word, |word| {
+                let mut told = 0;
+                for _ in 0..2 {
+                    if let Some(count) = word.take() {
+                        told += usize::from(word.release(count) == Released::Tell);
+                    }
+                }
+                told
+            })
+        });
+        let keeper = spawn(&word, |word| {
+            let recalled = word.recall();
+            let then = word.look();
+            assert!(then.count() == word.look().count(), "it was taken after it was recalled");
+            assert!(recalled == Recalled::Held || then.is_free());
+            usize::from(recalled == Recalled::Free)
+        });
+        let told: usize = owners.map(|owner| owner.join().unwrap()).iter().sum();
+        assert_eq!(told + keeper.join().unwrap(), 1);
+        assert!(word.look().is_free());
+    });
+}
+
+#[test]
+fn one_of_all_who_end_a_delegation_has_ended_it() {
+    explore_all(|| {
+        let word = idle();
+        let owner = spawn(&word, |word| {
+            let count = word.take();
+            count.is_some_and(|count| word.release(count) == Released::Tell)
+        });
+        let returned = spawn(&word, |word| word.give_back() == GivenBack::Freed);
+        let keeper = spawn(&word, |word| word.recall() == Recalled::Free);
+        let ends = [owner, returned, keeper].map(|thread| usize::from(thread.join().unwrap()));
+        // The keeper may find free what another has freed a moment before: both say so then.
+        let [told, given, found] = ends;
+        assert!(told + given <= 1 && told + given + found >= 1, "{ends:?}");
+        assert!(word.look().is_free() && word.take().is_none());
+    });
+}
+
+#[test]
+fn a_hold_is_released_or_lost_and_both_sides_say_the_same() {
+    for take_back in [Word::steal as fn(&Word) -> Recalled, Word::revoke] {
+        explore_all(move || {
+            let (word, count) = held();
+            let holder = spawn(&word, move |word| word.release(count));
+            let waiter = spawn(&word, Word::recall);
+            let thief = spawn(&word, take_back);
+            let released = holder.join().unwrap();
+            let _ = waiter.join().unwrap();
+            let was_held = thief.join().unwrap() == Recalled::Held;
+            assert_eq!(was_held, released == Released::Gone);
+            assert_eq!(was_held, word.look().is_lost());
+            assert_eq!(!was_held, word.look().is_free());
+        });
+    }
+}
+
+#[test]
+fn a_late_release_changes_nothing_of_what_was_granted_since() {
+    explore_all(|| {
+        let (word, old) = held();
+        let stale = spawn(&word, move |word| (word.release(old), word.holds(old)));
+        let keeper = spawn(&word, |word| {
+            let _ = word.steal();
+            word.clear();
+            word.grant(true)
+        });
+        let (_, holds) = stale.join().unwrap();
+        assert!(!holds, "it holds what it has released");
+        let new = keeper.join().unwrap().expect("it was made free");
+        assert_eq!(new, old + 1);
+        assert!(word.holds(new) && !word.holds(old));
+        assert_eq!(word.release(new), Released::Tell);
+    });
+}
+
+/// What a broker does for the client of the second word, who waits for the name that the first
+/// client owns: until it dies, after so many steps.
+fn serve(words: &[Arc<Word>; 2], steps: usize) {
+    let mut left = steps;
+    let mut dies = || {
+        left = left.saturating_sub(1);
+        left == 0
+    };
+    let mut is_free = words[0].recall() == Recalled::Free;
+    while !is_free && !dies() {
+        thread::yield_now();
+        // What its holder tells, or can tell nobody, the word says as well.
+        is_free = words[0].look().is_free();
+    }
+    // One before it may have granted it, and told nobody.
+    if is_free && !dies() && words[1].look().count() == 0 {
+        assert_eq!(words[1].grant(true), Some(1));
+    }
+}
+
+#[test]
+fn an_heir_that_begins_at_any_moment_grants_nothing_that_is_held() {
+    explore(|| {
+        let words = [idle(), Arc::default()];
+        let inside = Arc::new(AtomicUsize::new(0));
+        let (enter, leave) = (inside.clone(), inside);
+        let enter = move || assert_eq!(enter.fetch_add(1, Ordering::SeqCst), 0, "two hold it");
+        let leave = move || _ = leave.fetch_sub(1, Ordering::SeqCst);
+        let (enters, leaves) = (enter.clone(), leave.clone());
+        let owner = spawn(&words[0], move |word| {
+            for _ in 0..3 {
+                if let Some(count) = word.take() {
+                    enters();
+                    leaves();
+                    let _ = word.release(count);
+                }
+            }
+        });
+        let waiter = spawn(&words[1], move |word| {
+            while !word.holds(1) {
+                thread::yield_now();
+            }
+            enter();
+            leave();
+            assert_eq!(word.release(1), Released::Tell);
+        });
+        let brokers = thread::spawn(move || {
+            let steps = rand::thread_rng().gen_range(1..6);
+            serve(&words, steps);
+            serve(&words, usize::MAX);
+        });
+        for thread in [owner, waiter, brokers] {
+            thread.join().unwrap();
+        }
+    });
+}
