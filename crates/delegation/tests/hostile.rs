@@ -1,0 +1,174 @@
+//! A map into which anybody has written anything, or whose file is not as long as it says: it harms
+//! nobody but the client whose map it is.
+
+#![cfg(all(target_os = "linux", not(shuttle)))]
+#![forbid(unsafe_code)]
+
+use std::{fs::File, os::unix::fs::FileExt, thread};
+
+use navlock_delegation::{KeeperMap, OwnerMap, Recalled, Slot, Word};
+use navlock_engine::{Mode, RequestId, ResourceName};
+use proptest::prelude::*;
+
+/// The size of the header, and of a slot.
+const SLOT: u64 = 256;
+/// Where the header says how many slots there are.
+const SLOTS: u64 = 32;
+const SHORTEST: u64 = 64 * SLOT;
+
+fn map() -> (File, OwnerMap, KeeperMap) {
+    let file = tempfile::tempfile().expect("a file is made");
+    let owner = OwnerMap::make(&file).expect("there is room");
+    let keeper = KeeperMap::open(&file).expect("it can be mapped").expect("it is a map");
+    (file, owner, keeper)
+}
+
+/// All that a broker does with a slot.
+fn keep(slot: &Slot) {
+    if let Some(about) = slot.description() {
+        assert!(Slot::fits(&about.bucket, &about.name));
+    }
+    let _ = (slot.token(slot.word().look().count()), slot.since(), format!("{slot:?}"));
+    slot.set_base(1);
+    let _ = slot.word().grant(false);
+    for take_back in [Word::recall as fn(&Word) -> Recalled, Word::steal, Word::revoke] {
+        let _ = take_back(slot.word());
+    }
+}
+
+/// All that a client does with a slot.
+fn own(slot: &Slot) {
+    let word = slot.word();
+    let _ = word.take().map(|count| word.release(count));
+    let _ = (word.release(word.look().count()), word.holds(7), word.give_back());
+    word.clear();
+    assert!(word.look().is_free());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn noise_means_something_or_nothing(
+        noise in proptest::collection::vec(any::<u8>(), 63 * 256),
+        header in any::<[[u8; 8]; 4]>(),
+    ) {
+        let (file, owner, keeper) = map();
+        // All but the mark, without which it is no map to a new broker.
+        file.write_all_at(&header.concat(), 8).unwrap();
+        file.write_all_at(&0_u64.to_le_bytes(), SLOTS).unwrap();
+        file.write_all_at(&noise, SLOT).unwrap();
+        prop_assert!(keeper.slots().next().is_none());
+        file.write_all_at(&63_u64.to_le_bytes(), SLOTS).unwrap();
+        for keeper in [keeper, KeeperMap::open(&file).unwrap().unwrap()] {
+            let _ = (keeper.nonce(), keeper.unmapped());
+            keeper.slots().for_each(|(_, slot)| keep(slot));
+            prop_assert_eq!(keeper.slots().count(), 63);
+        }
+        file.write_all_at(&noise, SLOT).unwrap();
+        (0..owner.slots()).filter_map(|index| owner.slot(index)).for_each(own);
+    }
+}
+
+#[test]
+fn each_field_may_be_anything() {
+    let (file, owner, keeper) = map();
+    let name = ResourceName::try_from("db").unwrap();
+    let slot = owner.slot(0).unwrap();
+    for field in 0..SLOT / 8 {
+        for anything in [0, 1, 0xD8, 1 << 40, u64::MAX >> 1, u64::MAX] {
+            slot.word().clear();
+            let request = RequestId::from_parts(1, 2);
+            assert!(slot.describe("app", &name, Mode::Exclusive, 3, [4; 16], request));
+            file.write_all_at(&u64::to_le_bytes(anything), SLOT + 8 * field).unwrap();
+            keep(keeper.slot(0).unwrap());
+            own(slot);
+        }
+    }
+    // The header's, too: what it says of slots is not more than there can be.
+    for field in 1..SLOT / 8 {
+        file.write_all_at(&u64::MAX.to_le_bytes(), 8 * field).unwrap();
+    }
+    assert!(keeper.slot(1023).is_none() && keeper.slot(u32::MAX).is_none());
+    assert_eq!((keeper.unmapped(), owner.slots()), (u32::MAX, 63));
+}
+
+#[test]
+fn a_map_that_says_it_has_more_slots_than_the_file_is_broken_alone() {
+    let (file, owner, keeper) = map();
+    let (_whole, _, other) = map();
+    file.write_all_at(&1023_u64.to_le_bytes(), SLOTS).unwrap();
+    assert!(!keeper.is_broken());
+    assert!(owner.slot(63).is_none());
+
+    let beyond = keeper.slot(1022).unwrap();
+    assert!(beyond.word().look().is_free());
+    assert!(beyond.description().is_none_or(|about| about.bucket.is_empty()));
+    assert!(keeper.is_broken() && keeper.slot(0).is_none() && keeper.nonce() == 0);
+    assert!(!other.is_broken() && other.slot(0).is_some());
+}
+
+#[test]
+fn a_file_that_is_grown_and_shrunk_is_free_where_it_has_ended() {
+    let (file, owner, keeper) = map();
+    while owner.slots() < 1023 {
+        owner.grow().unwrap();
+    }
+    let held = keeper.slot(1022).unwrap().word();
+    assert!(held.grant(false).is_some());
+    file.set_len(SHORTEST).unwrap();
+    assert!(held.look().is_free());
+    assert!(keeper.is_broken());
+    assert!(KeeperMap::open(&file).unwrap().is_some_and(|keeper| keeper.slot(62).is_some()));
+
+    // Zeros, and no SIGBUS: there is nothing to be noticed, and nothing held.
+    let (file, _owner, keeper) = map();
+    assert!(keeper.slot(0).unwrap().word().grant(false).is_some());
+    file.set_len(0).unwrap();
+    file.set_len(SHORTEST).unwrap();
+    assert!(keeper.slot(0).is_none() && keeper.nonce() == 0 && !keeper.is_broken());
+}
+
+#[test]
+fn a_broker_survives_files_that_are_truncated_while_it_looks_at_them() {
+    for _ in 0..200 {
+        let (file, _owner, keeper) = map();
+        thread::scope(|scope| {
+            let lookers = [(); 2].map(|()| {
+                scope.spawn(|| {
+                    while !keeper.is_broken() {
+                        keeper.slots().for_each(|(_, slot)| keep(slot));
+                        keeper.confirm(7);
+                    }
+                })
+            });
+            file.set_len(0).unwrap();
+            for looker in lookers {
+                looker.join().unwrap();
+            }
+        });
+        assert!(keeper.slots().next().is_none());
+    }
+}
+
+#[test]
+fn of_many_maps_each_breaks_alone() {
+    let mut maps: Vec<_> = (0..200).map(|_| map()).collect();
+    // Others come to where these were.
+    maps.retain({
+        let mut nth = 0;
+        move |_| {
+            nth += 1;
+            nth % 3 != 0
+        }
+    });
+    maps.extend((0..100).map(|_| map()));
+    for (file, ..) in maps.iter().step_by(2) {
+        file.set_len(0).unwrap();
+    }
+    for (nth, (_, _, keeper)) in maps.iter().enumerate() {
+        assert!(!keeper.is_broken());
+        assert_eq!(keeper.slot(0).is_some(), nth % 2 != 0);
+        assert_eq!(keeper.is_broken(), nth % 2 == 0);
+    }
+}

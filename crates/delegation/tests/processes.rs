@@ -1,0 +1,247 @@
+//! What concerns a whole process: forks, limits, full disks and signals. Each is a process of its own,
+//! which is this program with one of its ignored tests to run, a *role*.
+
+#![cfg(all(target_os = "linux", not(shuttle)))]
+#![allow(unsafe_code, reason = "to fork, to map memory and to handle signals is that")]
+
+use std::{
+    env,
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Write},
+    os::unix::process::ExitStatusExt,
+    path::Path,
+    process::{self, Command, Output},
+    ptr,
+};
+
+use navlock_delegation::{KeeperMap, OwnerMap, Unforked};
+use nix::{
+    sys::{
+        signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction},
+        wait::{WaitStatus, waitpid},
+    },
+    unistd::{ForkResult, fork},
+};
+use rustix::{
+    mm::{MapFlags, ProtFlags, mmap},
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+};
+
+/// In the environment of a role: a directory that is its own.
+const DIRECTORY: &str = "NAVLOCK_TEST_DIRECTORY";
+
+const DONE: &str = "the role is done";
+
+fn role(name: &str) -> Command {
+    let mut command = Command::new(env::current_exe().expect("it has a path"));
+    command.args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1"]);
+    command
+}
+
+/// Runs a role with a new directory.
+fn run(name: &str) -> Output {
+    let directory = tempfile::tempdir().expect("a directory is made");
+    role(name).env(DIRECTORY, directory.path()).output().expect("it can be run")
+}
+
+fn assert_done(output: &Output) {
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains(DONE), "{output:#?}");
+}
+
+/// The file of a role.
+fn file(name: &str) -> File {
+    let path = env::var_os(DIRECTORY).expect("a role has a directory");
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    options.open(Path::new(&path).join(name)).expect("a file is made")
+}
+
+fn done() {
+    println!("{DONE}");
+}
+
+#[test]
+fn a_forked_process_has_no_part_in_the_map() {
+    assert_done(&run("forks"));
+}
+
+#[test]
+#[ignore = "a role"]
+fn forks() {
+    let file = file("map");
+    let owner = OwnerMap::make(&file).unwrap();
+    let unforked = Unforked::new().unwrap();
+    let is_mapped = || fs::read_to_string("/proc/self/maps").unwrap().contains("/map\n");
+    let count = owner.slot(0).unwrap().word().grant(false).unwrap();
+    assert!(is_mapped() && unforked.is_us());
+    // SAFETY: the child calls what a program calls that knows nothing of this, which is tested.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Child => {
+            let sees = [unforked.is_us(), owner.slot(0).is_some(), is_mapped()];
+            let grows = owner.grow().is_ok();
+            owner.set_unmapped(7);
+            // Unmaps nothing that is now where the map was.
+            drop(owner);
+            process::exit(i32::from(sees != [false; 3] || grows));
+        }
+        ForkResult::Parent { child } => {
+            assert_eq!(waitpid(child, None), Ok(WaitStatus::Exited(child, 0)));
+            assert!(unforked.is_us() && is_mapped());
+            assert!(owner.slot(0).unwrap().word().holds(count));
+            assert_eq!(KeeperMap::open(&file).unwrap().unwrap().unmapped(), 0);
+        }
+    }
+    done();
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_an_error_and_kills_nobody() {
+    assert_done(&run("is_limited"));
+}
+
+#[test]
+#[ignore = "a role"]
+fn is_limited() {
+    let limit = |bytes| {
+        let maximum = getrlimit(Resource::Fsize).maximum;
+        setrlimit(Resource::Fsize, Rlimit { current: Some(bytes), maximum }).unwrap();
+    };
+    let file = file("map");
+    limit(16383);
+    assert_eq!(OwnerMap::make(&file).unwrap_err().kind(), ErrorKind::FileTooLarge);
+    assert_eq!(file.metadata().unwrap().len(), 0);
+    limit(32767);
+    let owner = OwnerMap::make(&file).unwrap();
+    assert_eq!(owner.grow().unwrap_err().kind(), ErrorKind::FileTooLarge);
+    assert_eq!((owner.slots(), KeeperMap::open(&file).unwrap().unwrap().slots().count()), (63, 63));
+    done();
+}
+
+#[test]
+fn a_full_disk_is_an_error_to_the_owner_and_no_harm_to_the_keeper() {
+    let directory = tempfile::tempdir().unwrap();
+    // A disk of its own, which has room for 16 pages.
+    let script = r#"mount -t tmpfs -o size=64k none "$NAVLOCK_TEST_DIRECTORY" && exec "$@""#;
+    let role = role("has_a_full_disk");
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", script, "sh"]).arg(role.get_program()).args(role.get_args());
+    let output = command.env(DIRECTORY, directory.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("unshare") || said.contains("mount:") {
+        println!("skipped: no disk of our own is to be had: {said}");
+        return;
+    }
+    assert_done(&output);
+}
+
+#[test]
+#[ignore = "a role"]
+fn has_a_full_disk() {
+    fn fill(file: &mut File) {
+        let full = io::copy(&mut io::repeat(1), file).unwrap_err();
+        assert_eq!(full.kind(), ErrorKind::StorageFull);
+    }
+    let (map, mut sparse, mut rest) = (file("map"), file("sparse"), file("rest"));
+    fill(&mut rest);
+    assert_eq!(OwnerMap::make(&map).unwrap_err().kind(), ErrorKind::StorageFull);
+    assert_eq!(map.metadata().unwrap().len(), 0);
+
+    rest.set_len(0).unwrap();
+    let owner = OwnerMap::make(&map).unwrap();
+    // The same beginning, with nothing behind it.
+    let mut header = [0; 256];
+    std::os::unix::fs::FileExt::read_exact_at(&map, &mut header, 0).unwrap();
+    sparse.write_all(&header).unwrap();
+    sparse.set_len(256 * 64).unwrap();
+    fill(&mut rest);
+    assert_eq!(owner.grow().unwrap_err().kind(), ErrorKind::StorageFull);
+
+    // What was made has its room.
+    for index in 0..owner.slots() {
+        let slot = owner.slot(index).unwrap();
+        slot.set_since(u64::MAX);
+        assert!(slot.word().grant(false).is_some());
+    }
+    let keeper = KeeperMap::open(&sparse).unwrap().unwrap();
+    assert!(!keeper.is_broken());
+    keeper.slot(62).unwrap().set_base(1);
+    assert!(keeper.is_broken());
+    done();
+}
+
+#[test]
+fn other_bus_errors_end_the_process_as_they_did() {
+    for role in ["has_another_bus_error", "is_sent_a_bus_error"] {
+        let output = run(role);
+        assert_eq!(output.status.signal(), Some(Signal::SIGBUS as i32), "{role}: {output:#?}");
+    }
+}
+
+#[test]
+fn other_bus_errors_go_to_whom_they_went() {
+    let output = run("handles_bus_errors");
+    assert_eq!(output.status.code(), Some(42), "{output:#?}");
+    assert_done(&run("ignores_bus_errors"));
+}
+
+/// Has the handler that maps need, which is seen to work.
+fn survive_ours() {
+    let file = tempfile::tempfile().expect("a file is made");
+    let _owner = OwnerMap::make(&file).expect("there is room");
+    let keeper = KeeperMap::open(&file).expect("it can be mapped").expect("it is a map");
+    file.set_len(0).expect("it can be truncated");
+    assert!(keeper.slot(0).is_none() && keeper.is_broken());
+}
+
+/// Reads a page of a file that has none, in a map that is none of ours.
+fn fault() {
+    let file = tempfile::tempfile().expect("a file is made");
+    // SAFETY: the system chooses a place where nothing is.
+    let page = unsafe { mmap(ptr::null_mut(), 4096, ProtFlags::READ, MapFlags::SHARED, &file, 0) };
+    // SAFETY: it is mapped, if to nothing.
+    unsafe { page.expect("it can be mapped").cast::<u8>().read_volatile() };
+}
+
+fn before(handler: SigHandler) {
+    let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
+    // SAFETY: what handlers there are here do what they may.
+    unsafe { sigaction(Signal::SIGBUS, &action) }.expect("SIGBUS can be handled");
+}
+
+extern "C" fn leave(_: i32) {
+    // SAFETY: this may be called anywhere.
+    unsafe { nix::libc::_exit(42) }
+}
+
+#[test]
+#[ignore = "a role"]
+fn has_another_bus_error() {
+    survive_ours();
+    fault();
+}
+
+#[test]
+#[ignore = "a role"]
+fn is_sent_a_bus_error() {
+    before(SigHandler::SigDfl);
+    survive_ours();
+    raise(Signal::SIGBUS).unwrap();
+}
+
+#[test]
+#[ignore = "a role"]
+fn handles_bus_errors() {
+    before(SigHandler::Handler(leave));
+    survive_ours();
+    fault();
+}
+
+#[test]
+#[ignore = "a role"]
+fn ignores_bus_errors() {
+    before(SigHandler::SigIgn);
+    survive_ours();
+    raise(Signal::SIGBUS).unwrap();
+    done();
+}
