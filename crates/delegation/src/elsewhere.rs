@@ -1,5 +1,7 @@
 //! What there is where maps are not.
 
+#![allow(clippy::unnecessary_wraps, reason = "as it is on Linux")]
+
 use std::{convert::Infallible, fs::File, io};
 
 use crate::{Slot, header::Header};
@@ -45,7 +47,6 @@ impl Watched {
 pub(crate) struct Page(Infallible);
 
 impl Page {
-    #[expect(clippy::unnecessary_wraps, reason = "as it is on Linux")]
     pub(crate) fn new() -> io::Result<Option<Self>> {
         Ok(None)
     }

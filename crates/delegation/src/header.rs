@@ -10,9 +10,6 @@ const MAGIC: u64 = u64::from_le_bytes(*b"navlock\x01");
 /// So many bytes a file has at least that is a map.
 pub(crate) const SMALLEST: u64 = bytes(FEWEST);
 
-/// So many bytes of address space each side takes for a map, however long the file is.
-pub(crate) const LARGEST: u64 = bytes(MOST);
-
 /// So many slots a map has at first.
 pub(crate) const FEWEST: u32 = 63;
 

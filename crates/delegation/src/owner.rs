@@ -79,6 +79,7 @@ impl OwnerMap {
     }
 
     /// How many slots there are.
+    #[inline]
     pub fn slots(&self) -> u32 {
         self.slots.load(Ordering::Acquire)
     }

@@ -19,6 +19,9 @@ use crate::{
     header::{self, Header},
 };
 
+/// So many bytes of address space each side takes for a map, however long the file is.
+pub(super) const BYTES: u64 = header::bytes(header::MOST);
+
 const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 /// Pages of memory. They are unmapped when this is dropped.
@@ -83,14 +86,14 @@ pub(crate) struct Mapping {
 impl Mapping {
     /// For the process that has made the file; not for those that are forked from it.
     pub(crate) fn of_owner(file: &File) -> io::Result<Self> {
-        let pages = Pages::of_file(file, header::LARGEST)?;
+        let pages = Pages::of_file(file, BYTES)?;
         pages.advise(Advice::LinuxDontFork)?;
         Ok(Self { pages: Some(pages), only_in: Some(Unforked::new()?) })
     }
 
     /// For the broker, which must [watch](super::Watched) it.
     pub(crate) fn of_keeper(file: &File) -> io::Result<Self> {
-        Ok(Self { pages: Some(Pages::of_file(file, header::LARGEST)?), only_in: None })
+        Ok(Self { pages: Some(Pages::of_file(file, BYTES)?), only_in: None })
     }
 
     #[inline]

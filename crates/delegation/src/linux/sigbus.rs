@@ -20,8 +20,7 @@ use nix::{
 };
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-use super::Mapping;
-use crate::header;
+use super::mapping::{self, Mapping};
 
 /// A mapping of which nothing that becomes of the file does harm.
 #[derive(Debug)]
@@ -135,7 +134,7 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
 
 /// Puts zeros in the place of the map in which this address is, if it is in one.
 fn put_zeros(address: usize) -> bool {
-    let bytes = usize::try_from(header::LARGEST).unwrap_or(usize::MAX);
+    let bytes = usize::try_from(mapping::BYTES).unwrap_or(usize::MAX);
     let is_there = |place: &&Place| {
         let start = place.start.load(Ordering::Acquire);
         start != 0 && address.wrapping_sub(start) < bytes
