@@ -13,6 +13,8 @@
 //! - Before the engine releases what is in a slot, the client can neither hold nor take it any more:
 //!   [`Delegation`].
 
+mod guard;
+
 use std::{
     collections::HashMap,
     mem,
@@ -23,9 +25,10 @@ use foldhash::quality::RandomState;
 use navlock_core::{ClientId, FencingToken, Mode, ResourceName, host::RequestKind};
 use navlock_delegation::{Look, Recalled};
 use navlock_engine::RequestId;
-use navlock_wire::{Moment, Slot};
+use navlock_wire::Slot;
 use slab::Slab;
 
+pub(super) use self::guard::Delegation;
 use super::{
     client::Client,
     house::{House, SharedClient, lock},
@@ -52,13 +55,13 @@ struct State {
     /// By bucket and name. No name is without a hold.
     ///
     /// The names are of many clients: none may have them collide to slow down the others.
-    buckets: HashMap<Arc<str>, HashMap<ResourceName, Named, RandomState>, RandomState>,
+    buckets: HashMap<Arc<str>, HashMap<ResourceName, OfName, RandomState>, RandomState>,
     tally: Tally,
 }
 
 /// What stands in slots of one name.
 #[derive(Debug, Default)]
-struct Named {
+struct OfName {
     holds: Vec<usize>,
     /// How many of them are owned: not recalled yet.
     owned: usize,
@@ -96,18 +99,6 @@ pub(super) struct Grant<'a> {
     pub(super) token: FencingToken,
     /// Whether the name is the client's from now on.
     pub(super) owned: bool,
-}
-
-/// What keeps a lock in its slot. Dropping it takes the slot back, whatever the client does: so it is
-/// dropped before the lock.
-#[derive(Debug)]
-pub(super) struct Delegation {
-    delegations: Arc<Delegations>,
-    key: usize,
-    map: Arc<ClientMap>,
-    slot: Slot,
-    /// Whether the client goes on with it without the slot.
-    left: bool,
 }
 
 /// A lock that is free now, though the engine does not know it yet: whose, and by which request.
@@ -182,10 +173,10 @@ impl Delegations {
     ) -> Vec<Freed> {
         let mut state = self.state();
         let State { holds, buckets, tally } = &mut *state;
-        let named = buckets.get_mut(bucket).and_then(|names| names.get_mut(name));
+        let of_name = buckets.get_mut(bucket).and_then(|names| names.get_mut(name));
         // FAST: once they are recalled, a long queue does not have them all looked at again.
-        let Some(named) = named.filter(|named| named.owned > 0) else { return Vec::new() };
-        let Named { holds: keys, owned } = named;
+        let Some(of_name) = of_name.filter(|of_name| of_name.owned > 0) else { return Vec::new() };
+        let OfName { holds: keys, owned } = of_name;
         let freed = keys.iter().filter_map(|key| {
             let hold = &mut holds[*key];
             let together = (kind.mode(), hold.mode) == (Mode::Shared, Mode::Shared);
@@ -197,8 +188,10 @@ impl Delegations {
     /// The name was stolen from all who have it in a slot.
     pub(super) fn steal(&self, bucket: &str, name: &ResourceName) {
         let state = self.state();
-        let named = state.buckets.get(bucket).and_then(|names| names.get(name));
-        for hold in named.into_iter().flat_map(|named| &named.holds).map(|key| &state.holds[*key]) {
+        let of_name = state.buckets.get(bucket).and_then(|names| names.get(name));
+        for hold in
+            of_name.into_iter().flat_map(|of_name| &of_name.holds).map(|key| &state.holds[*key])
+        {
             hold.map.steal(hold.slot);
         }
     }
@@ -221,7 +214,7 @@ impl Delegations {
         let mut state = self.state();
         let State { holds, buckets, tally } = &mut *state;
         let names = buckets.entry(Arc::clone(bucket)).or_default();
-        let named = names.entry(name.clone()).or_default();
+        let of_name = names.entry(name.clone()).or_default();
         let key = holds.insert(Hold {
             client: client.clone(),
             request,
@@ -231,16 +224,16 @@ impl Delegations {
             name: name.clone(),
             mode,
             client_id,
-            at: named.holds.len(),
+            at: of_name.holds.len(),
             owned,
             first,
         });
-        named.holds.push(key);
-        named.owned += usize::from(owned);
+        of_name.holds.push(key);
+        of_name.owned += usize::from(owned);
         tally.owned += u64::from(owned);
         drop(state);
         let (delegations, map) = (Arc::clone(self), Arc::clone(map));
-        Delegation { delegations, key, map, slot, left: false }
+        Delegation::new(delegations, key, map, slot)
     }
 
     fn remove(&self, key: usize) {
@@ -249,14 +242,14 @@ impl Delegations {
         let hold = holds.remove(key);
         tally.taken = tally.taken.saturating_add(hold.taken());
         let Some(names) = buckets.get_mut(&hold.bucket) else { return };
-        let Some(named) = names.get_mut(&hold.name) else { return };
-        named.owned -= usize::from(hold.owned);
+        let Some(of_name) = names.get_mut(&hold.name) else { return };
+        of_name.owned -= usize::from(hold.owned);
         tally.owned -= u64::from(hold.owned);
-        named.holds.swap_remove(hold.at);
-        if let Some(&moved) = named.holds.get(hold.at) {
+        of_name.holds.swap_remove(hold.at);
+        if let Some(&moved) = of_name.holds.get(hold.at) {
             holds[moved].at = hold.at;
         }
-        if named.holds.is_empty() {
+        if of_name.holds.is_empty() {
             names.remove(&hold.name);
         }
         if names.is_empty() {
@@ -280,8 +273,8 @@ impl Delegations {
             Some(name) => (names.and_then(|names| names.get(name)), None),
             None => (None, names),
         };
-        let named = one.into_iter().chain(all.into_iter().flat_map(HashMap::values));
-        for &key in named.flat_map(|named| &named.holds) {
+        let of_name = one.into_iter().chain(all.into_iter().flat_map(HashMap::values));
+        for &key in of_name.flat_map(|of_name| &of_name.holds) {
             let hold = &state.holds[key];
             let look = hold.map.look(hold.slot);
             looks.push(Seen { key, look, owned: hold.owned });
@@ -300,8 +293,8 @@ impl Delegations {
         for (one, other) in before.0.iter().zip(&after.0) {
             let changed = (one != other).then(|| holds.get_mut(other.key)).flatten();
             let Some(hold) = changed else { continue };
-            let named = buckets.get_mut(&hold.bucket).and_then(|names| names.get_mut(&hold.name));
-            freed.extend(named.and_then(|named| hold.disown(&mut named.owned, tally)));
+            let of_name = buckets.get_mut(&hold.bucket).and_then(|names| names.get_mut(&hold.name));
+            freed.extend(of_name.and_then(|of_name| hold.disown(&mut of_name.owned, tally)));
         }
         freed
     }
@@ -351,61 +344,6 @@ impl Looks {
     /// By its [key](Delegation::key), what was seen of each.
     pub(super) fn by_key(&self) -> HashMap<usize, Look> {
         self.0.iter().map(|seen| (seen.key, seen.look)).collect()
-    }
-}
-
-impl Delegation {
-    /// Its number, among all that there are now.
-    pub(super) fn key(&self) -> usize {
-        self.key
-    }
-
-    /// Whether the client holds it at this moment.
-    pub(super) fn is_held(&self) -> bool {
-        self.map.look(self.slot).is_held()
-    }
-
-    /// Has the client take it no more. Whether it holds it.
-    pub(super) fn recall(&self) -> Recalled {
-        let mut state = self.delegations.state();
-        let State { holds, buckets, tally } = &mut *state;
-        let hold = &mut holds[self.key];
-        let named = buckets.get_mut(&hold.bucket).and_then(|names| names.get_mut(&hold.name));
-        if let Some(named) = named.filter(|_| mem::take(&mut hold.owned)) {
-            // Nobody asks for it: it is not one that was recalled for others.
-            (named.owned, tally.owned) = (named.owned - 1, tally.owned - 1);
-        }
-        self.map.recall(self.slot)
-    }
-
-    /// It was lost to a thief.
-    pub(super) fn steal(&self) {
-        self.map.steal(self.slot);
-    }
-
-    /// When it was taken, as its client says, and its token; of the hold that was seen so.
-    pub(super) fn shown(&self, look: Look) -> Option<(Moment, FencingToken)> {
-        self.map.shown(self.slot, look)
-    }
-
-    /// How often the client had taken it without asking, when it was seen so.
-    pub(super) fn taken(&self, look: Look) -> u64 {
-        let first = self.delegations.state().holds[self.key].first;
-        look.count().saturating_sub(first)
-    }
-
-    /// The client goes on with the lock without the slot, which is its own to use again.
-    pub(super) fn leave(mut self) {
-        self.left = true;
-    }
-}
-
-impl Drop for Delegation {
-    fn drop(&mut self) {
-        if !self.left {
-            self.map.take_back(self.slot);
-        }
-        self.delegations.remove(self.key);
     }
 }
 

@@ -23,8 +23,8 @@ impl House {
         locks: &LockManager,
         bucket: &str,
     ) -> Result<LockManagerSnapshot, Error> {
-        let (mut snapshot, looks) = self.at_one_moment(bucket, None, || locks.query()).await?;
-        self.leave_out_idle(&mut snapshot.held, looks.as_ref(), |lock| lock);
+        let (mut snapshot, seen) = self.at_one_moment(bucket, None, || locks.query()).await?;
+        self.leave_out_idle(&mut snapshot.held, seen.as_ref(), |lock| lock);
         Ok(snapshot)
     }
 
@@ -36,9 +36,9 @@ impl House {
         name: Option<&ResourceName>,
     ) -> Result<(Inspection, Option<Looks>), Error> {
         let ask = || locks.inspect(name.cloned());
-        let (mut inspection, looks) = self.at_one_moment(bucket, name, ask).await?;
-        self.leave_out_idle(&mut inspection.held, looks.as_ref(), |held| &held.lock);
-        Ok((inspection, looks))
+        let (mut inspection, seen) = self.at_one_moment(bucket, name, ask).await?;
+        self.leave_out_idle(&mut inspection.held, seen.as_ref(), |held| &held.lock);
+        Ok((inspection, seen))
     }
 
     async fn at_one_moment<T, A>(

@@ -5,6 +5,7 @@
 
 mod connecting;
 mod daemon;
+mod delegation;
 mod leased;
 mod limits;
 mod locks;

@@ -92,7 +92,10 @@ fn an_old_client_s_release_lets_one_of_today_in() {
         assert_eq!(soon(held.lost()), Lost::Stolen);
         drop(soon(locks.lock("db").steal().into_future()).unwrap());
         assert!(matches!(old.hear(), FromDaemon::Granted { .. }));
-        let lost = navlock_wire::Lost::Stolen;
+        let lost = match version {
+            ..=3 => navlock_wire::Lost::Stolen,
+            _ => navlock_wire::Lost::StolenBy(locks.client_id().to_bytes()),
+        };
         let request = RequestId::from_parts(1, 1);
         assert_eq!(old.hear(), FromDaemon::Lost { request, how: lost });
     }

@@ -124,13 +124,13 @@ impl Client {
         slots: &[(RequestId, Slot)],
     ) {
         for &(request, slot) in slots {
-            match self.delegation_in(map, me, slot, request) {
-                Some(delegation) => self.requests.put(request, Some(delegation)),
-                None => {
-                    // It was lost to a newer one, or has been released since.
-                    map.take_back(slot);
-                    self.requests.finish(request);
-                }
+            let delegation = self.delegation_in(map, me, slot, request);
+            if delegation.is_some() {
+                self.requests.put(request, delegation);
+            } else {
+                // It was lost to a newer one, or has been released since.
+                map.take_back(slot);
+                self.requests.finish(request);
             }
         }
     }

@@ -1,0 +1,85 @@
+//! A lock in a slot, for as long as it is there.
+
+use std::{mem, sync::Arc};
+
+use navlock_core::FencingToken;
+use navlock_delegation::{Look, Recalled};
+use navlock_wire::{Moment, Slot};
+
+use super::{super::map::ClientMap, Delegations, State};
+
+/// What keeps a lock in its slot. Dropping it takes the slot back, whatever the client does: so it is
+/// dropped before the lock.
+#[derive(Debug)]
+pub(in super::super) struct Delegation {
+    delegations: Arc<Delegations>,
+    key: usize,
+    map: Arc<ClientMap>,
+    slot: Slot,
+    /// Whether the client goes on with it without the slot.
+    left: bool,
+}
+
+impl Delegation {
+    pub(super) fn new(
+        delegations: Arc<Delegations>,
+        key: usize,
+        map: Arc<ClientMap>,
+        slot: Slot,
+    ) -> Self {
+        Self { delegations, key, map, slot, left: false }
+    }
+
+    /// Its number, among all that there are now.
+    pub(in super::super) fn key(&self) -> usize {
+        self.key
+    }
+
+    /// Whether the client holds it at this moment.
+    pub(in super::super) fn is_held(&self) -> bool {
+        self.map.look(self.slot).is_held()
+    }
+
+    /// Has the client take it no more. Whether it holds it.
+    pub(in super::super) fn recall(&self) -> Recalled {
+        let mut state = self.delegations.state();
+        let State { holds, buckets, tally } = &mut *state;
+        let hold = &mut holds[self.key];
+        let of_name = buckets.get_mut(&hold.bucket).and_then(|names| names.get_mut(&hold.name));
+        if let Some(of_name) = of_name.filter(|_| mem::take(&mut hold.owned)) {
+            // Nobody asks for it: it is not one that was recalled for others.
+            (of_name.owned, tally.owned) = (of_name.owned - 1, tally.owned - 1);
+        }
+        self.map.recall(self.slot)
+    }
+
+    /// It was lost to a thief.
+    pub(in super::super) fn steal(&self) {
+        self.map.steal(self.slot);
+    }
+
+    /// When it was taken, as its client says, and its token; of the hold that was seen so.
+    pub(in super::super) fn shown(&self, look: Look) -> Option<(Moment, FencingToken)> {
+        self.map.shown(self.slot, look)
+    }
+
+    /// How often the client had taken it without asking, when it was seen so.
+    pub(in super::super) fn taken(&self, look: Look) -> u64 {
+        let first = self.delegations.state().holds[self.key].first;
+        look.count().saturating_sub(first)
+    }
+
+    /// The client goes on with the lock without the slot, which is its own to use again.
+    pub(in super::super) fn leave(mut self) {
+        self.left = true;
+    }
+}
+
+impl Drop for Delegation {
+    fn drop(&mut self) {
+        if !self.left {
+            self.map.take_back(self.slot);
+        }
+        self.delegations.remove(self.key);
+    }
+}

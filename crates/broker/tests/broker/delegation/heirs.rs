@@ -1,0 +1,311 @@
+//! Daemons that take over from others, whose clients have maps.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock_delegation::Released;
+use navlock_engine::RequestId;
+use navlock_wire::{FromDaemon, Lost, ToDaemon};
+
+use super::{EXCLUSIVE, Host, SHARED, TRY};
+use crate::daemon::LONG;
+
+/// Until it is so.
+fn until(mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it is not so");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn owners_go_on_while_there_is_no_daemon_and_the_next_one_recalls_them() {
+    let mut host = Host::start();
+    let mut owner = host.owner(1);
+    owner.own(0, "idle", EXCLUSIVE);
+    owner.own(1, "taken", EXCLUSIVE);
+    host.kill();
+    let token = owner.retake(1).unwrap();
+    assert!(owner.retake(0).is_some());
+    assert_eq!(owner.release(0), Released::Kept);
+    host.begin();
+    // Whether it comes back or not.
+    assert_eq!(owner.retake(0), None);
+    assert!(owner.look(1).is_held() && owner.look(1).is_recalled());
+    let mut other = host.client(2);
+    assert!(other.take("idle", TRY).1 > token);
+    let asked = other.ask("taken", TRY);
+    assert_eq!(other.raw.hear(), FromDaemon::Unavailable { request: asked });
+}
+
+#[test]
+fn who_sleeps_through_the_end_of_a_daemon_holds_what_it_held_until_it_ends() {
+    let mut host = Host::start();
+    let mut owner = host.owner(1);
+    let (_, token) = owner.take_in(0, "db", EXCLUSIVE);
+    owner.take_in(1, "shared", SHARED);
+    // Twice: nobody has heard of it in between.
+    for _ in 0..2 {
+        host.kill();
+        host.begin();
+        let mut other = host.client(2);
+        let (held, owned) = other.inspect();
+        assert_eq!((held.len(), owned.len()), (2, 0), "{held:?} {owned:?}");
+        let db = held.iter().find(|held| held.entry.name.as_str() == Some("db")).unwrap();
+        assert_eq!((db.token, db.entry.client_id), (Some(token.get()), [1; 16]));
+        let (shared, _) = other.take("shared", SHARED);
+        other.finish(shared);
+        let (status, _) = other.status();
+        assert_eq!((status.held, status.clients, status.orphans), (2, 2, 0));
+        assert!(owner.look(0).is_held());
+    }
+    let mut other = host.client(3);
+    let asked = other.ask("db", EXCLUSIVE);
+    assert!(other.waits());
+    drop(owner);
+    assert!(other.granted(asked) > token);
+}
+
+#[test]
+fn a_sleeper_that_wakes_up_goes_on_with_what_it_holds() {
+    let mut host = Host::start();
+    let mut owner = host.owner(1);
+    let (db, token) = owner.take_in(0, "db", EXCLUSIVE);
+    let (gone, _) = owner.take_in(1, "gone", EXCLUSIVE);
+    host.kill();
+    host.begin();
+    let mut other = host.client(2);
+    let asked = ["db", "gone"].map(|name| other.ask(name, EXCLUSIVE));
+    assert!(other.waits());
+    // It has released one of them by now, with nobody to tell.
+    assert_eq!(owner.release(1), Released::Tell);
+    let claims = [owner.claim(0)];
+    assert_eq!(owner.come_back(&claims), []);
+    other.granted(asked[1]);
+    assert!(other.waits());
+    assert!(owner.look(0).is_held());
+    // From here on the slots are its own to use again.
+    owner.slot(0).word().clear();
+    owner.finish(db);
+    assert!(other.granted(asked[0]) > token);
+    assert!(owner.look(0).is_free());
+    owner.finish(gone);
+    assert!(owner.waits());
+}
+
+#[test]
+fn what_a_sleeper_releases_without_a_word_is_free_by_and_by() {
+    let mut host = Host::start();
+    let mut owner = host.owner(1);
+    owner.take_in(0, "db", EXCLUSIVE);
+    owner.take_in(1, "other", EXCLUSIVE);
+    host.kill();
+    host.begin();
+    let mut other = host.client(2);
+    let asked = other.ask("db", EXCLUSIVE);
+    assert!(other.waits());
+    assert_eq!(owner.release(0), Released::Tell);
+    other.granted(asked);
+    // At once, if somebody looks.
+    assert_eq!(owner.release(1), Released::Tell);
+    assert_eq!(other.query().0, ["db"]);
+}
+
+#[test]
+fn a_sleeper_that_was_stolen_from_sees_it_and_is_told_when_it_wakes_up() {
+    let mut host = Host::start();
+    let mut owner = host.owner(1);
+    let (db, _) = owner.take_in(0, "db", EXCLUSIVE);
+    host.kill();
+    host.begin();
+    let mut thief = host.client(2);
+    let claims = [owner.claim(0)];
+    thief.take("db", navlock_core::host::RequestKind::Steal);
+    assert!(owner.look(0).is_stolen());
+    let told = owner.come_back(&claims);
+    assert_eq!(told, [FromDaemon::Lost { request: db, how: Lost::Disconnected }]);
+}
+
+#[test]
+fn who_comes_back_in_time_claims_for_itself() {
+    let mut host = Host::with(|options| options.recovery = LONG);
+    let mut owner = host.owner(1);
+    let (db, token) = owner.take_in(0, "db", EXCLUSIVE);
+    owner.own(1, "idle", EXCLUSIVE);
+    owner.take_in(2, "released", EXCLUSIVE);
+    host.kill();
+    host.begin();
+    assert_eq!(owner.release(2), Released::Tell);
+    let claims = [owner.claim(0)];
+    assert_eq!(owner.come_back(&claims), []);
+    let mut other = host.client(2);
+    for name in ["idle", "released"] {
+        other.take(name, TRY);
+    }
+    let asked = other.ask("db", EXCLUSIVE);
+    assert!(other.waits());
+    owner.slot(0).word().clear();
+    owner.finish(db);
+    assert!(other.granted(asked) > token);
+}
+
+#[test]
+fn who_has_not_all_in_its_map_is_given_up_and_holds_nothing_by_then() {
+    let mut host = Host::start();
+    let mut owner = host.owner(1);
+    let (db, _) = owner.take_in(0, "db", EXCLUSIVE);
+    owner.take("unmapped", EXCLUSIVE);
+    owner.map.as_ref().unwrap().set_unmapped(1);
+    let claims = [owner.claim(0)];
+    host.kill();
+    host.begin();
+    let mut other = host.client(2);
+    other.take("db", TRY);
+    other.take("unmapped", TRY);
+    assert!(owner.look(0).is_revoked());
+    let path =
+        owner.directory.join("sock.clients").join(format!("{:032x}", u128::from_be_bytes([1; 16])));
+    assert!(!path.exists());
+    let told = owner.come_back(&claims);
+    assert_eq!(told, [FromDaemon::Lost { request: db, how: Lost::Disconnected }]);
+}
+
+#[test]
+fn who_claims_what_another_one_has_by_a_later_grant_has_lost_it() {
+    let mut host = Host::with(|options| options.recovery = LONG);
+    let (mut sleeper, mut later) = (host.owner(1), host.owner(2));
+    sleeper.take_in(0, "db", EXCLUSIVE);
+    let (stolen, _) = later.take_in(0, "db", navlock_core::host::RequestKind::Steal);
+    // As if it had died before it could say so in the map.
+    let claims = [later.claim(0)];
+    host.kill();
+    let word = navlock_delegation::Look::from_bits(0b11 | 1 << 5).bits().to_ne_bytes();
+    std::os::unix::fs::FileExt::write_all_at(&sleeper.file, &word, 256).unwrap();
+    assert!(sleeper.look(0).is_held());
+    host.options.recovery = Duration::from_millis(300);
+    host.begin();
+    assert_eq!(later.come_back(&claims), []);
+    assert!(!sleeper.look(0).is_held());
+    later.slot(0).word().clear();
+    later.finish(stolen);
+    host.client(3).take("db", EXCLUSIVE);
+}
+
+#[test]
+fn a_map_of_noise_is_none_for_the_next_daemon() {
+    let mut host = Host::start();
+    let mut owners = [1, 2, 3].map(|number| host.owner(number));
+    for (owner, name) in owners.iter_mut().zip(["1", "2", "3"]) {
+        owner.take_in(0, name, EXCLUSIVE);
+    }
+    host.kill();
+    let noise = vec![0x5B; 16_384];
+    std::os::unix::fs::FileExt::write_all_at(&owners[0].file, &noise, 0).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&owners[1].file, &noise[256..], 256).unwrap();
+    owners[2].file.set_len(4096).unwrap();
+    host.begin();
+    let mut other = host.client(4);
+    for name in ["1", "2", "3"] {
+        let asked = other.ask(name, TRY);
+        assert!(matches!(
+            other.raw.hear(),
+            FromDaemon::Granted { request, .. } | FromDaemon::Unavailable { request } if request == asked
+        ));
+    }
+    let mut last = host.owner(5);
+    last.own(0, "well", EXCLUSIVE);
+    other.take("well", TRY);
+}
+
+#[test]
+fn tokens_grow_over_daemons_and_takes_between_them() {
+    let mut host = Host::start();
+    let mut owner = host.owner(1);
+    let mut last = owner.take_in(0, "db", EXCLUSIVE).1;
+    for round in 2..5_u8 {
+        assert_eq!(owner.release(0), Released::Kept);
+        host.kill();
+        for _ in 0..100 {
+            let token = owner.retake(0).unwrap();
+            assert!(token > last);
+            last = token;
+            assert_eq!(owner.release(0), Released::Kept);
+        }
+        drop(owner);
+        host.begin();
+        owner = host.owner(round);
+        let (_, token) = owner.take_in(0, "db", EXCLUSIVE);
+        assert!(token > last);
+        last = token;
+    }
+}
+
+#[test]
+fn who_waits_behind_a_sleeper_does_so_in_its_order() {
+    let mut host = Host::with(|options| options.recovery = Duration::from_secs(1));
+    let (mut sleeper, mut waiter) = (host.owner(1), host.client(2));
+    let (_, _) = sleeper.take_in(0, "db", EXCLUSIVE);
+    let asked = waiter.ask("db", EXCLUSIVE);
+    assert!(waiter.waits());
+    host.kill();
+    host.begin();
+    let name = "db".try_into().unwrap();
+    let claim =
+        ToDaemon::ClaimRequest { agent: 0, request: asked, name, kind: EXCLUSIVE, since: 1 };
+    assert_eq!(waiter.come_back(&[claim]), []);
+    let mut last = host.client(3);
+    let behind = last.ask("db", EXCLUSIVE);
+    assert!(last.waits());
+    drop(sleeper);
+    waiter.granted(asked);
+    assert!(last.waits());
+    waiter.finish(asked);
+    last.granted(behind);
+}
+
+#[test]
+fn a_client_that_goes_before_its_claims_are_settled_holds_nothing() {
+    let mut host = Host::with(|options| options.recovery = Duration::from_secs(2));
+    let (mut owner, other) = (host.owner(1), host.owner(2));
+    owner.take_in(0, "db", EXCLUSIVE);
+    host.kill();
+    host.begin();
+    // The other one is waited for; this one says what no client says.
+    let words = [
+        ToDaemon::Hello { oldest: 5, newest: 5 },
+        ToDaemon::Introduce { client: [1; 16], returning: true },
+        ToDaemon::CloseAgent { agent: 9 },
+    ];
+    let mut raw = crate::raw::Raw::connect(&host.place(), &words);
+    assert_eq!(raw.hear(), FromDaemon::Welcome { version: 5 });
+    until(|| owner.look(0).is_revoked());
+    drop(other);
+    host.client(3).take("db", TRY);
+}
+
+#[test]
+fn a_slot_of_nobodys_request_is_no_claim() {
+    let mut host = Host::start();
+    let mut owner = host.owner(1);
+    owner.take_in(0, "db", EXCLUSIVE);
+    // The same request twice, and one of an agent that is another's.
+    let name = "two".try_into().unwrap();
+    let request = RequestId::from_parts(1, 1);
+    for (slot, client_id) in [(1, [1; 16]), (2, [7; 16])] {
+        let mode = EXCLUSIVE.mode();
+        assert!(owner.slot(slot).describe("app", &name, mode, 0, client_id, request));
+        assert_eq!(owner.slot(slot).word().grant(false), Some(1));
+    }
+    host.kill();
+    host.begin();
+    let mut other = host.client(2);
+    assert_eq!(other.query().0.len(), 1);
+    assert!(owner.look(0).is_held() || owner.look(1).is_held());
+    drop(owner);
+    for name in ["db", "two"] {
+        other.take(name, EXCLUSIVE);
+    }
+}

@@ -1,0 +1,159 @@
+//! Maps in which stands what no client writes.
+
+use std::os::unix::fs::FileExt;
+
+use navlock_delegation::Released;
+use navlock_wire::{FromDaemon, ToDaemon};
+
+use super::{Client, EXCLUSIVE, Host, TRY};
+
+/// That all is well for others, whatever somebody has done.
+fn assert_others_are_served(host: &Host, other: &mut Client) {
+    let mut owner = host.owner(99);
+    owner.own(0, "other", EXCLUSIVE);
+    let (held, _) = other.take("other", TRY);
+    other.finish(held);
+    assert_eq!(owner.retake(0), None);
+    other.query();
+    other.inspect();
+    assert!(host.detail("owned names").is_some());
+}
+
+#[test]
+fn a_file_that_is_no_map_is_none() {
+    let host = Host::start();
+    for (number, bytes) in [(1, vec![]), (2, vec![0; 100]), (3, vec![0xA5; 20_000])] {
+        let mut client = host.client(number);
+        client.file.write_all_at(&bytes, 0).unwrap();
+        client.raw.say(&[ToDaemon::Map { nonce: 7 }]);
+        assert!(client.waits(), "it was mapped");
+        client.take("db", EXCLUSIVE);
+        drop(client);
+    }
+    assert_others_are_served(&host, &mut host.client(4));
+}
+
+#[test]
+fn another_number_than_that_in_the_map_is_not_answered() {
+    let host = Host::start();
+    let mut client = host.client(1);
+    let map = navlock_delegation::OwnerMap::make(&client.file).unwrap();
+    client.raw.say(&[ToDaemon::Map { nonce: map.nonce() ^ 1 }]);
+    assert!(client.waits());
+    // Nor is the right one, of which it could be told only once what the other one was.
+    client.raw.say(&[ToDaemon::Map { nonce: map.nonce() }]);
+    assert!(matches!(client.all_said()[..], [FromDaemon::Mapped { .. }]));
+}
+
+#[test]
+fn noise_in_a_map_harms_its_client_alone() {
+    let host = Host::start();
+    let mut other = host.client(2);
+    for seed in 0..8_u8 {
+        let mut owner = host.owner(1);
+        for slot in 0..40 {
+            owner.own(slot, &format!("{slot}"), EXCLUSIVE);
+        }
+        // All slots, and then the head as well.
+        let from = if seed % 2 == 0 { 256 } else { 0 };
+        let mut number = u64::from(seed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let noise = (from..16_384_u64).map(|_| {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            number.to_be_bytes()[0]
+        });
+        owner.file.write_all_at(&noise.collect::<Vec<_>>(), from).unwrap();
+        other.query();
+        other.inspect();
+        for slot in 0..40 {
+            // It has it, or it waits: as its client says.
+            let asked = other.ask(&format!("{slot}"), TRY);
+            match other.raw.hear() {
+                FromDaemon::Granted { request, .. } => other.finish(request),
+                FromDaemon::Unavailable { request } => assert_eq!(request, asked),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_others_are_served(&host, &mut other);
+        drop(owner);
+        // With its client, whatever it says is gone.
+        for slot in 0..40 {
+            let (held, _) = other.take(&format!("{slot}"), EXCLUSIVE);
+            other.finish(held);
+        }
+    }
+}
+
+#[test]
+fn a_map_without_bytes_is_one_in_which_nothing_is_held() {
+    let host = Host::start();
+    let (mut owner, mut other) = (host.owner(1), host.client(2));
+    owner.take_in(0, "held", EXCLUSIVE);
+    owner.own(1, "idle", EXCLUSIVE);
+    owner.file.set_len(0).unwrap();
+    for name in ["held", "idle"] {
+        other.take(name, EXCLUSIVE);
+    }
+    assert_others_are_served(&host, &mut other);
+}
+
+#[test]
+fn what_is_left_of_a_map_that_was_cut_off_is_recalled_as_ever() {
+    let host = Host::start();
+    let (mut owner, mut other) = (host.owner(1), host.client(2));
+    assert!(owner.map.as_ref().unwrap().grow().unwrap() > 100);
+    owner.own(100, "gone", EXCLUSIVE);
+    owner.own(3, "left", EXCLUSIVE);
+    let (held, _) = owner.take_in(4, "held", EXCLUSIVE);
+    owner.file.set_len(16_384).unwrap();
+    // By this the daemon finds out.
+    other.take("gone", EXCLUSIVE);
+    other.take("left", EXCLUSIVE);
+    assert_eq!(owner.retake(3), None);
+    let asked = other.ask("held", EXCLUSIVE);
+    assert!(other.waits());
+    assert_eq!(owner.release(4), Released::Tell);
+    owner.finish(held);
+    other.granted(asked);
+    assert_others_are_served(&host, &mut other);
+}
+
+#[test]
+fn a_slot_that_is_used_twice_harms_its_client_alone() {
+    let host = Host::start();
+    let (mut owner, mut other) = (host.owner(1), host.client(2));
+    owner.own(0, "one", EXCLUSIVE);
+    // It forgets that, and says so to nobody.
+    owner.slot(0).word().clear();
+    owner.take_in(0, "two", EXCLUSIVE);
+    let asked = other.ask("two", EXCLUSIVE);
+    let also = other.ask("one", TRY);
+    assert!(matches!(
+        other.raw.hear(),
+        FromDaemon::Granted { request, .. } | FromDaemon::Unavailable { request } if request == also
+    ));
+    assert!(other.waits());
+    drop(owner);
+    other.granted(asked);
+    assert_others_are_served(&host, &mut other);
+}
+
+#[test]
+fn who_says_that_it_never_gives_back_has_it_taken_when_it_goes() {
+    let host = Host::start();
+    let (mut owner, mut other) = (host.owner(1), host.client(2));
+    owner.own(0, "db", EXCLUSIVE);
+    let asked = other.ask("db", EXCLUSIVE);
+    other.granted(asked);
+    other.finish(asked);
+    other.take("db", EXCLUSIVE);
+    // It has the word say that it holds what is another's: that changes nothing.
+    let held = navlock_delegation::Look::from_bits(0b11 | 9 << 5).bits().to_ne_bytes();
+    owner.file.write_all_at(&held, 256).unwrap();
+    assert!(owner.look(0).is_held());
+    let mut third = host.client(3);
+    assert_eq!(third.query().0, ["db"]);
+    let asked = third.ask("db", TRY);
+    assert_eq!(third.raw.hear(), FromDaemon::Unavailable { request: asked });
+    drop(owner);
+    assert_others_are_served(&host, &mut third);
+}

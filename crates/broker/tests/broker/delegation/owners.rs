@@ -1,0 +1,338 @@
+//! Names that are owned, and those who ask for them.
+
+use navlock_core::Mode;
+use navlock_delegation::Released;
+use navlock_wire::{FromDaemon, Lost, ToDaemon, VERSION};
+
+use super::{Client, EXCLUSIVE, Host, SHARED, TRY};
+
+const STEAL: navlock_core::host::RequestKind = navlock_core::host::RequestKind::Steal;
+
+#[test]
+fn a_name_that_nobody_waits_for_is_taken_again_without_a_word() {
+    let host = Host::start();
+    let mut owner = host.owner(1);
+    let (_, mut last) = owner.take_in(0, "db", EXCLUSIVE);
+    for _ in 0..1000 {
+        assert_eq!(owner.release(0), Released::Kept);
+        let token = owner.retake(0).unwrap();
+        assert!(token > last);
+        last = token;
+    }
+    assert!(owner.waits(), "something was said");
+    let mut other = host.client(2);
+    let asked = other.ask("db", TRY);
+    assert_eq!(other.raw.hear(), FromDaemon::Unavailable { request: asked });
+}
+
+#[test]
+fn who_asks_for_a_name_that_is_owned_and_not_held_has_it_at_once() {
+    for kind in [EXCLUSIVE, TRY, SHARED, STEAL] {
+        let host = Host::start();
+        let (mut owner, mut other) = (host.owner(1), host.client(2));
+        owner.own(0, "db", EXCLUSIVE);
+        let taken = owner.retake(0).unwrap();
+        assert_eq!(owner.release(0), Released::Kept);
+        let (held, token) = other.take("db", kind);
+        assert!(token > taken, "{kind:?}");
+        assert_eq!(owner.retake(0), None, "{kind:?}");
+        // It has lost nothing that it held.
+        assert!(owner.waits());
+        let asked = owner.ask_in(0, "db", EXCLUSIVE);
+        assert!(owner.waits());
+        other.finish(held);
+        assert!(owner.granted_in_slot(asked) > token);
+    }
+}
+
+#[test]
+fn who_asks_for_a_name_that_is_held_has_it_after_this_one_hold() {
+    for slot in [None, Some(3)] {
+        let host = Host::start();
+        let (mut owner, mut other) = (host.owner(1), host.owner(2));
+        let (held, token) = owner.take_in(0, "db", EXCLUSIVE);
+        let asked = match slot {
+            Some(slot) => other.ask_in(slot, "db", EXCLUSIVE),
+            None => other.ask("db", EXCLUSIVE),
+        };
+        assert!(other.waits());
+        assert_eq!(owner.release(0), Released::Tell);
+        assert_eq!(owner.retake(0), None);
+        owner.finish(held);
+        let next = match slot {
+            Some(_) => other.granted_in_slot(asked),
+            None => other.granted(asked),
+        };
+        assert!(next > token);
+        // Others may wait behind who had to wait.
+        if let Some(slot) = slot {
+            assert!(other.look(slot).is_recalled());
+            assert_eq!(other.release(slot), Released::Tell);
+        }
+    }
+}
+
+#[test]
+fn who_has_waited_owns_the_name_when_it_is_taken_the_next_time() {
+    let host = Host::start();
+    let (mut owner, mut other) = (host.owner(1), host.owner(2));
+    let (held, _) = owner.take_in(0, "db", EXCLUSIVE);
+    let asked = other.ask_in(0, "db", EXCLUSIVE);
+    assert!(other.waits());
+    assert_eq!(owner.release(0), Released::Tell);
+    owner.finish(held);
+    other.granted_in_slot(asked);
+    assert_eq!(other.release(0), Released::Tell);
+    other.finish(asked);
+    other.own(0, "db", EXCLUSIVE);
+    assert!(other.retake(0).is_some());
+}
+
+#[test]
+fn what_is_not_to_be_had_at_once_is_refused_and_the_owner_tells_of_its_release() {
+    let host = Host::start();
+    let (mut owner, mut other) = (host.owner(1), host.client(2));
+    let (held, _) = owner.take_in(0, "db", EXCLUSIVE);
+    let asked = other.ask("db", TRY);
+    assert_eq!(other.raw.hear(), FromDaemon::Unavailable { request: asked });
+    assert_eq!(owner.release(0), Released::Tell);
+    owner.finish(held);
+    assert!(owner.waits());
+    other.take("db", TRY);
+}
+
+#[test]
+fn a_theft_is_seen_in_the_map_before_the_thief_knows_of_it() {
+    for slot in [None, Some(0)] {
+        let host = Host::start();
+        let (mut owner, mut thief) = (host.owner(1), host.owner(2));
+        let (held, token) = owner.take_in(0, "db", EXCLUSIVE);
+        let stolen = match slot {
+            Some(slot) => thief.take_in(slot, "db", STEAL).1,
+            None => thief.take("db", STEAL).1,
+        };
+        assert!(owner.look(0).is_stolen());
+        assert!(stolen > token);
+        assert_eq!(owner.release(0), Released::Gone);
+        let how = Lost::StolenBy([2; 16]);
+        assert_eq!(owner.raw.hear(), FromDaemon::Lost { request: held, how });
+        if let Some(slot) = slot {
+            assert!(thief.look(slot).is_held(), "the thief has stolen from itself");
+        }
+        // Its slot is of use for the next.
+        owner.slot(0).word().clear();
+        owner.take_in(0, "other", EXCLUSIVE);
+    }
+}
+
+#[test]
+fn several_own_a_name_that_they_share_until_one_wants_it_alone() {
+    let host = Host::start();
+    let (mut one, mut two, mut writer) = (host.owner(1), host.owner(2), host.client(3));
+    one.own(0, "db", SHARED);
+    let of_two = two.own(0, "db", SHARED);
+    // A third does not take it from them, and one of them can have it twice.
+    let (third, _) = writer.take("db", SHARED);
+    one.own(1, "db", SHARED);
+    writer.finish(third);
+    for owner in [&one, &two] {
+        assert!(owner.retake(0).is_some());
+    }
+    assert!(one.retake(1).is_some());
+    assert_eq!(one.release(1), Released::Kept);
+    assert_eq!(one.release(0), Released::Kept);
+    let asked = writer.ask("db", EXCLUSIVE);
+    assert!(writer.waits());
+    assert_eq!((one.retake(0), one.retake(1)), (None, None));
+    // Nor does who shares it overtake the writer.
+    let behind = one.ask_in(0, "db", SHARED);
+    assert!(one.waits());
+    assert_eq!(two.release(0), Released::Tell);
+    two.finish(of_two);
+    writer.granted(asked);
+    writer.finish(asked);
+    one.granted_in_slot(behind);
+}
+
+#[test]
+fn who_asks_to_share_recalls_who_has_it_alone() {
+    let host = Host::start();
+    let (mut owner, mut reader) = (host.owner(1), host.owner(2));
+    owner.own(0, "db", EXCLUSIVE);
+    reader.own(0, "db", SHARED);
+    assert_eq!(owner.retake(0), None);
+    // And the other way round.
+    owner.own(1, "db", EXCLUSIVE);
+    assert_eq!(reader.retake(0), None);
+}
+
+#[test]
+fn another_agent_of_the_same_client_asks_as_any_other() {
+    let host = Host::start();
+    let mut owner = host.owner(1);
+    let open = ToDaemon::OpenAgent { agent: 1, client_id: [9; 16], bucket: "app".to_owned() };
+    owner.raw.say(&[open]);
+    owner.own(0, "db", EXCLUSIVE);
+    let request = owner.number();
+    let name = "db".try_into().unwrap();
+    owner.raw.say(&[ToDaemon::Request { agent: 1, request, name, kind: EXCLUSIVE }]);
+    owner.granted(request);
+    assert_eq!(owner.retake(0), None);
+}
+
+#[test]
+fn names_of_other_buckets_are_other_names() {
+    let host = Host::start();
+    let (mut owner, mut other) = (host.owner(1), host.client(2));
+    owner.own(0, "db", EXCLUSIVE);
+    let open = ToDaemon::OpenAgent { agent: 1, client_id: [9; 16], bucket: "other".to_owned() };
+    let (request, name) = (other.number(), "db".try_into().unwrap());
+    other.raw.say(&[open, ToDaemon::Request { agent: 1, request, name, kind: EXCLUSIVE }]);
+    other.granted(request);
+    assert!(owner.retake(0).is_some());
+}
+
+#[test]
+fn an_agent_that_ends_holds_and_owns_nothing_when_others_are_granted_it() {
+    for word in [ToDaemon::Terminate { agent: 0 }, ToDaemon::CloseAgent { agent: 0 }] {
+        let host = Host::start();
+        let (mut owner, mut other) = (host.owner(1), host.client(2));
+        owner.own(0, "idle", EXCLUSIVE);
+        owner.take_in(1, "held", EXCLUSIVE);
+        let [idle, held] = ["idle", "held"].map(|name| {
+            let request = other.ask(name, EXCLUSIVE);
+            (name == "idle").then(|| other.granted(request));
+            request
+        });
+        assert!(other.waits());
+        owner.raw.say(&[word]);
+        other.granted(held);
+        other.finish(idle);
+        assert!(owner.look(1).is_revoked());
+        assert_eq!((owner.retake(0), owner.retake(1)), (None, None));
+    }
+}
+
+#[test]
+fn a_client_that_is_hung_up_on_holds_nothing_when_others_are_granted_it() {
+    let host = Host::start();
+    let (mut owner, mut other) = (host.owner(1), host.client(2));
+    owner.own(0, "idle", EXCLUSIVE);
+    owner.take_in(1, "held", EXCLUSIVE);
+    let asked = other.ask("held", EXCLUSIVE);
+    assert!(other.waits());
+    // What no client says.
+    owner.raw.say(&[ToDaemon::CloseAgent { agent: 77 }]);
+    other.granted(asked);
+    assert!(owner.look(1).is_revoked());
+    other.take("idle", TRY);
+    assert_eq!(owner.retake(0), None);
+    assert!(!owner.look(0).is_lost(), "it did not hold that");
+}
+
+#[test]
+fn what_a_client_releases_by_a_message_it_does_not_hold_in_its_map() {
+    let host = Host::start();
+    let (mut owner, mut other) = (host.owner(1), host.client(2));
+    let (held, _) = owner.take_in(0, "db", EXCLUSIVE);
+    owner.finish(held);
+    other.take("db", EXCLUSIVE);
+    assert!(owner.look(0).is_revoked());
+}
+
+#[test]
+fn tokens_grow_whoever_takes_a_name_and_however() {
+    let host = Host::start();
+    let (mut one, mut two) = (host.owner(1), host.owner(2));
+    let mut last = one.take_in(0, "db", EXCLUSIVE).1;
+    let mut grows = |token| {
+        assert!(token > last, "{token} after {last}");
+        last = token;
+    };
+    for _ in 0..20 {
+        for _ in 0..50 {
+            assert_eq!(one.release(0), Released::Kept);
+            grows(one.retake(0).unwrap());
+        }
+        assert_eq!(one.release(0), Released::Kept);
+        let (taken, token) = two.take_in(0, "db", EXCLUSIVE);
+        grows(token);
+        let asked = one.ask_in(0, "db", EXCLUSIVE);
+        assert!(one.waits());
+        assert_eq!(two.release(0), Released::Tell);
+        two.finish(taken);
+        grows(one.granted_in_slot(asked));
+        assert_eq!(one.release(0), Released::Tell);
+        one.finish(asked);
+        grows(one.take_in(0, "db", EXCLUSIVE).1);
+    }
+}
+
+#[test]
+fn a_moment_by_the_daemons_epoch_is_a_token_between_earlier_and_later_ones() {
+    let host = Host::start();
+    let mut owner = host.owner(1);
+    let mut last = 0;
+    for _ in 0..100 {
+        let (request, token) = owner.take_in(0, "db", EXCLUSIVE);
+        assert!(token.get() > last);
+        assert_eq!(owner.release(0), Released::Kept);
+        owner.slot(0).word().clear();
+        owner.finish(request);
+        last = owner.epoch.wrapping_add(now());
+        assert!(last > token.get());
+    }
+}
+
+fn now() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(time.tv_sec).unwrap();
+    seconds * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+#[test]
+fn clients_of_the_version_before_have_their_turn_with_names_that_are_owned() {
+    let host = Host::start();
+    let mut owner = host.owner(1);
+    let mut old = Client::connect(host.directory.path(), 2, VERSION - 1);
+    owner.own(0, "db", EXCLUSIVE);
+    let (held, _) = old.take("db", EXCLUSIVE);
+    assert_eq!(owner.retake(0), None);
+    let asked = owner.ask_in(0, "db", EXCLUSIVE);
+    assert!(owner.waits());
+    old.finish(held);
+    owner.granted_in_slot(asked);
+    assert!(old.waits());
+    // What is of a later version is nothing that it says.
+    old.raw.say(&[ToDaemon::Map { nonce: 1 }]);
+    let mut last = host.client(3);
+    let deadline = std::time::Instant::now() + crate::daemon::LONG;
+    while last.status().0.clients != 2 {
+        assert!(std::time::Instant::now() < deadline, "it was not hung up on");
+    }
+}
+
+#[test]
+fn a_daemon_that_is_told_so_has_its_clients_ask_for_each_lock() {
+    let host = Host::with(|options| options.delegate = false);
+    let mut client = host.client(1);
+    assert!(!client.make_map());
+    let asked = client.ask_in(0, "db", EXCLUSIVE);
+    client.granted(asked);
+    assert!(client.look(0).is_free());
+    assert_eq!(host.detail("owned names").as_deref(), Some("none, as the settings say"));
+}
+
+#[test]
+fn a_request_in_a_slot_that_is_not_for_use_is_granted_without_it() {
+    let host = Host::start();
+    let mut owner = host.owner(1);
+    owner.take_in(0, "held", EXCLUSIVE);
+    for slot in [0, 63, 1022, u32::MAX] {
+        let (request, name) = (owner.number(), format!("{slot}").as_str().try_into().unwrap());
+        let kind = navlock_core::host::RequestKind::Wait(Mode::Exclusive);
+        owner.raw.say(&[ToDaemon::RequestInSlot { agent: 0, request, name, kind, slot }]);
+        owner.granted(request);
+    }
+    assert!(owner.look(0).is_held());
+}

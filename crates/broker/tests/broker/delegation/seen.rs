@@ -1,0 +1,193 @@
+//! What is seen of names that are owned.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    thread,
+    time::Duration,
+};
+
+use navlock_core::Mode;
+use navlock_delegation::Released;
+use navlock_wire::{FromDaemon, ToDaemon};
+
+use super::{Client, EXCLUSIVE, Host, SHARED};
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+#[test]
+fn a_snapshot_shows_what_is_held_and_not_what_is_owned() {
+    let host = Host::start();
+    let (mut owner, mut other) = (host.owner(1), host.client(2));
+    owner.own(0, "idle", EXCLUSIVE);
+    owner.own(1, "taken again", EXCLUSIVE);
+    owner.take_in(2, "held", EXCLUSIVE);
+    // Two that cannot be told apart, of which one is held.
+    owner.own(3, "twice", SHARED);
+    owner.take_in(4, "twice", SHARED);
+    assert!(owner.retake(1).is_some());
+    let (held, pending) = other.query();
+    assert_eq!((held, pending), (names(&["taken again", "held", "twice"]), names(&[])));
+    let (status, _) = other.status();
+    assert_eq!((status.held, status.pending), (3, 0));
+    // To look at it takes nothing away.
+    assert!(owner.retake(0).is_some());
+    assert_eq!(owner.release(1), Released::Kept);
+}
+
+#[test]
+fn an_inspection_shows_owned_names_apart_and_holds_as_their_map_tells() {
+    let host = Host::start();
+    let (mut owner, mut other) = (host.owner(1), host.client(2));
+    owner.own(0, "idle", EXCLUSIVE);
+    for _ in 0..3 {
+        assert!(owner.retake(0).is_some());
+        assert_eq!(owner.release(0), Released::Kept);
+    }
+    owner.own(1, "held", SHARED);
+    let token = owner.retake(1).unwrap();
+    let (held, owned) = other.inspect();
+    let [held] = &held[..] else { panic!("{held:?}") };
+    assert_eq!(held.entry.name.as_str(), Some("held"));
+    assert_eq!(held.token, Some(token.get()));
+    let [owned] = &owned[..] else { panic!("{owned:?}") };
+    let entry = &owned.entry;
+    assert_eq!((entry.name.as_str(), entry.mode), (Some("idle"), Mode::Exclusive));
+    assert_eq!((entry.client_id, owned.taken), ([1; 16], 3));
+}
+
+#[test]
+fn who_does_not_know_of_owned_names_is_not_told_of_them() {
+    let host = Host::start();
+    let mut owner = host.owner(1);
+    owner.own(0, "idle", EXCLUSIVE);
+    let mut old = Client::connect(host.directory.path(), 2, 4);
+    let (held, owned) = old.inspect();
+    assert_eq!((held.len(), owned.len()), (0, 0));
+}
+
+#[test]
+fn nobody_stands_before_who_asks_for_its_place_in_a_queue_that_is_only_owned() {
+    let host = Host::start();
+    let (mut owner, mut other) = (host.owner(1), host.client(2));
+    owner.own(0, "db", EXCLUSIVE);
+    let position = || ToDaemon::Position {
+        query: 3,
+        bucket: "app".to_owned(),
+        name: "db".try_into().unwrap(),
+        client_id: [2; 16],
+    };
+    let holders = |other: &mut Client| {
+        other.raw.say(&[position()]);
+        let (holders, _) = other.raw.hear_until(|message| match message {
+            FromDaemon::Position { holders, holder, .. } => Some((*holders, holder.is_some())),
+            _ => None,
+        });
+        holders
+    };
+    assert_eq!(holders(&mut other), (0, false));
+    assert!(owner.retake(0).is_some());
+    assert_eq!(holders(&mut other), (1, true));
+}
+
+#[test]
+fn a_daemon_says_how_often_names_were_taken_without_asking_and_recalled() {
+    let host = Host::start();
+    let (mut owner, mut other) = (host.owner(1), host.client(2));
+    let of = |host: &Host| host.detail("owned names").unwrap();
+    assert_eq!(of(&host), "0 (taken again 0 times, recalled 0 times)");
+    for slot in 0..3 {
+        owner.own(slot, &format!("db {slot}"), EXCLUSIVE);
+    }
+    for slot in [0, 0, 1] {
+        assert!(owner.retake(slot).is_some());
+        assert_eq!(owner.release(slot), Released::Kept);
+    }
+    assert_eq!(of(&host), "3 (taken again 3 times, recalled 0 times)");
+    other.take("db 0", EXCLUSIVE);
+    assert_eq!(of(&host), "2 (taken again 3 times, recalled 1 times)");
+    drop(owner);
+    // It is noticed that it has gone by then.
+    other.take("db 1", EXCLUSIVE);
+    let deadline = std::time::Instant::now() + crate::daemon::LONG;
+    while !of(&host).starts_with("0 (taken again 3 times") {
+        assert!(std::time::Instant::now() < deadline, "{}", of(&host));
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_snapshot_is_of_one_moment_although_owners_never_rest() {
+    const ROUNDS: u64 = 200;
+    let host = Host::start();
+    let (mut owner, mut other) = (host.owner(1), host.client(2));
+    owner.own(0, "first", EXCLUSIVE);
+    owner.own(1, "second", EXCLUSIVE);
+    let (ended, taken) = (AtomicBool::new(false), AtomicU64::new(0));
+    for _ in 0..ROUNDS {
+        thread::scope(|scope| {
+            // Never both: the second is taken when the first is released, and released before that is
+            // taken again.
+            let busy = scope.spawn(|| {
+                while !ended.load(SeqCst) {
+                    for slot in [0, 1] {
+                        if owner.retake(slot).is_none() {
+                            return;
+                        }
+                        taken.fetch_add(1, SeqCst);
+                        if owner.release(slot) != Released::Kept {
+                            return;
+                        }
+                    }
+                }
+            });
+            let before = taken.load(SeqCst);
+            while taken.load(SeqCst) == before && !busy.is_finished() {
+                thread::yield_now();
+            }
+            let (held, _) = other.query();
+            assert!(held.len() < 2, "{held:?} were never held together");
+            ended.store(true, SeqCst);
+        });
+        ended.store(false, SeqCst);
+        // What was recalled meanwhile is asked for anew.
+        for (slot, name) in [(0, "first"), (1, "second")] {
+            if owner.look(slot).is_recalled() {
+                owner.slot(slot).word().clear();
+                owner.own(slot, name, EXCLUSIVE);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_thousand_owned_names_are_none_that_are_held() {
+    let host = Host::start();
+    let (mut owner, mut other) = (host.owner(1), host.client(2));
+    while owner.map.as_ref().unwrap().slots() < 1000 {
+        owner.map.as_ref().unwrap().grow().unwrap();
+    }
+    for slot in 0..1000 {
+        owner.own(slot, &format!("{slot}"), EXCLUSIVE);
+    }
+    assert_eq!(other.query().0.len(), 0);
+    assert_eq!(other.inspect().0.len(), 0);
+    other.raw.stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let inspect = ToDaemon::Inspect { query: 6, bucket: "app".to_owned(), name: None };
+    other.raw.say(&[inspect]);
+    let ((), parts) = other.raw.hear_until(|message| {
+        matches!(message, FromDaemon::Inspection { last: true, .. }).then_some(())
+    });
+    let owned: usize = parts
+        .iter()
+        .map(|part| match part {
+            FromDaemon::Owned { names, .. } => names.len(),
+            other => panic!("{other:?}"),
+        })
+        .sum();
+    assert_eq!(owned, 1000);
+    for slot in 0..1000 {
+        assert!(owner.retake(slot).is_some());
+    }
+}
