@@ -44,17 +44,16 @@ impl OwnerMap {
         if file.metadata()?.len() != 0 {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file is not empty"));
         }
-        Self::begin(&file).map_or_else(
-            |error| {
+        match Self::begin(&file) {
+            Ok((mapping, nonce)) => {
+                Ok(Self { mapping, nonce, slots: header::FEWEST.into(), file: file.into() })
+            }
+            Err(error) => {
                 // Else it is a file with no map in it, which nobody minds.
                 let _ = file.set_len(0);
                 Err(error)
-            },
-            |(mapping, nonce)| {
-                let file = file.try_clone()?;
-                Ok(Self { mapping, nonce, slots: header::FEWEST.into(), file: file.into() })
-            },
-        )
+            }
+        }
     }
 
     fn begin(file: &File) -> io::Result<(Mapping, u64)> {

@@ -76,7 +76,9 @@ fn each_field_may_be_anything() {
     let name = ResourceName::try_from("db").unwrap();
     let slot = owner.slot(0).unwrap();
     for field in 0..SLOT / 8 {
-        for anything in [0, 1, 0xD8, 1 << 40, u64::MAX >> 1, u64::MAX] {
+        // Among them a mode with lengths that are too long.
+        for anything in [0, 1, 0xD8, 0xFFFF_0001, 0xFF_FFFF_FF01, 1 << 40, u64::MAX >> 1, u64::MAX]
+        {
             slot.word().clear();
             let request = RequestId::from_parts(1, 2);
             assert!(slot.describe("app", &name, Mode::Exclusive, 3, [4; 16], request));

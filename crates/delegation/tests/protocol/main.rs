@@ -2,15 +2,16 @@
 //! after it can act, with the end of any of them between any two steps.
 //!
 //! `world` is what there is and what can happen; each step does one thing to one word, by the word's
-//! own methods. In both searches two troubles happen at most (deaths, hang-ups, thefts, terminations), or one;
-//! `NAVLOCK_EXHAUSTIVE_DEPTH=3` lets so many happen, which takes minutes.
+//! own methods. In the first search two troubles happen at most (deaths, hang-ups, thefts,
+//! terminations), in the second one; `NAVLOCK_EXHAUSTIVE_TROUBLES=2` lets two happen in both, which
+//! takes minutes and gigabytes.
 
 #![cfg(not(shuttle))]
 #![forbid(unsafe_code)]
 
 mod world;
 
-use std::{collections::HashMap, env, fmt::Write};
+use std::{collections::HashMap, env, fmt::Write, rc::Rc};
 
 use proptest::{
     prelude::RngCore,
@@ -21,9 +22,9 @@ use self::world::{Setting, Step, World};
 
 /// Every state that can be reached, each once.
 fn explore(setting: Setting) -> usize {
-    let troubles = env::var("NAVLOCK_EXHAUSTIVE_DEPTH")
-        .map_or(setting.troubles, |depth| depth.parse().expect("it is a number"));
-    let first = World::new(Setting { troubles, ..setting });
+    let troubles = env::var("NAVLOCK_EXHAUSTIVE_TROUBLES")
+        .map_or(setting.troubles, |troubles| troubles.parse().expect("it is a number"));
+    let first = Rc::new(World::new(Setting { troubles, ..setting }));
     // How each was reached: by this step, from that one.
     let mut reached = HashMap::from([(first.clone(), None::<(usize, Step)>)]);
     let mut worlds = vec![first];
@@ -32,12 +33,13 @@ fn explore(setting: Setting) -> usize {
         let steps = world.steps();
         let mut wrong = world.is_wrong(&steps).map(|wrong| (wrong, None));
         for step in steps {
-            let mut after = world.clone();
+            let mut after = World::clone(&world);
             if let Err(complaint) = after.take(step) {
                 wrong = wrong.or(Some((complaint, Some(step))));
                 break;
             }
             if !reached.contains_key(&after) {
+                let after = Rc::new(after);
                 reached.insert(after.clone(), Some((next, step)));
                 worlds.push(after);
             }
