@@ -67,7 +67,7 @@ pub(crate) struct World {
     clients: Vec<Client>,
     broker: Option<Broker>,
     troubles: u8,
-    /// Each step takes a nanosecond.
+    /// Each take and each grant takes a nanosecond, which is less than they do.
     now: Growing,
     /// The last token that anybody got.
     last_token: Growing,
@@ -327,7 +327,6 @@ impl World {
     ///
     /// If it must not come out as it does.
     pub(crate) fn take(&mut self, step: Step) -> Result<(), Complaint> {
-        self.now.0 += 1;
         if step.is_trouble() {
             self.troubles -= 1;
         }
@@ -369,6 +368,7 @@ impl World {
 
     /// Somebody has a hold with this token.
     fn note_token(&mut self, token: u64) -> Result<(), Complaint> {
+        self.now.0 += 1;
         if token <= self.last_token.0 {
             return Err(format!("token {token} after {}", self.last_token.0));
         }
