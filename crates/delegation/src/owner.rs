@@ -20,6 +20,8 @@ use crate::{
 /// A process that is forked from this one has no part in it: there is no slot for it, and nothing that
 /// it does here changes anything.
 ///
+/// Who truncates the file ends this process when it next looks there (`SIGBUS`), and harms nobody else.
+///
 /// While it lives, it has the file open, also when all [`File`]s are dropped: what they have locked by
 /// `flock` stays locked.
 #[derive(Debug)]
