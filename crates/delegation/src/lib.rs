@@ -73,7 +73,9 @@
 //! The token of a hold is its slot's base and its count. The keeper sets the base so that its grant has
 //! a token of that moment, in nanoseconds, and raises its own tokens to the clock when it has recalled a
 //! word: no owner takes a lock once a nanosecond, so that what is granted after the recall has a larger
-//! token than what was taken before it. The keeper need not know the count for that.
+//! token than what was taken before it. The keeper need not know the count for that. Of a shared lock
+//! there may be several owners, each with a word of its own; they take their tokens from the same clock,
+//! and set the base so that it fits.
 //!
 //! # What happens when
 //!

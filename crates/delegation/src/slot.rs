@@ -24,7 +24,9 @@ const TEXT_WORDS: usize = TEXT / 8;
 pub struct Slot {
     /// What is held, and by which right.
     word: Word,
-    /// The token of a hold is this and its count. Written by the keeper, before the word.
+    /// The token of a hold is this and its count. Written by the keeper, before the word; of a lock
+    /// that is shared, by the owner as well, after a take: whose token is of that moment, so that tokens
+    /// grow over all owners.
     base: AtomicU64,
     /// When the last hold began. Written by the keeper at a grant and by the owner at a take: it may
     /// be that of the hold before for a moment.
@@ -136,7 +138,8 @@ impl Slot {
         Some(Description { bucket, name, mode, agent, client_id, request })
     }
 
-    /// The keeper's part, before it grants: the token of the hold with count `n` will be `base + n`.
+    /// The keeper's part, before it grants: the token of the hold with count `n` will be `base + n`. The
+    /// owner of a shared lock sets it after each take.
     pub fn set_base(&self, base: u64) {
         self.base.store(base, Relaxed);
     }
