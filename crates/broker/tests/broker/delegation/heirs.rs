@@ -52,8 +52,8 @@ fn who_sleeps_through_the_end_of_a_daemon_holds_what_it_held_until_it_ends() {
         host.kill();
         host.begin();
         let mut other = host.client(2);
-        let (held, owned) = other.inspect();
-        assert_eq!((held.len(), owned.len()), (2, 0), "{held:?} {owned:?}");
+        let (held, idle) = other.inspect();
+        assert_eq!((held.len(), idle.len()), (2, 0), "{held:?} {idle:?}");
         let db = held.iter().find(|held| held.entry.name.as_str() == Some("db")).unwrap();
         assert_eq!((db.token, db.entry.client_id), (Some(token.get()), [1; 16]));
         let (shared, _) = other.take("shared", SHARED);

@@ -31,10 +31,10 @@ fn who_asks_for_a_name_that_is_owned_and_not_held_has_it_at_once() {
         let host = Host::start();
         let (mut owner, mut other) = (host.owner(1), host.client(2));
         owner.own(0, "db", EXCLUSIVE);
-        let taken = owner.retake(0).unwrap();
+        let before = owner.retake(0).unwrap();
         assert_eq!(owner.release(0), Released::Kept);
         let (held, token) = other.take("db", kind);
-        assert!(token > taken, "{kind:?}");
+        assert!(token > before, "{kind:?}");
         assert_eq!(owner.retake(0), None, "{kind:?}");
         // It has lost nothing that it held.
         assert!(owner.waits());
@@ -255,12 +255,12 @@ fn tokens_grow_whoever_takes_a_name_and_however() {
             grows(one.retake(0).unwrap());
         }
         assert_eq!(one.release(0), Released::Kept);
-        let (taken, token) = two.take_in(0, "db", EXCLUSIVE);
+        let (request, token) = two.take_in(0, "db", EXCLUSIVE);
         grows(token);
         let asked = one.ask_in(0, "db", EXCLUSIVE);
         assert!(one.waits());
         assert_eq!(two.release(0), Released::Tell);
-        two.finish(taken);
+        two.finish(request);
         grows(one.granted_in_slot(asked));
         assert_eq!(one.release(0), Released::Tell);
         one.finish(asked);

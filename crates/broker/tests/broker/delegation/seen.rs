@@ -47,14 +47,14 @@ fn an_inspection_shows_owned_names_apart_and_holds_as_their_map_tells() {
     }
     owner.own(1, "held", SHARED);
     let token = owner.retake(1).unwrap();
-    let (held, owned) = other.inspect();
+    let (held, idle) = other.inspect();
     let [held] = &held[..] else { panic!("{held:?}") };
     assert_eq!(held.entry.name.as_str(), Some("held"));
     assert_eq!(held.token, Some(token.get()));
-    let [owned] = &owned[..] else { panic!("{owned:?}") };
-    let entry = &owned.entry;
+    let [idle] = &idle[..] else { panic!("{idle:?}") };
+    let entry = &idle.entry;
     assert_eq!((entry.name.as_str(), entry.mode), (Some("idle"), Mode::Exclusive));
-    assert_eq!((entry.client_id, owned.taken), ([1; 16], 3));
+    assert_eq!((entry.client_id, idle.taken), ([1; 16], 3));
 }
 
 #[test]
@@ -63,8 +63,8 @@ fn who_does_not_know_of_owned_names_is_not_told_of_them() {
     let mut owner = host.owner(1);
     owner.own(0, "idle", EXCLUSIVE);
     let mut old = Client::connect(host.directory.path(), 2, 4);
-    let (held, owned) = old.inspect();
-    assert_eq!((held.len(), owned.len()), (0, 0));
+    let (held, idle) = old.inspect();
+    assert_eq!((held.len(), idle.len()), (0, 0));
 }
 
 #[test]
@@ -179,14 +179,14 @@ fn a_thousand_owned_names_are_none_that_are_held() {
     let ((), parts) = other.raw.hear_until(|message| {
         matches!(message, FromDaemon::Inspection { last: true, .. }).then_some(())
     });
-    let owned: usize = parts
+    let shown: usize = parts
         .iter()
         .map(|part| match part {
             FromDaemon::Owned { names, .. } => names.len(),
             other => panic!("{other:?}"),
         })
         .sum();
-    assert_eq!(owned, 1000);
+    assert_eq!(shown, 1000);
     for slot in 0..1000 {
         assert!(owner.retake(slot).is_some());
     }
