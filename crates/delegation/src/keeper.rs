@@ -45,6 +45,12 @@ impl KeeperMap {
         }
     }
 
+    /// Whether a keeper has [confirmed](Self::confirm) it. Before that its owner may not have said
+    /// [what is not in it](Self::unmapped).
+    pub fn is_confirmed(&self) -> bool {
+        self.header().is_some_and(|header| header.keeper() != 0)
+    }
+
     /// The slot with this number, if the owner says that there is one.
     pub fn slot(&self, index: u32) -> Option<&Slot> {
         if index < self.header()?.slots() { self.0.mapping()?.slot(index) } else { None }

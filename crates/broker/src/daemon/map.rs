@@ -45,9 +45,9 @@ impl ClientMap {
         self.map.confirm(nonce);
     }
 
-    /// Whether all that the client holds is in it.
+    /// Whether all that the client holds is in it. Of that it says nothing before a daemon has seen it.
     pub(super) fn tells_all(&self) -> bool {
-        self.map.unmapped() == 0 && !self.map.is_broken()
+        self.map.is_confirmed() && self.map.unmapped() == 0 && !self.map.is_broken()
     }
 
     /// Does this with a slot, if there is one.

@@ -110,6 +110,12 @@ impl Host {
     }
 }
 
+/// Where the file of the client of this number is.
+fn path(directory: &Path, number: u8) -> PathBuf {
+    let key = u128::from_be_bytes([number; 16]);
+    directory.join("sock.clients").join(format!("{key:032x}"))
+}
+
 impl Drop for Host {
     fn drop(&mut self) {
         self.kill();
@@ -118,15 +124,19 @@ impl Drop for Host {
 
 impl Client {
     fn connect(directory: &Path, number: u8, version: u16) -> Self {
-        let clients = directory.join("sock.clients");
-        let _ = fs::create_dir(&clients);
-        let path = clients.join(format!("{:032x}", u128::from_be_bytes([number; 16])));
+        let path = path(directory, number);
+        let _ = fs::create_dir(path.parent().unwrap());
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
         let file = file.unwrap();
         flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
         let raw = Self::greet(directory, number, version, false, &[]);
         let directory = directory.to_owned();
         Self { raw, directory, number, file, map: None, epoch: 0, asked: 0 }
+    }
+
+    /// Where its file is.
+    fn path(&self) -> PathBuf {
+        path(&self.directory, self.number)
     }
 
     fn greet(
@@ -149,7 +159,13 @@ impl Client {
             words.push(ToDaemon::Describe { agent: 0, info });
         }
         let mut raw = Raw::connect(&Place::at(directory.join("sock")), &words);
-        assert_eq!(raw.hear(), FromDaemon::Welcome { version });
+        let (welcome, _) = raw.hear_until(|message| match message {
+            FromDaemon::Welcome { version } | FromDaemon::WelcomeShared { version, .. } => {
+                Some(*version)
+            }
+            _ => None,
+        });
+        assert_eq!(welcome, version);
         assert_eq!(raw.hear(), FromDaemon::Settled);
         raw
     }

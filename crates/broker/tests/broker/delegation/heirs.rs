@@ -89,7 +89,17 @@ fn a_sleeper_that_wakes_up_goes_on_with_what_it_holds() {
     assert!(owner.look(0).is_held());
     // From here on the slots are its own to use again.
     owner.slot(0).word().clear();
+    let nonce = owner.map.as_ref().unwrap().nonce();
+    owner.raw.say(&[ToDaemon::Map { nonce }]);
+    assert!(matches!(owner.all_said()[..], [FromDaemon::Mapped { .. }]));
+    owner.asked = 50;
+    let (another, _) = owner.take_in(0, "another", EXCLUSIVE);
     owner.finish(db);
+    assert!(owner.waits());
+    assert!(owner.look(0).is_held(), "it was taken back with what stood there before");
+    assert_eq!(owner.release(0), Released::Kept);
+    owner.slot(0).word().clear();
+    owner.finish(another);
     assert!(other.granted(asked[0]) > token);
     assert!(owner.look(0).is_free());
     owner.finish(gone);
@@ -171,6 +181,18 @@ fn who_has_not_all_in_its_map_is_given_up_and_holds_nothing_by_then() {
     assert!(!path.exists());
     let told = owner.come_back(&claims);
     assert_eq!(told, [FromDaemon::Lost { request: db, how: Lost::Disconnected }]);
+}
+
+#[test]
+fn a_map_that_no_daemon_has_seen_says_nothing_of_what_is_not_in_it() {
+    let mut host = Host::start();
+    let mut client = host.client(1);
+    client.take("db", EXCLUSIVE);
+    client.map = Some(navlock_delegation::OwnerMap::make(&client.file).unwrap());
+    host.kill();
+    host.begin();
+    host.client(2).take("db", TRY);
+    assert!(!client.path().exists(), "it is not given up");
 }
 
 #[test]

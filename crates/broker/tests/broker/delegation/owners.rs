@@ -5,6 +5,7 @@ use navlock_delegation::Released;
 use navlock_wire::{FromDaemon, Lost, ToDaemon, VERSION};
 
 use super::{Client, EXCLUSIVE, Host, SHARED, TRY};
+use crate::leased::LeasedDaemon;
 
 const STEAL: navlock_core::host::RequestKind = navlock_core::host::RequestKind::Steal;
 
@@ -321,6 +322,20 @@ fn a_daemon_that_is_told_so_has_its_clients_ask_for_each_lock() {
     client.granted(asked);
     assert!(client.look(0).is_free());
     assert_eq!(host.detail("owned names").as_deref(), Some("none, as the settings say"));
+}
+
+#[test]
+fn where_locks_are_leased_names_are_asked_for_each_time() {
+    let daemon = LeasedDaemon::started();
+    let mut client = Client::connect(daemon.path(), 1, VERSION);
+    assert!(!client.make_map());
+    let asked = client.ask_in(0, "db", EXCLUSIVE);
+    let granted = |message: &FromDaemon| match message {
+        FromDaemon::Granted { request, .. } => Some(*request),
+        _ => None,
+    };
+    assert_eq!(client.raw.hear_until(granted).0, asked);
+    assert!(client.look(0).is_free());
 }
 
 #[test]
