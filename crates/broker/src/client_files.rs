@@ -4,7 +4,8 @@
 //! That a file is there means nothing; what counts is that it is locked, and the kernel unlocks it
 //! with the last process that has it open.
 //!
-//! - `KEY` is locked by a client itself, for as long as it lives. It is empty.
+//! - `KEY` is locked by a client itself, for as long as it lives. It is empty, or a map of what the
+//!   client holds and of the names that it owns (`navlock_delegation`).
 //! - `KEY.locks` is locked by whoever has inherited locks of that client, as the command of a `navlock
 //!   run` has. It holds what the client would claim, in the very messages.
 //! - `KEY.leases` nobody locks. Where locks are kept elsewhere for the time of a lease, the daemon notes
@@ -459,6 +460,11 @@ fn remove(path: &Path, file: &File) {
 }
 
 impl Registration {
+    /// The file, open for reading and writing.
+    pub(crate) fn file(&self) -> &File {
+        &self.locked
+    }
+
     /// Whether it is still where a daemon looks for it.
     pub(crate) fn stands(&self) -> bool {
         lock_file::is_at(&self.locked, &self.path)

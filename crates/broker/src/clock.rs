@@ -10,6 +10,15 @@ pub(crate) fn now() -> Moment {
     read(ClockId::Monotonic)
 }
 
+/// This moment, or one of the last few milliseconds: what it costs less to read.
+pub(crate) fn recently() -> Moment {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = ClockId::MonotonicCoarse;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let clock = ClockId::Monotonic;
+    read(clock)
+}
+
 /// The time that has passed since then.
 pub(crate) fn since(then: Moment) -> Duration {
     Duration::from_nanos(now().saturating_sub(then))

@@ -12,21 +12,49 @@ use navlock_core::{
         Answer, Backend, InspectFuture, PositionFuture, QueryFuture, RequestKind, Term, Ticket,
     },
 };
-use navlock_engine::AgentId;
+use navlock_engine::{AgentId, RequestId};
 use navlock_wire::{MAX_BUCKET, MAX_NAME, ToDaemon};
 
-use super::{connection::Connection, io::wake, query, table::State};
+use navlock_delegation::Released;
+
+use super::{
+    connection::Connection,
+    io::wake,
+    owned::{self, Owned},
+    query,
+    table::State,
+};
 use crate::this_process;
 
 /// One bucket of the broker.
 pub(super) struct BrokerBackend {
     connection: Arc<Connection>,
+    /// The connection's.
+    owned: Arc<Owned>,
     name: Arc<str>,
 }
 
 impl BrokerBackend {
     pub(super) fn new(connection: Arc<Connection>, name: &str) -> Self {
-        Self { connection, name: name.into() }
+        let owned = Arc::clone(&connection.shared().owned);
+        Self { connection, owned, name: name.into() }
+    }
+
+    /// Ends what is not ours any more of which there is no daemon to tell us. To be called before it is
+    /// asked whether what was taken is held.
+    #[inline]
+    fn look_if_alone(&self) {
+        if self.owned.is_alone() {
+            self.connection.shared().end_given_up();
+        }
+    }
+
+    /// The word has said that this is not ours any more, or has been released.
+    #[cold]
+    fn finish_taken(&self, taken: RequestId) {
+        let note = self.connection.change(|table| table.finish_taken(taken));
+        // Its wakers are foreign: dropped out here.
+        drop(note);
     }
 
     /// # Errors
@@ -38,6 +66,10 @@ impl BrokerBackend {
 }
 
 impl Backend for BrokerBackend {
+    fn lanes(&self) -> usize {
+        2
+    }
+
     fn open_agent(&self, client_id: ClientId) -> AgentId {
         let bucket = self.check_bucket().is_ok().then_some(&self.name);
         let info = this_process();
@@ -63,6 +95,15 @@ impl Backend for BrokerBackend {
         kind: RequestKind,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
+        if let Some((ticket, token)) = self.owned.take(agent, name, kind) {
+            // Looked at after it was taken: what a daemon frees after that look is lost as if it had been
+            // held for long.
+            self.look_if_alone();
+            if self.owned.holds(ticket.id) {
+                return Ok((ticket, Poll::Ready(Answer::Granted(token))));
+            }
+            self.finish(ticket);
+        }
         self.check_bucket()?;
         too_long("name", name.as_bytes().len(), MAX_NAME)?;
         if self.connection.shared().only_questions {
@@ -75,6 +116,11 @@ impl Backend for BrokerBackend {
     }
 
     fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
+        if ticket.lane == owned::LANE {
+            // It was answered at once.
+            let lost = self.lost(ticket).unwrap_or(Lost::Terminated);
+            return Poll::Ready(Err(lost.into()));
+        }
         let mut table = self.connection.table_in_time();
         let lost = table.lost();
         let Some(state) = table.state(ticket.id) else {
@@ -97,9 +143,13 @@ impl Backend for BrokerBackend {
     }
 
     fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
+        if ticket.lane == owned::LANE {
+            return self.poll_taken_lost(ticket.id, waker);
+        }
         let mut table = self.connection.table_in_time();
-        let gone = table.lost();
+        let (gone, seen) = (table.lost(), table.seen_lost(ticket.id));
         let lost = match table.state(ticket.id) {
+            Some(State::Held(..)) if seen.is_some() => seen,
             Some(State::Held(_, watchers)) => {
                 if !watchers.iter().any(|watcher| watcher.will_wake(waker)) {
                     watchers.push(waker.clone());
@@ -116,24 +166,46 @@ impl Backend for BrokerBackend {
         lost.map_or(Poll::Pending, Poll::Ready)
     }
 
+    #[inline]
     fn lost(&self, ticket: Ticket) -> Option<Lost> {
+        if ticket.lane == owned::LANE {
+            if !self.owned.is_ours() {
+                return Some(Lost::Disconnected);
+            }
+            self.look_if_alone();
+            return self.owned.lost(ticket.id);
+        }
         let mut table = self.connection.table_in_time();
-        let gone = table.lost();
+        let (gone, seen) = (table.lost(), table.seen_lost(ticket.id));
         match table.state(ticket.id) {
-            Some(State::Held(..)) => None,
+            Some(State::Held(..)) => seen,
             Some(State::Lost(lost, _)) => Some(*lost),
             _ => Some(gone),
         }
     }
 
     fn stolen_by(&self, ticket: Ticket) -> Option<ClientId> {
+        if ticket.lane == owned::LANE {
+            return self.owned.is_ours().then(|| self.owned.stolen_by(ticket.id))?;
+        }
         match self.connection.table().state(ticket.id) {
             Some(State::Lost(_, stolen_by)) => *stolen_by,
             _ => None,
         }
     }
 
+    #[inline]
     fn finish(&self, ticket: Ticket) {
+        if ticket.lane == owned::LANE {
+            if !self.owned.is_ours() {
+                return;
+            }
+            match self.owned.release(ticket.id) {
+                Released::Kept => drop(self.owned.forget(ticket.id)),
+                Released::Tell | Released::Gone => self.finish_taken(ticket.id),
+            }
+            return;
+        }
         let forgotten = self.connection.change(|table| table.finish(ticket.id));
         // Its wakers are foreign: dropped out here.
         drop(forgotten);
@@ -181,6 +253,20 @@ impl Backend for BrokerBackend {
     }
 }
 
+impl BrokerBackend {
+    fn poll_taken_lost(&self, taken: RequestId, waker: &Waker) -> Poll<Lost> {
+        if !self.owned.is_ours() {
+            return Poll::Ready(Lost::Disconnected);
+        }
+        self.look_if_alone();
+        if let Some(lost) = self.owned.watch(taken, waker) {
+            return Poll::Ready(lost);
+        }
+        self.connection.await_word();
+        Poll::Pending
+    }
+}
+
 fn too_long(what: &str, bytes: usize, most: usize) -> Result<(), Error> {
     if bytes <= most {
         return Ok(());
@@ -195,6 +281,6 @@ impl fmt::Debug for BrokerBackend {
         f.debug_struct("BrokerBackend")
             .field("connection", &self.connection)
             .field("name", &self.name)
-            .finish()
+            .finish_non_exhaustive()
     }
 }

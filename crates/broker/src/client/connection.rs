@@ -7,7 +7,6 @@ use std::{
     net::Shutdown,
     os::unix::net::UnixStream,
     path::PathBuf,
-    process,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -17,13 +16,15 @@ use std::{
 
 use bytes::{Buf, BytesMut};
 use navlock_core::blocking::{self, Source};
+use navlock_delegation::OwnerMap;
 use navlock_wire::ClientKey;
 use rustix::net::SendFlags;
 
 use super::{
     handshake::Welcomed,
     io::{Ear, Wires, wake},
-    table::Table,
+    owned::Owned,
+    table::{MapTask, Table},
 };
 use crate::{
     client_files::{ClientFiles, Registration},
@@ -47,7 +48,7 @@ pub(super) struct Connection {
 ///
 /// # Invariants
 ///
-/// - Locks are taken in this order: ear, writer, table.
+/// - Locks are taken in this order: ear or registration, writer, table, then what `owned` has.
 /// - No waker is called, and none is dropped, under any of them.
 pub(super) struct Shared {
     pub(super) path: PathBuf,
@@ -68,8 +69,8 @@ pub(super) struct Shared {
     /// The last owner has gone.
     closed: AtomicBool,
     pub(super) turns: Turns,
-    /// The process whose connection this is.
-    owner: u32,
+    /// The names that are ours until somebody else asks for them. It knows whose process this is.
+    pub(super) owned: Arc<Owned>,
     /// The table of a process that was forked from that one: nothing is in it.
     forked: OnceLock<Mutex<Table>>,
 }
@@ -171,35 +172,38 @@ impl Shared {
         nudge: UnixStream,
         interrupt: Wires,
         only_questions: bool,
-    ) -> Self {
-        Self {
+        delegate: bool,
+    ) -> io::Result<Self> {
+        let owned = Arc::new(Owned::new()?);
+        Ok(Self {
             path,
             files,
             key,
             only_questions,
             registration: Mutex::default(),
-            table: Mutex::new(Table::new(key)),
+            table: Mutex::new(Table::new(key, Arc::clone(&owned), delegate)),
             writer: Mutex::default(),
             ear: Mutex::default(),
             nudge,
             interrupt,
             closed: AtomicBool::new(false),
             turns: Turns::default(),
-            owner: process::id(),
+            owned,
             forked: OnceLock::new(),
-        }
+        })
     }
 
     /// Whether this process has only a copy of the connection, made when it was forked from the one
     /// whose it is. It holds nothing, and must not touch what both have: it could not even lock it,
     /// if another thread had it locked at the time of the fork.
     pub(super) fn is_forked(&self) -> bool {
-        process::id() != self.owner
+        !self.owned.is_ours()
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {
         if self.is_forked() {
-            let table = self.forked.get_or_init(|| Mutex::new(Table::of_fork(self.key)));
+            let forked = || Mutex::new(Table::of_fork(self.key, Arc::clone(&self.owned)));
+            let table = self.forked.get_or_init(forked);
             return table.lock().unwrap_or_else(PoisonError::into_inner);
         }
         // Whole between any two statements: what could panic in there is a waker's `clone`, which
@@ -244,8 +248,32 @@ impl Shared {
         // Somebody may have removed it.
         if !registration.as_ref().is_some_and(Registration::stands) {
             *registration = Some(self.files.register(self.key)?);
+            self.change(Table::file_replaced);
         }
         Ok(())
+    }
+
+    /// Does what is to be done with our file, which may take a moment: makes it a map, or one with more
+    /// room.
+    pub(super) fn see_to_map(&self) {
+        let task = self.table().take_map_task();
+        match task {
+            None => {}
+            Some(MapTask::Make) => {
+                // Nobody puts another in its place meanwhile.
+                let registration = self.registration();
+                let gone = || Err(io::ErrorKind::NotFound.into());
+                let made =
+                    registration.as_ref().map_or_else(gone, |own| OwnerMap::make(own.file()));
+                self.change(|table| table.map_made(made));
+            }
+            Some(MapTask::Grow) => {
+                // If there is no room, there are as many as there were.
+                if let Some(slots) = self.owned.map().and_then(|map| map.grow().ok()) {
+                    self.owned.grown(slots);
+                }
+            }
+        }
     }
 
     /// Whether no daemon has given us up.
@@ -359,7 +387,7 @@ impl Shared {
     fn send(&self, writer: &mut Writer, mut table: MutexGuard<'_, Table>) {
         let was_left = !writer.bytes.is_empty();
         writer.take(&mut table.outgoing);
-        let is_needed = writer.socket.is_none() && table.needs_link();
+        let is_needed = writer.socket.is_none() && table.needs_link() || table.has_map_task();
         drop(table);
         let is_left = !writer.send();
         if is_left && !was_left || is_needed {

@@ -123,6 +123,7 @@ impl Keeper {
             if self.shared.is_closed() {
                 return End::Closed;
             }
+            self.shared.see_to_map();
             let deadline = self.shared.watch_terms();
             let turns = &self.shared.turns;
             turns.resting.store(turn != Turn::Mine, SeqCst);
@@ -265,7 +266,7 @@ impl Keeper {
 
     /// Has no daemon wait for us if we have nothing to come back for.
     fn leave(&self) {
-        if !self.shared.table().holds() {
+        if self.shared.table().leave() {
             self.shared.unregister();
         }
     }

@@ -14,7 +14,7 @@ use rustix::{
     process::{Resource, getrlimit},
 };
 
-use super::connection::Connection;
+use super::{connection::Connection, table::Table};
 use crate::client_files::{Reserved, Testament};
 
 /// The descriptor that is inherited, or the next that is free. Scripts take small numbers, and 200,
@@ -51,6 +51,8 @@ pub struct PreparedLifeline {
 impl PreparedLifeline {
     pub(super) fn new(connection: &Arc<Connection>, names: &[ResourceName]) -> io::Result<Self> {
         let shared = connection.shared();
+        // What is inherited is what the daemon knows of by its messages.
+        connection.change(Table::stop_owning);
         let agents = shared.table().testament().len();
         let claims: usize = names.iter().map(|name| name.as_bytes().len() + CLAIM).sum();
         // What an agent says of itself may become longer.

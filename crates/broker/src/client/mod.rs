@@ -31,6 +31,7 @@ mod handshake;
 mod io;
 mod keeper;
 mod lifeline;
+mod owned;
 mod query;
 mod questions;
 mod table;
@@ -82,6 +83,7 @@ pub struct ConnectOptions {
     only_questions: bool,
     shared: Option<bool>,
     timeout: Option<Duration>,
+    delegate: Option<bool>,
 }
 
 /// The reach of one machine, by one connection. The clones are the same connection; it ends with
@@ -138,6 +140,21 @@ impl ConnectOptions {
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
+    }
+
+    /// Whether names can be owned: a lock that was free is then taken and released again without asking
+    /// the broker, at the cost of a lock within the process, until somebody else asks for it. Nobody
+    /// waits longer for that, and nothing else is different. It is so without this, unless
+    /// `NAVLOCK_DELEGATE` is `0` in the environment, and as far as the broker and the system let it.
+    #[must_use]
+    pub fn delegate(mut self, may_be: bool) -> Self {
+        self.delegate = Some(may_be);
+        self
+    }
+
+    fn may_delegate(&self) -> bool {
+        let is_off = || env::var_os("NAVLOCK_DELEGATE").is_some_and(|value| value == "0");
+        self.delegate.unwrap_or_else(|| !is_off())
     }
 
     fn patience(&self) -> Patience {
@@ -226,6 +243,13 @@ impl BrokerReach {
         PreparedLifeline::new(&self.0, names)
     }
 
+    /// How many names are this connection's own at the moment: they are taken and released without
+    /// asking the broker, until somebody else asks for them. See [`ConnectOptions::delegate`].
+    pub fn owned(&self) -> usize {
+        let shared = self.0.shared();
+        if shared.is_forked() { 0 } else { shared.owned.count() }
+    }
+
     /// How the daemon is.
     ///
     /// # Errors
@@ -263,7 +287,9 @@ fn prepare(place: Place, options: ConnectOptions) -> Result<(Connection, Keeper)
     let key = ClientId::random().to_bytes();
     let (nudge, nudged) = wires()?.split();
     let path = place.socket().to_owned();
-    let shared = Arc::new(Shared::new(path, files, key, nudge, wires()?, options.only_questions));
+    let (only_questions, delegate) = (options.only_questions, options.may_delegate());
+    let shared = Shared::new(path, files, key, nudge, wires()?, only_questions, delegate);
+    let shared = Arc::new(shared.map_err(|error| Reason::Io("connecting", error.into()))?);
     let keeper = Keeper::new(Arc::clone(&shared), nudged, place, options);
     Ok((Connection::new(shared), keeper))
 }

@@ -1,6 +1,10 @@
 //! What the client knows: its agents, its requests and its questions. It is all that outlives a
 //! connection, and enough to begin another one with.
 
+mod claims;
+mod hearing;
+mod link;
+mod mapping;
 mod state;
 mod terms;
 
@@ -10,15 +14,21 @@ use bytes::BytesMut;
 use foldhash::fast::RandomState;
 use navlock_core::{AgentInfo, ClientId, Error, Lost, ResourceName, host::RequestKind};
 use navlock_engine::{AgentId, RequestId};
-use navlock_wire::{
-    ClientCodec, ClientKey, Failure, FromDaemon, POSITION_VERSION, Query, ToDaemon,
-};
+use navlock_wire::{ClientCodec, ClientKey, POSITION_VERSION, Query, ToDaemon};
 use slab::Slab;
 use tokio_util::codec::Encoder;
 
-pub(super) use self::state::State;
-use self::terms::{Term, Terms};
-use super::questions::Questions;
+pub(super) use self::{hearing::failed, mapping::MapTask, state::State};
+use self::{
+    link::Link,
+    mapping::Mapping,
+    state::Place,
+    terms::{Term, Terms},
+};
+use super::{
+    owned::{Asked, Began, Note, Owned},
+    questions::Questions,
+};
 use crate::{clock, forms::to_wire};
 
 /// The state of a client.
@@ -29,6 +39,11 @@ pub(super) struct Table {
     next_serial: u64,
     /// How many requests are pending.
     waiting: usize,
+    /// How many requests and locks stand in no slot of our map.
+    unmapped: u32,
+    /// The names that are ours until somebody else asks for them.
+    owned: Arc<Owned>,
+    mapping: Mapping,
     pub(super) questions: Questions,
     link: Link,
     /// The version of the protocol that is spoken with the daemon, or was with the last; 0 before the
@@ -46,20 +61,6 @@ pub(super) struct Table {
     codec: ClientCodec,
     /// What is to be said and not yet on its way.
     pub(super) outgoing: BytesMut,
-}
-
-/// Whether there is a connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Link {
-    Up,
-    /// There will be one, or word of why not.
-    Coming,
-    /// There is none, until somebody needs one.
-    Down,
-    /// There is none, and will be none: its keeper has gone.
-    Gone,
-    /// It is that of the process that this one was forked from.
-    Forked,
 }
 
 struct Agent {
@@ -86,16 +87,24 @@ struct Request {
     /// When it was made or, once it is a lock, granted.
     since: navlock_wire::Moment,
     state: State,
+    /// Where in our map it stands.
+    place: Place,
+    /// It is counted among those of its agent and name that no take may overtake.
+    is_counted: bool,
 }
 
 impl Table {
-    pub(super) fn new(key: ClientKey) -> Self {
+    /// That of a client which may own names, or may not.
+    pub(super) fn new(key: ClientKey, owned: Arc<Owned>, delegate: bool) -> Self {
         Self {
             key,
             agents: Slab::new(),
             requests: Slab::new(),
             next_serial: 0,
             waiting: 0,
+            unmapped: 0,
+            owned,
+            mapping: Mapping::new(delegate),
             questions: Questions::default(),
             link: Link::Down,
             version: 0,
@@ -110,8 +119,8 @@ impl Table {
     }
 
     /// That of a process that was forked from the one that has connected.
-    pub(super) fn of_fork(key: ClientKey) -> Self {
-        Self { link: Link::Forked, early: None, ..Self::new(key) }
+    pub(super) fn of_fork(key: ClientKey, owned: Arc<Owned>) -> Self {
+        Self { link: Link::Forked, early: None, ..Self::new(key, owned, false) }
     }
 
     /// What has become of what is not in here.
@@ -160,20 +169,6 @@ impl Table {
         id
     }
 
-    /// The messages by which an agent is made known.
-    fn introduction(&self, index: usize) -> Vec<ToDaemon> {
-        let Some(Agent { client_id, bucket: Some(bucket), info, .. }) = self.agents.get(index)
-        else {
-            return Vec::new();
-        };
-        let agent = number(AgentId::from_index(index_of_32_bits(index)));
-        let (client_id, bucket) = (client_id.to_bytes(), bucket.as_ref().to_owned());
-        vec![
-            ToDaemon::OpenAgent { agent, client_id, bucket },
-            ToDaemon::Describe { agent, info: to_wire(info) },
-        ]
-    }
-
     pub(super) fn describe(&mut self, agent: AgentId, info: &AgentInfo) {
         if let Some(known) = self.agents.get_mut(agent.index()) {
             known.info = info.clone();
@@ -195,10 +190,12 @@ impl Table {
     ///
     /// What the daemon says of these from here on is not heard any more.
     pub(super) fn terminate(&mut self, agent: AgentId) -> Vec<Waker> {
+        // Its slots are clear before the daemon hears of it.
+        let wakers = self.end_agent(agent);
         if self.agents.get(agent.index()).is_some_and(|agent| agent.bucket.is_some()) {
             self.say(&ToDaemon::Terminate { agent: number(agent) });
         }
-        self.end_agent(agent)
+        wakers
     }
 
     fn end_agent(&mut self, agent: AgentId) -> Vec<Waker> {
@@ -208,11 +205,56 @@ impl Table {
         };
         *terminated = true;
         for index in mem::take(requests) {
-            let request = &mut self.requests[index];
-            request.agent = None;
-            self.waiting -= request.state.end(Error::Terminated, Lost::Terminated, &mut wakers);
+            self.end(index, &Error::Terminated, Lost::Terminated, &mut wakers);
+            self.requests[index].agent = None;
+        }
+        if !self.is_forked() {
+            self.owned.end_agent(agent, &mut wakers);
         }
         wakers
+    }
+
+    fn is_forked(&self) -> bool {
+        self.link == Link::Forked
+    }
+
+    /// Ends what is pending or held, if it is. Whom to wake is added.
+    fn end(&mut self, index: usize, error: &Error, lost: Lost, wakers: &mut Vec<Waker>) {
+        let request = &mut self.requests[index];
+        let (was_pending, was_alive) = (request.state.is_pending(), request.state.is_alive());
+        request.state.end(error.clone(), lost, wakers);
+        if was_pending {
+            self.waits_no_more(index);
+        }
+        if was_alive {
+            self.leave_place(index);
+        }
+    }
+
+    /// A request is not pending any more.
+    fn waits_no_more(&mut self, index: usize) {
+        self.waiting -= 1;
+        let Request { agent, name, is_counted, .. } = &mut self.requests[index];
+        if let (true, Some(agent)) = (mem::take(is_counted), *agent) {
+            self.owned.end_wait(agent, name);
+        }
+    }
+
+    /// A request or lock ends that was pending or held here.
+    fn leave_place(&mut self, index: usize) {
+        match mem::take(&mut self.requests[index].place) {
+            Place::Outside => self.count_unmapped(-1),
+            // It may be granted for all that is known here.
+            Place::Slot(slot) => self.owned.aborted(slot, self.next_serial),
+            Place::Hold(hold) => self.owned.end_first(hold),
+        }
+    }
+
+    fn count_unmapped(&mut self, more: i32) {
+        self.unmapped = self.unmapped.saturating_add_signed(more);
+        if !self.is_forked() {
+            self.owned.set_unmapped(self.unmapped);
+        }
     }
 
     /// Makes a request.
@@ -226,39 +268,83 @@ impl Table {
         if let Some(error) = self.never() {
             return Err(error);
         }
-        let requests = match self.agents.get_mut(agent.index()) {
-            Some(agent) if !agent.terminated => &mut agent.requests,
-            _ => return Err(Error::Terminated),
+        let Some(known) = self.agents.get(agent.index()).filter(|known| !known.terminated) else {
+            return Err(Error::Terminated);
         };
         // Foreign code, so before anything is changed.
         let state = State::Pending(waker.clone());
         let serial = self.next_serial;
         self.next_serial += 1;
+        let id = id(self.requests.vacant_key(), serial);
+        let Began { slot, is_counted, finished, wants_room } = self.owned.begin(&Asked {
+            id,
+            agent,
+            client_id: known.client_id,
+            bucket: known.bucket.as_deref().unwrap_or_default(),
+            name,
+            kind,
+            in_slot: self.link == Link::Up && self.mapping.is_confirmed(),
+        });
+        let place = slot.map_or(Place::Outside, Place::Slot);
         let (name, since) = (name.clone(), clock::now());
-        let request =
-            Request { serial, agent: Some(agent), name: name.clone(), kind, since, state };
-        let index = self.requests.insert(request);
+        self.requests.insert(Request {
+            serial,
+            agent: Some(agent),
+            name: name.clone(),
+            kind,
+            since,
+            state,
+            place,
+            is_counted,
+        });
         self.waiting += 1;
-        requests.insert(index);
-        let id = id(index, serial);
+        self.agents[agent.index()].requests.insert(id.index());
         self.need_link();
-        self.say(&ToDaemon::Request { agent: number(agent), request: id, name, kind });
+        self.see_to_map(wants_room);
+        for request in finished {
+            self.say(&ToDaemon::Finish { request });
+        }
+        let agent = number(agent);
+        if let Some(slot) = slot.map(Owned::number) {
+            self.say(&ToDaemon::RequestInSlot { agent, request: id, name, kind, slot });
+        } else {
+            self.count_unmapped(1);
+            self.say(&ToDaemon::Request { agent, request: id, name, kind });
+        }
         Ok(id)
     }
 
     /// Ends a request or lock and forgets it. Its state, for the caller to drop elsewhere, if it
     /// was there.
     pub(super) fn finish(&mut self, id: RequestId) -> Option<State> {
-        self.state(id)?;
+        let state = self.state(id)?;
+        let (was_pending, was_alive) = (state.is_pending(), state.is_alive());
+        if was_pending {
+            self.waits_no_more(id.index());
+        }
+        if was_alive {
+            let place = self.requests[id.index()].place;
+            // A name that stays ours is nobody else's affair.
+            if !matches!(place, Place::Hold(hold) if self.owned.finish_first(hold)) {
+                self.leave_place(id.index());
+                self.say(&ToDaemon::Finish { request: id });
+            }
+        }
         let request = self.requests.remove(id.index());
         if let Some(agent) = request.agent {
             self.agents[agent.index()].requests.remove(&id.index());
         }
-        self.waiting -= usize::from(matches!(request.state, State::Pending(_)));
-        if request.state.is_alive() {
-            self.say(&ToDaemon::Finish { request: id });
-        }
         Some(request.state)
+    }
+
+    /// What was taken is released, and not ours any more: tells the daemon. What was noted of it, for
+    /// the caller to drop elsewhere.
+    pub(super) fn finish_taken(&mut self, taken: RequestId) -> Option<Note> {
+        let (request, note) = self.owned.finish(taken);
+        if let Some(request) = request {
+            self.say(&ToDaemon::Finish { request });
+        }
+        note
     }
 
     /// The state of a request that is not forgotten.
@@ -284,43 +370,6 @@ impl Table {
         query
     }
 
-    fn need_link(&mut self) {
-        if self.link == Link::Down {
-            self.link = Link::Coming;
-        }
-    }
-
-    /// Whether there is no connection and somebody needs one.
-    pub(super) fn needs_link(&self) -> bool {
-        self.link == Link::Coming
-    }
-
-    /// Begins to speak on a new connection, in this version and to a daemon whose locks are seen so
-    /// far: with all that there is. Whom to wake.
-    pub(super) fn connected(&mut self, version: u16, reach: Option<String>) -> Vec<Waker> {
-        // Another daemon of this machine only does not know of what others keep.
-        let mut woken = if reach.is_none() { self.end_terms() } else { Vec::new() };
-        self.version = version;
-        self.reach = reach;
-        self.outgoing.clear();
-        self.link = Link::Up;
-        self.is_given_up = false;
-        self.has_heard = false;
-        let early = self.early.take();
-        self.say(&ToDaemon::Introduce { client: self.key, returning: early.is_none() });
-        if let Some(early) = early {
-            self.outgoing.extend_from_slice(&early);
-            return woken;
-        }
-        for message in self.claims(|_| true) {
-            self.say(&message);
-        }
-        for asked in self.questions.again(version, &mut woken) {
-            self.say(&asked);
-        }
-        woken
-    }
-
     /// Whether the daemon can be asked where an agent stands in a queue.
     pub(super) fn knows_positions(&self) -> bool {
         self.version >= POSITION_VERSION
@@ -329,171 +378,6 @@ impl Table {
     /// How far locks are seen, if that is further than this machine.
     pub(super) fn reach(&self) -> Option<&str> {
         self.reach.as_deref()
-    }
-
-    /// The messages by which what there is can be claimed: agents, then what they have in a state
-    /// that is wanted.
-    fn claims(&self, wanted: impl Fn(&State) -> bool) -> Vec<ToDaemon> {
-        let agents = self.agents.iter().flat_map(|(index, _)| self.introduction(index));
-        let requests = self.requests.iter().filter(|(_, request)| wanted(&request.state));
-        let claims = requests.filter_map(|(index, request)| {
-            let &Request { serial, agent, ref name, kind, since, ref state } = request;
-            let (agent, request, name) = (number(agent?), id(index, serial), name.clone());
-            match *state {
-                State::Pending(_) => {
-                    Some(ToDaemon::ClaimRequest { agent, request, name, kind, since })
-                }
-                State::Held(token, _) => {
-                    let mode = kind.mode();
-                    Some(ToDaemon::ClaimLock { agent, request, name, mode, token, since })
-                }
-                _ => None,
-            }
-        });
-        agents.chain(claims).chain([ToDaemon::Claimed]).collect()
-    }
-
-    /// The messages by which others can claim what is held now.
-    pub(super) fn testament(&self) -> BytesMut {
-        let mut codec = ClientCodec::default();
-        let mut bytes = BytesMut::new();
-        for claim in self.claims(|state| matches!(state, State::Held(..))) {
-            // As in `say`.
-            let _ = codec.encode(&claim, &mut bytes);
-        }
-        bytes
-    }
-
-    /// The connection has ended. Whether nothing was heard on it.
-    pub(super) fn disconnected(&mut self) -> bool {
-        self.outgoing.clear();
-        self.link = Link::Coming;
-        !self.has_heard
-    }
-
-    /// There will never be a connection.
-    pub(super) fn orphan(&mut self) {
-        self.link = Link::Gone;
-    }
-
-    /// Whether there is no daemon to say what is lost of what may be held.
-    pub(super) fn is_alone(&self) -> bool {
-        self.link != Link::Up
-            && self.link != Link::Forked
-            && self.early.is_none()
-            && !self.is_given_up
-    }
-
-    /// Whether anything is held.
-    pub(super) fn holds(&self) -> bool {
-        self.requests.iter().any(|(_, request)| matches!(request.state, State::Held(..)))
-    }
-
-    /// Ends what is held and lost. Whom to wake.
-    pub(super) fn lose(&mut self, is_lost: impl Fn(RequestId) -> bool) -> Vec<Waker> {
-        let mut wakers = Vec::new();
-        let mut is_left = false;
-        for (index, request) in &mut self.requests {
-            if matches!(request.state, State::Held(..)) {
-                if is_lost(id(index, request.serial)) {
-                    let lost = Lost::Disconnected;
-                    request.state.end(Error::from(lost), lost, &mut wakers);
-                } else {
-                    is_left = true;
-                }
-            }
-        }
-        self.is_given_up = !is_left;
-        wakers
-    }
-
-    /// There is no connection to be had: nobody waits for it any more. What is held is held until it
-    /// is [lost](Self::lose). Whom to wake.
-    pub(super) fn give_up(&mut self, error: &Error) -> Vec<Waker> {
-        let mut wakers = Vec::new();
-        for (_, request) in &mut self.requests {
-            if matches!(request.state, State::Pending(_)) {
-                self.waiting -= request.state.end(error.clone(), Lost::Disconnected, &mut wakers);
-            }
-        }
-        self.questions.give_up(error, &mut wakers);
-        self.link = Link::Down;
-        if let Some(early) = &mut self.early {
-            // Of what was said, the agents are left.
-            early.clear();
-            let agents: Vec<_> =
-                self.agents.iter().flat_map(|(index, _)| self.introduction(index)).collect();
-            for message in agents {
-                self.say(&message);
-            }
-        }
-        wakers
-    }
-
-    /// Takes in what the daemon says. What concerns nobody any more crossed with its end.
-    pub(super) fn take_in(&mut self, message: FromDaemon, wakers: &mut Vec<Waker>) {
-        self.has_heard = true;
-        match message {
-            FromDaemon::Granted { request, token } => {
-                self.answer(request, State::Held(token, Vec::new()), wakers);
-                if self.terms.are_known() {
-                    self.look_again(request);
-                }
-            }
-            FromDaemon::Term { agent, ends } => self.set_term(agent, ends),
-            FromDaemon::TermBounds { agent, heard, due, expires } => {
-                self.set_bounds(agent, heard, due, expires);
-            }
-            FromDaemon::Unavailable { request } => {
-                self.answer(request, State::Unavailable, wakers);
-            }
-            FromDaemon::Failed { request, failure } => {
-                self.answer(request, State::Failed(failed(failure)), wakers);
-            }
-            FromDaemon::Lost { request, how } => {
-                let stolen_by = match how {
-                    navlock_wire::Lost::StolenBy(thief) => Some(ClientId::from_bytes(thief)),
-                    _ => None,
-                };
-                let lost = match how {
-                    navlock_wire::Lost::Stolen | navlock_wire::Lost::StolenBy(_) => Lost::Stolen,
-                    navlock_wire::Lost::Terminated => Lost::Terminated,
-                    navlock_wire::Lost::Closed => Lost::Closed,
-                    navlock_wire::Lost::Reset => Lost::Reset,
-                    navlock_wire::Lost::Removed => Lost::Removed,
-                    _ => Lost::Disconnected,
-                };
-                if let Some(state) = self.state(request) {
-                    let settled = state.end(lost.into(), lost, wakers);
-                    if let State::Lost(_, by) = state {
-                        *by = stolen_by;
-                    }
-                    self.waiting -= settled;
-                }
-            }
-            FromDaemon::Snapshot { .. }
-            | FromDaemon::Inspection { .. }
-            | FromDaemon::Owned { .. }
-            | FromDaemon::Position { .. }
-            | FromDaemon::Status { .. }
-            | FromDaemon::QueryFailed { .. } => self.questions.take_in(message, wakers),
-            // Said before there was a session; twice changes nothing.
-            _ => {}
-        }
-    }
-
-    fn answer(&mut self, id: RequestId, answer: State, wakers: &mut Vec<Waker>) {
-        let Some(request) = self.requests.get_mut(id.index()) else {
-            return;
-        };
-        // Only who waits is answered: an agent that was terminated here holds nothing any more.
-        if request.serial == id.serial() && matches!(request.state, State::Pending(_)) {
-            request.since = clock::now();
-            self.waiting -= 1;
-            if let State::Pending(waker) = mem::replace(&mut request.state, answer) {
-                wakers.push(waker);
-            }
-        }
     }
 }
 
@@ -509,14 +393,4 @@ fn index_of_32_bits(index: usize) -> u32 {
 /// What the agent is called on the wire.
 fn number(agent: AgentId) -> navlock_wire::Agent {
     u32::try_from(agent.index()).expect("an agent's id is made from an index of 32 bits")
-}
-
-pub(super) fn failed(failure: Failure) -> Error {
-    match failure {
-        Failure::Terminated => Error::Terminated,
-        Failure::Closed => Error::Unreachable("the broker is ending; try again".to_owned()),
-        Failure::Refused(why) => Error::Refused(why),
-        Failure::Other(why) => Error::Unreachable(why),
-        _ => Error::Unreachable("the broker refused, in words of a later version".to_owned()),
-    }
 }

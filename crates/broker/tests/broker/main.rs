@@ -9,6 +9,7 @@ mod delegation;
 mod leased;
 mod limits;
 mod locks;
+mod owned;
 mod protocol;
 mod raw;
 mod recall;

@@ -5,6 +5,8 @@ use std::{mem, task::Waker};
 use navlock_core::{ClientId, Error, Lost, host::Answer};
 use navlock_engine::FencingToken;
 
+use super::super::owned::{Hold, SlotIndex};
+
 /// Where a request or lock stands, as far as is known here.
 pub(in super::super) enum State {
     Pending(Waker),
@@ -15,26 +17,36 @@ pub(in super::super) enum State {
     Lost(Lost, Option<ClientId>),
 }
 
+/// Where in the client's map a request stands that is pending, or a lock that is held.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Place {
+    /// Nowhere: the daemon alone knows of it.
+    #[default]
+    Outside,
+    /// The request is pending, and is to be granted there.
+    Slot(SlotIndex),
+    /// It is held there.
+    Hold(Hold),
+}
+
 impl State {
-    /// Ends what is pending with an error and what is held as lost; other ends stay as they are.
-    /// How many are not pending any more.
-    pub(super) fn end(&mut self, error: Error, lost: Lost, wakers: &mut Vec<Waker>) -> usize {
+    /// Ends what is pending with an error and what is held as lost; other ends stay as they are. Whom
+    /// to wake is added.
+    pub(super) fn end(&mut self, error: Error, lost: Lost, wakers: &mut Vec<Waker>) {
         let end = match self {
             Self::Pending(_) => Self::Failed(error),
             Self::Held(..) => Self::Lost(lost, None),
-            _ => return 0,
+            _ => return,
         };
         match mem::replace(self, end) {
-            Self::Pending(waker) => {
-                wakers.push(waker);
-                1
-            }
-            Self::Held(_, watchers) => {
-                wakers.extend(watchers);
-                0
-            }
-            _ => 0,
+            Self::Pending(waker) => wakers.push(waker),
+            Self::Held(_, watchers) => wakers.extend(watchers),
+            _ => {}
         }
+    }
+
+    pub(super) fn is_pending(&self) -> bool {
+        matches!(self, Self::Pending(_))
     }
 
     /// Whether the daemon knows of it too.

@@ -107,7 +107,7 @@ impl Table {
     /// Ends what is held longer than its term, and says so. Whom to wake.
     pub(in super::super) fn end_late(&mut self) -> Vec<Waker> {
         let now = clock::uptime();
-        let (mut ended, mut wakers) = (Vec::new(), Vec::new());
+        let (mut late, mut wakers) = (Vec::new(), Vec::new());
         self.terms.earliest = None;
         for (_, agent) in &mut self.agents {
             let Some(term) = agent.term.as_mut().filter(|term| !term.is_over) else {
@@ -118,15 +118,9 @@ impl Table {
                 continue;
             }
             term.is_over = true;
-            for &index in &agent.requests {
-                let request = &mut self.requests[index];
-                if matches!(request.state, State::Held(..)) {
-                    lose(&mut request.state, &mut wakers);
-                    ended.push(id(index, request.serial));
-                }
-            }
+            late.extend(&agent.requests);
         }
-        for request in ended {
+        for request in self.lose_held(late, &mut wakers) {
             // A daemon that goes on must not keep it for us.
             self.say(&ToDaemon::Finish { request });
         }
@@ -135,23 +129,27 @@ impl Table {
 
     /// What was held for a term is lost: there is nobody any more to say further. Whom to wake.
     pub(super) fn end_terms(&mut self) -> Vec<Waker> {
-        let mut wakers = Vec::new();
+        let (mut over, mut wakers) = (Vec::new(), Vec::new());
         for (_, agent) in &mut self.agents {
             if agent.term.take().is_some() {
-                for &index in &agent.requests {
-                    let state = &mut self.requests[index].state;
-                    if matches!(state, State::Held(..)) {
-                        lose(state, &mut wakers);
-                    }
-                }
+                over.extend(&agent.requests);
             }
         }
         self.terms = Terms::default();
+        self.lose_held(over, &mut wakers);
         wakers
     }
-}
 
-fn lose(held: &mut State, wakers: &mut Vec<Waker>) {
-    let lost = Lost::Disconnected;
-    held.end(Error::from(lost), lost, wakers);
+    /// Ends those of these that are held. Which they were; whom to wake is added.
+    fn lose_held(&mut self, requests: Vec<usize>, wakers: &mut Vec<Waker>) -> Vec<RequestId> {
+        let mut ended = Vec::new();
+        for index in requests {
+            if matches!(self.requests[index].state, State::Held(..)) {
+                let lost = Lost::Disconnected;
+                self.end(index, &Error::from(lost), lost, wakers);
+                ended.push(id(index, self.requests[index].serial));
+            }
+        }
+        ended
+    }
 }

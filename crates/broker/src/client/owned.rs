@@ -1,0 +1,393 @@
+//! Names that are ours until somebody else asks for them: taken and released by a change of one word of
+//! memory that we share with the daemon, without a message. `navlock_delegation` says how.
+//!
+//! A lock that was taken so has a ticket of a lane of its own: the slot that the word stands in, and the
+//! number of the hold. It is in no table. The request by which the slot was granted is in the table as
+//! any other, until it is finished.
+//!
+//! # Order
+//!
+//! What an agent asks for of one name is granted in the order of the calls: so nothing is taken here
+//! while a request of the same agent for the same name is on its way to the daemon or in its queue.
+
+mod ends;
+mod maps;
+mod slots;
+
+use std::{
+    io,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    task::Waker,
+};
+
+use navlock_core::{
+    ClientId, Lost, Mode, ResourceName,
+    host::{RequestKind, Ticket},
+};
+use navlock_delegation::{OwnerMap, Released, Slot, Unforked};
+use navlock_engine::{AgentId, FencingToken, RequestId};
+
+pub(super) use self::slots::{Asked, Began, HeldInSlot, Hold, Note, SlotIndex};
+use self::{maps::Maps, slots::Slots};
+use crate::clock;
+
+/// The lane of what was taken here.
+pub(super) const LANE: u32 = 1;
+
+/// The names of one client.
+///
+/// # Invariants
+///
+/// - `slots` is locked last, after all of the connection's, and for moments. Nothing foreign is called
+///   under it.
+/// - Who changes what there is in `slots`, other than by a note, has the connection's table locked.
+pub(super) struct Owned {
+    unforked: Unforked,
+    /// There is no daemon to say what is lost: see [`Table::is_alone`](super::table::Table::is_alone).
+    is_alone: AtomicBool,
+    /// By which a moment becomes a fencing token: see [`navlock_wire::FromDaemon::Mapped`].
+    epoch: AtomicU64,
+    maps: Maps,
+    slots: Mutex<Slots>,
+    /// How many notes there are.
+    ///
+    /// FAST: mostly none, and then whoever releases need not look for its own.
+    noted: AtomicUsize,
+}
+
+impl Owned {
+    /// Nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory.
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            unforked: Unforked::new()?,
+            is_alone: AtomicBool::new(false),
+            epoch: AtomicU64::new(0),
+            maps: Maps::default(),
+            slots: Mutex::default(),
+            noted: AtomicUsize::new(0),
+        })
+    }
+
+    /// Whether this is the process that has made it. One that was forked from it has no part in it, and
+    /// must not lock anything: another thread may have had it locked at the time of the fork.
+    #[inline]
+    pub(super) fn is_ours(&self) -> bool {
+        self.unforked.is_us()
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        // Whole between any two statements: nothing in there panics.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn slot(&self, index: SlotIndex) -> Option<&Slot> {
+        self.maps.slot(index)
+    }
+
+    #[inline]
+    fn slot_of(&self, taken: RequestId) -> Option<&Slot> {
+        self.slot(u32::try_from(taken.index()).ok()?)
+    }
+
+    #[inline]
+    pub(super) fn is_alone(&self) -> bool {
+        self.is_alone.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_alone(&self, is_alone: bool) {
+        self.is_alone.store(is_alone, Ordering::Release);
+    }
+
+    /// Takes a lock, if its name is the agent's and nobody has it, and none of the agent's requests for
+    /// it is before this one.
+    #[inline]
+    pub(super) fn take(
+        &self,
+        agent: AgentId,
+        name: &ResourceName,
+        kind: RequestKind,
+    ) -> Option<(Ticket, FencingToken)> {
+        let mode = match kind {
+            RequestKind::Wait(mode) | RequestKind::IfAvailable(mode) => mode,
+            RequestKind::Steal => return None,
+        };
+        if !self.is_ours() {
+            return None;
+        }
+        let (index, slot, count) = {
+            let slots = self.slots();
+            let mut takeable = slots.takeable(agent, name, mode).iter();
+            takeable.find_map(|&index| {
+                let slot = self.slot(index)?;
+                Some((index, slot, slot.word().take()?))
+            })?
+        };
+        let token = match mode {
+            Mode::Exclusive => {
+                slot.set_since(clock::recently());
+                slot.token(count)
+            }
+            Mode::Shared => {
+                let now = clock::now();
+                slot.set_since(now);
+                // Others own the name as well, and their tokens grow beside ours.
+                slot.token(count).max(self.epoch.load(Ordering::Relaxed).saturating_add(now))
+            }
+        };
+        let id = RequestId::from_parts(index, count);
+        Some((Ticket { lane: LANE, id }, FencingToken::new(token)))
+    }
+
+    /// Whether what was taken is held.
+    #[inline]
+    pub(super) fn holds(&self, taken: RequestId) -> bool {
+        self.slot_of(taken).is_some_and(|slot| slot.word().holds(taken.serial()))
+    }
+
+    /// Releases what was taken. Unless the name stays ours, the rest is
+    /// [`Table::finish_taken`](super::table::Table::finish_taken)'s.
+    #[inline]
+    pub(super) fn release(&self, taken: RequestId) -> Released {
+        self.slot_of(taken).map_or(Released::Gone, |slot| slot.word().release(taken.serial()))
+    }
+
+    /// What was noted of what was taken, which is released. The caller drops it, as its wakers are
+    /// foreign.
+    #[inline]
+    pub(super) fn forget(&self, taken: RequestId) -> Option<Note> {
+        // Who has noted anything is this thread, or has handed the lock to it since.
+        if self.noted.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut slots = self.slots();
+        let note = slots.notes.remove(&taken);
+        self.count_notes(&slots);
+        note
+    }
+
+    fn count_notes(&self, slots: &Slots) {
+        self.noted.store(slots.notes.len(), Ordering::Relaxed);
+    }
+
+    /// Whether and how what was taken, and is not released, is lost.
+    #[inline]
+    pub(super) fn lost(&self, taken: RequestId) -> Option<Lost> {
+        if self.holds(taken) { None } else { Some(self.how_lost(&self.slots(), taken)) }
+    }
+
+    fn how_lost(&self, slots: &Slots, taken: RequestId) -> Lost {
+        let noted = slots.notes.get(&taken).and_then(|note| note.lost);
+        let seen = || self.seen_lost(u32::try_from(taken.index()).ok()?, taken.serial());
+        // Of what ends with its agent there is no other trace.
+        noted.map(|(lost, _)| lost).or_else(seen).unwrap_or(Lost::Terminated)
+    }
+
+    /// How the hold of this number is lost, as the daemon has written it there; what it has to say may
+    /// still be on its way.
+    pub(super) fn seen_lost(&self, index: SlotIndex, count: u64) -> Option<Lost> {
+        let look = self.slot(index)?.word().look();
+        ends::lost_by(look).filter(|_| look.count() == count)
+    }
+
+    pub(super) fn stolen_by(&self, taken: RequestId) -> Option<ClientId> {
+        self.slots().notes.get(&taken)?.lost?.1
+    }
+
+    /// Has the waker called when what was taken is lost. How it is, if it is already.
+    pub(super) fn watch(&self, taken: RequestId, waker: &Waker) -> Option<Lost> {
+        // Foreign, so before anything is locked.
+        let mut waker = Some(waker.clone());
+        let mut slots = self.slots();
+        if !self.holds(taken) {
+            return Some(self.how_lost(&slots, taken));
+        }
+        let watchers = &mut slots.notes.entry(taken).or_default().watchers;
+        let is_known = |waker: &Waker| watchers.iter().any(|known| known.will_wake(waker));
+        if !waker.as_ref().is_some_and(is_known) {
+            watchers.extend(waker.take());
+        }
+        self.count_notes(&slots);
+        drop(slots);
+        // If it was known, here.
+        drop(waker);
+        None
+    }
+}
+
+/// For the table, which has what is said with each of these.
+impl Owned {
+    /// A request is about to be made. Where, and what to say before it.
+    pub(super) fn begin(&self, asked: &Asked<'_>) -> Began {
+        self.slots().begin(&self.maps, asked)
+    }
+
+    /// A request that was counted at its [beginning](Self::begin) waits no more.
+    pub(super) fn end_wait(&self, agent: AgentId, name: &ResourceName) {
+        self.slots().end_wait(agent, name);
+    }
+
+    /// A request was granted in its slot. The hold that it is; `None` if the slot does not say so.
+    pub(super) fn granted(&self, index: SlotIndex) -> Option<Hold> {
+        self.slots().granted(&self.maps, index)
+    }
+
+    /// A request was answered without its slot.
+    pub(super) fn unused(&self, index: SlotIndex) {
+        self.slots().free(&self.maps, index);
+    }
+
+    /// A request in a slot has ended here. A grant may be on its way until one is answered that is made
+    /// from now on, which have serial numbers from this one on.
+    pub(super) fn aborted(&self, index: SlotIndex, next_serial: u64) {
+        self.slots().abort(index, next_serial);
+    }
+
+    /// A request with this serial number was answered.
+    pub(super) fn answered(&self, serial: u64) {
+        self.slots().answered(&self.maps, serial);
+    }
+
+    /// Releases the lock by which a slot was granted. Whether it is ours any more; if not, the daemon is
+    /// to be told, and the slot is free.
+    pub(super) fn finish_first(&self, hold: Hold) -> bool {
+        let released = self.slot(hold.index).map(|slot| slot.word().release(hold.count));
+        let mut slots = self.slots();
+        let is_kept = released == Some(Released::Kept);
+        if is_kept {
+            slots.first_is_over(hold);
+        } else {
+            slots.end_first(&self.maps, hold);
+        }
+        is_kept
+    }
+
+    /// The lock by which a slot was granted is lost, and the slot not ours any more.
+    pub(super) fn end_first(&self, hold: Hold) {
+        self.slots().end_first(&self.maps, hold);
+    }
+
+    /// What was taken is released and not ours any more. What the daemon is to be told to finish, if
+    /// nobody has told it, and what was noted.
+    pub(super) fn finish(&self, taken: RequestId) -> (Option<RequestId>, Option<Note>) {
+        let mut slots = self.slots();
+        let note = slots.notes.remove(&taken);
+        self.count_notes(&slots);
+        (slots.finish(&self.maps, taken), note)
+    }
+
+    /// The daemon says that what came of this request is lost. Whom to wake is added.
+    pub(super) fn lose_one(
+        &self,
+        id: RequestId,
+        lost: (Lost, Option<ClientId>),
+        wakers: &mut Vec<Waker>,
+    ) {
+        let mut slots = self.slots();
+        if let Some(index) = slots.find(id) {
+            slots.lose(&self.maps, index, lost, wakers);
+            self.count_notes(&slots);
+        }
+    }
+
+    /// Ends all that an agent has, but what it waits for. Whom to wake is added.
+    pub(super) fn end_agent(&self, agent: AgentId, wakers: &mut Vec<Waker>) {
+        let mut slots = self.slots();
+        slots.end_agent(&self.maps, agent, wakers);
+        self.count_notes(&slots);
+    }
+
+    /// Ends what is lost, by the request that it came of, and all that is idle: there is nobody any more
+    /// to take it back. Whom to wake is added. Whether anything is left.
+    pub(super) fn lose(
+        &self,
+        is_lost: impl Fn(RequestId) -> bool,
+        wakers: &mut Vec<Waker>,
+    ) -> bool {
+        let mut slots = self.slots();
+        let is_left = slots.lose_all(&self.maps, is_lost, wakers);
+        self.count_notes(&slots);
+        is_left
+    }
+
+    /// Gives back all that is idle, and releases the rest by a message from now on. What is to be
+    /// finished.
+    pub(super) fn give_back(&self) -> Vec<RequestId> {
+        self.slots().give_back(&self.maps)
+    }
+
+    /// The same on a new connection, where requests are claimed without their slots. What was lost
+    /// without a message, of that which stands in the table.
+    pub(super) fn come_back(&self, wakers: &mut Vec<Waker>) -> Vec<(RequestId, Lost)> {
+        let mut slots = self.slots();
+        let lost = slots.come_back(&self.maps, wakers);
+        self.count_notes(&slots);
+        lost
+    }
+
+    /// How many names are ours.
+    pub(super) fn count(&self) -> usize {
+        self.slots().count(&self.maps)
+    }
+
+    /// Whether anything that was taken is held.
+    pub(super) fn is_held(&self) -> bool {
+        self.slots().is_held(&self.maps)
+    }
+
+    /// All that was taken and is held.
+    pub(super) fn held(&self) -> Vec<HeldInSlot> {
+        self.slots().held(&self.maps)
+    }
+}
+
+/// The map.
+impl Owned {
+    /// From here on this is the map, of the file that stands now.
+    /// Whether there can be one more.
+    pub(super) fn set_map(&self, map: OwnerMap) -> bool {
+        self.slots().set_map(&self.maps, map)
+    }
+
+    /// What the daemon calls a slot of its map.
+    pub(super) fn number(index: SlotIndex) -> navlock_wire::Slot {
+        maps::place(index).1
+    }
+
+    /// The file is another one from here on, which is no map.
+    pub(super) fn retire_map(&self) {
+        self.slots().retire();
+    }
+
+    /// The map of the file that stands now.
+    pub(super) fn map(&self) -> Option<&OwnerMap> {
+        let generation = self.slots().generation()?;
+        self.maps.get(generation)
+    }
+
+    /// There are so many slots now.
+    pub(super) fn grown(&self, slots: u32) {
+        self.slots().grown(slots);
+    }
+
+    /// Says how many requests and locks stand in no slot.
+    pub(super) fn set_unmapped(&self, unmapped: u32) {
+        if let Some(map) = self.map() {
+            map.set_unmapped(unmapped);
+        }
+    }
+
+    pub(super) fn set_epoch(&self, epoch: u64) {
+        self.epoch.store(epoch, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,364 @@
+//! Whose each slot is, and which names can be taken.
+
+use std::{collections::HashMap, mem, task::Waker};
+
+use foldhash::fast::RandomState;
+use navlock_core::{ClientId, Lost, Mode, ResourceName, host::RequestKind};
+use navlock_delegation::{GivenBack, OwnerMap, Slot};
+use navlock_engine::{AgentId, RequestId};
+use navlock_wire::Moment;
+
+use super::maps::{self, Maps};
+
+/// A slot of one of the maps there have been, by [`maps::index`].
+pub(in super::super) type SlotIndex = u32;
+
+/// A request that is about to be made.
+pub(in super::super) struct Asked<'a> {
+    pub(in super::super) id: RequestId,
+    pub(in super::super) agent: AgentId,
+    pub(in super::super) client_id: ClientId,
+    pub(in super::super) bucket: &'a str,
+    pub(in super::super) name: &'a ResourceName,
+    pub(in super::super) kind: RequestKind,
+    /// Whether the daemon takes requests in slots.
+    pub(in super::super) in_slot: bool,
+}
+
+/// What there is to be said of a request that is about to be made.
+#[derive(Default)]
+pub(in super::super) struct Began {
+    /// Where it is to be granted.
+    pub(in super::super) slot: Option<SlotIndex>,
+    /// Nothing is taken until it is answered, so [`Owned::end_wait`](super::Owned::end_wait) must follow.
+    pub(in super::super) is_counted: bool,
+    /// What is to be finished before.
+    pub(in super::super) finished: Vec<RequestId>,
+    /// There should be more slots.
+    pub(in super::super) wants_room: bool,
+}
+
+/// A hold by the request that a slot was granted by.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Hold {
+    pub(in super::super) index: SlotIndex,
+    pub(in super::super) count: u64,
+}
+
+/// What was taken, as a new daemon is told of it.
+pub(in super::super) struct HeldInSlot {
+    pub(in super::super) agent: AgentId,
+    pub(in super::super) id: RequestId,
+    pub(in super::super) name: ResourceName,
+    pub(in super::super) mode: Mode,
+    pub(in super::super) token: u64,
+    pub(in super::super) since: Moment,
+}
+
+/// What is to be known of what was taken, beside its word.
+#[derive(Default)]
+pub(in super::super) struct Note {
+    pub(super) watchers: Vec<Waker>,
+    pub(super) lost: Option<(Lost, Option<ClientId>)>,
+}
+
+/// All that is known of the slots.
+#[derive(Default)]
+pub(super) struct Slots {
+    /// By the agent's index, then by name.
+    pub(super) names: Vec<HashMap<ResourceName, Name, RandomState>>,
+    /// Slots that are somebody's.
+    pub(super) in_use: HashMap<SlotIndex, Taken, RandomState>,
+    /// Of what was taken and is not released, by ticket.
+    pub(super) notes: HashMap<RequestId, Note, RandomState>,
+    /// The map in use, if there is one.
+    generation: Option<usize>,
+    next_generation: usize,
+    /// Slots of that map which are nobody's.
+    free: Vec<u32>,
+    /// Slots in which something may still be granted that nobody wants, each with the serial number of
+    /// the requests whose answer shows that it was not. In the order of those.
+    limbo: Vec<(u64, SlotIndex)>,
+    /// How many slots that map has.
+    many: u32,
+    /// Where it is looked next for a name that can be given back.
+    hand: u32,
+    /// How many requests go without a slot before that is done again.
+    tired: u32,
+    /// More slots were asked for, and are not there yet, or will not be.
+    is_growing: bool,
+}
+
+/// A name of one agent.
+pub(super) struct Name {
+    pub(super) mode: Mode,
+    /// How many requests of the agent for it are waiting: no take may overtake them.
+    pub(super) waiting: u32,
+    /// Where it can be taken, unless it is held or recalled.
+    pub(super) slots: Vec<SlotIndex>,
+}
+
+/// A slot that is somebody's.
+pub(super) struct Taken {
+    pub(super) agent: AgentId,
+    pub(super) name: ResourceName,
+    pub(super) mode: Mode,
+    /// The request that it was reserved for.
+    pub(super) id: RequestId,
+    pub(super) stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The request is waiting.
+    Asked,
+    /// The request was granted, and was the hold of this number; it is not finished yet.
+    First(u64),
+    /// The same, and it is. What is held by the word now was taken.
+    Owned(u64),
+}
+
+impl Slots {
+    /// Where an agent can take this name in this mode.
+    #[inline]
+    pub(super) fn takeable(&self, agent: AgentId, name: &ResourceName, mode: Mode) -> &[SlotIndex] {
+        let known = self.names.get(agent.index()).and_then(|names| names.get(name));
+        let known = known.filter(|known| known.mode == mode && known.waiting == 0);
+        known.map_or(&[], |known| &known.slots)
+    }
+
+    pub(super) fn begin(&mut self, maps: &Maps, asked: &Asked<'_>) -> Began {
+        let mut began = Began::default();
+        self.settle(maps, asked, &mut began.finished);
+        if asked.in_slot && Slot::fits(asked.bucket, asked.name) {
+            began.slot = self.reserve(maps, asked, &mut began);
+        }
+        let mode = asked.kind.mode();
+        let names = self.names_of(asked.agent);
+        if began.slot.is_some() {
+            let new = || Name { mode, waiting: 0, slots: Vec::new() };
+            names.entry(asked.name.clone()).or_insert_with(new);
+        }
+        if let Some(known) = names.get_mut(asked.name) {
+            known.waiting += 1;
+            began.is_counted = true;
+        }
+        began
+    }
+
+    fn names_of(&mut self, agent: AgentId) -> &mut HashMap<ResourceName, Name, RandomState> {
+        if self.names.len() <= agent.index() {
+            self.names.resize_with(agent.index() + 1, HashMap::default);
+        }
+        &mut self.names[agent.index()]
+    }
+
+    /// Lets go of what the agent has of the name and cannot take beside this request.
+    fn settle(&mut self, maps: &Maps, asked: &Asked<'_>, finished: &mut Vec<RequestId>) {
+        let names = self.names.get_mut(asked.agent.index());
+        let Some(known) = names.and_then(|names| names.get_mut(asked.name)) else {
+            return;
+        };
+        // Readers go on beside each other.
+        let stays = known.mode == Mode::Shared && asked.kind.mode() == Mode::Shared;
+        let (kept, left): (Vec<_>, Vec<_>) =
+            mem::take(&mut known.slots).into_iter().partition(|&index| {
+                maps.slot(index).is_some_and(|slot| {
+                    let look = slot.word().look();
+                    stays && !look.is_recalled() && (look.is_held() || look.is_idle())
+                })
+            });
+        known.slots = kept;
+        known.mode = asked.kind.mode();
+        for index in left {
+            let Some(slot) = maps.slot(index) else { continue };
+            // What is held is released by a message from here on, and what is lost is told.
+            if slot.word().give_back() == GivenBack::Freed || slot.word().look().is_free() {
+                finished.extend(self.free(maps, index));
+            }
+        }
+    }
+
+    /// A slot for a request, with what it is about written in it.
+    fn reserve(&mut self, maps: &Maps, asked: &Asked<'_>, began: &mut Began) -> Option<SlotIndex> {
+        let generation = self.generation?;
+        if self.free.is_empty() {
+            began.wants_room = !mem::replace(&mut self.is_growing, true);
+            began.finished.extend(self.evict(maps, generation));
+        }
+        let index = maps::index(generation, self.free.pop()?);
+        let slot = maps.slot(index)?;
+        if !slot.word().look().is_free() {
+            // Granted to nobody any more.
+            slot.word().clear();
+        }
+        let (agent, mode) = (asked.agent, asked.kind.mode());
+        let number = u32::try_from(agent.index()).ok()?;
+        let client_id = asked.client_id.to_bytes();
+        if !slot.describe(asked.bucket, asked.name, mode, number, client_id, asked.id) {
+            self.free.push(maps::place(index).1);
+            return None;
+        }
+        let (name, id) = (asked.name.clone(), asked.id);
+        self.in_use.insert(index, Taken { agent, name, mode, id, stage: Stage::Asked });
+        Some(index)
+    }
+
+    /// Gives back a name that nobody holds, so that its slot is free. The request that is finished by
+    /// that.
+    fn evict(&mut self, maps: &Maps, generation: usize) -> Option<RequestId> {
+        if let Some(rested) = self.tired.checked_sub(1) {
+            self.tired = rested;
+            return None;
+        }
+        for _ in 0..self.many {
+            let index = maps::index(generation, self.hand);
+            self.hand = (self.hand + 1) % self.many;
+            let is_owned = |taken: &Taken| matches!(taken.stage, Stage::Owned(_));
+            if !self.in_use.get(&index).is_some_and(is_owned) {
+                continue;
+            }
+            let Some(slot) = maps.slot(index) else { continue };
+            let look = slot.word().look();
+            let is_unused = look.is_idle() && slot.word().give_back() == GivenBack::Freed;
+            // Else somebody has taken it back already.
+            if is_unused || look.is_free() {
+                return self.free(maps, index);
+            }
+        }
+        // FAST: where all are held, who asks for more need not look at each of them every time.
+        self.tired = self.many;
+        None
+    }
+
+    /// Makes a slot nobody's. The request that it was granted by.
+    pub(super) fn free(&mut self, maps: &Maps, index: SlotIndex) -> Option<RequestId> {
+        let Taken { agent, name, id, .. } = self.in_use.remove(&index)?;
+        if let Some(slot) = maps.slot(index) {
+            slot.word().clear();
+        }
+        self.leave_name(agent, &name, index);
+        self.put_back(index);
+        Some(id)
+    }
+
+    fn put_back(&mut self, index: SlotIndex) {
+        let (generation, slot) = maps::place(index);
+        if self.generation == Some(generation) {
+            self.free.push(slot);
+        }
+    }
+
+    fn leave_name(&mut self, agent: AgentId, name: &ResourceName, index: SlotIndex) {
+        let Some(names) = self.names.get_mut(agent.index()) else { return };
+        if let Some(known) = names.get_mut(name) {
+            known.slots.retain(|&other| other != index);
+            if known.slots.is_empty() && known.waiting == 0 {
+                names.remove(name);
+            }
+        }
+    }
+
+    pub(super) fn end_wait(&mut self, agent: AgentId, name: &ResourceName) {
+        let Some(names) = self.names.get_mut(agent.index()) else { return };
+        if let Some(known) = names.get_mut(name) {
+            known.waiting = known.waiting.saturating_sub(1);
+            if known.slots.is_empty() && known.waiting == 0 {
+                names.remove(name);
+            }
+        }
+    }
+
+    pub(super) fn granted(&mut self, maps: &Maps, index: SlotIndex) -> Option<Hold> {
+        let look = maps.slot(index)?.word().look();
+        let taken = self.in_use.get_mut(&index)?;
+        if !look.is_held() && !look.is_lost() {
+            return None;
+        }
+        taken.stage = Stage::First(look.count());
+        if look.is_held() && !look.is_recalled() {
+            let (mode, name) = (taken.mode, taken.name.clone());
+            let names = self.names.get_mut(taken.agent.index());
+            let known = names.and_then(|names| names.get_mut(&name));
+            if let Some(known) = known.filter(|known| known.mode == mode) {
+                known.slots.push(index);
+            }
+        }
+        Some(Hold { index, count: look.count() })
+    }
+
+    /// The request that a slot was granted by is finished. What is taken from here on is not its.
+    pub(super) fn first_is_over(&mut self, hold: Hold) {
+        if let Some(taken) = self.first(hold) {
+            taken.stage = Stage::Owned(hold.count);
+        }
+    }
+
+    /// The same, and the slot is not ours any more.
+    pub(super) fn end_first(&mut self, maps: &Maps, hold: Hold) {
+        if self.first(hold).is_some() {
+            self.free(maps, hold.index);
+        }
+    }
+
+    fn first(&mut self, hold: Hold) -> Option<&mut Taken> {
+        self.in_use.get_mut(&hold.index).filter(|taken| taken.stage == Stage::First(hold.count))
+    }
+
+    /// What was taken is not ours any more. The request to finish, if it is there: by now the slot may
+    /// be another's, whose holds have higher numbers.
+    pub(super) fn finish(&mut self, maps: &Maps, taken: RequestId) -> Option<RequestId> {
+        let index = u32::try_from(taken.index()).ok()?;
+        let stage = self.in_use.get(&index)?.stage;
+        let is_its = matches!(stage, Stage::Owned(first) if first < taken.serial());
+        is_its.then(|| self.free(maps, index))?
+    }
+
+    pub(super) fn abort(&mut self, index: SlotIndex, next_serial: u64) {
+        if let Some(Taken { agent, name, .. }) = self.in_use.remove(&index) {
+            self.leave_name(agent, &name, index);
+            self.limbo.push((next_serial, index));
+        }
+    }
+
+    pub(super) fn answered(&mut self, maps: &Maps, serial: u64) {
+        // FAST: mostly there are none.
+        let clear = self.limbo.iter().take_while(|(since, _)| *since <= serial).count();
+        for (_, index) in self.limbo.drain(..clear).collect::<Vec<_>>() {
+            if let Some(slot) = maps.slot(index) {
+                slot.word().clear();
+            }
+            self.put_back(index);
+        }
+    }
+
+    pub(super) fn generation(&self) -> Option<usize> {
+        self.generation
+    }
+
+    pub(super) fn set_map(&mut self, maps: &Maps, map: OwnerMap) -> bool {
+        let (generation, slots) = (self.next_generation, map.slots());
+        let is_put = maps.put(generation, map);
+        if is_put {
+            self.generation = Some(generation);
+            self.next_generation += 1;
+            self.grown(slots);
+        }
+        is_put
+    }
+
+    pub(super) fn grown(&mut self, slots: u32) {
+        // The first ones are the first to be used.
+        let new = (self.many..slots).rev();
+        self.free.splice(0..0, new);
+        self.is_growing = slots == self.many;
+        (self.many, self.tired) = (slots, 0);
+    }
+
+    pub(super) fn retire(&mut self) {
+        self.generation = None;
+        self.free.clear();
+        self.limbo.clear();
+        (self.many, self.hand, self.tired) = (0, 0, 0);
+    }
+}

@@ -1,0 +1,120 @@
+//! What a daemon is told first: all that there is.
+
+use std::task::Waker;
+
+use bytes::BytesMut;
+use navlock_engine::{AgentId, FencingToken};
+use navlock_wire::{ClientCodec, ToDaemon};
+use tokio_util::codec::Encoder;
+
+use super::{Agent, Link, Place, Request, State, Table, id, index_of_32_bits, number};
+use crate::forms::to_wire;
+
+impl Table {
+    /// The messages by which an agent is made known.
+    pub(super) fn introduction(&self, index: usize) -> Vec<ToDaemon> {
+        let Some(Agent { client_id, bucket: Some(bucket), info, .. }) = self.agents.get(index)
+        else {
+            return Vec::new();
+        };
+        let agent = number(AgentId::from_index(index_of_32_bits(index)));
+        let (client_id, bucket) = (client_id.to_bytes(), bucket.as_ref().to_owned());
+        vec![
+            ToDaemon::OpenAgent { agent, client_id, bucket },
+            ToDaemon::Describe { agent, info: to_wire(info) },
+        ]
+    }
+
+    /// Begins to speak on a new connection, in this version and to a daemon whose locks are seen so
+    /// far: with all that there is. Whom to wake.
+    pub(in super::super) fn connected(
+        &mut self,
+        version: u16,
+        reach: Option<String>,
+    ) -> Vec<Waker> {
+        // Another daemon of this machine only does not know of what others keep.
+        let mut woken = if reach.is_none() { self.end_terms() } else { Vec::new() };
+        self.leave_slots(&mut woken);
+        self.version = version;
+        self.reach = reach;
+        self.outgoing.clear();
+        self.link = Link::Up;
+        self.is_given_up = false;
+        self.has_heard = false;
+        let early = self.early.take();
+        self.tell_alone();
+        self.say(&ToDaemon::Introduce { client: self.key, returning: early.is_none() });
+        if let Some(early) = early {
+            self.outgoing.extend_from_slice(&early);
+            return woken;
+        }
+        for message in self.claims(|_| true) {
+            self.say(&message);
+        }
+        for asked in self.questions.again(version, &mut woken) {
+            self.say(&asked);
+        }
+        self.say_map();
+        woken
+    }
+
+    /// What is waited for is claimed without its slot, and what is held in one is released by a message
+    /// from now on: a new daemon has taken back all names, or does not know of any. Whom to wake is
+    /// added.
+    fn leave_slots(&mut self, wakers: &mut Vec<Waker>) {
+        for (_, request) in &mut self.requests {
+            if matches!(request.place, Place::Slot(_)) {
+                request.place = Place::Outside;
+                self.unmapped += 1;
+            }
+        }
+        for (id, lost) in self.owned.come_back(wakers) {
+            if self.state(id).is_some() {
+                self.end(id.index(), &lost.into(), lost, wakers);
+            }
+        }
+        self.count_unmapped(0);
+    }
+
+    /// The messages by which what there is can be claimed: agents, then what they have in a state
+    /// that is wanted.
+    fn claims(&self, wanted: impl Fn(&State) -> bool) -> Vec<ToDaemon> {
+        let agents = self.agents.iter().flat_map(|(index, _)| self.introduction(index));
+        let requests = self.requests.iter().filter(|(_, request)| wanted(&request.state));
+        let claims = requests.filter_map(|(index, request)| {
+            let &Request { serial, agent, ref name, kind, since, ref state, .. } = request;
+            let (agent, request, name) = (number(agent?), id(index, serial), name.clone());
+            match *state {
+                State::Pending(_) => {
+                    Some(ToDaemon::ClaimRequest { agent, request, name, kind, since })
+                }
+                State::Held(token, _) => {
+                    let mode = kind.mode();
+                    Some(ToDaemon::ClaimLock { agent, request, name, mode, token, since })
+                }
+                _ => None,
+            }
+        });
+        let taken = if self.is_forked() { Vec::new() } else { self.owned.held() };
+        let taken = taken.into_iter().map(|held| ToDaemon::ClaimLock {
+            agent: number(held.agent),
+            request: held.id,
+            name: held.name,
+            mode: held.mode,
+            token: FencingToken::new(held.token),
+            since: held.since,
+        });
+        agents.chain(claims).chain(taken).chain([ToDaemon::Claimed]).collect()
+    }
+
+    /// The messages by which others can claim what is held now.
+    pub(in super::super) fn testament(&self) -> BytesMut {
+        let mut codec = ClientCodec::default();
+        let mut bytes = BytesMut::new();
+        for claim in self.claims(|state| matches!(state, State::Held(..))) {
+            // As in `say`.
+            let _ = codec.encode(&claim, &mut bytes);
+        }
+        bytes
+    }
+}

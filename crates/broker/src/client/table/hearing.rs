@@ -1,0 +1,118 @@
+//! What the daemon says.
+
+use std::{mem, task::Waker};
+
+use navlock_core::{ClientId, Error, Lost};
+use navlock_engine::RequestId;
+use navlock_wire::{Failure, FromDaemon};
+
+use super::{Place, State, Table};
+use crate::clock;
+
+impl Table {
+    /// Takes in what the daemon says. What concerns nobody any more crossed with its end.
+    pub(in super::super) fn take_in(&mut self, message: FromDaemon, wakers: &mut Vec<Waker>) {
+        self.has_heard = true;
+        match message {
+            FromDaemon::Granted { request, token } => {
+                self.answer(request, State::Held(token, Vec::new()), false, wakers);
+                if self.terms.are_known() {
+                    self.look_again(request);
+                }
+            }
+            FromDaemon::GrantedInSlot { request, token } => {
+                self.answer(request, State::Held(token, Vec::new()), true, wakers);
+            }
+            FromDaemon::Mapped { nonce, epoch } => self.mapped(nonce, epoch),
+            FromDaemon::Term { agent, ends } => self.set_term(agent, ends),
+            FromDaemon::TermBounds { agent, heard, due, expires } => {
+                self.set_bounds(agent, heard, due, expires);
+            }
+            FromDaemon::Unavailable { request } => {
+                self.answer(request, State::Unavailable, false, wakers);
+            }
+            FromDaemon::Failed { request, failure } => {
+                self.answer(request, State::Failed(failed(failure)), false, wakers);
+            }
+            FromDaemon::Lost { request, how } => {
+                let stolen_by = match how {
+                    navlock_wire::Lost::StolenBy(thief) => Some(ClientId::from_bytes(thief)),
+                    _ => None,
+                };
+                let lost = match how {
+                    navlock_wire::Lost::Stolen | navlock_wire::Lost::StolenBy(_) => Lost::Stolen,
+                    navlock_wire::Lost::Terminated => Lost::Terminated,
+                    navlock_wire::Lost::Closed => Lost::Closed,
+                    navlock_wire::Lost::Reset => Lost::Reset,
+                    navlock_wire::Lost::Removed => Lost::Removed,
+                    _ => Lost::Disconnected,
+                };
+                if self.state(request).is_none() {
+                    // Or it concerns what was taken since that was finished.
+                    self.owned.lose_one(request, (lost, stolen_by), wakers);
+                    return;
+                }
+                self.end(request.index(), &lost.into(), lost, wakers);
+                if let Some(State::Lost(_, by)) = self.state(request) {
+                    *by = stolen_by;
+                }
+            }
+            FromDaemon::Snapshot { .. }
+            | FromDaemon::Inspection { .. }
+            | FromDaemon::Owned { .. }
+            | FromDaemon::Position { .. }
+            | FromDaemon::Status { .. }
+            | FromDaemon::QueryFailed { .. } => self.questions.take_in(message, wakers),
+            // Said before there was a session; twice changes nothing.
+            _ => {}
+        }
+    }
+
+    /// Takes in what came of a request, which was granted in its slot, or not there.
+    fn answer(&mut self, id: RequestId, answer: State, in_slot: bool, wakers: &mut Vec<Waker>) {
+        let is_held = matches!(answer, State::Held(..));
+        self.mapping.hear_answer(is_held);
+        // Only who waits is answered: an agent that was terminated here holds nothing any more.
+        if self.state(id).is_some_and(|state| state.is_pending()) {
+            let request = &mut self.requests[id.index()];
+            request.since = clock::now();
+            if let State::Pending(waker) = mem::replace(&mut request.state, answer) {
+                wakers.push(waker);
+            }
+            // Known to be ours before it can be taken.
+            self.settle_place(id.index(), in_slot, is_held);
+            self.waits_no_more(id.index());
+        }
+        self.owned.answered(id.serial());
+    }
+
+    /// A request was answered: its slot is where it is held, or is not its any more.
+    fn settle_place(&mut self, index: usize, in_slot: bool, is_held: bool) {
+        let (place, more) = match mem::take(&mut self.requests[index].place) {
+            Place::Slot(slot) => {
+                let hold = if in_slot && is_held { self.owned.granted(slot) } else { None };
+                if hold.is_none() {
+                    self.owned.unused(slot);
+                }
+                let is_outside = is_held && hold.is_none();
+                (hold.map_or(Place::Outside, Place::Hold), i32::from(is_outside))
+            }
+            place => (place, -i32::from(!is_held)),
+        };
+        self.requests[index].place = place;
+        if more != 0 {
+            self.count_unmapped(more);
+        }
+    }
+}
+
+/// The error that is told of this failure.
+pub(in super::super) fn failed(failure: Failure) -> Error {
+    match failure {
+        Failure::Terminated => Error::Terminated,
+        Failure::Closed => Error::Unreachable("the broker is ending; try again".to_owned()),
+        Failure::Refused(why) => Error::Refused(why),
+        Failure::Other(why) => Error::Unreachable(why),
+        _ => Error::Unreachable("the broker refused, in words of a later version".to_owned()),
+    }
+}
