@@ -2,7 +2,7 @@
 //! `sessions` in `fuzz/` includes this file.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io::{ErrorKind, Read, Write},
     os::unix::{fs::MetadataExt, net::UnixStream},
@@ -22,6 +22,7 @@ use navlock_broker::{
     daemon::{self, Options},
 };
 use navlock_core::{FencingToken, Mode, host::RequestKind};
+use navlock_delegation::{GivenBack, OwnerMap, Released, Word};
 use navlock_engine::RequestId;
 use navlock_wire::{AgentInfo, ClientCodec, FromDaemon, ToDaemon, VERSION};
 use rustix::fs::{FlockOperation, flock};
@@ -41,13 +42,29 @@ const AGENTS: u8 = 2;
 /// What a client of whom this is made thinks to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Has {
-    Asked(RequestKind),
+    /// With the slot in which it is to stand, if in one.
+    Asked(RequestKind, Option<u32>),
     Lock(Mode, FencingToken),
+    /// Its own, in this slot; the word says whether it is held.
+    Owned(Mode, u32),
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Claiming,
+    Settled,
+    /// The daemon has seen the client's map.
+    Mapped,
 }
 
 /// A client that speaks by hand.
 struct Client {
     key: [u8; 16],
+    /// What it owns, which it lets go of before its file.
+    map: Option<OwnerMap>,
+    /// The slots that are in use, or may be for all that it knows.
+    slots: BTreeSet<u32>,
     /// Its file, and where that is.
     file: Option<File>,
     path: PathBuf,
@@ -57,7 +74,7 @@ struct Client {
     was_connected: bool,
     /// It does not hear for the moment, as if it had been stopped.
     is_deaf: bool,
-    is_settled: bool,
+    stage: Stage,
     answered: u64,
     asked: u64,
     agents: Vec<u8>,
@@ -73,6 +90,8 @@ impl Client {
         let path = directory.join(format!("{:032x}", u128::from_be_bytes(key)));
         Self {
             key,
+            map: None,
+            slots: BTreeSet::new(),
             file: None,
             path,
             stream: None,
@@ -80,7 +99,7 @@ impl Client {
             heard: BytesMut::new(),
             was_connected: false,
             is_deaf: false,
-            is_settled: false,
+            stage: Stage::Claiming,
             answered: 0,
             asked: 0,
             agents: Vec::new(),
@@ -103,14 +122,23 @@ impl Client {
         }
         let stream = UnixStream::connect(place.socket()).expect("the daemon listens");
         stream.set_read_timeout(Some(LONG)).expect("it is open");
-        (self.stream, self.heard, self.is_settled) = (Some(stream), BytesMut::new(), false);
+        (self.stream, self.heard, self.stage) = (Some(stream), BytesMut::new(), Stage::Claiming);
         if !self.stands() {
-            self.has.retain(|_, (_, _, has)| matches!(has, Has::Asked(_)));
+            self.has.retain(|_, (_, _, has)| matches!(has, Has::Asked(..)));
+            self.has.values_mut().for_each(|(_, _, has)| {
+                if let Has::Asked(_, slot) = has {
+                    *slot = None;
+                }
+            });
             let _ = fs::create_dir(self.path.parent().expect("it is in a directory"));
-            let file = File::create(&self.path).expect("it can be made");
+            let mut options = File::options();
+            let file = options.read(true).write(true).create(true).truncate(true).open(&self.path);
+            let file = file.expect("it can be made");
             flock(&file, FlockOperation::LockExclusive).expect("nobody else has it");
-            self.file = Some(file);
+            (self.map, self.file) =
+                (Some(OwnerMap::make(&file).expect("there is room")), Some(file));
         }
+        self.give_back();
         if lies {
             let request = self.number();
             let token = FencingToken::new(u64::MAX - request);
@@ -133,7 +161,11 @@ impl Client {
                     Has::Lock(mode, token) => {
                         ToDaemon::ClaimLock { agent, request, name, mode, token, since: 1 }
                     }
-                    Has::Asked(kind) => {
+                    Has::Owned(mode, slot) => {
+                        let token = self.token(slot);
+                        ToDaemon::ClaimLock { agent, request, name, mode, token, since: 1 }
+                    }
+                    Has::Asked(kind, _) => {
                         ToDaemon::ClaimRequest { agent, request, name, kind, since: 1 }
                     }
                 }
@@ -143,7 +175,69 @@ impl Client {
             words.extend(self.agents.iter().map(|&agent| open(agent)));
         }
         self.was_connected = true;
+        self.count();
         self.say(&words);
+    }
+
+    fn word(&self, slot: u32) -> &Word {
+        let map = self.map.as_ref().expect("it has slots");
+        map.slot(slot).expect("it has this one").word()
+    }
+
+    /// The token of what is held in a slot.
+    fn token(&self, slot: u32) -> FencingToken {
+        let slot = self.map.as_ref().and_then(|map| map.slot(slot)).expect("it has this one");
+        FencingToken::new(slot.token(slot.word().look().count()))
+    }
+
+    /// Owns nothing any more, before it goes on with another daemon: what it does not hold it gives back,
+    /// and what it was granted without hearing of it, it has.
+    fn give_back(&mut self) {
+        let mut has = std::mem::take(&mut self.has);
+        has.retain(|_, (_, _, has)| {
+            if let Has::Asked(kind, Some(slot)) = *has {
+                let look = self.word(slot).look();
+                let was_granted = look.is_held() || look.is_lost();
+                *has = if was_granted {
+                    Has::Owned(kind.mode(), slot)
+                } else {
+                    Has::Asked(kind, None)
+                };
+            }
+            match *has {
+                Has::Owned(_, slot) => self.word(slot).give_back() == GivenBack::Recalled,
+                _ => true,
+            }
+        });
+        self.has = has;
+    }
+
+    /// Has its claims settled: it releases by messages what it has, and has use for all slots.
+    fn settled(&mut self) {
+        self.stage = Stage::Settled;
+        for slot in std::mem::take(&mut self.slots) {
+            let token = self.token(slot);
+            for (_, _, has) in self.has.values_mut() {
+                if let Has::Owned(mode, of) = *has {
+                    *has = if of == slot { Has::Lock(mode, token) } else { *has };
+                }
+            }
+            self.word(slot).clear();
+        }
+        self.count();
+        if let Some(nonce) = self.map.as_ref().map(OwnerMap::nonce) {
+            self.say(&[ToDaemon::Map { nonce }]);
+        }
+    }
+
+    /// Notes in its map how much it has or waits for that is not in it.
+    fn count(&self) {
+        let outside =
+            |has: &&(u8, usize, Has)| matches!(has.2, Has::Lock(..) | Has::Asked(_, None));
+        let outside = self.has.values().filter(outside).count();
+        if let Some(map) = &self.map {
+            map.set_unmapped(u32::try_from(outside).expect("there are few"));
+        }
     }
 
     fn number(&mut self) -> u64 {
@@ -160,7 +254,8 @@ impl Client {
         let _ = self.stream.as_mut().map(|stream| stream.write_all(&bytes));
     }
 
-    fn request(&mut self, agent: u8, name: usize, kind: RequestKind) {
+    /// Asks for a lock, in a slot or in none.
+    fn request(&mut self, agent: u8, name: usize, kind: RequestKind, in_slot: bool) {
         if self.stream.is_none() || self.is_deaf {
             return;
         }
@@ -168,24 +263,68 @@ impl Client {
             self.agents.push(agent);
             self.say(&[open(agent)]);
         }
-        let request = self.number();
-        self.has.insert(request, (agent, name, Has::Asked(kind)));
+        let number = self.number();
+        let is_free = |slot: &u32| !self.slots.contains(slot) && self.word(*slot).look().is_free();
+        let slot = (in_slot && self.stage == Stage::Mapped).then(|| (0..8).find(is_free)).flatten();
+        self.has.insert(number, (agent, name, Has::Asked(kind, slot)));
+        self.count();
         let name = NAMES[name].try_into().expect("it is a name");
-        self.say(&[ToDaemon::Request { agent: agent.into(), request: id(request), name, kind }]);
+        let (request, client_id, agent) = (id(number), [agent; 16], u32::from(agent));
+        let Some(slot) = slot else {
+            return self.say(&[ToDaemon::Request { agent, request, name, kind }]);
+        };
+        self.slots.insert(slot);
+        let map = self.map.as_ref().and_then(|map| map.slot(slot)).expect("it has this one");
+        assert!(map.describe("app", &name, kind.mode(), agent, client_id, request));
+        self.say(&[ToDaemon::RequestInSlot { agent, request, name, kind, slot }]);
+    }
+
+    /// Releases what stands in a slot, or takes it again.
+    fn turn(&mut self, request: u64, slot: u32) {
+        let look = self.word(slot).look();
+        if look.is_held() {
+            match self.word(slot).release(look.count()) {
+                Released::Kept => return,
+                Released::Tell => self.say(&[ToDaemon::Finish { request: id(request) }]),
+                Released::Gone => {}
+            }
+        } else if (self.stream.is_some() || self.stands()) && self.word(slot).take().is_some() {
+            return;
+        }
+        self.has.remove(&request);
+        self.free(slot);
+    }
+
+    /// What stood there is over.
+    fn free(&mut self, slot: u32) {
+        self.word(slot).clear();
+        self.slots.remove(&slot);
     }
 
     /// Ends one of the things that it has.
     fn finish(&mut self, which: u8) {
         let which = usize::from(which).checked_rem(self.has.len()).unwrap_or_default();
-        if let Some((&request, _)) = self.has.iter().nth(which).filter(|_| !self.is_deaf) {
-            self.has.remove(&request);
-            self.say(&[ToDaemon::Finish { request: id(request) }]);
+        let (&request, &(_, _, has)) = match self.has.iter().nth(which) {
+            Some(one) if !self.is_deaf => one,
+            _ => return,
+        };
+        if let Has::Owned(_, slot) = has {
+            return self.turn(request, slot);
         }
+        // If it was asked for in a slot, it may be granted in it yet.
+        self.has.remove(&request);
+        self.say(&[ToDaemon::Finish { request: id(request) }]);
+        self.count();
     }
 
     fn close(&mut self, agent: u8, word: fn(u32) -> ToDaemon) {
         if self.stream.is_some() && !self.is_deaf && self.agents.contains(&agent) {
             let word = word(agent.into());
+            let owned = self.has.values().filter_map(|&(of, _, has)| match has {
+                Has::Owned(_, slot) if of == agent => Some(slot),
+                _ => None,
+            });
+            owned.collect::<Vec<_>>().into_iter().for_each(|slot| self.free(slot));
             self.has.retain(|_, (of, ..)| *of != agent);
             self.agents.retain(|&open| open != agent);
             // One that was terminated is still open.
@@ -224,15 +363,34 @@ impl Client {
             match word {
                 FromDaemon::Granted { request, token } => {
                     if let Some((_, _, has)) = self.has.get_mut(&request.serial()) {
-                        if let Has::Asked(kind) = *has {
+                        if let Has::Asked(kind, slot) = *has {
+                            assert_eq!(slot, None, "it was granted outside of its slot");
                             *has = Has::Lock(kind.mode(), token);
+                        }
+                    }
+                }
+                FromDaemon::GrantedInSlot { request, .. } => {
+                    if let Some((_, _, has)) = self.has.get_mut(&request.serial()) {
+                        if let Has::Asked(kind, Some(slot)) = *has {
+                            *has = Has::Owned(kind.mode(), slot);
                         }
                     }
                 }
                 FromDaemon::Unavailable { request }
                 | FromDaemon::Failed { request, .. }
-                | FromDaemon::Lost { request, .. } => _ = self.has.remove(&request.serial()),
-                FromDaemon::Settled => self.is_settled = true,
+                | FromDaemon::Lost { request, .. } => {
+                    let had = self.has.remove(&request.serial());
+                    if let Some((_, _, Has::Owned(_, slot) | Has::Asked(_, Some(slot)))) = had {
+                        self.free(slot);
+                    }
+                    self.count();
+                }
+                FromDaemon::Settled => self.settled(),
+                FromDaemon::Mapped { nonce, .. } => {
+                    let map = self.map.as_ref().expect("it has said so");
+                    assert!(map.is_confirmed(nonce), "the daemon has seen another map");
+                    self.stage = Stage::Mapped;
+                }
                 FromDaemon::Status { query, .. } => self.answered = query,
                 _ => {}
             }
@@ -241,15 +399,24 @@ impl Client {
 
     /// It has no connection any more, whoever has ended it.
     fn leave(&mut self) {
-        (self.stream, self.is_deaf) = (None, false);
+        (self.stream, self.is_deaf, self.stage) = (None, false, Stage::Claiming);
         self.asked = self.answered;
     }
 
     /// What it holds, of this name, and may go by.
     fn holds(&self, name: usize) -> Vec<Mode> {
-        let held = self.has.values().filter_map(|&(_, of, has)| match has {
-            Has::Lock(mode, _) if of == name => Some(mode),
-            _ => None,
+        // Who is deaf has lost it as soon as it hears; who has no connection looks for its file.
+        let is_sure = match &self.stream {
+            Some(_) => !self.is_deaf && self.stage != Stage::Claiming,
+            None => self.stands(),
+        };
+        let held = self.has.values().filter(|(_, of, _)| *of == name).filter_map(|(_, _, has)| {
+            match *has {
+                Has::Lock(mode, _) => is_sure.then_some(mode),
+                // Whatever it has heard.
+                Has::Owned(mode, slot) => self.word(slot).look().is_held().then_some(mode),
+                Has::Asked(..) => None,
+            }
         });
         held.collect()
     }
@@ -312,11 +479,11 @@ pub(crate) fn holds(input: &[u8]) {
         let mode = if how & 4 == 0 { Mode::Exclusive } else { Mode::Shared };
         match what & 15 {
             0 | 1 => client.connect(&place, false),
-            2..=4 => client.request(agent, name, RequestKind::Wait(mode)),
-            5 => client.request(agent, name, RequestKind::IfAvailable(mode)),
+            2..=4 => client.request(agent, name, RequestKind::Wait(mode), how & 8 != 0),
+            5 => client.request(agent, name, RequestKind::IfAvailable(mode), how & 8 != 0),
             6 => {
                 stolen[name] = true;
-                client.request(agent, name, RequestKind::Steal);
+                client.request(agent, name, RequestKind::Steal, how & 8 != 0);
             }
             7 | 8 => client.finish(how),
             9 => client.close(agent, |agent| ToDaemon::CloseAgent { agent }),
@@ -362,7 +529,7 @@ pub(crate) fn holds(input: &[u8]) {
     let mut last = Client::new(&place, 9);
     last.connect(&place, false);
     for name in 0..NAMES.len() {
-        last.request(0, name, RequestKind::Wait(Mode::Exclusive));
+        last.request(0, name, RequestKind::Wait(Mode::Exclusive), false);
         while last.holds(name).is_empty() {
             last.hear();
             assert!(last.stream.is_some(), "it was hung up on");
@@ -381,16 +548,13 @@ fn check(clients: &mut [Client], stolen: &mut [bool; NAMES.len()]) {
         }
     }
     for (name, stolen) in stolen.iter().enumerate() {
-        // Who is deaf has lost it as soon as it hears; who has no connection looks for its file.
-        let sure = clients.iter().filter(|client| match &client.stream {
-            Some(_) => !client.is_deaf && client.is_settled,
-            None => client.stands(),
-        });
-        let held: Vec<_> = sure.flat_map(|client| client.holds(name)).collect();
+        let held: Vec<_> = clients.iter().flat_map(|client| client.holds(name)).collect();
         let together = held.len() < 2 || held.iter().all(|&mode| mode == Mode::Shared);
         assert!(*stolen || together, "{} is held by {held:?} at once", NAMES[name]);
     }
-    if clients.iter().all(|client| client.stream.is_some() && client.is_settled && !client.is_deaf)
+    if clients
+        .iter()
+        .all(|client| client.stream.is_some() && client.stage != Stage::Claiming && !client.is_deaf)
     {
         *stolen = [false; NAMES.len()];
     }
