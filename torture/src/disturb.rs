@@ -14,7 +14,7 @@ use crate::{
 /// One kind of it: what leaves it out, how often it is, what it is called.
 type Disturbance = (&'static str, u64, &'static str, fn(&mut Run<'_>) -> Option<()>);
 
-const DISTURBANCES: [Disturbance; 24] = [
+const DISTURBANCES: [Disturbance; 29] = [
     ("kills", 12, "broker killed", |run| run.kill_broker()),
     ("kills", 4, "next broker killed", |run| run.kill_next_broker()),
     ("kills", 3, "starter killed", |run| run.kill_starter()),
@@ -26,6 +26,11 @@ const DISTURBANCES: [Disturbance; 24] = [
     ("kills", 8, "waiter killed", |run| run.kill(&[Who::Waiter])),
     ("kills", 8, "newborn killed", |run| run.kill(&[Who::Newborn])),
     ("kills", 8, "client killed", |run| run.kill(&[Who::Client])),
+    ("kills", 6, "owner killed", |run| run.kill(&[Who::Owner])),
+    ("stops", 8, "owner stopped", |run| run.stop(Who::Owner)),
+    ("stops", 16, "owner stopped for a moment", |run| run.stop_for(Who::Owner, 60)),
+    ("stops", 6, "broker stopped for a moment", |run| run.stop_broker_for(60)),
+    ("stops", 3, "owner stopped and broker killed", |run| run.stop_and_kill_broker()),
     ("stops", 4, "broker stopped", |run| run.stop_broker()),
     ("stops", 2, "next broker stopped", |run| run.stop_next_broker()),
     ("stops", 2, "starter stopped", |run| run.stop_starter()),
@@ -56,6 +61,8 @@ enum Who {
     Newborn,
     /// A program that uses the library.
     Client,
+    /// One that takes a few names again and again.
+    Owner,
 }
 
 impl Run<'_> {
@@ -88,6 +95,7 @@ impl Run<'_> {
                 Who::Waiter => is_run(instance) && !ended && instance.command.is_none(),
                 Who::Newborn => !ended && now() - instance.born < 30_000,
                 Who::Client => !ended && matches!(instance.kind, Kind::Client),
+                Who::Owner => !ended && matches!(instance.kind, Kind::Owner { .. }),
             }
         };
         let suitable = self.history.instances.iter().filter(|(_, instance)| is_it(instance));
@@ -122,8 +130,25 @@ impl Run<'_> {
     }
 
     fn stop(&mut self, who: Who) -> Option<()> {
-        let id = self.choose(who)?;
         let during = self.while_();
+        self.stop_during(who, during)
+    }
+
+    /// For less than so many milliseconds.
+    fn stop_for(&mut self, who: Who, milliseconds: u64) -> Option<()> {
+        let during = self.dice.below(milliseconds * 1000);
+        self.stop_during(who, during)
+    }
+
+    /// Who is stopped then has what it holds in its map alone.
+    fn stop_and_kill_broker(&mut self) -> Option<()> {
+        let during = 8_000_000 + self.dice.below(8_000_000);
+        self.stop_during(Who::Owner, during)?;
+        self.kill_broker()
+    }
+
+    fn stop_during(&mut self, who: Who, during: u64) -> Option<()> {
+        let id = self.choose(who)?;
         let instance = self.history.instances.get_mut(&id)?;
         let (pid, stops, whose) = match who {
             Who::Command => (instance.command?, &mut instance.command_stops, Whose::Command(id)),
@@ -228,19 +253,34 @@ impl Run<'_> {
     }
 
     fn stop_broker(&mut self) -> Option<()> {
+        let during = self.while_();
+        self.stop_broker_during(during)
+    }
+
+    /// For less than so many milliseconds.
+    fn stop_broker_for(&mut self, milliseconds: u64) -> Option<()> {
+        let during = self.dice.below(milliseconds * 1000);
+        self.stop_broker_during(during)
+    }
+
+    fn stop_broker_during(&mut self, during: u64) -> Option<()> {
         let machine = self.any_machine();
         let brokers = self.brokers(machine);
         let pid = *self.dice.choose(&brokers)?;
-        self.stop_process(machine, pid, "broker");
+        self.stop_process_during(machine, pid, "broker", during);
         Some(())
     }
 
     /// Stops one that others of this machine wait for.
     fn stop_process(&mut self, machine: usize, pid: i32, what: &str) {
+        let during = self.while_();
+        self.stop_process_during(machine, pid, what, during);
+    }
+
+    fn stop_process_during(&mut self, machine: usize, pid: i32, what: &str, during: u64) {
         if self.stopped.iter().any(|stopped| stopped.pid == pid) {
             return;
         }
-        let during = self.while_();
         self.events.say(format_args!("stops {what} of m{machine} {pid} for {during}"));
         self.trouble(Trouble::BrokerStopped, Some(machine));
         signal(pid, Signal::STOP);

@@ -35,6 +35,8 @@ pub(crate) enum Kind {
     Run { names: Vec<String>, closes: bool, steals: bool, in_shell: bool, may_give_up: bool },
     /// A program that uses the library.
     Client,
+    /// The same, which takes a few names so often that it owns them, if it does not leave that.
+    Owner { delegates: bool },
     /// One that does not ask.
     Rogue,
 }
@@ -104,7 +106,11 @@ pub(crate) enum Suspicion {
     Token { holder: u64, name: String, token: u64, other: u64, others: u64 },
     /// This one began to hold while the process, which was killed, had not ended.
     Dying { holder: u64, name: String, other: i32 },
-    /// This one was told that it has lost.
+    /// This one waited for the name, and the other was granted it so often meanwhile.
+    Overtaken { holder: u64, name: String, times: u64, other: u64 },
+    /// This one has seen what must never be.
+    Never { instance: u64, said: String },
+    /// This one was told that it has lost. The name comes first.
     Loss { instance: u64, said: String },
     /// This one was told that it cannot have what it asked for.
     Failure { instance: u64, said: String },
@@ -117,6 +123,8 @@ impl Suspicion {
             Self::Conflict { .. } => "two at once",
             Self::Token { .. } => "a token that comes late",
             Self::Dying { .. } => "one beside another that was killed",
+            Self::Overtaken { .. } => "overtaken",
+            Self::Never { .. } => "what must never be",
             Self::Loss { .. } => "told that it has lost",
             Self::Failure { .. } => "failed",
         }
@@ -133,6 +141,13 @@ pub(crate) struct History {
     /// Of each name: the largest token of an exclusive holder and of any, and whose they are.
     largest: BTreeMap<String, [(u64, u64); 2]>,
     pub(crate) grants: u64,
+    /// When who has said that it steals what.
+    pub(crate) steals: Vec<(u64, u64, String)>,
+    /// How often somebody has asked for what others took in a loop, by the most that one of them was
+    /// granted meanwhile.
+    pub(crate) asked: BTreeMap<u64, u64>,
+    /// How many locks those names were that were seen to be owned.
+    pub(crate) owned: u64,
     pub(crate) commands: u64,
 }
 
@@ -179,9 +194,35 @@ impl History {
                     };
                     self.suspicions.push((at, suspicion));
                 }
-                "failed" => {
+                "token" => {
+                    let [_, _, _, name, ..] = words[..] else { continue };
+                    let [Some(token), Some(other), Some(others)] = [4, 5, 6].map(number) else {
+                        continue;
+                    };
+                    let (holder, name) = (instance, name.to_owned());
+                    let suspicion = Suspicion::Token { holder, name, token, other, others };
+                    self.suspicions.push((at, suspicion));
+                }
+                "steals" => self.steals.push((at, instance, words[3..].join(" "))),
+                "burst" => self.grants += number(4).unwrap_or(0),
+                "owns" => self.owned += number(4).unwrap_or(0),
+                "behind" => {
+                    let (Some(times), Some(other)) = (number(4), number(5)) else { continue };
+                    *self.asked.entry(times).or_default() += 1;
+                    if times > 1 {
+                        let (holder, name) = (instance, words[3].to_owned());
+                        let suspicion = Suspicion::Overtaken { holder, name, times, other };
+                        self.suspicions.push((at, suspicion));
+                    }
+                }
+                what @ ("failed" | "lost" | "never") => {
                     let said = words[3..].join(" ");
-                    self.suspicions.push((at, Suspicion::Failure { instance, said }));
+                    let suspicion = match what {
+                        "failed" => Suspicion::Failure { instance, said },
+                        "lost" => Suspicion::Loss { instance, said },
+                        _ => Suspicion::Never { instance, said },
+                    };
+                    self.suspicions.push((at, suspicion));
                 }
                 _ => {}
             }
@@ -216,6 +257,7 @@ impl History {
     pub(crate) fn forget(&mut self) {
         self.instances.retain(|_, instance| instance.ended.is_none());
         self.holds.clear();
+        self.steals.clear();
         let recent = now().saturating_sub(60_000_000);
         self.troubles.retain(|(_, _, during)| during.to.is_none_or(|to| to > recent));
     }

@@ -5,7 +5,8 @@
 
 use crate::{
     history::{History, Hold, Instance, Interval, Kind, Suspicion, Trouble},
-    options::Reach,
+    options::{Options, Reach},
+    owner::{OWNED, STOLEN},
     worker::NAMES,
 };
 
@@ -21,6 +22,8 @@ pub(crate) const TIME_TO_LIVE: u64 = 6;
 pub(crate) struct Judge<'a> {
     pub(crate) history: &'a History,
     pub(crate) reach: Reach,
+    /// Whether names can be owned.
+    pub(crate) delegates: bool,
 }
 
 /// What is to be said of something.
@@ -30,7 +33,11 @@ pub(crate) enum Verdict {
     Violation(String),
 }
 
-impl Judge<'_> {
+impl<'h> Judge<'h> {
+    pub(crate) fn new(history: &'h History, options: &Options) -> Self {
+        Self { history, reach: options.reach, delegates: options.has("delegation") }
+    }
+
     pub(crate) fn judge(&self, at: u64, suspicion: &Suspicion) -> Verdict {
         match suspicion {
             Suspicion::Conflict { holder, name, token, other } => {
@@ -48,10 +55,27 @@ impl Judge<'_> {
                     )),
                 }
             }
+            Suspicion::Overtaken { holder, name, times, other } => {
+                match self
+                    .may_overlap(*holder, name, at)
+                    .or_else(|| self.lost_its_place(*holder, at))
+                {
+                    Some(reason) => Verdict::Excused(reason),
+                    None => Verdict::Violation(format!(
+                        "{holder} waited for {name} while {other} was granted it {times} times: {:?}, {:?}",
+                        self.history.instances.get(holder),
+                        self.history.instances.get(other),
+                    )),
+                }
+            }
+            Suspicion::Never { instance, said } => Verdict::Violation(format!(
+                "{instance}: {said}: {:?}",
+                self.history.instances.get(instance)
+            )),
             Suspicion::Dying { holder, name, other } => self.dying(at, *holder, name, *other),
             Suspicion::Loss { instance, said } | Suspicion::Failure { instance, said } => {
                 let reason = match suspicion {
-                    Suspicion::Loss { .. } => self.may_lose(*instance, at),
+                    Suspicion::Loss { .. } => self.may_lose(*instance, said.split(' ').next(), at),
                     _ => self.may_fail(*instance, at),
                 };
                 match reason {
@@ -74,16 +98,17 @@ impl Judge<'_> {
                 && hold.to.is_none_or(|to| to + SECOND > at)
         };
         let others = self.history.holds.iter().rev().find(is_it);
+        let owner = || self.process(other);
         let reason = self.may_overlap(holder, name, at).or_else(|| {
-            let others = others?;
-            self.may_overlap(others.instance, name, at)
+            let other = others.map(|hold| hold.instance).or_else(owner)?;
+            self.may_overlap(other, name, at)
         });
         let both = || {
             let instance = |id: u64| self.history.instances.get(&id);
             format!(
                 "{holder} {:?}\n      with {others:?} {:?}",
                 instance(holder),
-                others.and_then(|hold| instance(hold.instance))
+                others.map(|hold| hold.instance).or_else(owner).and_then(instance)
             )
         };
         match (reason, others) {
@@ -103,7 +128,9 @@ impl Judge<'_> {
     /// Who is killed has ended when the next one begins.
     fn dying(&self, at: u64, holder: u64, name: &str, other: i32) -> Verdict {
         let is_it = |hold: &&Hold| hold.pid == other && hold.name == name;
-        let other = self.history.holds.iter().rev().find(is_it).map(|hold| hold.instance);
+        let hold = self.history.holds.iter().rev().find(is_it);
+        let owner = || self.process(other);
+        let other = hold.map(|hold| hold.instance).or_else(owner);
         let others = other.and_then(|other| self.history.instances.get(&other));
         if self.reach == Reach::Etcd {
             return Verdict::Excused("a lease that ends is all that other machines know");
@@ -120,6 +147,15 @@ impl Judge<'_> {
                 "{holder} has {name} before the end of {other:?}, which was killed: {others:?}"
             )),
         }
+    }
+
+    /// Whose process this is or was, of those who do not say when they hold.
+    fn process(&self, pid: i32) -> Option<u64> {
+        let is_it = |instance: &Instance| {
+            instance.pid == pid && matches!(instance.kind, Kind::Owner { .. } | Kind::Rogue)
+        };
+        let mut instances = self.history.instances.iter().rev();
+        instances.find(|(_, instance)| is_it(instance)).map(|(id, _)| *id)
     }
 
     fn is_client(&self, instance: u64) -> bool {
@@ -147,7 +183,7 @@ impl Judge<'_> {
         match self.reach {
             Reach::Broker => {
                 let is_kept_by_its_command = matches!(it.kind, Kind::Run { closes: false, .. });
-                if !is_kept_by_its_command && was_away(it, at, 7) && self.broker_died(it, at) {
+                if !is_kept_by_its_command && self.was_given_up(it, at) {
                     return Some("it was stopped, and comes back too late");
                 }
             }
@@ -164,12 +200,20 @@ impl Judge<'_> {
     }
 
     /// Why this one may be told that it has lost.
-    pub(crate) fn may_lose(&self, instance: u64, at: u64) -> Option<&'static str> {
+    /// It lost this name, or one of those that it has.
+    pub(crate) fn may_lose(
+        &self,
+        instance: u64,
+        name: Option<&str>,
+        at: u64,
+    ) -> Option<&'static str> {
         let it = self.history.instances.get(&instance)?;
         let names: Vec<&str> = match &it.kind {
             Kind::Run { names, .. } => names.iter().map(String::as_str).collect(),
             Kind::Client | Kind::Rogue => NAMES.into(),
+            Kind::Owner { .. } => OWNED.into(),
         };
+        let names = name.map_or(names, |name| vec![name]);
         if names.iter().any(|name| self.was_stolen(instance, it, name, at)) {
             return Some("it was stolen from");
         }
@@ -179,7 +223,7 @@ impl Judge<'_> {
         match self.reach {
             // Who cannot reach a broker keeps its locks until another broker gives it up.
             Reach::Broker => {
-                if was_away(it, at, 7) && self.broker_died(it, at) {
+                if self.was_given_up(it, at) {
                     return Some("it was stopped, and comes back too late");
                 }
             }
@@ -221,11 +265,45 @@ impl Judge<'_> {
             return Some("it was stopped for a while");
         }
         // Between its grant and the moment in which it hears of it, or with only one of two.
-        self.may_lose(instance, at)
+        self.may_lose(instance, None, at)
+    }
+
+    /// Whether the next broker may have stopped to wait for this one, which then has lost what it held.
+    /// What stands in a map the next broker knows without waiting.
+    fn was_given_up(&self, it: &Instance, at: u64) -> bool {
+        was_away(it, at, 7) && self.broker_died(it, at) && !self.stood_in_its_map(it, at)
+    }
+
+    /// Whether all that it had when its broker died stood in its map. It had one since soon after it
+    /// began; what it claims from a broker of a later one stands in none.
+    fn stood_in_its_map(&self, it: &Instance, at: u64) -> bool {
+        if !self.delegates || !matches!(it.kind, Kind::Client | Kind::Owner { delegates: true }) {
+            return false;
+        }
+        let since = at.saturating_sub(60 * SECOND);
+        let befell = |what: Trouble| {
+            let troubles = self.troubles_of(it).filter(move |(trouble, _)| *trouble == what);
+            troubles.filter(|(_, during)| during.within(since, at + 1) > 0 || during.from > since)
+        };
+        let is_new = |stop: &Interval| stop.from < it.born + 3 * SECOND;
+        befell(Trouble::BrokerKilled).count() <= 1
+            && befell(Trouble::FilesRemoved).next().is_none()
+            && befell(Trouble::DiskFull).next().is_none()
+            && !it.stops.iter().any(is_new)
+    }
+
+    /// Whether it may have to ask anew, behind others who came later.
+    fn lost_its_place(&self, instance: u64, at: u64) -> Option<&'static str> {
+        let it = self.history.instances.get(&instance)?;
+        (was_away(it, at, 7) && self.broker_died(it, at))
+            .then_some("it was stopped, and comes back too late")
     }
 
     /// Whether somebody has, or may have, stolen this from it.
     fn was_stolen(&self, instance: u64, it: &Instance, name: &str, at: u64) -> bool {
+        if name == STOLEN {
+            return self.was_stolen_by_an_owner(it, at);
+        }
         self.history.instances.iter().any(|(&thief, other)| {
             let Kind::Run { names: stolen, steals: true, .. } = &other.kind else { return false };
             let is_other = thief == instance || !stolen.iter().any(|stolen| stolen == name);
@@ -239,6 +317,19 @@ impl Judge<'_> {
             let is_before = holds.any(|hold| hold.from < ended) || it.born < ended;
             let began = self.history.holds.iter().find(|hold| hold.instance == thief);
             is_before && began.is_none_or(|began| !self.has_had_time(it, began.from, at))
+        })
+    }
+
+    /// Whether an owner has stolen lately. What was stolen is not held for longer, unless somebody is
+    /// hindered who has to do with it.
+    fn was_stolen_by_an_owner(&self, it: &Instance, at: u64) -> bool {
+        self.history.steals.iter().any(|(since, thief, _)| {
+            let thief = self.history.instances.get(thief);
+            let hindered = |it: &Instance| it.stops.iter().any(|stop| stop.within(*since, at) > 0);
+            let is_hindered = hindered(it)
+                || thief.is_some_and(hindered)
+                || self.troubles_of(it).any(|(_, during)| during.within(*since, at) > 0);
+            *since <= at && (at < since + 4 * SECOND || is_hindered)
         })
     }
 

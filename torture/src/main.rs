@@ -1,8 +1,9 @@
-//! Eight workers under random kills, stops, full disks, clock steps and removed files.
+//! Workers under random kills, stops, full disks, clock steps and removed files.
 //!
 //! Real processes of `navlock` and of the library hold locks, and each takes the kernel's own lock of
 //! a file while it believes that it holds: whoever does not get that at once has found a violation,
-//! unless the README says that it may be. After each minute the disturbances pause, and everything
+//! unless the README says that it may be. Eight lock what all lock; four more take a few names so often
+//! that they own them (`owner`). After each minute the disturbances pause, and everything
 //! has to come to its end.
 //!
 //! It needs Linux, root (for a disk of its own that can be full, and for a PID namespace in which there
@@ -24,6 +25,10 @@ mod history;
 mod judge;
 #[cfg(target_os = "linux")]
 mod options;
+#[cfg(target_os = "linux")]
+mod oracle;
+#[cfg(target_os = "linux")]
+mod owner;
 #[cfg(target_os = "linux")]
 mod pause;
 #[cfg(target_os = "linux")]
@@ -54,6 +59,7 @@ fn main() -> ExitCode {
     let done = match words[..] {
         ["command", ref rest @ ..] => return worker::command(rest),
         ["client", ref rest @ ..] => return worker::client(rest),
+        ["owner", ref rest @ ..] => return owner::owner(rest),
         ["inside", ref rest @ ..] => inside(rest),
         ref rest => outside(rest),
     };

@@ -10,9 +10,11 @@ usage: navlock-torture [--minutes N] [--reach broker|etcd] [--seed N] [--without
   --reach REACH    where the locks are: broker (the default), or etcd, which three machines share
   --seed N         the chances of another run
   --without KIND   leaves out a kind of disturbance: kills, stops, full-disk, clock-steps,
-                   removed-files, members, cuts; or of worker: steals, closes, clients,
-                   stubborn (does not end when it is told to), shells (that run the command)
-  --break          one worker works without asking for the lock, which has to be found out
+                   removed-files, members, cuts; or of worker: steals, closes, clients, owners,
+                   stubborn (does not end when it is told to), shells (that run the command);
+                   or delegation: then no name is owned
+  --break          one worker works without asking for the lock, and an owner without asking for
+                   its own, which has to be found out
   --keep           keeps the logs also when nothing was wrong
 ";
 
@@ -23,7 +25,7 @@ pub(crate) enum Reach {
 }
 
 /// What can be left out.
-pub(crate) const KINDS: [&str; 12] = [
+pub(crate) const KINDS: [&str; 14] = [
     "kills",
     "stops",
     "full-disk",
@@ -34,6 +36,8 @@ pub(crate) const KINDS: [&str; 12] = [
     "steals",
     "closes",
     "clients",
+    "owners",
+    "delegation",
     "stubborn",
     "shells",
 ];

@@ -13,6 +13,7 @@ use crate::{
     events::now,
     judge::TIME_TO_LIVE,
     options::Reach,
+    owner::OWNED,
     processes,
     run::{Run, TICK},
     worker::NAMES,
@@ -85,7 +86,7 @@ impl Run<'_> {
         let empty = format!("m{machine} has nothing held and nothing pending");
         self.until(free, &empty, |run| run.query(machine).is_empty());
         let seconds = free.as_secs().to_string();
-        for name in NAMES {
+        for name in NAMES.iter().chain(&OWNED) {
             let mut command = self.sandbox.navlock(machine, &["run", "-w", &seconds, name, "true"]);
             let output = command.stderr(Stdio::piped()).output();
             let output = output.expect("navlock can be started");

@@ -26,13 +26,15 @@ use crate::{
     history::{History, Instance, Interval, Kind, Trouble},
     judge::{Judge, Verdict},
     options::{Options, Reach},
+    owner::THREADS,
     processes,
     sandbox::{Machine, Sandbox},
     worker::{NAMES, set_stop},
 };
 
-/// How many workers there are at any time.
+/// How many workers there are at any time, and how many owners besides.
 const WORKERS: usize = 8;
+const OWNERS: usize = 4;
 
 /// How long it is between two pauses, in which everything has to come to its end.
 const ROUND: Duration = Duration::from_secs(60);
@@ -71,7 +73,7 @@ pub(crate) struct Run<'a> {
     read: u64,
     pub(crate) dice: Dice,
     pub(crate) history: History,
-    workers: [u64; WORKERS],
+    workers: [u64; WORKERS + OWNERS],
     born: u64,
     by_pid: HashMap<i32, u64>,
     pub(crate) stopped: Vec<Stopped>,
@@ -115,7 +117,7 @@ impl<'a> Run<'a> {
             read: 0,
             dice: Dice(options.seed),
             history: History::default(),
-            workers: [u64::MAX; WORKERS],
+            workers: [u64::MAX; WORKERS + OWNERS],
             born: 0,
             by_pid: HashMap::new(),
             stopped: Vec::new(),
@@ -148,6 +150,7 @@ impl<'a> Run<'a> {
             self.pause();
         }
         self.look_for_faults();
+        self.look_for_owners();
         self.summarise(began.elapsed())
     }
 
@@ -238,7 +241,9 @@ impl<'a> Run<'a> {
 
     /// Starts a worker for each that has ended.
     fn renew(&mut self) {
-        for slot in 0..WORKERS {
+        // With etcd no name is anybody's own.
+        let has_owners = self.options.reach == Reach::Broker && self.options.has("owners");
+        for slot in 0..if has_owners { WORKERS + OWNERS } else { WORKERS } {
             let current = self.history.instances.get(&self.workers[slot]);
             // Who fails does not take the time from those who do not.
             let may_follow = |instance: &Instance| {
@@ -259,6 +264,8 @@ impl<'a> Run<'a> {
         let machine = slot % self.sandbox.machines.len();
         let (kind, mut command) = if self.options.breaks && slot == WORKERS - 1 {
             (Kind::Rogue, self.rogue(id, machine))
+        } else if slot >= WORKERS {
+            self.owner(id, machine, slot - WORKERS)
         } else if slot % 3 == 2 && self.options.has("clients") {
             (Kind::Client, self.client(id, machine))
         } else {
@@ -358,6 +365,25 @@ impl<'a> Run<'a> {
         command
     }
 
+    fn owner(&mut self, id: u64, machine: usize, nth: usize) -> (Kind, Command) {
+        let seed = self.dice.next().to_string();
+        let longest = if self.dice.chance(3) { 60_000 } else { 8000 };
+        let lifetime = self.dice.below(longest);
+        let mut command = self.sandbox.program(machine, &us());
+        let place = (nth * THREADS).to_string();
+        command.args(["owner", &id.to_string(), &seed, &lifetime.to_string(), &place]);
+        if self.options.breaks && nth == OWNERS - 1 {
+            command.arg("rogue");
+            return (Kind::Rogue, command);
+        }
+        // As where the map cannot be had.
+        let delegates = self.options.has("delegation") && !self.dice.chance(10);
+        if !delegates {
+            command.arg("plain");
+        }
+        (Kind::Owner { delegates }, command)
+    }
+
     /// One that works without a lock.
     fn rogue(&mut self, id: u64, machine: usize) -> Command {
         let name = *self.dice.choose(&NAMES).expect("there are names");
@@ -384,12 +410,12 @@ impl<'a> Run<'a> {
             code.map_or_else(|| format!("signal {signal:?}"), |code| format!("code {code}"));
         self.events.say(format_args!("ended {id} {shown}"));
         let instance = instance.clone();
-        let judge = Judge { history: &self.history, reach: self.options.reach };
+        let judge = Judge::new(&self.history, self.options);
         let excuse = match (code, &instance.kind) {
             (Some(0), _) | (Some(1), Kind::Run { may_give_up: true, .. }) => Some(""),
             // The command's end, which is passed on.
             (Some(137), Kind::Run { .. }) if instance.command_killed.is_some() => Some(""),
-            (Some(75), Kind::Run { .. }) => judge.may_lose(id, at),
+            (Some(75), Kind::Run { .. }) => judge.may_lose(id, None, at),
             (Some(69 | 126), _) => judge.may_fail(id, at),
             (None, _) if instance.killed.is_some() => Some(""),
             _ => None,
@@ -424,11 +450,20 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// That nothing was wrong with names that nobody owned says nothing of those that somebody owns.
+    fn look_for_owners(&mut self) {
+        let has_owners = self.options.reach == Reach::Broker && self.options.has("owners");
+        let should_own = has_owners && self.options.has("delegation");
+        if should_own && self.history.grants > 1000 && self.history.owned == 0 {
+            self.violated(now(), "no name was ever seen to be owned");
+        }
+    }
+
     /// Judges what was suspicious. To be called when all is known that has to do with it.
     pub(crate) fn judge(&mut self) {
         let suspicions = std::mem::take(&mut self.history.suspicions);
         for (at, suspicion) in suspicions {
-            let judge = Judge { history: &self.history, reach: self.options.reach };
+            let judge = Judge::new(&self.history, self.options);
             match judge.judge(at, &suspicion) {
                 Verdict::Excused(reason) => {
                     self.events.say(format_args!("excused {at} {reason}: {suspicion:?}"));
@@ -444,6 +479,16 @@ impl<'a> Run<'a> {
         println!("disturbances: {}", counts.collect::<Vec<_>>().join(", "));
         for ((what, reason), count) in &self.excused {
             println!("as README says, {count} times {what}: {reason}");
+        }
+        let asked = self.history.asked.iter();
+        let asked: Vec<_> = asked.map(|(most, times)| format!("{times} times {most}")).collect();
+        if !asked.is_empty() {
+            println!(
+                "who asked for what others take in a loop saw one of them have it before: {}; names \
+                 that are owned were seen {} times",
+                asked.join(", "),
+                self.history.owned,
+            );
         }
         let is_well = self.violations == 0 && self.stuck == 0;
         let reach = match self.options.reach {

@@ -44,6 +44,7 @@ pub(crate) struct Sandbox {
     navlock: PathBuf,
     pub(crate) machines: Vec<Machine>,
     clock: File,
+    delegates: bool,
 }
 
 impl Sandbox {
@@ -79,7 +80,8 @@ impl Sandbox {
             fs::create_dir(&machine.state)?;
             fs::write(&machine.config, "")?;
         }
-        Ok(Self { logs, disk, navlock: options.navlock.clone(), machines, clock })
+        let (navlock, delegates) = (options.navlock.clone(), options.has("delegation"));
+        Ok(Self { logs, disk, navlock, machines, clock, delegates })
     }
 
     /// A program that finds the `navlock` and the broker of this machine.
@@ -100,6 +102,9 @@ impl Sandbox {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .current_dir("/");
+        if !self.delegates {
+            command.env("NAVLOCK_DELEGATE", "0");
+        }
         command
     }
 

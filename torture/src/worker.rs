@@ -31,7 +31,7 @@ pub(crate) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const PIECE: Duration = Duration::from_millis(5);
 
 /// How long anything may take that a worker of the library waits for.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Who was away for longer than this looks again whether it has lost, and for as long as `LINGER`.
 const AWAY: Duration = Duration::from_secs(5);

@@ -30,7 +30,7 @@ usage: cargo xtask <command>
   bench etcd [ARG…]         the same between machines
   bench js [ARG…]           the same in JavaScript
   break-rules [ARG…]        break each rule in copies of the sources and see its tests fail
-  torture [OPTION…]         kill, stop and starve eight workers at random, as root; --minutes N,
+  torture [OPTION…]         kill, stop and starve workers at random, as root; --minutes N,
                             --reach broker|etcd, --seed N, --without KIND, --break
   fresh [OPTION…]           follow the README on a minimal Debian that has only Rust and Node
   msrv                      build and test the library with the oldest Rust that is promised

@@ -1,0 +1,426 @@
+//! Programs of the library that take a few names again and again, in bursts, so that they come to own
+//! them: what they take then is between them and a word of memory, and the broker may take it back,
+//! die, or be stopped between any two steps.
+
+use std::{
+    future::Future,
+    hint,
+    path::Path,
+    pin::pin,
+    process::{self, ExitCode},
+    task::{Context, Poll, Waker},
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock::{
+    BrokerReach, ConnectOptions, Error, LockGuard, LockManager, Mode, UserAgent,
+    blocking::block_on_timeout,
+};
+
+use crate::{
+    dice::Dice,
+    events::{Events, directory},
+    oracle::{Cells, Oracle, Other},
+    worker::{PATIENCE, STOP},
+};
+
+/// The names that owners take from each other. Only the last one is stolen, so that nothing has to be
+/// excused of the others.
+pub(crate) const OWNED: [&str; 3] = ["o", "p", "s"];
+pub(crate) const STOLEN: &str = "s";
+
+/// How many threads an owner has at most.
+pub(crate) const THREADS: usize = 3;
+
+/// How long a burst may take.
+const BURST: Duration = Duration::from_millis(60);
+
+/// How many there are in one at most.
+const TAKES: u64 = 400;
+
+/// `owner INSTANCE SEED MILLISECONDS PLACE [plain|rogue]`: PLACE is that of its first thread among
+/// the cells; a plain one has no names of its own.
+pub(crate) fn owner(words: &[&str]) -> ExitCode {
+    let [instance, seed, milliseconds, place, ref how @ ..] = *words else { panic!("{words:?}") };
+    let number = |word: &str| word.parse::<u64>().expect("a number");
+    let (instance, seed) = (number(instance), number(seed));
+    let place = usize::try_from(number(place)).expect("there are few places");
+    let directory = &directory();
+    let events = &Events::open(directory).expect("the logs are there");
+    let until = Instant::now() + Duration::from_millis(number(milliseconds));
+    if how.contains(&"rogue") {
+        return rogue(directory, events, instance, place, until);
+    }
+    let options = ConnectOptions::default();
+    let options = if how.contains(&"plain") { options.delegate(false) } else { options };
+    let reach = match block_on_timeout(BrokerReach::connect(options), PATIENCE) {
+        Some(Ok(reach)) => reach,
+        Some(Err(error)) => {
+            eprintln!("cannot connect: {error}");
+            return 69.into();
+        }
+        None => {
+            eprintln!("to connect takes longer than {PATIENCE:?}");
+            return 70.into();
+        }
+    };
+    let user_agent = &UserAgent::with_reach(reach);
+    let mut dice = Dice(seed);
+    let threads = 1 + usize::try_from(dice.below(THREADS as u64)).expect("it is small");
+    // All threads are one agent, or each is one of its own, which may end before the thread does.
+    let shared = dice.chance(3).then(|| user_agent.lock_manager("default"));
+    let run = |thread: usize, dice| {
+        let locks = shared.clone().unwrap_or_else(|| user_agent.lock_manager("default"));
+        let open = |name: &str| Oracle::open(directory, name, place + thread, instance);
+        let oracles = OWNED.map(|name| open(name).expect("there is room"));
+        let (own, is_alone) = (format!("own/{instance}/{thread}"), shared.is_none());
+        Owner { directory, events, instance, user_agent, locks, is_alone, own, oracles, dice }
+            .work(until);
+    };
+    thread::scope(|scope| {
+        for thread in 1..threads {
+            let dice = Dice(dice.next());
+            scope.spawn(move || run(thread, dice));
+        }
+        run(0, Dice(dice.next()));
+    });
+    ExitCode::SUCCESS
+}
+
+/// One that does not ask, which has to be found out.
+fn rogue(
+    directory: &Path,
+    events: &Events,
+    instance: u64,
+    place: usize,
+    until: Instant,
+) -> ExitCode {
+    let mut oracle = Oracle::open(directory, OWNED[0], place, instance).expect("there is room");
+    let seen = Seen { events, instance, name: OWNED[0], mode: Mode::Exclusive, token: 1 };
+    while Instant::now() < until && !directory.join(STOP).exists() {
+        let before = oracle.cells();
+        seen.begins(&mut oracle, &before, true);
+        thread::sleep(Duration::from_millis(1));
+        oracle.ends(1);
+        thread::sleep(Duration::from_millis(10));
+    }
+    ExitCode::SUCCESS
+}
+
+/// One thread of an owner.
+struct Owner<'a> {
+    directory: &'a Path,
+    events: &'a Events,
+    instance: u64,
+    user_agent: &'a UserAgent,
+    locks: LockManager,
+    /// Whether the agent is this thread's alone.
+    is_alone: bool,
+    /// A name of which nobody else knows.
+    own: String,
+    oracles: [Oracle; OWNED.len()],
+    dice: Dice,
+}
+
+impl Owner<'_> {
+    fn work(mut self, until: Instant) {
+        while Instant::now() < until && !self.directory.join(STOP).exists() {
+            let nth = usize::try_from(self.dice.below(OWNED.len() as u64)).expect("it is small");
+            let done = match self.dice.below(12) {
+                0 | 1 => self.alone(),
+                2 | 3 => self.ask_behind(nth),
+                4 => self.look_around(nth),
+                _ => self.burst(nth),
+            };
+            if let Err(error) = done {
+                let said = error.to_string();
+                self.events.say(format_args!("failed {} {said:?}", self.instance));
+                // Nothing is waited for: who fails does not keep the others from working.
+                thread::sleep(Duration::from_millis(100));
+            }
+            if self.is_alone && self.dice.chance(40) {
+                self.locks.terminate();
+                self.locks = self.user_agent.lock_manager("default");
+            }
+            // Nothing is waited for: what is owned lies idle meanwhile.
+            let pause = if self.dice.chance(4) { 150 } else { 12 };
+            thread::sleep(Duration::from_millis(self.dice.below(pause)));
+        }
+    }
+
+    /// Takes a name as often as it can, in one mode.
+    fn burst(&mut self, nth: usize) -> Result<(), Error> {
+        let mode = if self.dice.chance(3) { Mode::Shared } else { Mode::Exclusive };
+        let (takes, began) = (1 + self.dice.below(TAKES), Instant::now());
+        let is_slow = self.dice.chance(8);
+        // As fast as can be: without what tells of other holders.
+        let is_bare = self.dice.chance(4);
+        let mut had = 0;
+        while had < takes && began.elapsed() < BURST {
+            let before = if is_bare { Cells::default() } else { self.oracles[nth].cells() };
+            let Some((guard, in_turn)) = self.take(OWNED[nth], mode)? else { continue };
+            had += 1;
+            if is_bare {
+                let token = guard.fencing_token().get();
+                self.oracles[nth].begins(mode, token, in_turn);
+            } else {
+                self.hold(nth, guard, &before, in_turn, is_slow);
+            }
+        }
+        self.events.say(format_args!("burst {} {} {had}", self.instance, OWNED[nth]));
+        Ok(())
+    }
+
+    /// Takes it in any of the ways in which that can be done, and whether that is in its turn.
+    fn take(&mut self, name: &str, mode: Mode) -> Result<Option<(LockGuard, bool)>, Error> {
+        let request = self.locks.lock(name);
+        let request = if mode == Mode::Shared { request.shared() } else { request };
+        Ok(match self.dice.below(200) {
+            0 if name == STOLEN => {
+                self.events.say(format_args!("steals {} {name}", self.instance));
+                let guard = self.locks.lock(name).steal().blocking_timeout(PATIENCE)?;
+                Some((guard, false))
+            }
+            0..12 => {
+                let guard = request.if_available().blocking_timeout(PATIENCE)?;
+                guard.map(|guard| (guard, true))
+            }
+            // Aborts may cross grants.
+            12..20 => {
+                let timeout = Duration::from_micros(self.dice.below(3000));
+                match request.blocking_timeout(timeout) {
+                    Err(Error::TimedOut) => None,
+                    guard => Some((guard?, true)),
+                }
+            }
+            20..90 => {
+                let guard = block_on_timeout(request, PATIENCE);
+                Some((guard.unwrap_or(Err(Error::TimedOut))?, true))
+            }
+            _ => Some((
+                block_on_timeout(async { request.await }, PATIENCE)
+                    .unwrap_or(Err(Error::TimedOut))?,
+                true,
+            )),
+        })
+    }
+
+    /// Has it for a while, and releases it.
+    fn hold(&mut self, nth: usize, guard: LockGuard, before: &Cells, in_turn: bool, is_slow: bool) {
+        let (mode, token) = (guard.mode(), guard.fencing_token().get());
+        let seen =
+            Seen { events: self.events, instance: self.instance, name: OWNED[nth], mode, token };
+        seen.begins(&mut self.oracles[nth], before, in_turn);
+        self.work_for(&guard, is_slow);
+        let is_lost = guard.is_lost();
+        if is_lost {
+            self.events.say(format_args!("lost {}", seen.said()));
+        }
+        self.oracles[nth].ends(token);
+        // What ends with its agent is lost at once.
+        if self.is_alone && self.dice.chance(400) {
+            self.locks.terminate();
+            if !guard.is_lost() {
+                self.shown(OWNED[nth], "is not lost though its agent was terminated");
+            }
+            self.locks = self.user_agent.lock_manager("default");
+        }
+        drop(guard);
+    }
+
+    /// What is done under a lock: mostly nothing.
+    fn work_for(&mut self, guard: &LockGuard, is_slow: bool) {
+        let microseconds = match self.dice.below(if is_slow { 20 } else { 2000 }) {
+            0 => self.dice.below(300_000),
+            1 => self.dice.below(3_000_000),
+            2..20 => self.dice.below(3000),
+            20..200 => {
+                (0..self.dice.below(300)).for_each(|_| hint::spin_loop());
+                return;
+            }
+            _ => return,
+        };
+        let until = Instant::now() + Duration::from_micros(microseconds);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || guard.is_lost() {
+                return;
+            }
+            // Nothing is waited for: this is the work.
+            thread::sleep(left.min(Duration::from_millis(5)));
+        }
+    }
+
+    /// Asks for what others take in a loop, and counts what they are granted before it.
+    ///
+    /// Who is answered anything by the broker has been heard by it before: from then on nobody is
+    /// granted what it asks for later, so that each thread has at most what it had asked for already.
+    fn ask_behind(&mut self, nth: usize) -> Result<(), Error> {
+        let name = OWNED[nth];
+        let mut request = pin!(self.locks.lock(name).into_owned());
+        let before = self.oracles[nth].cells();
+        if let Poll::Ready(guard) = request.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            let guard = guard?;
+            self.hold(nth, guard, &before, true, false);
+            return Ok(());
+        }
+        let asked = block_on_timeout(self.locks.query(), PATIENCE).ok_or(Error::TimedOut)??;
+        let since = self.oracles[nth].cells();
+        self.check(&asked);
+        if self.dice.chance(5) {
+            // It may have been granted by now.
+            return Ok(());
+        }
+        let guard = block_on_timeout(request, PATIENCE).unwrap_or(Err(Error::TimedOut))?;
+        let now = self.oracles[nth].cells();
+        if !guard.is_lost() {
+            let most = now
+                .iter()
+                .zip(&since)
+                .map(|(now, since)| (now.turns.saturating_sub(since.turns), now.instance))
+                .max();
+            let (most, other) = most.expect("there are cells");
+            let instance = self.instance;
+            self.events.say(format_args!("behind {instance} {name} {most} {other}"));
+        }
+        self.hold(nth, guard, &before, true, false);
+        Ok(())
+    }
+
+    /// Takes a name that nobody else knows, so that it is known at any time whether it is held.
+    fn alone(&mut self) -> Result<(), Error> {
+        let own = self.own.clone();
+        let mut last = 0;
+        for _ in 0..=self.dice.below(40) {
+            let mode = if self.dice.chance(4) { Mode::Shared } else { Mode::Exclusive };
+            let request = self.locks.lock(&*own);
+            let request = if mode == Mode::Shared { request.shared() } else { request };
+            let guard = if self.dice.chance(4) {
+                let Some(guard) = request.if_available().blocking_timeout(PATIENCE)? else {
+                    self.shown(&own, "is said to be held though nobody holds it");
+                    continue;
+                };
+                guard
+            } else {
+                request.blocking_timeout(PATIENCE)?
+            };
+            let token = guard.fencing_token().get();
+            if token <= last {
+                self.shown(&own, &format!("has token {token} after {last}"));
+            }
+            last = token;
+            if self.dice.chance(20) {
+                let query = self.locks.query();
+                let found = block_on_timeout(query, PATIENCE).ok_or(Error::TimedOut)??;
+                self.check(&found);
+                let mut held = found.held.iter().filter(|held| held.name == *own);
+                let is_it = |held: &navlock::LockInfo| {
+                    held.mode == mode && held.client_id == self.locks.client_id()
+                };
+                let is_right = held.next().is_some_and(is_it) && held.next().is_none();
+                if !is_right && !guard.is_lost() {
+                    self.shown(&own, &format!("is held, and shown as {:?}", found.held));
+                }
+            }
+            if guard.is_lost() {
+                self.events.say(format_args!(
+                    "lost {} {own} {mode} {token} {}",
+                    self.instance,
+                    process::id()
+                ));
+            }
+            drop(guard);
+            if self.dice.chance(20) {
+                self.look_for_own()?;
+            }
+        }
+        self.look_for_own()
+    }
+
+    /// Looks whether the name that nobody else knows, and that is not held, is shown so.
+    fn look_for_own(&mut self) -> Result<(), Error> {
+        let own = &*self.own;
+        let name = own.try_into().expect("it is a name");
+        let inspect = self.locks.inspect(Some(name));
+        let found = block_on_timeout(inspect, PATIENCE).ok_or(Error::TimedOut)??;
+        let held = found.held.iter().chain(&found.pending).any(|held| held.lock.name == *own);
+        if held {
+            self.shown(own, &format!("is not held, and shown as {found:?}"));
+        }
+        let owned = found.owned.iter().filter(|owned| owned.lock.name == *own);
+        let taken: u64 = owned.map(|owned| 1 + owned.taken).sum();
+        if taken > 0 {
+            self.events.say(format_args!("owns {} {own} {taken}", self.instance));
+        }
+        Ok(())
+    }
+
+    /// Looks at all names, holding one or none.
+    fn look_around(&mut self, nth: usize) -> Result<(), Error> {
+        let name = OWNED[nth];
+        let guard = match self.dice.below(2) {
+            0 => None,
+            _ => self.locks.lock(name).if_available().blocking_timeout(PATIENCE)?,
+        };
+        let found = block_on_timeout(self.locks.query(), PATIENCE).ok_or(Error::TimedOut)??;
+        self.check(&found);
+        if let Some(guard) = guard {
+            let others = found.held.iter().filter(|held| held.name == *name);
+            let others = others.filter(|held| held.client_id != self.locks.client_id()).count();
+            if others > 0 && !guard.is_lost() {
+                let (mode, token) = (guard.mode(), guard.fencing_token());
+                let (instance, pid) = (self.instance, process::id());
+                self.events.say(format_args!("conflict {instance} {name} {mode} {token} {pid} -1"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody has anything beside somebody who has it alone, whenever it is looked.
+    fn check(&self, found: &navlock::LockManagerSnapshot) {
+        for (nth, held) in found.held.iter().enumerate() {
+            let beside = found.held[..nth].iter().find(|other| {
+                other.name == held.name
+                    && (other.mode == Mode::Exclusive || held.mode == Mode::Exclusive)
+            });
+            if let (Some(other), Some(name)) = (beside, held.name.as_str()) {
+                self.shown(name, &format!("is shown as held by both {held:?} and {other:?}"));
+            }
+        }
+    }
+
+    /// Something that must never be.
+    fn shown(&self, name: &str, what: &str) {
+        self.events.say(format_args!("never {} {name} {what}", self.instance));
+    }
+}
+
+/// A holder of one of the names, as it is told of.
+struct Seen<'a> {
+    events: &'a Events,
+    instance: u64,
+    name: &'a str,
+    mode: Mode,
+    token: u64,
+}
+
+impl Seen<'_> {
+    fn said(&self) -> String {
+        let Self { instance, name, mode, token, .. } = self;
+        format!("{instance} {name} {mode} {token} {}", process::id())
+    }
+
+    /// It begins to hold; complains if it may not.
+    fn begins(&self, oracle: &mut Oracle, before: &Cells, in_turn: bool) {
+        oracle.lock(self.mode, |Other { pid, is_dying }| {
+            let what = if is_dying { "dying" } else { "conflict" };
+            self.events.say(format_args!("{what} {} {pid}", self.said()));
+        });
+        if let Some((other, others)) = oracle.larger(self.mode, self.token, before) {
+            let Self { instance, name, token, .. } = self;
+            self.events.say(format_args!("token {instance} {name} {token} {other} {others}"));
+        }
+        oracle.begins(self.mode, self.token, in_turn);
+    }
+}
