@@ -119,43 +119,46 @@ fn a_daemon_says_how_often_names_were_taken_without_asking_and_recalled() {
 
 #[test]
 fn a_snapshot_is_of_one_moment_although_owners_never_rest() {
-    const ROUNDS: u64 = 200;
+    const ROUNDS: u64 = 50;
+    // So many that the owner goes from one to another while they are looked at.
+    const NAMES: u32 = 60;
     let host = Host::start();
     let (mut owner, mut other) = (host.owner(1), host.client(2));
-    owner.own(0, "first", EXCLUSIVE);
-    owner.own(1, "second", EXCLUSIVE);
+    let own = |owner: &mut Client, slot| owner.own(slot, &format!("{slot}"), EXCLUSIVE);
+    let mut requests: Vec<_> = (0..NAMES).map(|slot| own(&mut owner, slot)).collect();
     let (ended, taken) = (AtomicBool::new(false), AtomicU64::new(0));
     for _ in 0..ROUNDS {
-        thread::scope(|scope| {
-            // Never both: the second is taken when the first is released, and released before that is
-            // taken again.
-            let busy = scope.spawn(|| {
+        let told = thread::scope(|scope| {
+            // Never two at once: the next is taken when this one is released.
+            let busy = || {
+                let mut slots = (0..NAMES).cycle();
                 while !ended.load(SeqCst) {
-                    for slot in [0, 1] {
-                        if owner.retake(slot).is_none() {
-                            return;
-                        }
-                        taken.fetch_add(1, SeqCst);
-                        if owner.release(slot) != Released::Kept {
-                            return;
-                        }
+                    let slot = slots.next().unwrap();
+                    let has = owner.retake(slot).is_some();
+                    taken.fetch_add(1, SeqCst);
+                    if has && owner.release(slot) != Released::Kept {
+                        return Some(slot);
                     }
                 }
-            });
+                None
+            };
+            let busy = scope.spawn(busy);
             let before = taken.load(SeqCst);
             while taken.load(SeqCst) == before && !busy.is_finished() {
                 thread::yield_now();
             }
             let (held, _) = other.query();
-            assert!(held.len() < 2, "{held:?} were never held together");
             ended.store(true, SeqCst);
+            assert!(held.len() < 2, "{held:?} were never held together");
+            busy.join().unwrap()
         });
+        told.into_iter().for_each(|slot| owner.finish(requests[slot as usize]));
         ended.store(false, SeqCst);
         // What was recalled meanwhile is asked for anew.
-        for (slot, name) in [(0, "first"), (1, "second")] {
-            if owner.look(slot).is_recalled() {
+        for slot in 0..NAMES {
+            if owner.look(slot).is_recalled() || owner.look(slot).is_free() {
                 owner.slot(slot).word().clear();
-                owner.own(slot, name, EXCLUSIVE);
+                requests[slot as usize] = own(&mut owner, slot);
             }
         }
     }
