@@ -474,6 +474,8 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         remove(&self.path, &self.locked);
+        // A map of it has it open as well.
+        let _ = flock(&self.locked, FlockOperation::Unlock);
     }
 }
 

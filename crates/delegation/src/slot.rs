@@ -9,7 +9,7 @@ use crate::{
     atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
-/// So much text a slot has place for: the bucket's name, then the lock's.
+/// So much text a slot has place for: the lock's name, then the bucket's.
 const TEXT: usize = 192;
 const TEXT_WORDS: usize = TEXT / 8;
 
@@ -93,18 +93,14 @@ impl Slot {
             return false;
         }
         let mut text = [0; TEXT];
-        let (head, rest) = text.split_at_mut(bucket.len());
-        head.copy_from_slice(bucket.as_bytes());
-        rest[..name.as_bytes().len()].copy_from_slice(name.as_bytes());
+        let (head, rest) = text.split_at_mut(name.as_bytes().len());
+        head.copy_from_slice(name.as_bytes());
+        rest[..bucket.len()].copy_from_slice(bucket.as_bytes());
         for (field, bytes) in self.text.iter().zip(text.chunks_exact(8)) {
             field.store(word_of(bytes), Relaxed);
         }
-        let mode = match mode {
-            Mode::Exclusive => 0,
-            Mode::Shared => 1,
-        };
         let lengths = [bucket.len(), name.as_bytes().len()].map(|length| length as u64);
-        self.shape.store(mode | lengths[0] << 8 | lengths[1] << 24, Relaxed);
+        self.shape.store(number(mode) | lengths[0] << 8 | lengths[1] << 24, Relaxed);
         for (field, bytes) in self.client_id.iter().zip(client_id.chunks_exact(8)) {
             field.store(word_of(bytes), Relaxed);
         }
@@ -112,6 +108,31 @@ impl Slot {
         self.index.store(index, Relaxed);
         self.serial.store(request.serial(), Relaxed);
         true
+    }
+
+    /// Whether it is this agent's, of this name in this mode, for the owner itself.
+    ///
+    /// It may become another's in the next moment, but not without a grant: so it is what a hold is of
+    /// whose [taking](Word::take_seen) began before this was asked.
+    #[inline]
+    pub fn is_of(&self, agent: u32, name: &ResourceName, mode: Mode) -> bool {
+        let name = name.as_bytes();
+        let shape = self.shape.load(Relaxed);
+        let is_such = shape & 0xFF == number(mode) && shape >> 24 == name.len() as u64;
+        if !is_such || self.agent.load(Relaxed) != agent {
+            return false;
+        }
+        let mut fields = self.text.iter().map(|field| field.load(Relaxed));
+        let mut whole = name.chunks_exact(8);
+        for bytes in &mut whole {
+            if fields.next() != bytes.try_into().ok().map(u64::from_le_bytes) {
+                return false;
+            }
+        }
+        let rest = whole.remainder();
+        let last = rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let bits = 8 * rest.len();
+        bits == 0 || fields.next().is_some_and(|field| field & ((1 << bits) - 1) == last)
     }
 
     /// What the owner has written. `None` if it makes no sense.
@@ -129,8 +150,8 @@ impl Slot {
         let name = usize::from(u16::from_le_bytes([name_0, name_1]));
         // A copy first: what is checked must not change after that.
         let text: Vec<u8> = bytes_of(&self.text).collect();
-        let name = ResourceName::from_wtf8(text.get(bucket..bucket + name)?).ok()?;
-        let bucket = std::str::from_utf8(text.get(..bucket)?).ok()?.to_owned();
+        let bucket = std::str::from_utf8(text.get(name..name + bucket)?).ok()?.to_owned();
+        let name = ResourceName::from_wtf8(text.get(..name)?).ok()?;
         let mut client_id = [0; 16];
         client_id.iter_mut().zip(bytes_of(&self.client_id)).for_each(|(to, from)| *to = from);
         let agent = self.agent.load(Relaxed);
@@ -138,10 +159,16 @@ impl Slot {
         Some(Description { bucket, name, mode, agent, client_id, request })
     }
 
-    /// The keeper's part, before it grants: the token of the hold with count `n` will be `base + n`. The
-    /// owner of a shared lock sets it after each take.
+    /// The keeper's part, before it grants: the token of the hold with count `n` will be `base + n`.
     pub fn set_base(&self, base: u64) {
         self.base.store(base, Relaxed);
+    }
+
+    /// The part of the owner of a shared lock, after a take: puts another base in the place of the one
+    /// that was there before it. Nothing is changed if another grant has set it since.
+    #[inline]
+    pub fn rebase(&self, from: u64, to: u64) {
+        let _ = self.base.compare_exchange(from, to, Relaxed, Relaxed);
     }
 
     /// The token of the hold with this count.
@@ -168,6 +195,14 @@ impl fmt::Debug for Slot {
             .field("word", &self.word)
             .field("description", &self.description())
             .finish_non_exhaustive()
+    }
+}
+
+/// The number that stands for a mode.
+fn number(mode: Mode) -> u64 {
+    match mode {
+        Mode::Exclusive => 0,
+        Mode::Shared => 1,
     }
 }
 

@@ -97,6 +97,19 @@ impl Word {
         }
     }
 
+    /// The same, if the word still stands as it was seen: for an owner that does not know what it is
+    /// about before it has looked. Nothing that stands beside the word has changed then since it was
+    /// seen, because an idle word that is granted anew has another count.
+    #[inline]
+    pub fn take_seen(&self, seen: Look) -> Option<u64> {
+        if !seen.is_idle() {
+            return None;
+        }
+        let taken = seen.0.wrapping_add(ONE) | HELD;
+        let done = self.0.compare_exchange(seen.0, taken, Ordering::AcqRel, Ordering::Relaxed);
+        done.is_ok().then(|| Look(taken).count())
+    }
+
     /// Releases the hold with this count.
     #[inline]
     pub fn release(&self, count: u64) -> Released {

@@ -99,3 +99,54 @@ fn a_file_that_is_no_map_is_none() {
     }
     assert_eq!(OwnerMap::make(&long).unwrap_err().kind(), ErrorKind::AlreadyExists);
 }
+
+#[test]
+fn the_owner_knows_what_a_slot_is_of_by_all_of_its_name() {
+    let (owner, _keeper) = both();
+    let slot = owner.slot(0).unwrap();
+    let long: String = "documents/".chars().cycle().take(64).collect();
+    let named = |length: usize| ResourceName::try_from(&long[..length]).unwrap();
+    for length in 0..long.len() {
+        let (name, id) = (named(length), RequestId::from_parts(1, 2));
+        assert!(slot.describe("bucket", &name, Mode::Shared, 7, [3; 16], id));
+        assert!(slot.is_of(7, &name, Mode::Shared));
+        assert!(!slot.is_of(8, &name, Mode::Shared) && !slot.is_of(7, &name, Mode::Exclusive));
+        assert!(!slot.is_of(7, &named(length + 1), Mode::Shared));
+        for at in 0..length {
+            let mut other = long[..length].to_owned();
+            other.replace_range(at..=at, "X");
+            let other = ResourceName::try_from(other).unwrap();
+            assert!(!slot.is_of(7, &other, Mode::Shared), "{other}");
+        }
+    }
+}
+
+#[test]
+fn a_word_is_taken_as_it_was_seen_or_not_at_all() {
+    let (owner, keeper) = both();
+    let (ours, theirs) = (owner.slot(3).unwrap().word(), keeper.slot(3).unwrap().word());
+    assert_eq!(ours.take_seen(ours.look()), None);
+    let first = theirs.grant(false).unwrap();
+    assert_eq!(ours.take_seen(ours.look()), None);
+    assert_eq!(ours.release(first), Released::Kept);
+    let seen = ours.look();
+    // Idle again, and another's for all that is known.
+    assert_eq!(theirs.recall(), Recalled::Free);
+    let second = theirs.grant(false).unwrap();
+    assert_eq!(ours.release(second), Released::Kept);
+    assert_eq!(ours.take_seen(seen), None);
+    let taken = ours.take_seen(ours.look()).unwrap();
+    assert!(taken > second && ours.holds(taken));
+}
+
+#[test]
+fn a_base_is_not_put_in_the_place_of_a_later_one() {
+    let (owner, keeper) = both();
+    let (ours, theirs) = (owner.slot(3).unwrap(), keeper.slot(3).unwrap());
+    theirs.set_base(100);
+    ours.rebase(100, 150);
+    assert_eq!(theirs.token(1), 151);
+    theirs.set_base(200);
+    ours.rebase(150, 180);
+    assert_eq!(ours.token(1), 201);
+}

@@ -49,6 +49,18 @@ impl BrokerBackend {
         }
     }
 
+    /// Whether what was just taken is ours for all that there is to be known. Looked at after it was
+    /// taken: what a daemon frees after that look is lost as if it had been held for long.
+    #[inline]
+    fn is_still_held(&self, taken: RequestId) -> bool {
+        // FAST: where there is a daemon, it would have taken it back.
+        if !self.owned.is_alone() {
+            return true;
+        }
+        self.connection.shared().end_given_up();
+        self.owned.holds(taken)
+    }
+
     /// The word has said that this is not ours any more, or has been released.
     #[cold]
     fn finish_taken(&self, taken: RequestId) {
@@ -96,10 +108,7 @@ impl Backend for BrokerBackend {
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         if let Some((ticket, token)) = self.owned.take(agent, name, kind) {
-            // Looked at after it was taken: what a daemon frees after that look is lost as if it had been
-            // held for long.
-            self.look_if_alone();
-            if self.owned.holds(ticket.id) {
+            if self.is_still_held(ticket.id) {
                 return Ok((ticket, Poll::Ready(Answer::Granted(token))));
             }
             self.finish(ticket);

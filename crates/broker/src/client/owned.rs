@@ -11,6 +11,7 @@
 //! while a request of the same agent for the same name is on its way to the daemon or in its queue.
 
 mod ends;
+mod hints;
 mod maps;
 mod slots;
 
@@ -31,7 +32,7 @@ use navlock_delegation::{OwnerMap, Released, Slot, Unforked};
 use navlock_engine::{AgentId, FencingToken, RequestId};
 
 pub(super) use self::slots::{Asked, Began, HeldInSlot, Hold, Note, SlotIndex};
-use self::{maps::Maps, slots::Slots};
+use self::{hints::Hints, maps::Maps, slots::Slots};
 use crate::clock;
 
 /// The lane of what was taken here.
@@ -51,11 +52,22 @@ pub(super) struct Owned {
     /// By which a moment becomes a fencing token: see [`navlock_wire::FromDaemon::Mapped`].
     epoch: AtomicU64,
     maps: Maps,
+    hints: Hints,
     slots: Mutex<Slots>,
     /// How many notes there are.
     ///
     /// FAST: mostly none, and then whoever releases need not look for its own.
     noted: AtomicUsize,
+}
+
+/// A hold that was just taken.
+struct Took<'a> {
+    index: SlotIndex,
+    slot: &'a Slot,
+    /// The slot's, by which its tokens count. Read before: if the hold is lost again by now, the slot
+    /// may be another's.
+    base: u64,
+    count: u64,
 }
 
 impl Owned {
@@ -70,6 +82,7 @@ impl Owned {
             is_alone: AtomicBool::new(false),
             epoch: AtomicU64::new(0),
             maps: Maps::default(),
+            hints: Hints::default(),
             slots: Mutex::default(),
             noted: AtomicUsize::new(0),
         })
@@ -119,31 +132,57 @@ impl Owned {
             RequestKind::Wait(mode) | RequestKind::IfAvailable(mode) => mode,
             RequestKind::Steal => return None,
         };
+        // A moment that is over when it is taken: tokens of what others are granted later are larger.
+        let moment = match mode {
+            Mode::Exclusive => clock::recently(),
+            Mode::Shared => clock::now(),
+        };
+        // FAST: mostly it is where it was found the last time, and nothing needs to be locked.
+        let found = self.take_again(agent, name, mode).or_else(|| self.find(agent, name, mode));
+        let Took { index, slot, base, count } = found?;
+        let mut token = base.wrapping_add(count);
+        if mode == Mode::Shared {
+            // Others own the name as well, and their tokens grow beside ours.
+            token = token.max(self.epoch.load(Ordering::Relaxed).wrapping_add(moment));
+            slot.rebase(base, token.wrapping_sub(count));
+        }
+        slot.set_since(moment);
+        let id = RequestId::from_parts(index, count);
+        Some((Ticket { lane: LANE, id }, FencingToken::new(token)))
+    }
+
+    /// Takes it where it was found the last time.
+    #[inline]
+    fn take_again(&self, agent: AgentId, name: &ResourceName, mode: Mode) -> Option<Took<'_>> {
+        let index = self.hints.get(agent, name)?;
+        let slot = self.slot(index)?;
+        // In this order. If it is still as it was seen when it is taken, it was so in between, and what
+        // is asked of it is true: see `take_seen`.
+        let seen = slot.word().look();
+        let number = u32::try_from(agent.index()).ok()?;
+        if !seen.is_idle() || !slot.is_of(number, name, mode) {
+            return None;
+        }
+        let base = slot.token(0);
+        Some(Took { index, slot, base, count: slot.word().take_seen(seen)? })
+    }
+
+    /// Takes it wherever it can be taken.
+    fn find(&self, agent: AgentId, name: &ResourceName, mode: Mode) -> Option<Took<'_>> {
         if !self.is_ours() {
             return None;
         }
-        let (index, slot, count) = {
-            let slots = self.slots();
-            let mut takeable = slots.takeable(agent, name, mode).iter();
-            takeable.find_map(|&index| {
-                let slot = self.slot(index)?;
-                Some((index, slot, slot.word().take()?))
-            })?
-        };
-        let token = match mode {
-            Mode::Exclusive => {
-                slot.set_since(clock::recently());
-                slot.token(count)
-            }
-            Mode::Shared => {
-                let now = clock::now();
-                slot.set_since(now);
-                // Others own the name as well, and their tokens grow beside ours.
-                slot.token(count).max(self.epoch.load(Ordering::Relaxed).saturating_add(now))
-            }
-        };
-        let id = RequestId::from_parts(index, count);
-        Some((Ticket { lane: LANE, id }, FencingToken::new(token)))
+        let slots = self.slots();
+        let taken = slots.takeable(agent, name, mode).iter().find_map(|&index| {
+            let slot = self.slot(index)?;
+            let base = slot.token(0);
+            Some(Took { index, slot, base, count: slot.word().take()? })
+        });
+        // While it is locked: whoever begins to wait for the name from here on takes it away again.
+        if let Some(Took { index, .. }) = taken {
+            self.hints.set(agent, name, index);
+        }
+        taken
     }
 
     /// Whether what was taken is held.
@@ -226,7 +265,10 @@ impl Owned {
 impl Owned {
     /// A request is about to be made. Where, and what to say before it.
     pub(super) fn begin(&self, asked: &Asked<'_>) -> Began {
-        self.slots().begin(&self.maps, asked)
+        let mut slots = self.slots();
+        // From here on whoever wants the name looks whether anybody waits for it.
+        self.hints.clear(asked.agent, asked.name);
+        slots.begin(&self.maps, asked)
     }
 
     /// A request that was counted at its [beginning](Self::begin) waits no more.

@@ -326,8 +326,9 @@ impl Table {
             let place = self.requests[id.index()].place;
             // A name that stays ours is nobody else's affair.
             if !matches!(place, Place::Hold(hold) if self.owned.finish_first(hold)) {
+                let was_in_slot = matches!(place, Place::Hold(_));
                 self.leave_place(id.index());
-                self.say(&ToDaemon::Finish { request: id });
+                self.say_finished(id, was_in_slot);
             }
         }
         let request = self.requests.remove(id.index());
@@ -342,9 +343,18 @@ impl Table {
     pub(super) fn finish_taken(&mut self, taken: RequestId) -> Option<Note> {
         let (request, note) = self.owned.finish(taken);
         if let Some(request) = request {
-            self.say(&ToDaemon::Finish { request });
+            self.say_finished(request, true);
         }
         note
+    }
+
+    /// Tells the daemon that something is released or aborted, or the next daemon, if there is none: one
+    /// that has read in our map that it is held goes by that until we come back.
+    fn say_finished(&mut self, request: RequestId, was_in_slot: bool) {
+        if was_in_slot {
+            self.need_link();
+        }
+        self.say(&ToDaemon::Finish { request });
     }
 
     /// The state of a request that is not forgotten.

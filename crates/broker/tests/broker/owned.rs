@@ -269,6 +269,48 @@ fn without_a_daemon_names_stay_a_client_s_own_for_as_long_as_its_file_stands() {
 }
 
 #[test]
+fn a_client_that_was_given_up_takes_nothing_more() {
+    let played = Played::owning(&["db"]);
+    let file = played.keeper.file.clone();
+    drop(played.keeper);
+    // Who comes again knows that its daemon is gone.
+    let _coming = played.listener.accept().unwrap();
+    assert!(has_at_once(&played.locks, "db"));
+    fs::remove_file(&file).unwrap();
+    assert!(!has_at_once(&played.locks, "db"));
+}
+
+#[test]
+fn a_client_that_found_no_daemon_for_long_owns_nothing_and_leaves_no_file() {
+    let played = Played::owning(&["db"]);
+    let file = played.keeper.file.clone();
+    drop((played.keeper, played.listener));
+    let failed = soon(played.locks.lock("other").into_future()).unwrap_err();
+    assert!(matches!(failed, Error::Unreachable(_)), "{failed}");
+    assert!(!has_at_once(&played.locks, "db"));
+    assert!(!file.exists());
+}
+
+#[test]
+fn what_stands_in_no_slot_is_counted_in_the_map() {
+    let mut played = Played::owning(&["db"]);
+    let unmapped = |played: &Played| played.keeper.map.as_ref().unwrap().unmapped();
+    assert_eq!(unmapped(&played), 0);
+    let long = "n".repeat(500);
+    let mut request = Box::pin(played.locks.lock(long.as_str()).into_future());
+    assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    // Before it is granted: the client may not come to hear of that.
+    assert_eq!(unmapped(&played), 1);
+    let ToDaemon::Request { request: id, .. } = played.keeper.raw.hear() else { panic!() };
+    let token = FencingToken::new(500);
+    played.keeper.raw.say(&[FromDaemon::Granted { request: id, token }]);
+    let guard = soon(request).unwrap();
+    assert_eq!(unmapped(&played), 1);
+    drop(guard);
+    assert_eq!(unmapped(&played), 0);
+}
+
+#[test]
 fn an_older_daemon_is_told_what_is_held_and_nothing_of_what_was_owned() {
     let played = Played::owning(&["held", "idle"]);
     let held = soon(played.locks.lock("held").into_future()).unwrap();

@@ -16,7 +16,11 @@ use crate::{
 pub(crate) fn parent(words: &[&str]) {
     // By the child as well: if it opened the gate when the test is over, it would wait for ever.
     let mut gate = File::open(words[0]).unwrap();
-    let locks = worker::locks();
+    // Held by a word in memory, which the child must not find.
+    let (reach, locks) = worker::reach();
+    while reach.owned() == 0 {
+        drop(block_on(locks.lock("db")).unwrap());
+    }
     let held = block_on(locks.lock("db")).unwrap();
     // SAFETY: The child calls what a program calls that knows nothing of this, which is what is
     // tested; should it find a lock of another thread's locked, the test fails.
@@ -33,6 +37,7 @@ pub(crate) fn parent(words: &[&str]) {
             let asked = block_on_timeout(locks.lock("other").into_future(), PATIENCE).unwrap();
             let seen = block_on_timeout(locks.query(), PATIENCE).unwrap();
             let told = block_on_timeout(held.lost(), PATIENCE).unwrap();
+            assert_eq!(reach.owned(), 0);
             let why = asked.unwrap_err().to_string();
             worker::say(&format!("child lost={lost} {told:?} {} {why}", seen.is_err()));
             // Its copies are not the parent's to be released.

@@ -22,6 +22,7 @@ mod locking;
 mod lost;
 mod manual;
 mod names;
+mod owned;
 mod query;
 mod removed;
 mod restart;

@@ -19,7 +19,7 @@ use rustix::{
 };
 
 use crate::{
-    crowd, death, exclusion, executors, forked, kills,
+    crowd, death, exclusion, executors, forked, kills, owned,
     sandbox::{NAVLOCK, Sandbox, eventually, wait},
 };
 
@@ -46,7 +46,7 @@ fn play() {
 }
 
 /// All roles, by name.
-const ROLES: [(&str, Role); 9] = [
+const ROLES: [(&str, Role); 10] = [
     ("crowd::late", crowd::late),
     ("death::hoarder", death::hoarder),
     ("forked::parent", forked::parent),
@@ -56,6 +56,7 @@ const ROLES: [(&str, Role); 9] = [
     ("executors::mix", executors::mix),
     ("kills::client", kills::client),
     ("kills::command", kills::command),
+    ("owned::client", owned::client),
 ];
 
 /// The arguments of this program with which it plays a role.
@@ -85,11 +86,21 @@ pub(crate) fn locks() -> LockManager {
     connect(&Place::from_env().unwrap()).lock_manager("default")
 }
 
+/// The same with the connection itself.
+pub(crate) fn reach() -> (BrokerReach, LockManager) {
+    let reach = connect_to(&Place::from_env().unwrap());
+    (reach.clone(), UserAgent::with_reach(reach).lock_manager("default"))
+}
+
 /// A connection of its own to this broker, which is started if it is not there.
 pub(crate) fn connect(place: &Place) -> UserAgent {
+    UserAgent::with_reach(connect_to(place))
+}
+
+fn connect_to(place: &Place) -> BrokerReach {
     let options = ConnectOptions::default().place(place.clone()).program(NAVLOCK);
     let connected = block_on_timeout(BrokerReach::connect(options), PATIENCE);
-    UserAgent::with_reach(connected.expect("it connects in good time").unwrap())
+    connected.expect("it connects in good time").unwrap()
 }
 
 /// Adds a line to a file to which others add theirs.
@@ -109,7 +120,11 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn start(sandbox: &Sandbox, role: &str, words: &str) -> Self {
         let mut command = program(sandbox, role, words);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        Self::of(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// That of a process which was started with a pipe to write to.
+    pub(crate) fn of(mut child: Child) -> Self {
         let says = child.stdout.take().unwrap();
         Self { child, says, heard: Vec::new() }
     }

@@ -148,6 +148,21 @@ fn what_was_recalled_is_asked_for_and_its_slot_used_again() {
 }
 
 #[test]
+fn a_slot_that_is_another_name_s_by_now_is_not_taken_for_the_one_that_was_found_there() {
+    let mut case = Case::new();
+    let (_, index) = case.own(0, "db", EXCLUSIVE);
+    let taken = case.take(0, "db", EXCLUSIVE).unwrap();
+    assert_eq!(case.owned.release(taken), Released::Kept);
+    assert_eq!(case.word(index).recall(), Recalled::Free);
+    case.owned.give_back();
+    // The same place is used again.
+    let (_, again) = case.own(0, "other", EXCLUSIVE);
+    assert_eq!(again, index);
+    assert_eq!(case.take(0, "db", EXCLUSIVE), None);
+    assert!(case.take(0, "other", EXCLUSIVE).is_some());
+}
+
+#[test]
 fn a_slot_of_an_aborted_request_is_used_again_when_it_cannot_be_granted_any_more() {
     let mut case = Case::new();
     let (_, began) = case.ask(0, "db", EXCLUSIVE);
@@ -281,6 +296,9 @@ fn readers_take_tokens_that_grow_beside_those_of_others() {
     let epoch = 1 << 40;
     case.owned.set_epoch(epoch);
     let before = epoch + clock::now();
-    let (_, token) = case.owned.take(agent(0), &named("db"), SHARED).unwrap();
+    let (ticket, token) = case.owned.take(agent(0), &named("db"), SHARED).unwrap();
     assert!((before..=epoch + clock::now()).contains(&token.get()));
+    // Who looks into the map sees the same.
+    let slot = case.owned.slot_of(ticket.id).unwrap();
+    assert_eq!(slot.token(ticket.id.serial()), token.get());
 }

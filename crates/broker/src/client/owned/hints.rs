@@ -1,0 +1,62 @@
+//! Where names were found the last time they were taken.
+
+use std::{
+    hash::BuildHasher,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
+
+use foldhash::fast::RandomState;
+use navlock_core::ResourceName;
+use navlock_engine::AgentId;
+
+use super::SlotIndex;
+
+/// So many names have a place of their own, mostly.
+const MOST: usize = 1024;
+
+/// For each of many names, one slot in which it may be found. What is found there has to be looked at:
+/// names share places, and slots come to be others'.
+///
+/// # Invariant
+///
+/// While a request of an agent for a name is waiting, none of its slots is found by this: what is in
+/// here is changed with the slots locked.
+#[derive(Default)]
+pub(super) struct Hints {
+    /// Made when the first is noted: a client that takes one lock and ends has none.
+    places: OnceLock<Box<[AtomicU32]>>,
+    hasher: RandomState,
+}
+
+/// No slot has this index.
+const NONE: SlotIndex = SlotIndex::MAX;
+
+impl Hints {
+    #[inline]
+    pub(super) fn get(&self, agent: AgentId, name: &ResourceName) -> Option<SlotIndex> {
+        let index = self.places.get()?[self.place(agent, name)].load(Relaxed);
+        (index != NONE).then_some(index)
+    }
+
+    pub(super) fn set(&self, agent: AgentId, name: &ResourceName, index: SlotIndex) {
+        let places = self.places.get_or_init(|| (0..MOST).map(|_| AtomicU32::new(NONE)).collect());
+        places[self.place(agent, name)].store(index, Relaxed);
+    }
+
+    pub(super) fn clear(&self, agent: AgentId, name: &ResourceName) {
+        if let Some(places) = self.places.get() {
+            places[self.place(agent, name)].store(NONE, Relaxed);
+        }
+    }
+
+    #[inline]
+    fn place(&self, agent: AgentId, name: &ResourceName) -> usize {
+        let hash = self.hasher.hash_one((agent.index(), name));
+        #[expect(clippy::cast_possible_truncation, reason = "of the hash some bits are enough")]
+        let hash = hash as usize;
+        hash % MOST
+    }
+}

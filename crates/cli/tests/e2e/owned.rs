@@ -1,0 +1,330 @@
+//! Names that a process owns: it takes their locks again without asking, until somebody else asks.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::FileExt,
+    process::{ChildStdin, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock::{LockGuard, LockManager, blocking::block_on_timeout};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{
+    sandbox::{Sandbox, eventually},
+    worker::{self, PATIENCE, Worker},
+};
+
+/// The role of a process that does what it is told, line by line, and says what came of it.
+pub(crate) fn client(_: &[&str]) {
+    let (reach, locks) = worker::reach();
+    let mut held = None;
+    let stops = Arc::new(AtomicBool::new(false));
+    for line in BufReader::new(std::io::stdin()).lines() {
+        let line = line.unwrap();
+        let words: Vec<_> = line.split_whitespace().collect();
+        let said = match words[..] {
+            ["own", name, mode] => {
+                let (before, began) = (reach.owned(), Instant::now());
+                while reach.owned() == before {
+                    assert!(began.elapsed() < PATIENCE, "the name is not owned");
+                    drop(lock(&locks, name, mode));
+                }
+                "owned".to_owned()
+            }
+            ["lock", name, mode] => {
+                let guard = held.insert(lock(&locks, name, mode));
+                format!("token {}", guard.fencing_token().get())
+            }
+            ["try", name] => {
+                let guard = soon(locks.try_lock(name).into_future()).unwrap();
+                held = guard;
+                if held.is_some() { "held".to_owned() } else { "not held".to_owned() }
+            }
+            ["steal", name] => {
+                held = Some(soon(locks.lock(name).steal().into_future()).unwrap());
+                "stolen".to_owned()
+            }
+            ["release"] => {
+                held = None;
+                "released".to_owned()
+            }
+            ["lost"] => format!("lost {}", held.as_ref().is_some_and(LockGuard::is_lost)),
+            ["turns", name, mode, many] => {
+                let mut last = 0;
+                for _ in 0..many.parse().unwrap() {
+                    let token = lock(&locks, name, mode).fencing_token().get();
+                    assert!(token > last, "{token} after {last}");
+                    last = token;
+                }
+                format!("token {last}")
+            }
+            ["spin", name, path] => {
+                spin(locks.clone(), name.to_owned(), path, Arc::clone(&stops));
+                "spins".to_owned()
+            }
+            ["rest"] => {
+                stops.store(true, SeqCst);
+                "rests".to_owned()
+            }
+            _ => panic!("{line}"),
+        };
+        worker::say(&said);
+    }
+}
+
+fn soon<F: Future>(future: F) -> F::Output {
+    block_on_timeout(future, PATIENCE).expect("in good time")
+}
+
+fn lock(locks: &LockManager, name: &str, mode: &str) -> LockGuard {
+    let request = locks.lock(name);
+    let request = if mode == "shared" { request.shared() } else { request };
+    soon(request.into_future()).unwrap()
+}
+
+/// Takes the lock again and again, each time for as short as it can be, and counts that in a file.
+fn spin(locks: LockManager, name: String, path: &str, stops: Arc<AtomicBool>) {
+    let file = File::options().write(true).open(path).unwrap();
+    thread::spawn(move || {
+        let mut turns = 0_u64;
+        while !stops.load(SeqCst) {
+            let guard = lock(&locks, &name, "exclusive");
+            turns += 1;
+            file.write_all_at(&turns.to_ne_bytes(), 0).unwrap();
+            drop(guard);
+        }
+    });
+}
+
+/// A process that plays [`client`].
+struct Client {
+    worker: Worker,
+    tells: ChildStdin,
+}
+
+impl Client {
+    fn start(sandbox: &Sandbox) -> Self {
+        let mut command = worker::program(sandbox, "owned::client", "");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let tells = child.stdin.take().unwrap();
+        Self { worker: Worker::of(child), tells }
+    }
+
+    fn begin(&mut self, what: &str) {
+        writeln!(self.tells, "{what}").unwrap();
+    }
+
+    /// Has it do this. What it says then.
+    fn tell(&mut self, what: &str) -> String {
+        self.begin(what);
+        self.worker.hear()
+    }
+
+    fn token(&mut self, what: &str) -> u64 {
+        let said = self.tell(what);
+        said.strip_prefix("token ").unwrap_or_else(|| panic!("{said}")).parse().unwrap()
+    }
+}
+
+/// A broker that is stopped until this is dropped.
+struct Stopped(Pid);
+
+impl Stopped {
+    fn broker(sandbox: &Sandbox) -> Self {
+        let broker = sandbox.broker().unwrap();
+        kill_process(broker, Signal::STOP).unwrap();
+        Self(broker)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::CONT);
+    }
+}
+
+/// The fencing token of somebody else who comes now.
+fn fence(sandbox: &Sandbox, name: &str) -> u64 {
+    let said = sandbox.written(&["run", "-w", "20", name, "sh", "-c", "echo $NAVLOCK_FENCE"]);
+    said.trim().parse().unwrap()
+}
+
+#[test]
+fn an_owned_name_is_taken_though_the_broker_is_stopped() {
+    let sandbox = Sandbox::new();
+    let mut owner = Client::start(&sandbox);
+    owner.tell("own db exclusive");
+    let stopped = Stopped::broker(&sandbox);
+    let last = owner.token("turns db exclusive 1000");
+    drop(stopped);
+    assert!(fence(&sandbox, "db") > last);
+}
+
+#[test]
+fn an_owner_that_is_stopped_and_holds_nothing_keeps_nobody_waiting() {
+    let sandbox = Sandbox::new();
+    let mut owner = Client::start(&sandbox);
+    owner.tell("own db exclusive");
+    let last = owner.token("turns db exclusive 10");
+    owner.worker.stop();
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 0);
+    let next = fence(&sandbox, "db");
+    assert!(next > last);
+    owner.worker.signal(Signal::CONT);
+    assert!(owner.token("lock db exclusive") > next);
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+}
+
+#[test]
+fn who_takes_a_name_in_a_tight_loop_lets_another_in_after_one_turn_more_at_most() {
+    let sandbox = Sandbox::new();
+    let [mut owner, mut other] = [(); 2].map(|()| Client::start(&sandbox));
+    let count = sandbox.path("turns");
+    fs::write(&count, 0_u64.to_ne_bytes()).unwrap();
+    let turns = || u64::from_ne_bytes(fs::read(&count).unwrap().try_into().unwrap());
+    owner.tell("own db exclusive");
+    owner.tell(&format!("spin db {}", count.display()));
+    for _ in 0..20 {
+        let before = turns();
+        eventually("it spins", || turns() > before + 100);
+        // The broker has seen the request from when it is shown, or granted.
+        other.begin("lock db exclusive");
+        let mut seen = None;
+        eventually("it is asked for", || {
+            let shown = sandbox.query();
+            let is_seen = shown.iter().any(|line| line.starts_with("pending"));
+            seen = is_seen.then(&turns);
+            is_seen
+                || shown.len() == 1 && shown[0].starts_with("held") && {
+                    let at = turns();
+                    thread::sleep(Duration::from_millis(20));
+                    at == turns()
+                }
+        });
+        let said = other.worker.hear();
+        assert!(said.starts_with("token"), "{said}");
+        // Nobody else counts as long as it is held.
+        let at = turns();
+        if let Some(seen) = seen {
+            assert!(at <= seen + 1, "{} turns after the request was seen", at - seen);
+        }
+        other.tell("release");
+    }
+    owner.tell("rest");
+}
+
+#[test]
+fn an_owner_that_is_killed_leaves_nothing_be_it_holding_or_not() {
+    let sandbox = Sandbox::new();
+    for holds in [false, true] {
+        let mut owner = Client::start(&sandbox);
+        owner.tell("own db exclusive");
+        let mut last = owner.token("turns db exclusive 10");
+        if holds {
+            last = owner.token("lock db exclusive");
+            assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+        }
+        owner.worker.signal(Signal::KILL);
+        owner.worker.ended();
+        assert!(fence(&sandbox, "db") > last);
+    }
+    assert!(sandbox.query().is_empty());
+}
+
+#[test]
+fn an_owner_is_robbed_as_any_holder_is() {
+    let sandbox = Sandbox::new();
+    let [mut owner, mut thief] = [(); 2].map(|()| Client::start(&sandbox));
+    owner.tell("own db exclusive");
+    owner.tell("lock db exclusive");
+    assert_eq!(owner.tell("lost"), "lost false");
+    assert_eq!(thief.tell("steal db"), "stolen");
+    assert_eq!(owner.tell("lost"), "lost true");
+    owner.tell("release");
+    assert_eq!(thief.tell("lost"), "lost false");
+    assert_eq!(sandbox.query(), ["held db exclusive"]);
+    // And a name that nobody holds.
+    thief.tell("release");
+    owner.tell("own other exclusive");
+    assert_eq!(thief.tell("steal other"), "stolen");
+    assert_eq!(owner.tell("try other"), "not held");
+}
+
+#[test]
+fn what_is_owned_when_the_broker_is_killed_is_free_and_what_is_held_is_held() {
+    let sandbox = Sandbox::new();
+    let mut owner = Client::start(&sandbox);
+    for name in ["idle", "held"] {
+        owner.tell(&format!("own {name} exclusive"));
+    }
+    let mut idle = owner.token("turns idle exclusive 10");
+    let held = owner.token("lock held exclusive");
+    for _ in 0..3 {
+        sandbox.kill_broker();
+        assert_eq!(sandbox.code(&["run", "-n", "held", "true"]), 1);
+        assert_eq!(sandbox.query(), ["held held exclusive"]);
+        assert_eq!(owner.tell("lost"), "lost false");
+        let next = fence(&sandbox, "idle");
+        assert!(next > idle);
+        idle = next;
+    }
+    owner.tell("release");
+    assert!(fence(&sandbox, "held") > held);
+    assert!(owner.token("turns idle exclusive 10") > idle);
+}
+
+#[test]
+fn an_owner_goes_on_taking_its_names_while_brokers_are_killed() {
+    let sandbox = Sandbox::new();
+    let [mut owner, mut other] = [(); 2].map(|()| Client::start(&sandbox));
+    owner.tell("own db exclusive");
+    let mut last = 0;
+    for turn in 0..12 {
+        let client = if turn % 3 == 2 { &mut other } else { &mut owner };
+        client.begin("turns db exclusive 2000");
+        if turn % 2 == 0 {
+            if let Some(broker) = sandbox.broker() {
+                kill_process(broker, Signal::KILL).unwrap();
+            }
+        }
+        let said = client.worker.hear();
+        let token: u64 = said.strip_prefix("token ").unwrap().parse().unwrap();
+        assert!(token > last, "{token} after {last}");
+        last = token;
+    }
+}
+
+#[test]
+fn readers_in_two_processes_own_a_name_side_by_side_until_a_writer_comes() {
+    let sandbox = Sandbox::new();
+    let mut readers = [(); 2].map(|()| Client::start(&sandbox));
+    for reader in &mut readers {
+        reader.tell("own db shared");
+    }
+    let stopped = Stopped::broker(&sandbox);
+    let mut last = 0;
+    for _ in 0..3 {
+        for reader in &mut readers {
+            let token = reader.token("turns db shared 100");
+            assert!(token > last, "{token} after {last}");
+            last = token;
+        }
+    }
+    for reader in &mut readers {
+        last = reader.token("lock db shared");
+    }
+    drop(stopped);
+    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+    for reader in &mut readers {
+        reader.tell("release");
+    }
+    assert!(fence(&sandbox, "db") > last);
+    assert!(readers[0].token("lock db shared") > last);
+}
