@@ -2,7 +2,8 @@
 
 use crate::args::Args;
 
-pub(crate) const ROWS: &[&str] = &["acquire", "handover", "kill", "memory"];
+pub(crate) const ROWS: &[&str] =
+    &["acquire", "shared", "first", "recall", "handover", "query", "query-idle", "kill", "memory"];
 pub(crate) const PARTY: &str = "party";
 
 const WHY: &str = "processes are pinned to CPUs here, which this program can do on Linux only";

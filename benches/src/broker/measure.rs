@@ -1,7 +1,8 @@
 //! The rows: what those who take part do, and how the one who started them has them do it.
 
-use std::{ffi::OsStr, io, path::Path, time::Instant};
+use std::{ffi::OsStr, hint::black_box, io, path::Path, time::Instant};
 
+use navlock::blocking::block_on;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{
@@ -27,7 +28,11 @@ pub(super) fn round(
 ) -> Result<Vec<f64>, String> {
     let failed = |error: io::Error| format!("{}: {}: {error}", row.id(), peer.name(row));
     match row {
-        Row::Acquire | Row::Kill => alone(row, peer, servers, count).map_err(failed),
+        Row::Acquire | Row::Shared | Row::First | Row::Kill => {
+            alone(row, peer, servers, count).map_err(failed)
+        }
+        Row::Query | Row::QueryIdle => beside_many(row, peer, servers, count).map_err(failed),
+        Row::Recall => alternately(row, peer, servers, count).map_err(failed),
         Row::Handover => {
             // Where the machine had other things to do, one may be done before the other began.
             let attempts = (0..ATTEMPTS).map(|_| in_turn(row, peer, servers, count).transpose());
@@ -42,6 +47,39 @@ fn alone(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Result<Ve
     let (place, count) = (servers.place(peer), count.to_string());
     let words = [row.id().as_ref(), peer.id().as_ref(), place.as_os_str(), count.as_ref()];
     Party::ours(servers.layout().cpu(Seat::First)?, &words)?.hear_numbers()
+}
+
+/// One round while another process has, or has had, many locks.
+fn beside_many(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Result<Vec<f64>> {
+    let how = if row == Row::Query { "held" } else { "released" };
+    let place = servers.place(peer).as_os_str();
+    let words: [&OsStr; 4] = ["have".as_ref(), peer.id().as_ref(), place, how.as_ref()];
+    let mut other = Party::ours(servers.layout().cpu(Seat::Second)?, &words)?;
+    other.hear_of("ready")?;
+    alone(row, peer, servers, count)
+}
+
+/// One round of two who take turns, of which each is told when it is its turn.
+fn alternately(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Result<Vec<f64>> {
+    let (place, count_) = (servers.place(peer), count.to_string());
+    let words = [row.id().as_ref(), peer.id().as_ref(), place.as_os_str(), count_.as_ref()];
+    let start = |seat| {
+        let mut party = Party::ours(servers.layout().cpu(seat)?, &words)?;
+        party.hear_of("ready")?;
+        Ok::<_, io::Error>(party)
+    };
+    let mut parties = [start(Seat::First)?, start(Seat::Second)?];
+    for _ in 0..count {
+        for party in &mut parties {
+            party.say("go")?;
+            party.hear_of("released")?;
+        }
+    }
+    let mut samples = Vec::with_capacity(2 * count);
+    for mut party in parties {
+        samples.extend(party.hear_numbers()?);
+    }
+    Ok(samples)
 }
 
 /// One round of a handover, unless it never changed hands.
@@ -89,9 +127,84 @@ fn handover_time(one: &[f64], other: &[f64]) -> Option<f64> {
 /// The role of a process that takes and releases a lock again and again.
 pub(super) fn acquire(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
     let mut client = peer.connect(Row::Acquire, place, Turn::First)?;
-    take_and_release(&mut *client, count / 10)?;
+    again_and_again(&mut *client, count)
+}
+
+/// The same with shared locks.
+pub(super) fn shared(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
+    let mut client = peer.connect(Row::Shared, place, Turn::First)?;
+    again_and_again(&mut *client, count)
+}
+
+fn again_and_again(client: &mut dyn Client, count: usize) -> io::Result<()> {
+    client.take_and_release(count / 10)?;
     let start = Instant::now();
-    take_and_release(&mut *client, count)?;
+    client.take_and_release(count)?;
+    say(&nanoseconds_each(start, count).to_string());
+    Ok(())
+}
+
+/// The role of a process that takes locks of names that nobody has ever had.
+pub(super) fn first(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
+    let mut client = peer.connect(Row::First, place, Turn::First)?;
+    let us = std::process::id();
+    let names: Vec<_> = (0..count).map(|nth| format!("documents/{us}/{nth}/body")).collect();
+    client.take_and_release(count / 10)?;
+    let start = Instant::now();
+    for name in &names {
+        client.take_and_release_other(name)?;
+    }
+    say(&nanoseconds_each(start, count).to_string());
+    Ok(())
+}
+
+/// The role of a process that takes and releases a lock whenever it is told to, as another does in
+/// between: how long each took to be had.
+pub(super) fn recall(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
+    let mut client = peer.connect(Row::Recall, place, Turn::First)?;
+    let mut samples = Vec::with_capacity(count);
+    say("ready");
+    for _ in 0..count {
+        wait_for_word()?;
+        let start = Instant::now();
+        client.acquire()?;
+        samples.push((start.elapsed().as_secs_f64() * 1e9).to_string());
+        client.release()?;
+        say("released");
+    }
+    say(&samples.join(" "));
+    Ok(())
+}
+
+/// How many locks there are when it is asked who has what.
+pub(super) const MANY: usize = 1000;
+
+/// The role of a process that has many locks, or has had them, until it is killed.
+pub(super) fn have(peer: Peer, place: &Path, is_held: bool) -> io::Result<()> {
+    let locks = peer.lock_manager(place)?;
+    let mut guards = Vec::with_capacity(MANY);
+    for nth in 0..MANY {
+        let request = locks.lock(format!("documents/{nth}/body"));
+        guards.push(request.blocking().map_err(io::Error::other)?);
+    }
+    if !is_held {
+        guards.clear();
+    }
+    say("ready");
+    wait_for_word()
+}
+
+/// The role of a process that asks who has what, which it is told after all that was released.
+pub(super) fn query(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
+    let locks = peer.lock_manager(place)?;
+    let query = || block_on(locks.query()).map(|state| state.held.len()).map_err(io::Error::other);
+    for _ in 0..=count / 10 {
+        query()?;
+    }
+    let start = Instant::now();
+    for _ in 0..count {
+        black_box(query()?);
+    }
     say(&nanoseconds_each(start, count).to_string());
     Ok(())
 }
@@ -148,14 +261,6 @@ pub(super) fn hold(peer: Peer, place: &Path) -> io::Result<()> {
     client.acquire()?;
     say("held");
     wait_for_word()
-}
-
-fn take_and_release(client: &mut dyn Client, count: usize) -> io::Result<()> {
-    for _ in 0..count {
-        client.acquire()?;
-        client.release()?;
-    }
-    Ok(())
 }
 
 fn nanoseconds_each(start: Instant, count: usize) -> f64 {

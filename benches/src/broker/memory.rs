@@ -5,7 +5,7 @@ use std::{ffi::OsStr, fs, io, path::Path};
 use super::{
     layout::{Layout, Seat},
     party::{Party, say, wait_for_word},
-    peer::{Peer, navlock_manager},
+    peer::{Asks, Peer, navlock_manager},
     servers,
 };
 use crate::harness::Scale;
@@ -54,7 +54,7 @@ fn measure_held(each: usize) -> io::Result<Memory> {
     let full = resident(daemon.pid())?;
     drop(clients);
     // Each client's locks are freed at once, so when we get one of each, all are.
-    let locks = navlock_manager(&place)?;
+    let locks = navlock_manager(&place, Asks::IfItMust)?;
     for client in 0..CLIENTS {
         drop(locks.lock(name(client * each)).blocking().map_err(io::Error::other)?);
     }
@@ -72,7 +72,7 @@ fn measure_held(each: usize) -> io::Result<Memory> {
 
 /// The role of a client: it says by how much it has grown.
 pub(super) fn keep(place: &Path, from: usize, count: usize) -> io::Result<()> {
-    let locks = navlock_manager(place)?;
+    let locks = navlock_manager(place, Asks::IfItMust)?;
     let mut guards = Vec::with_capacity(count);
     say("ready");
     wait_for_word()?;

@@ -25,7 +25,8 @@ use crate::{
 };
 
 /// What `--only` takes.
-pub(crate) const ROWS: &[&str] = &["acquire", "handover", "kill", "memory"];
+pub(crate) const ROWS: &[&str] =
+    &["acquire", "shared", "first", "recall", "handover", "query", "query-idle", "kill", "memory"];
 
 /// The first word of a process that takes part.
 pub(crate) use self::party::PARTY;
@@ -33,20 +34,44 @@ pub(crate) use self::party::PARTY;
 /// What is measured of every peer that can do it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Row {
-    /// One process takes and releases a lock that is free.
+    /// One process takes and releases a lock again and again that nobody else wants.
     Acquire,
+    /// The same, shared.
+    Shared,
+    /// One process takes and releases locks of names that were never taken before.
+    First,
+    /// Two processes take a lock alternately, and the other does not want it meanwhile.
+    Recall,
     /// Two processes take the same lock in turn.
     Handover,
+    /// One process asks who has what while another holds many locks.
+    Query,
+    /// The same when the other has released them, and may take them again.
+    QueryIdle,
     /// A holder is killed while another process waits.
     Kill,
 }
 
 impl Row {
-    const ALL: [Self; 3] = [Self::Acquire, Self::Handover, Self::Kill];
+    const ALL: [Self; 8] = [
+        Self::Acquire,
+        Self::Shared,
+        Self::First,
+        Self::Recall,
+        Self::Handover,
+        Self::Query,
+        Self::QueryIdle,
+        Self::Kill,
+    ];
 
     const fn id(self) -> &'static str {
         match self {
             Self::Acquire => "acquire",
+            Self::Shared => "shared",
+            Self::First => "first",
+            Self::Recall => "recall",
+            Self::Query => "query",
+            Self::QueryIdle => "query-idle",
             Self::Handover => "handover",
             Self::Kill => "kill",
         }
@@ -54,10 +79,15 @@ impl Row {
 
     /// How often a client does it in one round: about a tenth of a second. The rounds are short and
     /// many, because a machine that others use as well is busy for seconds at a time.
-    fn count(self, layout: Layout, scale: Scale) -> usize {
+    fn count(self, peer: Peer, layout: Layout, scale: Scale) -> usize {
         let count = match (self, layout) {
-            (Self::Acquire, Layout::OneCpu) => 6_000,
-            (Self::Acquire, Layout::TwoCpus) => 1_500,
+            (Self::Acquire | Self::Shared, _) if peer.asks_nobody() => 200_000,
+            (Self::Acquire | Self::Shared, Layout::OneCpu) => 6_000,
+            (Self::Acquire | Self::Shared, Layout::TwoCpus) => 1_500,
+            // No more than can be owned at once.
+            (Self::First, _) => 800,
+            (Self::Recall, _) => 400,
+            (Self::Query | Self::QueryIdle, _) => 100,
             (Self::Handover, Layout::OneCpu) => 3_000,
             (Self::Handover, Layout::TwoCpus) => 1_000,
             // Scaled down to 16 as the others are, and no less: each starts a process.
@@ -140,7 +170,6 @@ pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
 
 fn measure_row(row: Row, servers: &Servers, args: &Args) -> Result<Case, String> {
     let layout = servers.layout();
-    let count = row.count(layout, args.scale);
     let mut entries: Vec<_> = servers
         .peers()
         .filter(|peer| peer.takes_part_in(row))
@@ -151,6 +180,7 @@ fn measure_row(row: Row, servers: &Servers, args: &Args) -> Result<Case, String>
         for turn in 0..entries.len() {
             let index = (round + turn) % entries.len();
             let entry = &mut entries[index];
+            let count = row.count(entry.peer, layout, args.scale);
             entry.rounds.push(measure::round(row, entry.peer, servers, count)?);
         }
     }

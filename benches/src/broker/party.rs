@@ -205,6 +205,19 @@ pub(super) fn take_part(args: &[String]) -> io::Result<()> {
         ("acquire", [id, place, count]) => {
             measure::acquire(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?)
         }
+        ("shared", [id, place, count]) => {
+            measure::shared(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?)
+        }
+        ("first", [id, place, count]) => {
+            measure::first(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?)
+        }
+        ("recall", [id, place, count]) => {
+            measure::recall(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?)
+        }
+        ("query" | "query-idle", [id, place, count]) => {
+            measure::query(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?)
+        }
+        ("have", [id, place, how]) => measure::have(peer(id)?, Path::new(place), how == "held"),
         ("handover", [id, place, count, turn]) => measure::handover(
             peer(id)?,
             Path::new(place),

@@ -14,25 +14,69 @@ pub(super) struct About {
     pub(super) rounds: usize,
 }
 
-/// What navlock's median is to stay within.
+/// What a median of navlock's is to stay within.
 struct Goal {
     row: Row,
     layout: Layout,
+    whose: Peer,
     at_most: f64,
     of: Peer,
 }
 
-const GOALS: [Goal; 5] = [
-    Goal { row: Row::Acquire, layout: Layout::OneCpu, at_most: 1.3, of: Peer::Bare },
-    Goal { row: Row::Acquire, layout: Layout::OneCpu, at_most: 0.75, of: Peer::Redis },
-    Goal { row: Row::Acquire, layout: Layout::TwoCpus, at_most: 1.1, of: Peer::PingPong },
-    Goal { row: Row::Handover, layout: Layout::OneCpu, at_most: 1.3, of: Peer::Bare },
-    Goal { row: Row::Handover, layout: Layout::OneCpu, at_most: 1.0, of: Peer::Redis },
+const fn goal(row: Row, layout: Layout, whose: Peer, at_most: f64, of: Peer) -> Goal {
+    Goal { row, layout, whose, at_most, of }
+}
+
+const GOALS: [Goal; 23] = {
+    use Layout::{OneCpu, TwoCpus};
+    use Peer::{
+        Bare, Flock, InProcess, InProcessAsync, Navlock, NavlockAsking, NavlockAsync, PingPong,
+        Redis,
+    };
+    use Row::{Acquire, First, Handover, Kill, Query, Recall, Shared};
+    [
+        goal(Acquire, OneCpu, Navlock, 0.35, Flock),
+        goal(Acquire, OneCpu, Navlock, 1.0, InProcess),
+        goal(Acquire, OneCpu, NavlockAsync, 1.0, InProcessAsync),
+        goal(Acquire, OneCpu, NavlockAsking, 1.3, Bare),
+        goal(Acquire, OneCpu, NavlockAsking, 0.75, Redis),
+        goal(Acquire, TwoCpus, Navlock, 0.35, Flock),
+        goal(Acquire, TwoCpus, Navlock, 1.0, InProcess),
+        goal(Acquire, TwoCpus, NavlockAsync, 1.0, InProcessAsync),
+        goal(Acquire, TwoCpus, NavlockAsking, 1.1, PingPong),
+        goal(Shared, OneCpu, Navlock, 0.35, Flock),
+        goal(Shared, TwoCpus, Navlock, 0.35, Flock),
+        goal(First, OneCpu, Navlock, 1.0, NavlockAsking),
+        goal(First, TwoCpus, Navlock, 1.0, NavlockAsking),
+        goal(Recall, OneCpu, Navlock, 1.1, NavlockAsking),
+        goal(Recall, TwoCpus, Navlock, 1.1, NavlockAsking),
+        goal(Handover, OneCpu, Navlock, 1.0, NavlockAsking),
+        goal(Handover, OneCpu, Navlock, 1.3, Bare),
+        goal(Handover, OneCpu, Navlock, 1.0, Redis),
+        goal(Handover, TwoCpus, Navlock, 1.0, NavlockAsking),
+        goal(Query, OneCpu, Navlock, 1.5, NavlockAsking),
+        goal(Query, TwoCpus, Navlock, 1.5, NavlockAsking),
+        goal(Kill, OneCpu, Navlock, 1.3, Bare),
+        goal(Kill, TwoCpus, Navlock, 1.3, Bare),
+    ]
+};
+
+/// The columns of the table of locks that nobody else wants, in its order.
+const OWNED: [(Peer, &str); 6] = [
+    (Peer::Navlock, "navlock"),
+    (Peer::NavlockAsync, "in a task"),
+    (Peer::InProcess, "within one process"),
+    (Peer::InProcessAsync, "in a task"),
+    (Peer::Flock, "flock(2)"),
+    (Peer::NavlockAsking, ASKING),
 ];
 
-/// The columns of the table, in its order.
-const COLUMNS: [(Peer, &str); 6] = [
+const ASKING: &str = "`NAVLOCK_DELEGATE=0`";
+
+/// Of the other one.
+const COLUMNS: [(Peer, &str); 7] = [
     (Peer::Navlock, "navlock"),
+    (Peer::NavlockAsking, ASKING),
     (Peer::PingPong, "ping-pong"),
     (Peer::Bare, "bare broker on tokio"),
     (Peer::Flock, "flock(2)"),
@@ -42,20 +86,26 @@ const COLUMNS: [(Peer, &str); 6] = [
 
 impl Goal {
     fn describe(&self) -> String {
-        let column = COLUMNS.iter().find(|(peer, _)| *peer == self.of);
+        let column = OWNED.iter().chain(&COLUMNS).find(|(peer, _)| *peer == self.of);
         let of = match (self.of, self.row) {
             (Peer::Redis, Row::Handover) => "Redis' BLPOP",
+            (Peer::InProcessAsync, _) => "the same within one process",
             _ => column.map_or("", |(_, name)| name),
         };
+        let whose = match self.whose {
+            Peer::NavlockAsync => "in a task ",
+            Peer::NavlockAsking => "`NAVLOCK_DELEGATE=0` ",
+            _ => "",
+        };
         if (self.at_most - 1.0).abs() < f64::EPSILON {
-            format!("≤ {of}")
+            format!("{whose}≤ {of}")
         } else {
-            format!("≤ {} × {of}", self.at_most)
+            format!("{whose}≤ {} × {of}", self.at_most)
         }
     }
 
     fn outcome(&self, case: &Case) -> String {
-        let (Some(own), Some(other)) = (case.median(Peer::Navlock), case.median(self.of)) else {
+        let (Some(own), Some(other)) = (case.median(self.whose), case.median(self.of)) else {
             return "not measured".to_owned();
         };
         let ratio = own / other;
@@ -72,10 +122,19 @@ impl Case {
     fn title(&self) -> String {
         let what = match self.row {
             Row::Acquire => "acquire and release",
+            Row::Shared => "the same, shared",
+            Row::First => "acquire and release, a name never seen",
+            Row::Recall => "acquire, when another process had it last",
+            Row::Query => "`query()`, 1,000 held by another process",
+            Row::QueryIdle => "`query()`, another process owns 1,000 that it has released",
             Row::Handover => "handover",
             Row::Kill => "holder killed, next granted",
         };
         format!("{what}, {}", self.layout.as_str())
+    }
+
+    fn is_of_owned(&self) -> bool {
+        matches!(self.row, Row::Acquire | Row::Shared)
     }
 
     fn goals(&self) -> impl Iterator<Item = &'static Goal> {
@@ -128,14 +187,22 @@ pub(super) fn markdown(cases: &[Case], memory: Option<&Memory>, about: &About) -
             out,
             "Locks between processes, in microseconds: medians of {} interleaved rounds. On one \
              CPU all processes are pinned to it; on two, the server has one and the client the \
-             other, and of two clients each has its own. Acquire and release: one process, a free \
-             lock; navlock and the bare broker do not wait for the release, Redis and PostgreSQL \
-             answer it. Handover: two processes take the same lock in turn. The ping-pong is 64 \
-             bytes there and back over a Unix socket; the bare broker is the least program that \
-             grants exclusive locks in order.\n",
+             other, and of two clients each has its own.\n\n\
+             One process takes and releases a lock again and again that nobody else wants. It owns the \
+             name then, and asks nobody; with `NAVLOCK_DELEGATE=0` it asks the broker each time.\n",
             about.rounds
         )?;
-        write_table(out, cases)?;
+        let (owned, others): (Vec<_>, Vec<_>) = cases.iter().partition(|case| case.is_of_owned());
+        write_table(out, &owned, &OWNED)?;
+        writeln!(
+            out,
+            "\nBeside others that ask a server. Navlock and the bare broker do not wait for the \
+             release, Redis and PostgreSQL answer it. Handover: two processes take the same lock in \
+             turn. The ping-pong is 64 bytes there and back over a Unix socket; the bare broker is the \
+             least program that grants exclusive locks in order.\n"
+        )?;
+        let acquires = owned.into_iter().filter(|case| case.row == Row::Acquire);
+        write_table(out, &acquires.chain(others).collect::<Vec<_>>(), &COLUMNS)?;
         write_kills(out, cases, about.rounds)?;
         if let Some(memory) = memory {
             writeln!(out, "\n| memory of the daemon | |\n|---|---|")?;
@@ -164,12 +231,12 @@ pub(super) fn markdown(cases: &[Case], memory: Option<&Memory>, about: &About) -
     })
 }
 
-fn write_table(out: &mut String, cases: &[Case]) -> fmt::Result {
-    let names: Vec<_> = COLUMNS.iter().map(|(_, name)| *name).collect();
+fn write_table(out: &mut String, cases: &[&Case], columns: &[(Peer, &str)]) -> fmt::Result {
+    let names: Vec<_> = columns.iter().map(|(_, name)| *name).collect();
     writeln!(out, "| case | {} | goal | reached |", names.join(" | "))?;
     writeln!(out, "|---|{}---|---|", "---|".repeat(names.len()))?;
     for case in cases.iter().filter(|case| case.row != Row::Kill) {
-        let medians: Vec<_> = COLUMNS
+        let medians: Vec<_> = columns
             .iter()
             .map(|(peer, _)| match (case.median(*peer), peer) {
                 (Some(median), Peer::Navlock) => format!("**{}**", micros(median)),
@@ -177,8 +244,10 @@ fn write_table(out: &mut String, cases: &[Case]) -> fmt::Result {
                 (None, _) => "–".to_owned(),
             })
             .collect();
-        let goals: Vec<_> = case.goals().map(Goal::describe).collect();
-        let outcomes: Vec<_> = case.goals().map(|goal| goal.outcome(case)).collect();
+        let is_here = |peer| columns.iter().any(|(column, _)| *column == peer);
+        let goals = || case.goals().filter(|goal| is_here(goal.whose) && is_here(goal.of));
+        let outcomes: Vec<_> = goals().map(|goal| goal.outcome(case)).collect();
+        let goals: Vec<_> = goals().map(Goal::describe).collect();
         writeln!(
             out,
             "| {} | {} | {} | {} |",
@@ -202,15 +271,21 @@ fn write_kills(out: &mut String, cases: &[Case], rounds: usize) -> fmt::Result {
         "\nFrom `kill -9` of the holder, which has to die first, to the grant in another process, \
          in µs; {kills} kills in {rounds} rounds.\n"
     )?;
-    writeln!(out, "| case | navlock p50 | p99 | bare broker p50 | p99 | flock(2) p50 | p99 |")?;
-    writeln!(out, "|---|---|---|---|---|---|---|")?;
+    writeln!(
+        out,
+        "| case | navlock p50 | p99 | {ASKING} p50 | p99 | bare broker p50 | p99 | flock(2) p50 | p99 | \
+         goal | reached |"
+    )?;
+    writeln!(out, "|---|---|---|---|---|---|---|---|---|---|---|")?;
     for case in cases {
         write!(out, "| {} |", case.title())?;
-        for peer in [Peer::Navlock, Peer::Bare, Peer::Flock] {
+        for peer in [Peer::Navlock, Peer::NavlockAsking, Peer::Bare, Peer::Flock] {
             let quantile = |share| case.entry(peer).map_or(f64::NAN, |entry| entry.quantile(share));
             write!(out, " {} | {} |", micros(quantile(0.5)), micros(quantile(0.99)))?;
         }
-        writeln!(out)?;
+        let goals: Vec<_> = case.goals().map(Goal::describe).collect();
+        let outcomes: Vec<_> = case.goals().map(|goal| goal.outcome(case)).collect();
+        writeln!(out, " {} | {} |", goals.join("<br>"), outcomes.join("<br>"))?;
     }
     Ok(())
 }
@@ -232,7 +307,9 @@ fn describe(memory: &Memory) -> Vec<(String, String)> {
 /// As many digits as mean something.
 fn micros(nanoseconds: f64) -> String {
     let micros = nanoseconds / 1000.0;
-    if micros < 1.0 {
+    if micros < 0.1 {
+        format!("{micros:.3}")
+    } else if micros < 1.0 {
         format!("{micros:.2}")
     } else if micros < 100.0 {
         format!("{micros:.1}")

@@ -185,6 +185,11 @@ impl super::Client for Client {
         self.say(RELEASE, NAME)
     }
 
+    fn take_and_release_other(&mut self, name: &str) -> io::Result<()> {
+        self.take(name)?;
+        self.say(RELEASE, name)
+    }
+
     fn acquire_after(&mut self, event: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
         self.number += 1;
         self.say(ACQUIRE, NAME)?;

@@ -4,20 +4,23 @@ use std::{fs::File, io, path::Path};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::Turn;
+use super::{super::Row, Turn};
 
 /// One file, kept open.
-pub(super) struct Client(File);
+pub(super) struct Client(File, FlockOperation);
 
 impl Client {
-    pub(super) fn open(directory: &Path) -> io::Result<Self> {
-        Ok(Self(open(directory, 0)?))
+    pub(super) fn open(directory: &Path, row: Row) -> io::Result<Self> {
+        let is_shared = row == Row::Shared;
+        let how =
+            if is_shared { FlockOperation::LockShared } else { FlockOperation::LockExclusive };
+        Ok(Self(open(directory, 0)?, how))
     }
 }
 
 impl super::Client for Client {
     fn acquire(&mut self) -> io::Result<()> {
-        lock(&self.0)
+        Ok(flock(&self.0, self.1)?)
     }
 
     fn release(&mut self) -> io::Result<()> {

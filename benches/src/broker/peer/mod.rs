@@ -13,13 +13,22 @@ use std::{
     process::Command,
 };
 
-pub(super) use self::navlock::lock_manager as navlock_manager;
+pub(super) use self::navlock::{Asks, lock_manager as navlock_manager};
+use ::navlock::LockManager;
+
 use super::{Row, party::Party, servers};
 
 /// A way to lock between processes, or what one cannot do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
     Navlock,
+    /// The same in tasks, where `Navlock` blocks its thread.
+    NavlockAsync,
+    /// The same with `NAVLOCK_DELEGATE=0`, so that it owns no names.
+    NavlockAsking,
+    /// Its locks within one process, blocking and in a task.
+    InProcess,
+    InProcessAsync,
     /// Not a lock: what it costs to ask another process and be answered.
     PingPong,
     /// The least that grants locks in order.
@@ -36,6 +45,20 @@ pub(super) trait Client: Send {
 
     /// Waits for no answer where the peer lets one go on without.
     fn release(&mut self) -> io::Result<()>;
+
+    /// Both, so often.
+    fn take_and_release(&mut self, count: usize) -> io::Result<()> {
+        for _ in 0..count {
+            self.acquire()?;
+            self.release()?;
+        }
+        Ok(())
+    }
+
+    /// Both, once, of the lock of another name.
+    fn take_and_release_other(&mut self, _name: &str) -> io::Result<()> {
+        Err(io::Error::other("it has one lock only"))
+    }
 
     /// Requests the lock, which another holds; when the request is in the queue, has the event
     /// happen, and waits for the lock.
@@ -60,8 +83,18 @@ pub(super) struct User {
 }
 
 impl Peer {
-    const ALL: [Self; 6] =
-        [Self::Navlock, Self::PingPong, Self::Bare, Self::Flock, Self::Redis, Self::Postgres];
+    const ALL: [Self; 10] = [
+        Self::Navlock,
+        Self::NavlockAsync,
+        Self::NavlockAsking,
+        Self::InProcess,
+        Self::InProcessAsync,
+        Self::PingPong,
+        Self::Bare,
+        Self::Flock,
+        Self::Redis,
+        Self::Postgres,
+    ];
 
     /// All that can take part on this machine. Says who is not there.
     pub(super) fn all_here() -> Vec<Self> {
@@ -83,6 +116,10 @@ impl Peer {
     pub(super) const fn id(self) -> &'static str {
         match self {
             Self::Navlock => "navlock",
+            Self::NavlockAsync => "navlock-async",
+            Self::NavlockAsking => "navlock-asking",
+            Self::InProcess => "in-process",
+            Self::InProcessAsync => "in-process-async",
             Self::PingPong => "ping-pong",
             Self::Bare => "bare",
             Self::Flock => "flock",
@@ -95,11 +132,15 @@ impl Peer {
     pub(super) const fn name(self, row: Row) -> &'static str {
         match (self, row) {
             (Self::Navlock, _) => "navlock",
+            (Self::NavlockAsync, _) => "navlock, in a task",
+            (Self::NavlockAsking, _) => "navlock, NAVLOCK_DELEGATE=0",
+            (Self::InProcess, _) => "navlock within one process",
+            (Self::InProcessAsync, _) => "navlock within one process, in a task",
             (Self::PingPong, _) => "Unix socket ping-pong, 64 bytes",
             (Self::Bare, _) => "bare broker on tokio",
-            (Self::Flock, Row::Acquire) => "flock(2), file kept open",
+            (Self::Flock, Row::Acquire | Row::Shared) => "flock(2), file kept open",
             (Self::Flock, Row::Handover) => "flock(2), three files in turn",
-            (Self::Flock, Row::Kill) => "flock(2)",
+            (Self::Flock, _) => "flock(2)",
             (Self::Redis, Row::Handover) => "Redis, RPUSH and BLPOP",
             (Self::Redis, _) => "Redis, SET NX PX and script",
             (Self::Postgres, _) => "PostgreSQL advisory lock",
@@ -109,11 +150,37 @@ impl Peer {
     pub(super) fn takes_part_in(self, row: Row) -> bool {
         match row {
             Row::Acquire => true,
-            Row::Handover => self != Self::PingPong,
+            // The bare broker has exclusive locks only.
+            Row::Shared => self.is_navlock() || self.is_in_process() || self == Self::Flock,
+            Row::First => matches!(self, Self::Navlock | Self::NavlockAsking | Self::Bare),
+            Row::Recall => {
+                matches!(self, Self::Navlock | Self::NavlockAsking | Self::Bare | Self::Flock)
+            }
+            Row::Handover => {
+                !matches!(self, Self::PingPong | Self::NavlockAsync) && !self.is_in_process()
+            }
+            Row::Query => matches!(self, Self::Navlock | Self::NavlockAsking),
+            // What is not owned is gone.
+            Row::QueryIdle => self == Self::Navlock,
             // A lock in Redis has a time to live instead. Of PostgreSQL there is no knowing on the
             // waiter's connection whether it waits already.
-            Row::Kill => matches!(self, Self::Navlock | Self::Bare | Self::Flock),
+            Row::Kill => {
+                matches!(self, Self::Navlock | Self::NavlockAsking | Self::Bare | Self::Flock)
+            }
         }
+    }
+
+    const fn is_navlock(self) -> bool {
+        matches!(self, Self::Navlock | Self::NavlockAsync | Self::NavlockAsking)
+    }
+
+    const fn is_in_process(self) -> bool {
+        matches!(self, Self::InProcess | Self::InProcessAsync)
+    }
+
+    /// Whether it takes a lock that nobody else wants without asking another process.
+    pub(super) const fn asks_nobody(self) -> bool {
+        matches!(self, Self::Navlock | Self::NavlockAsync | Self::Flock) || self.is_in_process()
     }
 
     pub(super) fn is_installed_apart(self) -> bool {
@@ -146,35 +213,59 @@ impl Peer {
     ) -> io::Result<(PathBuf, Option<Party>)> {
         let place = directory.join("sock");
         match self {
-            Self::Flock => Ok((directory.to_owned(), None)),
+            Self::Flock | Self::InProcess | Self::InProcessAsync => {
+                Ok((directory.to_owned(), None))
+            }
             Self::Redis => Ok((place.clone(), Some(redis::start(cpu, directory, &place)?))),
             Self::Postgres => postgres::start(cpu, directory).map(|(at, party)| (at, Some(party))),
-            Self::Navlock | Self::PingPong | Self::Bare => {
-                Ok((place.clone(), Some(servers::ours(cpu, self, &place)?)))
-            }
+            Self::Navlock
+            | Self::NavlockAsync
+            | Self::NavlockAsking
+            | Self::PingPong
+            | Self::Bare => Ok((place.clone(), Some(servers::ours(cpu, self, &place)?))),
         }
     }
 
     /// The role of its server, if that is of this program.
     pub(super) fn serve(self, place: &Path, ready: impl FnOnce()) -> io::Result<()> {
         match self {
-            Self::Navlock => navlock::serve(place, ready),
+            Self::Navlock | Self::NavlockAsync => navlock::serve(place, Asks::IfItMust, ready),
+            Self::NavlockAsking => navlock::serve(place, Asks::EachTime, ready),
             Self::PingPong => ping_pong::serve(place, ready),
             Self::Bare => bare::serve(place, ready),
-            Self::Flock | Self::Redis | Self::Postgres => {
-                Err(io::Error::other("it has a server of its own"))
+            Self::Flock | Self::InProcess | Self::InProcessAsync | Self::Redis | Self::Postgres => {
+                Err(io::Error::other("it has no server of ours"))
             }
+        }
+    }
+
+    /// A lock manager, if it is navlock.
+    pub(super) fn lock_manager(self, place: &Path) -> io::Result<LockManager> {
+        match self {
+            Self::Navlock => navlock_manager(place, Asks::IfItMust),
+            Self::NavlockAsking => navlock_manager(place, Asks::EachTime),
+            _ => Err(io::Error::other("it is not navlock")),
         }
     }
 
     /// A client that does what this row needs.
     pub(super) fn connect(self, row: Row, place: &Path, turn: Turn) -> io::Result<Box<dyn Client>> {
         Ok(match (self, row) {
-            (Self::Navlock, _) => Box::new(navlock::Client::connect(place)?),
+            (Self::Navlock, _) => {
+                Box::new(navlock::Client::new(navlock_manager(place, Asks::IfItMust)?, row))
+            }
+            (Self::NavlockAsync, _) => {
+                Box::new(navlock::Tasks::new(navlock_manager(place, Asks::IfItMust)?, row))
+            }
+            (Self::NavlockAsking, _) => {
+                Box::new(navlock::Client::new(navlock_manager(place, Asks::EachTime)?, row))
+            }
+            (Self::InProcess, _) => Box::new(navlock::Client::new(navlock::in_process(), row)),
+            (Self::InProcessAsync, _) => Box::new(navlock::Tasks::new(navlock::in_process(), row)),
             (Self::PingPong, _) => Box::new(ping_pong::Client::connect(place)?),
             (Self::Bare, _) => Box::new(bare::Client::connect(place)?),
             (Self::Flock, Row::Handover) => Box::new(flock::Relay::open(place, turn)?),
-            (Self::Flock, _) => Box::new(flock::Client::open(place)?),
+            (Self::Flock, _) => Box::new(flock::Client::open(place, row)?),
             (Self::Redis, Row::Handover) => Box::new(redis::Baton::connect(place, turn)?),
             (Self::Redis, _) => Box::new(redis::Client::connect(place)?),
             (Self::Postgres, _) => Box::new(postgres::Client::connect(place)?),

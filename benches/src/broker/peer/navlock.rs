@@ -1,7 +1,8 @@
 //! Navlock itself, through its public interface.
 
 use std::{
-    future::{Future, IntoFuture},
+    future::Future,
+    hint::black_box,
     io,
     path::Path,
     pin::pin,
@@ -9,42 +10,67 @@ use std::{
 };
 
 use navlock::{
-    BrokerReach, ConnectOptions, LockGuard, LockManager, Place, UserAgent, blocking::block_on,
+    BrokerReach, ConnectOptions, LockGuard, LockManager, LockRequest, Place, UserAgent,
+    blocking::block_on,
 };
 use navlock_broker::daemon;
 
-use super::super::measure::NAME;
+use super::super::{Row, measure::NAME};
+
+/// When a client asks the daemon for a lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::broker) enum Asks {
+    /// If it does not own the name.
+    IfItMust,
+    EachTime,
+}
 
 /// The daemon, as the command runs it.
-pub(super) fn serve(place: &Path, ready: impl FnOnce()) -> io::Result<()> {
+pub(super) fn serve(place: &Path, asks: Asks, ready: impl FnOnce()) -> io::Result<()> {
     let mut options = daemon::Options::default();
     // It ends when it is killed.
     options.idle = None;
+    options.delegate = asks == Asks::IfItMust;
     let user_agent = |first| Ok(daemon::user_agent(first));
     daemon::run(&Place::at(place), user_agent, &options, ready).map_err(io::Error::other)
 }
 
 /// A lock manager of the daemon there. None is started.
-pub(in crate::broker) fn lock_manager(place: &Path) -> io::Result<LockManager> {
+pub(in crate::broker) fn lock_manager(place: &Path, asks: Asks) -> io::Result<LockManager> {
     let options = ConnectOptions::default().place(Place::at(place)).program("/nonexistent");
+    let options = options.delegate(asks == Asks::IfItMust);
     let reach = block_on(BrokerReach::connect(options)).map_err(io::Error::other)?;
     Ok(UserAgent::with_reach(reach).lock_manager("bench"))
 }
 
+/// One of this process alone.
+pub(super) fn in_process() -> LockManager {
+    UserAgent::new().lock_manager("bench")
+}
+
+/// What blocks its thread until it has the lock.
 pub(super) struct Client {
     locks: LockManager,
+    is_shared: bool,
     held: Option<LockGuard>,
 }
 
 impl Client {
-    pub(super) fn connect(place: &Path) -> io::Result<Self> {
-        Ok(Self { locks: lock_manager(place)?, held: None })
+    pub(super) fn new(locks: LockManager, row: Row) -> Self {
+        Self { locks, is_shared: row == Row::Shared, held: None }
     }
+}
+
+#[inline]
+fn request(locks: &LockManager, is_shared: bool) -> LockRequest<'_> {
+    let request = locks.lock(black_box(NAME));
+    if is_shared { request.shared() } else { request }
 }
 
 impl super::Client for Client {
     fn acquire(&mut self) -> io::Result<()> {
-        self.held = Some(self.locks.lock(NAME).blocking().map_err(io::Error::other)?);
+        let request = request(&self.locks, self.is_shared);
+        self.held = Some(request.blocking().map_err(io::Error::other)?);
         Ok(())
     }
 
@@ -53,8 +79,20 @@ impl super::Client for Client {
         Ok(())
     }
 
+    fn take_and_release(&mut self, count: usize) -> io::Result<()> {
+        for _ in 0..count {
+            let request = request(&self.locks, self.is_shared);
+            drop(black_box(request.blocking().map_err(io::Error::other)?));
+        }
+        Ok(())
+    }
+
+    fn take_and_release_other(&mut self, name: &str) -> io::Result<()> {
+        self.locks.lock(name).blocking().map(drop).map_err(io::Error::other)
+    }
+
     fn acquire_after(&mut self, event: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
-        let mut request = pin!(self.locks.lock(NAME).into_future());
+        let mut request = pin!(self.locks.lock(NAME).into_owned());
         if request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
             return Err(io::Error::other("it did not have to wait"));
         }
@@ -66,5 +104,35 @@ impl super::Client for Client {
         event()?;
         self.held = Some(block_on(request).map_err(io::Error::other)?);
         Ok(())
+    }
+}
+
+/// One task that awaits its locks.
+pub(super) struct Tasks(Client);
+
+impl Tasks {
+    pub(super) fn new(locks: LockManager, row: Row) -> Self {
+        Self(Client::new(locks, row))
+    }
+}
+
+impl super::Client for Tasks {
+    fn acquire(&mut self) -> io::Result<()> {
+        self.0.acquire()
+    }
+
+    fn release(&mut self) -> io::Result<()> {
+        self.0.release()
+    }
+
+    fn take_and_release(&mut self, count: usize) -> io::Result<()> {
+        let Client { locks, is_shared, .. } = &self.0;
+        pollster::block_on(async {
+            for _ in 0..count {
+                let request = request(locks, *is_shared);
+                drop(black_box(request.await.map_err(io::Error::other)?));
+            }
+            Ok(())
+        })
     }
 }

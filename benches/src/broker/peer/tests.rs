@@ -29,7 +29,7 @@ fn serve(peer: Peer) -> (tempfile::TempDir, PathBuf) {
 
 #[test]
 fn a_lock_is_granted_again_only_when_it_was_released() {
-    for peer in [Peer::Navlock, Peer::Bare, Peer::Flock] {
+    for peer in [Peer::Navlock, Peer::NavlockAsking, Peer::Bare, Peer::Flock] {
         let (_directory, place) = serve(peer);
         let mut holder = peer.connect(Row::Acquire, &place, Turn::First).unwrap();
         holder.acquire().unwrap();
