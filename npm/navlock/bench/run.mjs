@@ -29,7 +29,7 @@ const rounds = values.quick ? 1 : Number(values.rounds);
 const scale = values.quick ? 0.02 : 1;
 
 /** The subjects that are navlock. */
-const OURS = ['navlock', 'machine', 'machines'];
+const OURS = ['navlock', 'machine', 'asking', 'machines'];
 
 const beside = (file) => fileURLToPath(new URL(file, import.meta.url));
 
@@ -73,7 +73,7 @@ try {
   if (values.splice) splice(values.splice, markdown(tables, figures, environment));
 } finally {
   // Brokers go on for a while, and would make their files anew.
-  const sockets = readdirSync(folder).filter((name) => /^(any|\d+)\.sock(\.etcd)?$/.test(name));
+  const sockets = readdirSync(folder).filter((name) => /^(any|\d+)\.sock(\.etcd|\.asking)?$/.test(name));
   for (const socket of sockets) execFileSync(beside('../bin/navlock'), ['daemon', 'stop'], { env: { ...process.env, NAVLOCK_SOCKET: path.join(folder, socket) }, stdio: 'ignore' });
   const ended = servers.map((server) => server.exitCode ?? once(server, 'exit'));
   for (const server of servers) server.kill();
@@ -93,6 +93,7 @@ function measure({ subject, runtime }, cases, cpuList, place) {
   const env = { ...process.env, NAVLOCK_SOCKET: path.join(folder, `${cpuList ?? 'any'}.sock`), ...(place && { BENCH_PLACE: place }) };
   // A broker of its own, which keeps its locks there.
   if (subject === 'machines') Object.assign(env, { NAVLOCK_SOCKET: `${env.NAVLOCK_SOCKET}.etcd`, NAVLOCK_ETCD: place });
+  if (subject === 'asking') Object.assign(env, { NAVLOCK_SOCKET: `${env.NAVLOCK_SOCKET}.asking`, NAVLOCK_DELEGATE: '0' });
   try {
     const output = execFileSync(file, words, { encoding: 'utf8', timeout: 60_000, killSignal: 'SIGKILL', env });
     return JSON.parse(output.slice(output.lastIndexOf('@figures') + '@figures'.length));

@@ -24,11 +24,18 @@ export const subjects = {
   },
   machine: {
     title: 'navlock between processes',
-    cases: ['acquire', 'handover'],
+    cases: ['sequential', 'acquire', 'handover'],
     open: async () => {
       const { createUserAgent } = await import('../js/index.mjs');
       return lockManager(createUserAgent({ reach: 'machine', bucket: 'bench' }).locks);
     },
+  },
+  // It is started with NAVLOCK_DELEGATE=0, and so is its broker.
+  asking: {
+    title: 'navlock between processes, without names of its own',
+    cases: ['sequential', 'acquire', 'handover'],
+    scale: 0.2,
+    open: () => subjects.machine.open(),
   },
   machines: {
     title: 'navlock between machines',

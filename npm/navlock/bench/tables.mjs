@@ -38,13 +38,25 @@ const goals = {
   '`query()`, 1,000 held': micros(200),
 };
 
+/** It asks the broker each time. */
+const asking = column('`NAVLOCK_DELEGATE=0`', 'asking');
 const betweenProcesses = [
   column(OURS, 'machine'),
+  asking,
   column('bare broker', 'bare'),
   column('ioredis', 'ioredis'),
   column('proper-lockfile', 'proper-lockfile'),
 ];
 const oneCpu = '1';
+
+/** A name that a process takes again and again is its own until another asks for it. */
+const owned = ['node', 'deno', 'bun'].map((runtime) => ({
+  id: `owned, ${runtime}`,
+  title: `Between processes, a name that nobody else wants, ${runtime[0].toUpperCase()}${runtime.slice(1)}, one CPU`,
+  cpus: oneCpu,
+  columns: [column(OURS, 'machine', runtime), column('within one process', 'navlock', runtime), { ...asking, runtime }],
+  rows: [js('sequential, one name', 'sequential', { goal: ratio(1.15, 'within one process') })],
+}));
 
 export const tables = [
   {
@@ -72,6 +84,7 @@ export const tables = [
     columns: [column(OURS, 'navlock'), column('Node', 'native')],
     rows: [js('handover', 'workers')],
   },
+  ...owned,
   {
     id: 'processes, one CPU',
     title: 'Between processes, Node, one CPU',

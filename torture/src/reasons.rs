@@ -1,0 +1,296 @@
+//! Why somebody may have lost what it held, or not get what it asks for.
+
+use crate::{
+    history::{Hold, Instance, Interval, Kind, Trouble},
+    judge::{Judge, SECOND, TIME_TO_LIVE},
+    options::Reach,
+    owner::{OWNED, STOLEN},
+    worker::NAMES,
+};
+
+/// How long a broker waits for the clients of the one before, and what it takes to begin.
+const RECOVERY: u64 = 11 * SECOND;
+
+impl Judge<'_> {
+    /// Why this one's lock may be another's by now, though it has not noticed.
+    pub(crate) fn may_overlap(&self, instance: u64, name: &str, at: u64) -> Option<&'static str> {
+        let it = self.history.instances.get(&instance)?;
+        if matches!(it.kind, Kind::Rogue) {
+            return None;
+        }
+        if it.closes() && it.is_orphaned(at) {
+            return Some("with --close a command does not hold without its navlock");
+        }
+        if self.was_stolen(instance, it, name, at) {
+            return Some("it was stolen from");
+        }
+        if self.was_forgotten(instance, it, name, at) {
+            return Some("its files were removed, and nobody could make them anew");
+        }
+        match self.reach {
+            Reach::Broker => {
+                let is_kept_by_its_command = matches!(it.kind, Kind::Run { closes: false, .. });
+                if !is_kept_by_its_command && self.was_given_up(it, at) {
+                    return Some("it was stopped, and comes back too late");
+                }
+            }
+            Reach::Etcd => {
+                if was_away(it, at, TIME_TO_LIVE / 3) && self.broker_changed(it, at) {
+                    return Some("it was stopped, and comes back too late");
+                }
+                if it.is_orphaned(at) && self.broker_was_away(it, at, TIME_TO_LIVE / 3 * SECOND) {
+                    return Some("nobody could tell a command without its navlock");
+                }
+            }
+        }
+        None
+    }
+
+    /// Why this one may be told that it has lost.
+    /// It lost this name, or one of those that it has.
+    pub(crate) fn may_lose(
+        &self,
+        instance: u64,
+        name: Option<&str>,
+        at: u64,
+    ) -> Option<&'static str> {
+        let it = self.history.instances.get(&instance)?;
+        let names: Vec<&str> = match &it.kind {
+            Kind::Run { names, .. } => names.iter().map(String::as_str).collect(),
+            Kind::Client | Kind::Rogue => NAMES.into(),
+            Kind::Owner { .. } => OWNED.into(),
+        };
+        let names = name.map_or(names, |name| vec![name]);
+        if names.iter().any(|name| self.was_stolen(instance, it, name, at)) {
+            return Some("it was stolen from");
+        }
+        if names.iter().any(|name| self.was_forgotten(instance, it, name, at)) {
+            return Some("its files were removed, and nobody could make them anew");
+        }
+        match self.reach {
+            // Who cannot reach a broker keeps its locks until another broker gives it up.
+            Reach::Broker => {
+                if self.was_given_up(it, at) {
+                    return Some("it was stopped, and comes back too late");
+                }
+            }
+            Reach::Etcd => {
+                if was_away(it, at, TIME_TO_LIVE / 3) && self.broker_changed(it, at) {
+                    return Some("it was stopped, and comes back too late");
+                }
+                if self.broker_was_away(it, at, TIME_TO_LIVE / 3 * SECOND) {
+                    return Some("there was no broker for a while");
+                }
+            }
+        }
+        None
+    }
+
+    /// Why this one may be told that it cannot have what it asks for.
+    pub(crate) fn may_fail(&self, instance: u64, at: u64) -> Option<&'static str> {
+        let it = self.history.instances.get(&instance)?;
+        let full = |(trouble, _, during): &(Trouble, Option<usize>, Interval)| {
+            matches!(trouble, Trouble::DiskFull | Trouble::FilesRemoved)
+                && during.within(it.born.saturating_sub(SECOND), at) > 0
+        };
+        if self.history.troubles.iter().any(full) {
+            return Some("the disk was full, or its files were removed");
+        }
+        // It has its own time for all of it.
+        let hurries = matches!(it.kind, Kind::Run { may_give_up: true, .. });
+        let killed = |(trouble, during): (Trouble, &Interval)| {
+            let since = it.born.saturating_sub(SECOND);
+            trouble == Trouble::BrokerKilled && during.from > since && during.from <= at
+        };
+        if hurries && self.troubles_of(it).any(killed) {
+            return Some("it would not wait for another broker");
+        }
+        if self.broker_was_away(it, at, if hurries { SECOND } else { 5 * SECOND }) {
+            return Some("there was no broker for a while");
+        }
+        if was_away(it, at, 5) {
+            return Some("it was stopped for a while");
+        }
+        // Between its grant and the moment in which it hears of it, or with only one of two.
+        self.may_lose(instance, None, at)
+    }
+
+    /// Whether the next broker may have stopped to wait for this one, which then has lost what it held.
+    /// What stands in a map the next broker knows without waiting.
+    fn was_given_up(&self, it: &Instance, at: u64) -> bool {
+        was_away(it, at, 7) && self.broker_died(it, at) && !self.stood_in_its_map(it, at)
+    }
+
+    /// Whether all that it had when its broker died stood in its map. It had one since soon after it
+    /// began; what it claims from a broker of a later one stands in none.
+    fn stood_in_its_map(&self, it: &Instance, at: u64) -> bool {
+        if !self.delegates || !matches!(it.kind, Kind::Client | Kind::Owner { delegates: true }) {
+            return false;
+        }
+        let since = at.saturating_sub(60 * SECOND);
+        let befell = |what: Trouble| {
+            let troubles = self.troubles_of(it).filter(move |(trouble, _)| *trouble == what);
+            troubles.filter(|(_, during)| during.within(since, at + 1) > 0 || during.from > since)
+        };
+        let is_new = |stop: &Interval| stop.from < it.born + 3 * SECOND;
+        befell(Trouble::BrokerKilled).count() <= 1
+            && befell(Trouble::FilesRemoved).next().is_none()
+            && befell(Trouble::DiskFull).next().is_none()
+            && !it.stops.iter().any(is_new)
+    }
+
+    /// Whether it may have to ask anew, behind others who came later.
+    pub(crate) fn lost_its_place(&self, instance: u64, at: u64) -> Option<&'static str> {
+        let it = self.history.instances.get(&instance)?;
+        (was_away(it, at, 7) && self.broker_died(it, at))
+            .then_some("it was stopped, and comes back too late")
+    }
+
+    /// Whether somebody has, or may have, stolen this from it.
+    fn was_stolen(&self, instance: u64, it: &Instance, name: &str, at: u64) -> bool {
+        if name == STOLEN {
+            return self.was_stolen_by_an_owner(it, at);
+        }
+        self.history.instances.iter().any(|(&thief, other)| {
+            let Kind::Run { names: stolen, steals: true, .. } = &other.kind else { return false };
+            let is_other = thief == instance || !stolen.iter().any(|stolen| stolen == name);
+            if is_other || other.born > at {
+                return false;
+            }
+            // It began before the thief had ended.
+            let ended = other.ended.unwrap_or(u64::MAX);
+            let held = |hold: &&Hold| hold.instance == instance && hold.name == name;
+            let mut holds = self.history.holds.iter().filter(held);
+            let is_before = holds.any(|hold| hold.from < ended) || it.born < ended;
+            let began = self.history.holds.iter().find(|hold| hold.instance == thief);
+            is_before && began.is_none_or(|began| !self.has_had_time(it, began.from, at))
+        })
+    }
+
+    /// Whether an owner has stolen lately. What was stolen is not held for longer, unless somebody is
+    /// hindered who has to do with it.
+    fn was_stolen_by_an_owner(&self, it: &Instance, at: u64) -> bool {
+        self.history.steals.iter().any(|(since, thief, _)| {
+            let thief = self.history.instances.get(thief);
+            let hindered = |it: &Instance| it.stops.iter().any(|stop| stop.within(*since, at) > 0);
+            let is_hindered = hindered(it)
+                || thief.is_some_and(hindered)
+                || self.troubles_of(it).any(|(_, during)| during.within(*since, at) > 0);
+            *since <= at && (at < since + 4 * SECOND || is_hindered)
+        })
+    }
+
+    /// Whether its files were removed while it held, and the broker was killed before they could be
+    /// made anew, which takes broker, client and room on the disk.
+    fn was_forgotten(&self, instance: u64, it: &Instance, name: &str, at: u64) -> bool {
+        // What a command has had, its navlock has until it has ended itself.
+        let has_navlock = |removed: u64| {
+            matches!(it.kind, Kind::Run { .. }) && it.ended.is_none_or(|ended| ended > removed)
+        };
+        let holds = || {
+            let is_its = |hold: &&Hold| hold.instance == instance && hold.name == name;
+            self.history.holds.iter().filter(is_its)
+        };
+        let held_at = |removed: u64| {
+            let is_before = |hold: &Hold| hold.from < removed + SECOND;
+            holds().any(|hold| {
+                is_before(hold) && (hold.to.is_none_or(|to| to > removed) || has_navlock(removed))
+            }) || it.born < removed + SECOND && (it.command.is_none() || !holds().any(is_before))
+        };
+        // A broker that takes over waits for those who are stopped, and does not know them until then.
+        // What was left to commands it knows as soon as it begins, which may be hindered.
+        let is_awaited = |killed: u64, removed: u64| {
+            let is_stopped = it.stops.iter().any(|stop| {
+                stop.from < killed + SECOND && stop.to.is_none_or(|to| to + SECOND > removed)
+            });
+            let begins_late = || {
+                self.troubles_of(it).any(|(trouble, during)| {
+                    let hinders = matches!(trouble, Trouble::BrokerStopped | Trouble::DiskFull);
+                    hinders && during.within(killed, removed) > 0
+                })
+            };
+            is_stopped || it.is_orphaned(removed) && killed + RECOVERY > removed && begins_late()
+        };
+        let died_since = |removed: u64| {
+            self.troubles_of(it).any(|(trouble, during)| {
+                let is_it = trouble == Trouble::BrokerKilled && during.from <= at;
+                is_it && (during.from + SECOND > removed || is_awaited(during.from, removed))
+            })
+        };
+        self.troubles_of(it).any(|(trouble, during)| {
+            let removed = during.from;
+            trouble == Trouble::FilesRemoved
+                && removed <= at
+                && held_at(removed)
+                && died_since(removed)
+                && (it.killed.is_some_and(|killed| killed < removed + SECOND)
+                    || self.could_not_mend(it, removed))
+        })
+    }
+
+    /// Whether somebody was away, in the second after this moment, who makes files anew.
+    fn could_not_mend(&self, it: &Instance, removed: u64) -> bool {
+        let soon = removed + SECOND;
+        let was_away = self.troubles_of(it).any(|(trouble, during)| match trouble {
+            Trouble::BrokerStopped | Trouble::DiskFull => during.within(removed, soon) > 0,
+            Trouble::BrokerKilled => during.from + SECOND > removed && during.from < soon,
+            _ => false,
+        });
+        was_away || it.stops.iter().any(|stop| stop.within(removed, soon) > 0)
+    }
+
+    /// Whether it was told long enough ago to have ended.
+    fn has_had_time(&self, it: &Instance, since: u64, at: u64) -> bool {
+        let stopped = |stops: &[Interval]| stops.iter().any(|stop| stop.within(since, at) > 0);
+        let is_hindered = it.is_orphaned(at)
+            || stopped(&it.stops)
+            || stopped(&it.command_stops)
+            || self.troubles_of(it).any(|(_, during)| during.within(since, at) > 0);
+        // As long as a command may take to end, and somewhat longer.
+        at > since + 8 * SECOND && !is_hindered
+    }
+
+    fn troubles_of<'a>(
+        &'a self,
+        it: &'a Instance,
+    ) -> impl Iterator<Item = (Trouble, &'a Interval)> {
+        let troubles = self.history.troubles.iter();
+        let here =
+            troubles.filter(|(_, machine, _)| machine.is_none_or(|machine| machine == it.machine));
+        here.map(|(trouble, _, during)| (*trouble, during))
+    }
+
+    /// Whether its lease may have been without a broker: who is stopped beside a broker that goes on
+    /// loses nothing.
+    fn broker_changed(&self, it: &Instance, at: u64) -> bool {
+        self.broker_died(it, at) || self.broker_was_away(it, at, SECOND)
+    }
+
+    fn broker_died(&self, it: &Instance, at: u64) -> bool {
+        let since = at.saturating_sub(40 * SECOND);
+        self.troubles_of(it).any(|(trouble, during)| {
+            matches!(trouble, Trouble::BrokerKilled | Trouble::FilesRemoved)
+                && during.from > since
+                && during.from <= at
+        })
+    }
+
+    /// Whether its broker was not at work, or could not begin to be, for so long.
+    fn broker_was_away(&self, it: &Instance, at: u64, time: u64) -> bool {
+        let since = at.saturating_sub(30 * SECOND);
+        let away = self.troubles_of(it).filter(|(trouble, _)| match trouble {
+            Trouble::BrokerStopped | Trouble::DiskFull | Trouble::FilesRemoved => true,
+            Trouble::Cut => self.reach == Reach::Etcd,
+            Trouble::BrokerKilled | Trouble::Member => false,
+        });
+        let away: u64 = away.map(|(_, during)| during.within(since, at)).sum();
+        away >= time
+    }
+}
+
+/// Whether it was stopped for so long, and not long ago.
+fn was_away(it: &Instance, at: u64, seconds: u64) -> bool {
+    let since = at.saturating_sub(30 * SECOND);
+    let stopped: u64 = it.stops.iter().map(|stop| stop.within(since, at)).sum();
+    stopped >= seconds * SECOND
+}
