@@ -39,6 +39,9 @@ const BURST: Duration = Duration::from_millis(60);
 /// How many there are in one at most.
 const TAKES: u64 = 400;
 
+/// More than can be owned at once.
+const MANY: u64 = 1200;
+
 /// `owner INSTANCE SEED MILLISECONDS PLACE [plain|rogue]`: PLACE is that of its first thread among
 /// the cells; a plain one has no names of its own.
 pub(crate) fn owner(words: &[&str]) -> ExitCode {
@@ -131,6 +134,7 @@ impl Owner<'_> {
                 0 | 1 => self.alone(),
                 2 | 3 => self.ask_behind(nth),
                 4 => self.look_around(nth),
+                5 if self.dice.chance(4) => self.rotate(),
                 _ => self.burst(nth),
             };
             if let Err(error) = done {
@@ -285,6 +289,24 @@ impl Owner<'_> {
             self.events.say(format_args!("behind {instance} {name} {most} {other}"));
         }
         self.hold(nth, guard, &before, true, false);
+        Ok(())
+    }
+
+    /// Takes many names that nobody else knows: more than can be owned at once, so that those that are
+    /// owned lose their places in the map to others.
+    fn rotate(&mut self) -> Result<(), Error> {
+        let began = Instant::now();
+        while began.elapsed() < 2 * BURST {
+            let name = format!("{}/{}", self.own, self.dice.below(MANY));
+            let guard = if self.dice.chance(8) {
+                self.locks.lock(&*name).if_available().blocking_timeout(PATIENCE)?
+            } else {
+                Some(self.locks.lock(&*name).blocking_timeout(PATIENCE)?)
+            };
+            if guard.is_none() {
+                self.shown(&name, "is said to be held though nobody holds it");
+            }
+        }
         Ok(())
     }
 

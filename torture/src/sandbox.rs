@@ -15,7 +15,7 @@ use rustix::{
 use crate::{events::DIRECTORY, options::Options};
 
 /// The size of the disk.
-const BYTES: u64 = 2 << 20;
+const BYTES: u64 = 4 << 20;
 const INODES: u64 = 400;
 
 /// One machine: who shares a broker.
