@@ -86,6 +86,7 @@ pub(super) struct Stay {
     room: u64,
     key: Option<ClientKey>,
     pub(super) client: SharedClient,
+    is_given_up: bool,
 }
 
 impl House {
@@ -148,7 +149,7 @@ impl House {
         if let Some(key) = key.filter(|_| returning) {
             self.recovery.begin(key, room);
         }
-        Stay { house: Arc::clone(self), room, key, client }
+        Stay { house: Arc::clone(self), room, key, client, is_given_up: false }
     }
 
     fn new_client(&self) -> SharedClient {
@@ -483,6 +484,16 @@ impl Stay {
     pub(super) fn leases(&self) -> Option<Leases> {
         Some(Leases::new(self.key?, self.house.files()?.clone()))
     }
+
+    /// Has no later daemon believe the client: if it lives, because it was hung up on, it must not
+    /// claim what was its. Once, because it may come back.
+    pub(super) fn give_up(&mut self) {
+        let is_given_up = mem::replace(&mut self.is_given_up, true);
+        if let (false, Some(key), Some(files)) = (is_given_up, self.key, self.house.files()) {
+            // If it cannot be removed, it is dead and `sweep` does.
+            let _ = files.give_up(key);
+        }
+    }
 }
 
 impl Drop for Stay {
@@ -494,11 +505,8 @@ impl Drop for Stay {
         drop(left);
         if let Some(key) = self.key {
             self.house.recovery.withdraw(key, self.room);
-            // Before anything of it is free: if it lives, because it was hung up on, it must not
-            // claim that from a later daemon. If it cannot be removed, it is dead and `sweep` does.
-            if let Some(files) = self.house.files() {
-                let _ = files.give_up(key);
-            }
+            // Before anything of it is free.
+            self.give_up();
             if self.house.adopt(key, &self.client) {
                 return;
             }

@@ -16,7 +16,10 @@ use tokio::{
     time::{Instant, interval, interval_at, sleep, sleep_until, timeout},
 };
 
-use super::{Options, foothold::Listening, house::House, newcomer::Newcomer, process::Process};
+use super::{
+    Options, foothold::Listening, house::House, newcomer::Newcomer, process::Process,
+    session::Session,
+};
 use crate::{client_files::Found, descriptors::descriptors, runtime_dir::uid};
 
 /// Descriptors that clients do not get.
@@ -164,29 +167,36 @@ fn is_ours(stream: &UnixStream) -> bool {
 
 async fn session(stream: UnixStream, house: Arc<House>, patience: Duration) {
     let process = Process::peer(&stream);
-    let served = serve_one(stream, process.clone(), house, patience);
-    match process {
-        // What it forked may have its connection open for longer, and holds nothing by that.
-        Some(process) => tokio::select! {
-            biased;
-            () = served => {}
-            () = process.end() => {}
-        },
-        None => served.await,
+    let begun = begin(stream, process.clone(), house, patience);
+    let session = tokio::select! {
+        biased;
+        session = begun => session,
+        () = end_of(process.clone()) => None,
+    };
+    if let Some(session) = session {
+        // How it ended does not matter: the client is gone, or has earned it.
+        let _ = session.serve(end_of(process)).await;
     }
 }
 
-async fn serve_one(
+/// Waits for the end of a client's process, if that can be seen. What it has forked may have its
+/// connection open for longer, and holds nothing by that.
+async fn end_of(process: Option<Process>) {
+    match process {
+        Some(process) => process.end().await,
+        None => pending().await,
+    }
+}
+
+/// Hears who it is and what it claims. The session, if there is one.
+async fn begin(
     stream: UnixStream,
     process: Option<Process>,
     house: Arc<House>,
     patience: Duration,
-) {
+) -> Option<Session> {
     let newcomer = Newcomer::new(stream, process, house);
-    // How it ended does not matter: the client is gone, or has earned it.
-    if let Ok(Ok((mut session, claims))) = timeout(patience, newcomer.introduce()).await {
-        if session.settle(claims).await.is_ok() {
-            let _ = session.serve().await;
-        }
-    }
+    let (mut session, claims) = timeout(patience, newcomer.introduce()).await.ok()?.ok()?;
+    session.settle(claims).await.ok()?;
+    Some(session)
 }
