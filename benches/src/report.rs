@@ -170,7 +170,7 @@ fn describe_goal(goal: &Goal) -> String {
         Measure::BestKept => "best kept",
         Measure::BestEvicting => "best evicting",
         Measure::BestPeer => "best peer",
-        Measure::OwnFigure(_) => "own single thread",
+        Measure::OwnFigure(_, name) => name,
     };
     if (goal.at_most - 1.0).abs() < f64::EPSILON {
         format!("≤ {times}")

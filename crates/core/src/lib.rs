@@ -50,7 +50,7 @@ pub use crate::{
     lock_all::{FailedName, GrantAll, LockAllError, LockAllFuture, LockAllRequest},
     manager::LockManager,
     options::LockOptions,
-    request::{Grant, LockFuture, LockRequest},
+    request::{Grant, LockFuture, LockRequest, Named},
     snapshot::{LockInfo, LockManagerSnapshot},
     user_agent::UserAgent,
 };

@@ -403,7 +403,7 @@ impl Taking {
     fn ask(&self, wanted: Wanted) -> (ResourceName, LockFuture<'static, Option<LockGuard>>) {
         let Wanted { name, mode } = wanted;
         let options = LockOptions { mode: mode.unwrap_or(self.options.mode), ..self.options };
-        let request = LockRequest::new(self.locks.environment(), Ok(name.clone()), options);
+        let request = LockRequest::new(self.locks.environment(), name.clone(), options);
         (name, request.into_owned())
     }
 

@@ -112,11 +112,11 @@ impl LockManager {
     /// # }).unwrap();
     /// ```
     #[inline]
-    pub fn lock<N>(&self, name: N) -> LockRequest<'_>
+    pub fn lock<N>(&self, name: N) -> LockRequest<'_, LockGuard, N>
     where
         N: TryInto<ResourceName, Error: Into<Error>>,
     {
-        LockRequest::new(&self.0, name.try_into().map_err(Into::into), LockOptions::default())
+        LockRequest::new(&self.0, name, LockOptions::default())
     }
 
     /// Starts a request for the lock of this name if it can be had at once: short for
@@ -136,7 +136,7 @@ impl LockManager {
     /// # }).unwrap();
     /// ```
     #[inline]
-    pub fn try_lock<N>(&self, name: N) -> LockRequest<'_, Option<LockGuard>>
+    pub fn try_lock<N>(&self, name: N) -> LockRequest<'_, Option<LockGuard>, N>
     where
         N: TryInto<ResourceName, Error: Into<Error>>,
     {
@@ -160,11 +160,15 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     #[inline]
-    pub fn lock_with<N>(&self, name: N, options: LockOptions) -> LockRequest<'_, Option<LockGuard>>
+    pub fn lock_with<N>(
+        &self,
+        name: N,
+        options: LockOptions,
+    ) -> LockRequest<'_, Option<LockGuard>, N>
     where
         N: TryInto<ResourceName, Error: Into<Error>>,
     {
-        LockRequest::new(&self.0, name.try_into().map_err(Into::into), options)
+        LockRequest::new(&self.0, name, options)
     }
 
     /// Starts a request for the locks of several names, taken one after the other in the one

@@ -26,7 +26,8 @@ use crate::{
 /// block a thread on it.
 ///
 /// `G` is what a grant gives: a [`LockGuard`], or an `Option` of it with
-/// [`if_available`](Self::if_available).
+/// [`if_available`](Self::if_available). `N` is the name as it was given: it becomes a
+/// [`ResourceName`] when the request is made.
 ///
 /// # Errors
 ///
@@ -37,9 +38,9 @@ use crate::{
 /// [`Error::Refused`], [`Error::Unreachable`]; and [`Error::Lost`] if the lock was granted and lost
 /// again, because it was stolen or its lease has ended, before whoever waited was told.
 #[must_use = "a request is made when it is awaited, run or blocked on"]
-pub struct LockRequest<'a, G = LockGuard> {
+pub struct LockRequest<'a, G = LockGuard, N = ResourceName> {
     environment: &'a Arc<Environment>,
-    name: Result<ResourceName, Error>,
+    name: N,
     options: LockOptions,
     grant: PhantomData<fn() -> G>,
 }
@@ -52,24 +53,36 @@ pub struct LockRequest<'a, G = LockGuard> {
 /// waited behind it are granted; if its own grant was on the way, the lock is released. Forgetting
 /// it (`mem::forget`) keeps its place in the queue, and whatever is granted there.
 #[must_use = "futures do nothing unless polled"]
-pub struct LockFuture<'a, G = LockGuard> {
-    state: State<'a>,
+pub struct LockFuture<'a, G = LockGuard, N = ResourceName> {
+    state: State<'a, N>,
     grant: PhantomData<fn() -> G>,
 }
 
-enum State<'a> {
+enum State<'a, N> {
     /// Not polled yet.
-    Unmade {
-        environment: &'a Arc<Environment>,
-        name: Result<ResourceName, Error>,
-        options: LockOptions,
-    },
+    Unmade { environment: &'a Arc<Environment>, name: N, options: LockOptions },
     /// Not polled yet, with a handle of its own.
     Owned { environment: Arc<Environment>, name: Result<ResourceName, Error>, options: LockOptions },
     /// In the queue, or granted and not told yet.
     Pending { name: ResourceName, mode: Mode, id: RequestId, seat: Arc<Seat> },
     /// Answered.
     Done,
+}
+
+/// What can be a name: whatever [`LockManager::lock`](crate::LockManager::lock) takes.
+pub trait Named: TryInto<ResourceName, Error: Into<Error>> {}
+
+impl<N: TryInto<ResourceName, Error: Into<Error>>> Named for N {}
+
+/// A name that was looked at before.
+struct Given(Result<ResourceName, Error>);
+
+impl TryFrom<Given> for ResourceName {
+    type Error = Error;
+
+    fn try_from(Given(name): Given) -> Result<Self, Error> {
+        name
+    }
 }
 
 /// What a request answers with: see [`LockRequest`].
@@ -113,18 +126,14 @@ impl Grant for Option<LockGuard> {
     }
 }
 
-impl<'a, G> LockRequest<'a, G> {
+impl<'a, G, N> LockRequest<'a, G, N> {
     #[inline]
-    pub(crate) fn new(
-        environment: &'a Arc<Environment>,
-        name: Result<ResourceName, Error>,
-        options: LockOptions,
-    ) -> Self {
+    pub(crate) fn new(environment: &'a Arc<Environment>, name: N, options: LockOptions) -> Self {
         Self { environment, name, options, grant: PhantomData }
     }
 }
 
-impl<'a> LockRequest<'a> {
+impl<'a, N: Named> LockRequest<'a, LockGuard, N> {
     /// Asks for the lock only if it can be had at once: gives `None` if it cannot.
     ///
     /// ```
@@ -135,7 +144,8 @@ impl<'a> LockRequest<'a> {
     /// assert!(locks.lock("db").if_available().blocking()?.is_none());
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn if_available(mut self) -> LockRequest<'a, Option<LockGuard>> {
+    #[inline]
+    pub fn if_available(mut self) -> LockRequest<'a, Option<LockGuard>, N> {
         self.options.if_available = true;
         LockRequest::new(self.environment, self.name, self.options)
     }
@@ -172,7 +182,7 @@ impl<'a> LockRequest<'a> {
     }
 }
 
-impl LockRequest<'_, Option<LockGuard>> {
+impl<N: Named> LockRequest<'_, Option<LockGuard>, N> {
     /// Requests the lock and runs `callback`: with the lock held, or with `None` if it cannot be
     /// had at once.
     ///
@@ -209,7 +219,7 @@ impl LockRequest<'_, Option<LockGuard>> {
     }
 }
 
-impl<G: Grant> LockRequest<'_, G> {
+impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// Asks for a shared lock.
     ///
     /// ```
@@ -269,6 +279,7 @@ impl<G: Grant> LockRequest<'_, G> {
     /// ```
     pub fn into_owned(self) -> LockFuture<'static, G> {
         let Self { environment, name, options, grant } = self;
+        let name = name.try_into().map_err(Into::into);
         let state = State::Owned { environment: Arc::clone(environment), name, options };
         LockFuture { state, grant }
     }
@@ -311,18 +322,21 @@ impl<G: Grant> LockRequest<'_, G> {
     }
 }
 
-impl<'a, G: Grant> IntoFuture for LockRequest<'a, G> {
+impl<'a, G: Grant, N: Named> IntoFuture for LockRequest<'a, G, N> {
     type Output = Result<G, Error>;
-    type IntoFuture = LockFuture<'a, G>;
+    type IntoFuture = LockFuture<'a, G, N>;
 
     #[inline]
-    fn into_future(self) -> LockFuture<'a, G> {
+    fn into_future(self) -> LockFuture<'a, G, N> {
         let Self { environment, name, options, grant } = self;
         LockFuture { state: State::Unmade { environment, name, options }, grant }
     }
 }
 
-impl<G: Grant> Future for LockFuture<'_, G> {
+/// Nothing in it is ever pinned.
+impl<G, N> Unpin for LockFuture<'_, G, N> {}
+
+impl<G: Grant, N: Named> Future for LockFuture<'_, G, N> {
     type Output = Result<G, Error>;
 
     #[inline]
@@ -335,29 +349,18 @@ impl<G: Grant> Future for LockFuture<'_, G> {
     }
 }
 
-impl<G: Grant> LockFuture<'_, G> {
+impl<G: Grant, N: Named> LockFuture<'_, G, N> {
     /// Makes the request.
     ///
     /// Spec: the method steps of <https://w3c.github.io/web-locks/#api-lock-manager-request>
     #[inline]
     fn make(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
-        // FAST: the name stays where it is until it is known where it goes.
-        let State::Unmade { environment, name, options } = &self.state else {
-            unreachable!("asked for by `poll`, which has looked")
-        };
-        let made = match Self::request(environment, name, *options, context) {
-            Ok(made) => made,
-            Err(error) => {
-                self.state = State::Done;
-                return Poll::Ready(Err(error));
-            }
-        };
-        let State::Unmade { name: Ok(name), options, .. } =
+        let State::Unmade { environment, name, options } =
             mem::replace(&mut self.state, State::Done)
         else {
-            unreachable!("a request that was made has a name")
+            unreachable!("asked for by `poll`, which has looked")
         };
-        let (seat, id, answer) = made;
+        let (name, seat, id, answer) = Self::request(environment, name, options, context)?;
         match answer {
             Poll::Ready(answer) => {
                 Poll::Ready(Self::grant(answer, name, options.mode, id, Arc::clone(seat)))
@@ -378,7 +381,7 @@ impl<G: Grant> LockFuture<'_, G> {
         else {
             unreachable!("asked for by `poll`, which has looked")
         };
-        let mut made = LockRequest::<G>::new(&environment, name, options).into_future();
+        let mut made = LockRequest::<G, _>::new(&environment, Given(name), options).into_future();
         let answer = made.make(context);
         if let State::Pending { name, mode, id, seat } = mem::replace(&mut made.state, State::Done)
         {
@@ -391,15 +394,15 @@ impl<G: Grant> LockFuture<'_, G> {
     #[inline]
     fn request<'e>(
         environment: &'e Environment,
-        name: &Result<ResourceName, Error>,
+        name: N,
         options: LockOptions,
         context: &Context<'_>,
-    ) -> Result<(&'e Arc<Seat>, RequestId, Poll<Answer>), Error> {
+    ) -> Result<(ResourceName, &'e Arc<Seat>, RequestId, Poll<Answer>), Error> {
         // 1–2. BY TYPE: options have their defaults, the environment is the handle's.
         // 3–4.
         let seats = environment.obtain_lock_manager()?;
         // 5.
-        let name = name.as_ref().map_err(Error::clone)?;
+        let name = name.try_into().map_err(Into::into)?;
         // 6–8.
         let kind: RequestKind = options.kind()?;
         // 9–10. BY TYPE: whose signal has fired does not poll; this future is the promise.
@@ -407,9 +410,9 @@ impl<G: Grant> LockFuture<'_, G> {
         let (ticket, answer) = seats
             .agent
             .backend()
-            .request(seats.agent.id, name, kind, context.waker())
+            .request(seats.agent.id, &name, kind, context.waker())
             .map_err(|error| seats.agent.explain(error))?;
-        Ok((seats.seat(ticket.lane), ticket.id, answer))
+        Ok((name, seats.seat(ticket.lane), ticket.id, answer))
     }
 
     /// Asks what became of the request.
@@ -462,7 +465,7 @@ impl LockFuture<'static, Option<LockGuard>> {
     }
 }
 
-impl<G> LockFuture<'_, G> {
+impl<G, N> LockFuture<'_, G, N> {
     /// What is waited for, if the request was made and is not answered yet.
     pub fn pending(&self) -> Option<(&ResourceName, Mode)> {
         match &self.state {
@@ -484,7 +487,7 @@ impl<G> LockFuture<'_, G> {
     }
 }
 
-impl<G> Drop for LockFuture<'_, G> {
+impl<G, N> Drop for LockFuture<'_, G, N> {
     #[inline]
     fn drop(&mut self) {
         if let State::Pending { id, seat, .. } = &self.state {
@@ -493,7 +496,7 @@ impl<G> Drop for LockFuture<'_, G> {
     }
 }
 
-impl<G> fmt::Debug for LockRequest<'_, G> {
+impl<G, N: fmt::Debug> fmt::Debug for LockRequest<'_, G, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockRequest")
             .field("name", &self.name)
@@ -502,7 +505,7 @@ impl<G> fmt::Debug for LockRequest<'_, G> {
     }
 }
 
-impl<G> fmt::Debug for LockFuture<'_, G> {
+impl<G, N> fmt::Debug for LockFuture<'_, G, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.state {
             State::Unmade { .. } | State::Owned { .. } => "LockFuture(not polled yet)",

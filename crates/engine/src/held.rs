@@ -3,34 +3,40 @@
 use crate::{
     FencingToken, LockManager,
     list::{BY_AGENT, BY_NAME},
+    request::Node,
     resource::ResourceIndex,
 };
 
 impl LockManager {
-    /// Appends the request at `index`, which is in no list, to the held lock set.
+    /// The token of the next grant, which is now.
     #[inline]
-    pub(crate) fn append_to_held(&mut self, index: u32) {
+    pub(crate) fn take_token(&mut self) -> FencingToken {
         let token = FencingToken::new(self.next_token);
         self.next_token += 1;
-
-        let node = &mut self.nodes[index as usize];
-        node.held = true;
-        node.token = token;
-        let (resource, agent, mode) = (node.resource, node.agent, node.mode);
-
-        let resource = &mut self.resources[resource.0 as usize];
-        resource.held_mode = mode;
-        resource.held.push_back(&mut self.nodes, index, BY_NAME);
-        self.agents[agent.0 as usize].locks.push_back(&mut self.nodes, index, BY_AGENT);
+        token
     }
 
-    /// Takes the lock at `index` out of the held lock set.
+    /// Appends the node, which stands or will stand at `index`, to the held lock set: a lock from
+    /// now on. It is in no list before.
+    #[inline]
+    pub(crate) fn append_to_held(&mut self, index: u32, node: &mut Node) {
+        node.held = true;
+        node.token = self.take_token();
+        let Self { resources, agents, nodes, .. } = self;
+        let resource = &mut resources[node.resource.0 as usize];
+        resource.held_mode = node.mode;
+        node.by_name = resource.held.push_back(nodes, index, BY_NAME);
+        let locks = &mut agents[node.agent.0 as usize].locks;
+        node.by_agent = locks.push_back(nodes, index, BY_AGENT);
+    }
+
+    /// Takes the lock at `index` out of the held lock set, and forgets it.
     #[inline]
     pub(crate) fn remove_from_held(&mut self, index: u32) -> ResourceIndex {
-        let node = &self.nodes[index as usize];
-        let (resource, agent) = (node.resource, node.agent);
-        self.resources[resource.0 as usize].held.remove(&mut self.nodes, index, BY_NAME);
-        self.agents[agent.0 as usize].locks.remove(&mut self.nodes, index, BY_AGENT);
-        resource
+        let node = self.nodes.remove(index as usize);
+        let Self { resources, agents, nodes, .. } = self;
+        resources[node.resource.0 as usize].held.remove(nodes, node.by_name, BY_NAME);
+        agents[node.agent.0 as usize].locks.remove(nodes, node.by_agent, BY_AGENT);
+        node.resource
     }
 }

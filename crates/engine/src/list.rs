@@ -52,21 +52,27 @@ impl List {
         (self.first != NONE).then_some(self.first)
     }
 
+    /// Appends the node that stands or will stand at `index`: what its links have to be.
     #[inline]
-    pub(crate) fn push_back(&mut self, nodes: &mut Slab<Node>, index: u32, select: Select) {
-        *select(&mut nodes[index as usize]) = Links { previous: self.last, next: NONE };
+    pub(crate) fn push_back(
+        &mut self,
+        nodes: &mut Slab<Node>,
+        index: u32,
+        select: Select,
+    ) -> Links {
+        let links = Links { previous: self.last, next: NONE };
         match self.last {
             NONE => self.first = index,
             last => select(&mut nodes[last as usize]).next = index,
         }
         self.last = index;
+        links
     }
 
-    /// Takes out a node that is in this list.
+    /// Takes out the node of this list that has these links.
     #[inline]
-    pub(crate) fn remove(&mut self, nodes: &mut Slab<Node>, index: u32, select: Select) {
-        let Links { previous, next } =
-            std::mem::replace(select(&mut nodes[index as usize]), Links::UNLINKED);
+    pub(crate) fn remove(&mut self, nodes: &mut Slab<Node>, links: Links, select: Select) {
+        let Links { previous, next } = links;
         match previous {
             NONE => self.first = next,
             previous => select(&mut nodes[previous as usize]).next = next,

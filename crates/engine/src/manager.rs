@@ -8,8 +8,9 @@ use slab::Slab;
 use crate::{
     Event, FencingToken, NameHasher, RequestId, Status,
     agent::{AgentEntry, AgentIndex},
+    list::NONE,
     request::Node,
-    resource::Resource,
+    resource::{Resource, ResourceIndex},
 };
 
 /// How many entries a table keeps allocated when there is nothing in it.
@@ -35,18 +36,25 @@ pub(crate) const KEEP: usize = 1024;
 /// # Costs
 ///
 /// Request, grant, release, abort, and each victim of a steal: constant time (expected, because
-/// names are hashed). Termination: in what the agent has. Snapshot: in what it shows. A name that
-/// nobody holds or waits for is not kept, nor an agent that was terminated; the tables these stood
-/// in are used for others, and given back when there are none. No command recurses.
+/// names are hashed). Termination: in what the agent has. Snapshot: in what it shows. Of the names
+/// that nobody holds or waits for at most one is kept, if it is short, nor is an agent that was
+/// terminated; the tables these stood in are used for others, and given back when there are none.
+/// No command recurses.
 ///
-/// # Invariant
+/// # Invariants
 ///
-/// Between commands the first request of a queue is not grantable.
+/// Between commands the first request of a queue is not grantable, and no resource is idle but
+/// the one that [`names_known`](Self::names_known) may count beyond those in use.
 #[derive(Clone, Debug)]
 pub struct LockManager {
-    /// Index into `resources` by name. No resource is idle between commands.
+    /// Index into `resources` by name. Between commands no resource is idle, except `idle`.
     pub(crate) names: HashTable<u32>,
     pub(crate) resources: Slab<Resource>,
+    /// The resource that is idle and kept, because its name mostly comes straight back; or [`NONE`].
+    /// Its name is short, so that what is kept needs no memory of its own.
+    pub(crate) idle: u32,
+    /// Which was asked for last, if it is still there: its place may be another's by now.
+    pub(crate) last_resource: ResourceIndex,
     /// Every pending request and every lock.
     pub(crate) nodes: Slab<Node>,
     pub(crate) agents: Slab<AgentEntry>,
@@ -78,6 +86,8 @@ impl LockManager {
         Self {
             names: HashTable::new(),
             resources: Slab::new(),
+            idle: NONE,
+            last_resource: ResourceIndex(0),
             nodes: Slab::new(),
             agents: Slab::new(),
             agent_numbers: HashTable::new(),
@@ -119,21 +129,28 @@ impl LockManager {
     }
 
     /// Ends a request or a lock: aborts it while it is pending, releases it once it is held, does
-    /// nothing when it has ended already.
+    /// nothing when it has ended already. Where it stood until now.
     ///
     /// The one path for a host whose cancellation may race a grant.
     #[inline]
-    pub fn finish(&mut self, id: RequestId) {
-        match self.status(id) {
-            Status::Pending => self.abort_request(id),
-            Status::Held(_) => self.release_lock(id),
+    pub fn finish(&mut self, id: RequestId) -> Status {
+        let status = self.status(id);
+        match status {
+            Status::Pending => self.abort(id),
+            Status::Held(_) => self.release(id),
             Status::Gone => {}
         }
+        status
     }
 
     /// Whether there is no request and no lock.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
+    }
+
+    /// How many names it knows: those that are held or waited for, and at most one more.
+    pub fn names_known(&self) -> usize {
+        self.resources.len()
     }
 
     /// The token that the next grant gets.
@@ -154,11 +171,12 @@ impl LockManager {
     /// that a lock taken and released over and over does not allocate.
     #[inline]
     pub(crate) fn give_back_memory(&mut self) {
-        if self.resources.is_empty() && self.resources.capacity().max(self.nodes.capacity()) > KEEP
-        {
+        let in_use = self.resources.len() - usize::from(self.idle != NONE);
+        if in_use == 0 && self.resources.capacity().max(self.nodes.capacity()) > KEEP {
             self.names = HashTable::new();
             self.resources = Slab::new();
             self.nodes = Slab::new();
+            self.idle = NONE;
         }
     }
 }

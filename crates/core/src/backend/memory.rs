@@ -250,8 +250,8 @@ impl Backend for MemoryBackend {
     #[inline]
     fn finish(&self, ticket: Ticket) {
         let mut state = self.shard(ticket).lock();
-        let forgotten = state.forget_waker(ticket.id);
-        state.locks.finish(ticket.id);
+        let ended = state.locks.finish(ticket.id);
+        let forgotten = state.forget_waker(ticket.id, ended);
         // FAST: mostly nobody waits for it.
         if state.locks.has_events() {
             tell(state, None);
@@ -405,11 +405,11 @@ impl State {
         }
     }
 
-    /// Takes out whatever would be woken for `id`, for the caller to drop once the shard is
-    /// unlocked: dropping a waker is foreign code as well.
+    /// Takes out whatever would be woken for `id`, which has been finished and stood so, for the
+    /// caller to drop once the shard is unlocked: dropping a waker is foreign code as well.
     #[inline]
-    fn forget_waker(&mut self, id: RequestId) -> Option<Waker> {
-        match self.locks.status(id) {
+    fn forget_waker(&mut self, id: RequestId, ended: Status) -> Option<Waker> {
+        match ended {
             Status::Held(_) | Status::Pending => self.take_waker(id),
             // What stands at its index is another's by now.
             Status::Gone if self.stolen.is_empty() => None,

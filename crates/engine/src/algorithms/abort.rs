@@ -13,14 +13,18 @@ impl LockManager {
     /// request" is this call plus the rejection, which is the host's.
     #[inline]
     pub fn abort_request(&mut self, id: RequestId) {
-        if self.status(id) != Status::Pending {
-            return;
+        if self.status(id) == Status::Pending {
+            self.abort(id);
         }
+    }
+
+    /// The same with an id that is known to be that of a pending request.
+    #[inline]
+    pub(crate) fn abort(&mut self, id: RequestId) {
         // 1. BY TYPE: `&mut self` is the lock task queue.
         // 2–5. The request knows its resource.
         // 6.
-        let resource = self.unlink_pending(id.index);
-        self.nodes.remove(id.index());
+        let resource = self.remove_pending(id.index);
         // 7.
         self.process_lock_request_queue(resource);
     }

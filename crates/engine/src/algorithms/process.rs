@@ -22,11 +22,13 @@ impl LockManager {
         //     is a loop over the front, and never a recursion.
         while let Some(index) = self.grantable_front(resource) {
             // 2.2
-            self.unlink_pending(index);
+            let mut node = self.nodes[index as usize].clone();
+            self.unlink_pending(&node);
             // 2.3–2.12 The request becomes a lock in place, with its id; promises, callback and
             //          signal are the host's.
             // 2.13 It is held from now on, before anyone can be told.
-            self.append_to_held(index);
+            self.append_to_held(index, &mut node);
+            self.nodes[index as usize] = node;
             // 2.14 HOST: on the event, looks at the signal, then runs the callback.
             self.events.push_back(Event::Granted(self.id(index)));
         }

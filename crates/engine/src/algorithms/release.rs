@@ -11,14 +11,18 @@ impl LockManager {
     /// Spec: <https://w3c.github.io/web-locks/#algorithm-release-lock>
     #[inline]
     pub fn release_lock(&mut self, id: RequestId) {
-        if !matches!(self.status(id), Status::Held(_)) {
-            return;
+        if matches!(self.status(id), Status::Held(_)) {
+            self.release(id);
         }
+    }
+
+    /// The same with an id that is known to be that of a held lock.
+    #[inline]
+    pub(crate) fn release(&mut self, id: RequestId) {
         // 1. BY TYPE: `&mut self` is the lock task queue.
         // 2–5. The lock knows its resource.
         // 6.
         let resource = self.remove_from_held(id.index);
-        self.nodes.remove(id.index());
         // 7.
         self.process_lock_request_queue(resource);
     }

@@ -81,7 +81,8 @@ impl LockManager {
             RequestKind::Wait(_) => Outcome::Pending,
         };
 
-        let index = to_index(self.nodes.insert(Node {
+        let index = to_index(self.nodes.vacant_key());
+        let mut node = Node {
             serial,
             resource,
             by_name: Links::UNLINKED,
@@ -90,11 +91,12 @@ impl LockManager {
             mode: kind.mode(),
             held: false,
             token: FencingToken::new(0),
-        }));
+        };
         match outcome {
-            Outcome::Pending => self.enqueue(index),
-            _ => self.append_to_held(index),
+            Outcome::Pending => self.enqueue(index, &mut node),
+            _ => self.append_to_held(index, &mut node),
         }
+        self.nodes.insert(node);
 
         // 4.
         (RequestId { serial, index }, outcome)
@@ -105,7 +107,6 @@ impl LockManager {
         while let Some(victim) = self.resources[resource as usize].held.first() {
             self.events.push_back(Event::Stolen(self.id(victim)));
             self.remove_from_held(victim);
-            self.nodes.remove(victim as usize);
         }
     }
 

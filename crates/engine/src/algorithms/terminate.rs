@@ -23,8 +23,7 @@ impl LockManager {
             let Some(agent) = self.find_agent(*agent) else { continue };
             while let Some(index) = self.agents[agent.0 as usize].requests.first() {
                 self.events.push_back(Event::Terminated(self.id(index)));
-                let resource = self.unlink_pending(index);
-                self.nodes.remove(index as usize);
+                let resource = self.remove_pending(index);
                 self.note_touched(resource, &mut touched);
             }
         }
@@ -34,7 +33,6 @@ impl LockManager {
             while let Some(index) = self.agents[agent.0 as usize].locks.first() {
                 self.events.push_back(Event::Terminated(self.id(index)));
                 let resource = self.remove_from_held(index);
-                self.nodes.remove(index as usize);
                 self.note_touched(resource, &mut touched);
             }
             // It has nothing any more.
