@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use navlock_engine::{AgentId, RequestId};
+use navlock_engine::AgentId;
 use uuid::Uuid;
 
 use crate::{
@@ -63,9 +63,13 @@ pub(crate) struct Agent {
     bucket: Arc<BucketUse>,
     /// What ends it when it is closed.
     scope: Arc<Scope>,
-    /// An [`Ended`]; [`ALIVE`] until then.
-    ended: AtomicU8,
+    life: Arc<Life>,
 }
+
+/// Whether an agent has ended, and how, for as long as anybody asks: an [`Ended`], and [`ALIVE`]
+/// until then.
+#[derive(Debug)]
+pub(crate) struct Life(AtomicU8);
 
 /// How an agent has ended.
 #[derive(Clone, Copy)]
@@ -88,7 +92,7 @@ impl Agent {
             id: bucket.bucket.backend.open_agent(client_id),
             bucket: Arc::clone(bucket),
             scope: Arc::clone(scope),
-            ended: AtomicU8::new(ALIVE),
+            life: Arc::new(Life(AtomicU8::new(ALIVE))),
         });
         scope.add(&agent);
         // Closed in between: who closed may have looked before this agent was there.
@@ -120,7 +124,7 @@ impl Agent {
         // All of them before the backends act: whoever is woken by that is told the reason, and
         // takes no lock that is granted because another of them ends.
         for agent in agents {
-            let (ended, how) = (&agent.ended, how as u8);
+            let (ended, how) = (&agent.life.0, how as u8);
             let _ = ended.compare_exchange(ALIVE, how, Ordering::SeqCst, Ordering::SeqCst);
         }
         let mut agents = agents.to_vec();
@@ -133,13 +137,20 @@ impl Agent {
         }
     }
 
+    #[inline]
+    pub(crate) fn life(&self) -> &Arc<Life> {
+        &self.life
+    }
+}
+
+impl Life {
     /// # Errors
     ///
     /// How the agent ended, if it did.
     #[inline]
     pub(crate) fn check_alive(&self) -> Result<(), Error> {
         const CLOSED: u8 = Ended::Closed as u8;
-        match self.ended.load(Ordering::Acquire) {
+        match self.0.load(Ordering::Acquire) {
             ALIVE => Ok(()),
             CLOSED => Err(Error::Closed),
             _ => Err(Error::Terminated),
@@ -177,22 +188,38 @@ impl fmt::Debug for Agent {
     }
 }
 
-/// A share in an agent's life, one for each lane of its backend.
+/// What a guard or a pending request knows of its agent, one for each group of threads: it counts
+/// itself here and not on the agent, so that two threads which use one handle write to two counters,
+/// and do not slow each other.
 ///
-/// A guard keeps its agent alive by counting itself here rather than on the agent: two threads
-/// that use one handle for two names then write to two counters, and do not slow each other.
+/// Those keep their agent alive. Where the backend is the one in memory, it knows which agents have
+/// something, and sees to that itself ([`AnyBackend::leave`]): there a seat keeps nothing but memory.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Seat {
-    pub(crate) agent: Arc<Agent>,
-    /// The agent's bucket, without the two steps that lead there: a guard needs it to be released.
+    pub(crate) id: AgentId,
+    pub(crate) life: Arc<Life>,
+    /// The agent's bucket: a guard needs it to be released.
     bucket: Arc<OpenBucket>,
-    lane: u32,
+    /// Who is kept alive by it.
+    keeps: Option<Arc<Agent>>,
 }
 
 impl Seat {
-    pub(crate) fn new(agent: Arc<Agent>, lane: u32) -> Self {
-        Self { bucket: Arc::clone(&agent.bucket.bucket), agent, lane }
+    pub(crate) fn new(agent: &Arc<Agent>) -> Self {
+        let bucket = Arc::clone(&agent.bucket.bucket);
+        Self {
+            id: agent.id,
+            life: Arc::clone(&agent.life),
+            keeps: (!bucket.backend.keeps_agents()).then(|| Arc::clone(agent)),
+            bucket,
+        }
+    }
+
+    /// Whether it is one of this agent's.
+    #[inline]
+    pub(crate) fn is_of(&self, agent: &Agent) -> bool {
+        Arc::ptr_eq(&self.life, &agent.life)
     }
 
     #[inline]
@@ -200,14 +227,32 @@ impl Seat {
         &self.bucket.backend
     }
 
+    /// Whether nothing ends when it does: it may be kept for longer than it is needed.
     #[inline]
-    pub(crate) fn ticket(&self, id: RequestId) -> Ticket {
-        Ticket { lane: self.lane, id }
+    pub(crate) fn keeps_only_memory(&self) -> bool {
+        self.keeps.is_none()
     }
 
     /// Ends what the ticket stands for.
     #[inline]
-    pub(crate) fn finish(&self, id: RequestId) {
-        self.backend().finish(self.ticket(id));
+    pub(crate) fn finish(&self, ticket: Ticket) {
+        match self.backend() {
+            AnyBackend::Memory(memory) => drop(memory.finish_as(self.id, ticket)),
+            AnyBackend::Other(other) => other.finish(ticket),
+        }
+    }
+
+    /// Ends the lock of the ticket. How it was lost until now, if it was.
+    #[inline]
+    pub(crate) fn release(&self, ticket: Ticket) -> Option<Lost> {
+        let lost = match self.backend() {
+            AnyBackend::Memory(memory) => memory.finish_as(self.id, ticket),
+            AnyBackend::Other(other) => {
+                let lost = other.lost(ticket);
+                other.finish(ticket);
+                lost
+            }
+        };
+        lost.map(|lost| self.life.explain_lost(lost))
     }
 }

@@ -34,6 +34,7 @@ mod manager;
 mod options;
 mod request;
 mod snapshot;
+mod spare;
 mod sync;
 mod unwind;
 mod user_agent;

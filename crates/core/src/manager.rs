@@ -9,7 +9,7 @@ use crate::{
     LockGuard, LockManagerSnapshot, LockOptions, LockRequest, Position,
     agent::{Agent, Seat},
     backend::{Backend, Claim, Term},
-    host,
+    host, spare,
     sync::{Arc, AtomicBool, Ordering},
 };
 
@@ -36,18 +36,12 @@ pub(crate) struct Environment {
 /// An agent with its seats, each made when it is first used.
 pub(crate) struct Seats {
     pub(crate) agent: Arc<Agent>,
-    /// The first that was used, with its lane: mostly the only one. The lane stands here and not
+    /// The first that was used, with its group: mostly the only one. The group stands here and not
     /// behind the pointer, where guards count: who looks for another does not wait for them.
-    first: OnceLock<(u32, Arc<Seat>)>,
-    /// By lane, once there is a second. In rows, since few handles use many lanes, and there may be
-    /// hundreds.
-    others: OnceLock<Box<[OnceLock<Box<Row>>]>>,
+    first: OnceLock<(usize, Arc<Seat>)>,
+    /// By group, once there is a second.
+    others: OnceLock<Box<[OnceLock<Arc<Seat>>; spare::GROUPS]>>,
 }
-
-/// Seats of neighbouring lanes.
-type Row = [OnceLock<Arc<Seat>>; ROW];
-
-const ROW: usize = 16;
 
 impl LockManager {
     pub(crate) fn new(client_id: ClientId, agent: Option<Arc<Agent>>) -> Self {
@@ -394,7 +388,7 @@ impl LockManager {
         let found = seats.agent.backend().recall(seats.agent.id, claims).await;
         let made = found.into_iter().zip(asked).map(|(ticket, (name, mode))| {
             let ticket = ticket?;
-            Some(LockFuture::made(name, mode, ticket.id, Arc::clone(seats.seat(ticket.lane))))
+            Some(LockFuture::made(name, mode, ticket, Arc::clone(seats.seat())))
         });
         Ok(made.collect())
     }
@@ -477,7 +471,7 @@ impl Environment {
             return Err(Error::NotFullyActive);
         }
         if let Some(seats) = &self.seats {
-            seats.agent.check_alive()?;
+            seats.agent.life().check_alive()?;
         }
         // 4.
         self.seats.as_ref().ok_or(Error::Unobtainable)
@@ -485,27 +479,21 @@ impl Environment {
 }
 
 impl Seats {
-    #[inline]
-    pub(crate) fn seat(&self, lane: u32) -> &Arc<Seat> {
-        match self.first.get() {
-            Some((first, seat)) if *first == lane => seat,
-            _ => self.another_seat(lane),
-        }
-    }
-
-    fn another_seat(&self, lane: u32) -> &Arc<Seat> {
-        let seat = || Arc::new(Seat::new(Arc::clone(&self.agent), lane));
-        let (first, its) = self.first.get_or_init(|| (lane, seat()));
-        if *first == lane {
+    /// The seat of this thread's group.
+    pub(crate) fn seat(&self) -> &Arc<Seat> {
+        let group = spare::group();
+        let seat = || Arc::new(Seat::new(&self.agent));
+        let (first, its) = self.first.get_or_init(|| (group, seat()));
+        if *first == group {
             return its;
         }
-        let rows = || {
-            let rows = self.agent.backend().lanes().div_ceil(ROW);
-            (0..rows).map(|_| OnceLock::new()).collect()
-        };
-        let at = lane as usize;
-        self.others.get_or_init(rows)[at / ROW].get_or_init(Box::default)[at % ROW]
-            .get_or_init(seat)
+        self.others.get_or_init(Box::default)[group].get_or_init(seat)
+    }
+}
+
+impl Drop for Seats {
+    fn drop(&mut self) {
+        self.agent.backend().leave(&self.agent);
     }
 }
 

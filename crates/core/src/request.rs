@@ -10,15 +10,15 @@ use std::{
     time::Duration,
 };
 
-use navlock_engine::{Mode, RequestId, RequestKind, ResourceName};
+use navlock_engine::{Mode, RequestKind, ResourceName};
 
 use crate::{
     Error, Lock, LockGuard, LockOptions,
     agent::Seat,
-    backend::{Answer, Backend},
+    backend::{Answer, Backend, Ticket},
     blocking,
-    guard::hold_while,
-    manager::Environment,
+    guard::Holding,
+    manager::{Environment, Seats},
     sync::Arc,
 };
 
@@ -64,7 +64,7 @@ enum State<'a, N> {
     /// Not polled yet, with a handle of its own.
     Owned { environment: Arc<Environment>, name: Result<ResourceName, Error>, options: LockOptions },
     /// In the queue, or granted and not told yet.
-    Pending { name: ResourceName, mode: Mode, id: RequestId, seat: Arc<Seat> },
+    Pending { name: ResourceName, mode: Mode, ticket: Ticket, seat: Arc<Seat> },
     /// Answered.
     Done,
 }
@@ -178,7 +178,8 @@ impl<'a, N: Named> LockRequest<'a, LockGuard, N> {
     {
         let guard = self.await?;
         let lock = Lock::clone(&guard);
-        hold_while(guard, callback(lock)).await
+        let holding = Holding::of(guard);
+        holding.during(callback(lock)).await
     }
 }
 
@@ -212,7 +213,8 @@ impl<N: Named> LockRequest<'_, Option<LockGuard>, N> {
         match self.await? {
             Some(guard) => {
                 let lock = Lock::clone(&guard);
-                hold_while(guard, callback(Some(lock))).await
+                let holding = Holding::of(guard);
+                holding.during(callback(Some(lock))).await
             }
             None => Ok(callback(None).await),
         }
@@ -360,14 +362,17 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         else {
             unreachable!("asked for by `poll`, which has looked")
         };
-        let (name, seat, id, answer) = Self::request(environment, name, options, context)?;
+        let (name, seats, ticket, answer) = Self::request(environment, name, options, context)?;
+        let mode = options.mode;
         match answer {
-            Poll::Ready(answer) => {
-                Poll::Ready(Self::grant(answer, name, options.mode, id, Arc::clone(seat)))
+            Poll::Ready(Answer::Granted(token)) => {
+                let lock = Lock::new(name, mode, token);
+                Poll::Ready(Ok(G::from_guard(LockGuard::new(lock, ticket, seats))))
             }
+            Poll::Ready(Answer::Unavailable) => Poll::Ready(G::unavailable()),
             Poll::Pending => {
-                self.state =
-                    State::Pending { name, mode: options.mode, id, seat: Arc::clone(seat) };
+                let seat = Arc::clone(seats.seat());
+                self.state = State::Pending { name, mode, ticket, seat };
                 Poll::Pending
             }
         }
@@ -383,9 +388,10 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         };
         let mut made = LockRequest::<G, _>::new(&environment, Given(name), options).into_future();
         let answer = made.make(context);
-        if let State::Pending { name, mode, id, seat } = mem::replace(&mut made.state, State::Done)
+        if let State::Pending { name, mode, ticket, seat } =
+            mem::replace(&mut made.state, State::Done)
         {
-            self.state = State::Pending { name, mode, id, seat };
+            self.state = State::Pending { name, mode, ticket, seat };
         }
         answer
     }
@@ -397,7 +403,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         name: N,
         options: LockOptions,
         context: &Context<'_>,
-    ) -> Result<(ResourceName, &'e Arc<Seat>, RequestId, Poll<Answer>), Error> {
+    ) -> Result<(ResourceName, &'e Seats, Ticket, Poll<Answer>), Error> {
         // 1–2. BY TYPE: options have their defaults, the environment is the handle's.
         // 3–4.
         let seats = environment.obtain_lock_manager()?;
@@ -411,57 +417,45 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
             .agent
             .backend()
             .request(seats.agent.id, &name, kind, context.waker())
-            .map_err(|error| seats.agent.explain(error))?;
-        Ok((name, seats.seat(ticket.lane), ticket.id, answer))
+            .map_err(|error| seats.agent.life().explain(error))?;
+        Ok((name, seats, ticket, answer))
     }
 
     /// Asks what became of the request.
     fn poll_made(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
-        let State::Pending { id, seat, .. } = &self.state else {
+        let State::Pending { ticket, seat, .. } = &self.state else {
             panic!("a `LockFuture` was polled after it had completed")
         };
-        let Poll::Ready(answer) = seat.backend().poll_request(seat.ticket(*id), context.waker())
-        else {
+        let Poll::Ready(answer) = seat.backend().poll_request(*ticket, context.waker()) else {
             return Poll::Pending;
         };
-        let State::Pending { name, mode, id, seat } = mem::replace(&mut self.state, State::Done)
+        let State::Pending { name, mode, ticket, seat } =
+            mem::replace(&mut self.state, State::Done)
         else {
             unreachable!("it was pending a moment ago")
         };
         // Granted because another agent ended that ends together with its own.
-        let answer = answer.and_then(|answer| seat.agent.check_alive().map(|()| answer));
+        let answer = answer.and_then(|answer| seat.life.check_alive().map(|()| answer));
         Poll::Ready(match answer {
-            Ok(answer) => Self::grant(answer, name, mode, id, seat),
+            Ok(Answer::Granted(token)) => {
+                let lock = Lock::new(name, mode, token);
+                Ok(G::from_guard(LockGuard::anew(lock, ticket, seat)))
+            }
+            Ok(Answer::Unavailable) => G::unavailable(),
             Err(error) => {
                 // If it is granted it goes to the next, and if it is not, the backend may keep why it
                 // ended until it is told that we know.
-                seat.finish(id);
-                Err(seat.agent.explain(error))
+                seat.finish(ticket);
+                Err(seat.life.explain(error))
             }
         })
-    }
-
-    #[inline]
-    fn grant(
-        answer: Answer,
-        name: ResourceName,
-        mode: Mode,
-        id: RequestId,
-        seat: Arc<Seat>,
-    ) -> Result<G, Error> {
-        match answer {
-            Answer::Granted(token) => {
-                Ok(G::from_guard(LockGuard::new(Lock::new(name, mode, token), id, seat)))
-            }
-            Answer::Unavailable => G::unavailable(),
-        }
     }
 }
 
 impl LockFuture<'static, Option<LockGuard>> {
     /// The future of a request that was made elsewhere and is known here by this id.
-    pub(crate) fn made(name: ResourceName, mode: Mode, id: RequestId, seat: Arc<Seat>) -> Self {
-        Self { state: State::Pending { name, mode, id, seat }, grant: PhantomData }
+    pub(crate) fn made(name: ResourceName, mode: Mode, ticket: Ticket, seat: Arc<Seat>) -> Self {
+        Self { state: State::Pending { name, mode, ticket, seat }, grant: PhantomData }
     }
 }
 
@@ -478,8 +472,8 @@ impl<G, N> LockFuture<'_, G, N> {
     /// that was made needs it no more. `None` if it is not [pending](Self::pending).
     pub fn detach(mut self) -> Option<LockFuture<'static, G>> {
         match mem::replace(&mut self.state, State::Done) {
-            State::Pending { name, mode, id, seat } => Some(LockFuture {
-                state: State::Pending { name, mode, id, seat },
+            State::Pending { name, mode, ticket, seat } => Some(LockFuture {
+                state: State::Pending { name, mode, ticket, seat },
                 grant: PhantomData,
             }),
             _ => None,
@@ -490,8 +484,8 @@ impl<G, N> LockFuture<'_, G, N> {
 impl<G, N> Drop for LockFuture<'_, G, N> {
     #[inline]
     fn drop(&mut self) {
-        if let State::Pending { id, seat, .. } = &self.state {
-            seat.finish(*id);
+        if let State::Pending { ticket, seat, .. } = &self.state {
+            seat.finish(*ticket);
         }
     }
 }

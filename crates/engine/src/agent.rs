@@ -52,6 +52,14 @@ impl LockManager {
         self.find_agent(agent).is_some()
     }
 
+    /// Whether the agent waits for anything or holds anything.
+    pub fn has_something(&mut self, agent: AgentId) -> bool {
+        self.find_agent(agent).is_some_and(|AgentIndex(index)| {
+            let entry = &self.agents[index as usize];
+            !(entry.requests.is_empty() && entry.locks.is_empty())
+        })
+    }
+
     /// Where the agent stands, if it is known.
     #[inline]
     pub(crate) fn find_agent(&mut self, agent: AgentId) -> Option<AgentIndex> {

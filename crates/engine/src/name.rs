@@ -158,9 +158,9 @@ impl ResourceName {
         }))
     }
 
-    /// Whether it is kept without an allocation.
+    /// Whether it is kept without an allocation, as names of up to 23 bytes are.
     #[inline]
-    pub(crate) fn is_short(&self) -> bool {
+    pub fn is_short(&self) -> bool {
         matches!(self.0, Repr::Inline(_))
     }
 }

@@ -26,6 +26,7 @@ use navlock_engine::{
 
 use crate::{
     ClientId, Error, LockInfo, LockManagerSnapshot, Lost,
+    agent::Agent,
     backend::{Answer, Backend, QueryFuture, Reach, Ticket},
     sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock, shrink},
     waking::wake_all,
@@ -117,7 +118,11 @@ struct Known {
 /// On a cache line of its own, so that one shard's mutex does not slow its neighbour's.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Shard(Mutex<State>);
+struct Shard {
+    state: Mutex<State>,
+    /// How many times locks were lost in it. Counted up under its lock, before anybody can be told.
+    losses: AtomicU64,
+}
 
 #[derive(Debug)]
 struct State {
@@ -130,6 +135,9 @@ struct State {
     wakers: Vec<Option<Waker>>,
     /// Locks that were stolen and whose holders have not finished yet, each with the thief.
     stolen: HashMap<RequestId, Option<ClientId>>,
+    /// Agents whose handles are gone, and that had something here when they went; each until the
+    /// last of that is finished.
+    left: HashMap<AgentId, Arc<Agent>, RandomState>,
 }
 
 impl Backend for MemoryBackend {
@@ -157,13 +165,15 @@ impl Backend for MemoryBackend {
         // In order, and each shard once.
         let mut states: Vec<_> = asked
             .chunk_by(|a, b| a.0 == b.0)
-            .map(|of_one_shard| (self.shards[of_one_shard[0].0 as usize].lock(), of_one_shard))
+            .map(|of_one_shard| (&self.shards[of_one_shard[0].0 as usize], of_one_shard))
+            .map(|(shard, of_one_shard)| (shard, shard.lock(), of_one_shard))
             .collect();
         // What they have ends in all shards at one moment, then those are woken whom it concerns.
         let mut wakers = Wakers::default();
-        for (state, agents) in &mut states {
+        for (shard, state, agents) in &mut states {
             let agents: Vec<_> = agents.iter().map(|(_, agent)| *agent).collect();
             state.locks.terminate_remaining_locks_and_requests(&agents);
+            shard.count_losses();
             state.take_events(None, &mut wakers);
             state.give_back_memory();
         }
@@ -181,7 +191,8 @@ impl Backend for MemoryBackend {
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         let name = self.hasher.hash(name);
         let lane = name.spread(self.shards.len());
-        let mut state = self.shards[lane as usize].lock();
+        let shard = &self.shards[lane as usize];
+        let mut state = shard.lock();
         if !state.locks.knows(agent) {
             // Under the lock of the shard: whoever ends the agent later looks into this one as well.
             lock(&self.agents).admit(agent, lane)?;
@@ -202,8 +213,9 @@ impl Backend for MemoryBackend {
             }
         };
         if state.locks.has_events() {
-            let is_theft = kind == RequestKind::Steal;
-            let thief = is_theft.then(|| lock(&self.agents).client_id(agent)).flatten();
+            // A theft: nobody else's request becomes of one.
+            shard.count_losses();
+            let thief = lock(&self.agents).client_id(agent);
             tell(state, thief);
         }
         Ok((Ticket { lane, id }, answer))
@@ -249,17 +261,7 @@ impl Backend for MemoryBackend {
 
     #[inline]
     fn finish(&self, ticket: Ticket) {
-        let mut state = self.shard(ticket).lock();
-        let ended = state.locks.finish(ticket.id);
-        let forgotten = state.forget_waker(ticket.id, ended);
-        // FAST: mostly nobody waits for it.
-        if state.locks.has_events() {
-            tell(state, None);
-        } else {
-            state.give_back_memory();
-            drop(state);
-        }
-        drop(forgotten);
+        self.finish_and(ticket, |_| {});
     }
 
     fn query(&self) -> QueryFuture<'_> {
@@ -267,8 +269,14 @@ impl Backend for MemoryBackend {
     }
 
     fn retire(&self) {
-        for state in self.lock_all() {
-            self.next_token.fetch_max(state.locks.next_token().get(), Ordering::SeqCst);
+        for mut state in self.lock_all() {
+            let next_token = state.locks.next_token();
+            self.next_token.fetch_max(next_token.get(), Ordering::SeqCst);
+            // Nobody has anything. What is left is kept by threads, see `spare`.
+            if state.locks.is_empty() {
+                state.locks = LockManager::new(self.hasher.clone(), next_token);
+                state.wakers = Vec::new();
+            }
         }
     }
 }
@@ -277,6 +285,58 @@ impl MemoryBackend {
     #[inline]
     fn shard(&self, ticket: Ticket) -> &Shard {
         &self.shards[ticket.lane as usize]
+    }
+
+    /// How many times locks were lost in the shard of this ticket.
+    #[inline]
+    pub(crate) fn losses(&self, ticket: Ticket) -> u64 {
+        self.shard(ticket).losses.load(Ordering::Acquire)
+    }
+
+    /// Ends a request or a lock of this agent. If it is gone, how it was lost.
+    #[inline]
+    pub(crate) fn finish_as(&self, agent: AgentId, ticket: Ticket) -> Option<Lost> {
+        let (lost, done) = self.finish_and(ticket, |state| {
+            // FAST: mostly handles outlive what was asked for through them.
+            if state.left.is_empty() { None } else { state.let_go(agent) }
+        });
+        // Which may end it, and so come back here.
+        drop(done);
+        lost
+    }
+
+    /// Ends a request or a lock, and does something more before the shard is unlocked. If it is
+    /// gone, how it was lost.
+    #[inline]
+    fn finish_and<T>(
+        &self,
+        ticket: Ticket,
+        more: impl FnOnce(&mut State) -> T,
+    ) -> (Option<Lost>, T) {
+        let mut state = self.shard(ticket).lock();
+        let ended = state.locks.finish(ticket.id);
+        let (forgotten, lost) = state.forget(ticket.id, ended);
+        let more = more(&mut state);
+        // FAST: mostly nobody waits for it.
+        if state.locks.has_events() {
+            tell(state, None);
+        } else {
+            state.give_back_memory();
+            drop(state);
+        }
+        drop(forgotten);
+        (lost, more)
+    }
+
+    /// Keeps an agent that makes no requests any more, as long as it has something.
+    pub(crate) fn leave(&self, agent: &Arc<Agent>) {
+        let asked = lock(&self.agents).asked(agent.id);
+        for shard in asked {
+            let mut state = self.shards[shard as usize].lock();
+            if state.locks.has_something(agent.id) {
+                state.left.insert(agent.id, Arc::clone(agent));
+            }
+        }
     }
 
     fn lock_all(&self) -> Vec<MutexGuard<'_, State>> {
@@ -334,6 +394,11 @@ impl Agents {
         Ok(())
     }
 
+    /// The shards that know the agent.
+    fn asked(&self, agent: AgentId) -> Vec<u32> {
+        self.known.get(&agent).map_or_else(Vec::new, |known| known.shards.clone())
+    }
+
     /// Lets the agents get nothing any more. The shards that know them, in order, each with whom.
     fn end(&mut self, agents: &[AgentId]) -> Vec<(u32, AgentId)> {
         let mut asked = Vec::new();
@@ -355,16 +420,24 @@ impl Agents {
 
 impl Shard {
     fn new(hasher: &NameHasher, first_token: FencingToken) -> Self {
-        Self(Mutex::new(State {
+        let state = Mutex::new(State {
             locks: LockManager::new(hasher.clone(), first_token),
             wakers: Vec::new(),
             stolen: HashMap::new(),
-        }))
+            left: HashMap::default(),
+        });
+        Self { state, losses: AtomicU64::new(0) }
     }
 
     #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.0)
+        lock(&self.state)
+    }
+
+    /// Locks of it are lost, or may be. To be called while it is locked, and before anybody is told.
+    #[cold]
+    fn count_losses(&self) {
+        self.losses.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -405,19 +478,36 @@ impl State {
         }
     }
 
-    /// Takes out whatever would be woken for `id`, which has been finished and stood so, for the
-    /// caller to drop once the shard is unlocked: dropping a waker is foreign code as well.
+    /// Forgets `id`, which has been finished and stood so: whatever would be woken for it, for the
+    /// caller to drop once the shard is unlocked, because dropping a waker is foreign code as well;
+    /// and, if it was gone, how it was lost.
     #[inline]
-    fn forget_waker(&mut self, id: RequestId, ended: Status) -> Option<Waker> {
+    fn forget(&mut self, id: RequestId, ended: Status) -> (Option<Waker>, Option<Lost>) {
         match ended {
-            Status::Held(_) | Status::Pending => self.take_waker(id),
+            Status::Held(_) | Status::Pending => (self.take_waker(id), None),
             // What stands at its index is another's by now.
-            Status::Gone if self.stolen.is_empty() => None,
-            Status::Gone => {
-                self.stolen.remove(&id);
-                None
-            }
+            Status::Gone => (None, Some(self.forget_loss(id))),
         }
+    }
+
+    /// How `id`, which is gone, was lost, for the last time that anybody asks.
+    #[cold]
+    fn forget_loss(&mut self, id: RequestId) -> Lost {
+        let lost = self.how_lost(id);
+        self.stolen.remove(&id);
+        lost
+    }
+
+    /// Lets go of an agent whose handle is gone, if it has nothing any more: for the caller to drop
+    /// once the shard is unlocked.
+    #[cold]
+    fn let_go(&mut self, agent: AgentId) -> Option<Arc<Agent>> {
+        if self.locks.has_something(agent) {
+            return None;
+        }
+        let done = self.left.remove(&agent);
+        shrink(&mut self.left);
+        done
     }
 
     /// How the request or lock `id`, which is gone, was lost.

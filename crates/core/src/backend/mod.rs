@@ -17,7 +17,10 @@ use std::{
 use navlock_engine::{AgentId, FencingToken, RequestId, RequestKind, ResourceName};
 
 pub use self::memory::{MemoryBackend, MemoryReach};
-use crate::{AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost, Position};
+use crate::{
+    AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost, Position, agent::Agent,
+    sync::Arc,
+};
 
 /// Where buckets come from: one process, one machine, or many.
 pub trait Reach: fmt::Debug + Send + Sync {
@@ -277,6 +280,30 @@ pub enum Answer {
 pub(crate) enum AnyBackend {
     Memory(MemoryBackend),
     Other(Box<dyn Backend>),
+}
+
+impl AnyBackend {
+    /// Whether an agent that its handle has [left](Self::leave) lives as long as it has something.
+    pub(crate) fn keeps_agents(&self) -> bool {
+        matches!(self, Self::Memory(_))
+    }
+
+    /// The agent has no handle any more, and makes no requests: whoever
+    /// [keeps agents](Self::keeps_agents) keeps this one until it has nothing.
+    pub(crate) fn leave(&self, agent: &Arc<Agent>) {
+        if let Self::Memory(memory) = self {
+            memory.leave(agent);
+        }
+    }
+
+    /// How many locks were lost in the lane of this ticket. `None` if that cannot be told.
+    #[inline]
+    pub(crate) fn losses(&self, ticket: Ticket) -> Option<u64> {
+        match self {
+            Self::Memory(memory) => Some(memory.losses(ticket)),
+            Self::Other(_) => None,
+        }
+    }
 }
 
 /// Calls the same method of whichever backend it is.
