@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     AgentInfo, Error, Lost,
-    backend::{AnyBackend, Backend, Ticket},
+    backend::{AnyBackend, Backend, PackedTicket},
     bucket::{BucketUse, OpenBucket},
     sync::{Arc, AtomicU8, Ordering},
     user_agent::Scope,
@@ -235,21 +235,21 @@ impl Seat {
 
     /// Ends what the ticket stands for.
     #[inline]
-    pub(crate) fn finish(&self, ticket: Ticket) {
+    pub(crate) fn finish(&self, ticket: PackedTicket) {
         match self.backend() {
-            AnyBackend::Memory(memory) => drop(memory.finish_as(self.id, ticket)),
-            AnyBackend::Other(other) => other.finish(ticket),
+            AnyBackend::Memory(memory) => drop(memory.finish_as(self.id, ticket.unpack())),
+            AnyBackend::Other(other) => other.finish(ticket.unpack()),
         }
     }
 
     /// Ends the lock of the ticket. How it was lost until now, if it was.
     #[inline]
-    pub(crate) fn release(&self, ticket: Ticket) -> Option<Lost> {
+    pub(crate) fn release(&self, ticket: PackedTicket) -> Option<Lost> {
         let lost = match self.backend() {
-            AnyBackend::Memory(memory) => memory.finish_as(self.id, ticket),
+            AnyBackend::Memory(memory) => memory.finish_as(self.id, ticket.unpack()),
             AnyBackend::Other(other) => {
-                let lost = other.lost(ticket);
-                other.finish(ticket);
+                let lost = other.lost(ticket.unpack());
+                other.finish(ticket.unpack());
                 lost
             }
         };

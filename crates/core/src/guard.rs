@@ -18,7 +18,7 @@ use slab::Slab;
 use crate::{
     ClientId, Lost,
     agent::Seat,
-    backend::{Backend, Term, Ticket},
+    backend::{Backend, PackedTicket, Term, Ticket},
     manager::Seats,
     spare,
     sync::{Arc, Mutex, lock},
@@ -97,7 +97,7 @@ pub struct LockGuard(
 /// A guard's lock, and what it needs to release it.
 pub(crate) struct Grip {
     lock: Lock,
-    ticket: Ticket,
+    ticket: PackedTicket,
     seat: Arc<Seat>,
     /// Who watches for the loss of the lock. Few ever do.
     watch: OnceLock<std::sync::Arc<Watch>>,
@@ -106,22 +106,46 @@ pub(crate) struct Grip {
 impl LockGuard {
     /// The guard of a lock that was granted to this agent.
     #[inline]
-    pub(crate) fn new(lock: Lock, ticket: Ticket, seats: &Seats) -> Self {
+    pub(crate) fn new(
+        name: ResourceName,
+        mode: Mode,
+        fencing_token: FencingToken,
+        ticket: Ticket,
+        seats: &Seats,
+    ) -> Self {
         // FAST: what the thread's last guard has left, with its count on the seat.
-        if let Some(mut grip) = spare::take() {
-            if grip.seat.is_of(&seats.agent) {
-                grip.lock = lock;
-                grip.ticket = ticket;
-                return Self(Some(grip));
+        match spare::take() {
+            Some(mut grip) if grip.seat.is_of(&seats.agent) => {
+                // Mostly it is the same name. To compare it is cheaper than to move it.
+                if grip.lock.name != name {
+                    grip.lock.name = name;
+                }
+                grip.lock.mode = mode;
+                grip.lock.fencing_token = fencing_token;
+                grip.ticket = ticket.into();
+                Self(Some(grip))
+            }
+            spare => {
+                let lock = Lock::new(name, mode, fencing_token);
+                Self::made_in(spare, lock, ticket.into(), Arc::clone(seats.seat()))
             }
         }
-        Self::anew(lock, ticket, Arc::clone(seats.seat()))
     }
 
     /// The same with a seat that is counted already.
-    pub(crate) fn anew(lock: Lock, ticket: Ticket, seat: Arc<Seat>) -> Self {
+    pub(crate) fn anew(lock: Lock, ticket: PackedTicket, seat: Arc<Seat>) -> Self {
+        Self::made_in(spare::take(), lock, ticket, seat)
+    }
+
+    /// The same in this place, if there is one.
+    fn made_in(
+        spare: Option<Box<Grip>>,
+        lock: Lock,
+        ticket: PackedTicket,
+        seat: Arc<Seat>,
+    ) -> Self {
         let grip = Grip { lock, ticket, seat, watch: OnceLock::new() };
-        Self(Some(match spare::take() {
+        Self(Some(match spare {
             Some(mut place) => {
                 *place = grip;
                 place
@@ -214,7 +238,7 @@ impl LockGuard {
     /// ```
     pub fn stolen_by(&self) -> Option<ClientId> {
         let Grip { seat, ticket, .. } = self.grip();
-        seat.backend().stolen_by(*ticket)
+        seat.backend().stolen_by(ticket.unpack())
     }
 
     /// Whether the lock is held, and for how long still if its keeper is not heard of: a warning
@@ -263,7 +287,7 @@ impl LockGuard {
     /// How the lock was lost, if it is.
     pub(crate) fn how_lost(&self) -> Option<Lost> {
         let Grip { seat, ticket, .. } = self.grip();
-        let lost = seat.backend().lost(*ticket)?;
+        let lost = seat.backend().lost(ticket.unpack())?;
         Some(seat.life.explain_lost(lost))
     }
 
@@ -279,7 +303,7 @@ impl LockGuard {
     /// Asks the backend, which will call on this one.
     fn ask(&self, waker: &Waker) -> Poll<Lost> {
         let Grip { seat, ticket, .. } = self.grip();
-        let lost = seat.backend().poll_lost(*ticket, waker);
+        let lost = seat.backend().poll_lost(ticket.unpack(), waker);
         lost.map(|lost| seat.life.explain_lost(lost))
     }
 }
@@ -432,7 +456,7 @@ impl Held for LockGuard {
     #[inline]
     fn losses(&self) -> Option<u64> {
         let Grip { seat, ticket, .. } = self.grip();
-        seat.backend().losses(*ticket)
+        seat.backend().losses(ticket.unpack())
     }
 
     fn lost(&self) -> Option<Lost> {

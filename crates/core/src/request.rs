@@ -15,7 +15,7 @@ use navlock_engine::{Mode, RequestKind, ResourceName};
 use crate::{
     Error, Lock, LockGuard, LockOptions,
     agent::Seat,
-    backend::{Answer, Backend, Ticket},
+    backend::{Answer, AnyBackend, Backend, PackedTicket, Ticket},
     blocking,
     guard::Holding,
     manager::{Environment, Seats},
@@ -60,11 +60,16 @@ pub struct LockFuture<'a, G = LockGuard, N = ResourceName> {
 
 enum State<'a, N> {
     /// Not polled yet.
-    Unmade { environment: &'a Arc<Environment>, name: N, options: LockOptions },
+    Unmade {
+        environment: &'a Arc<Environment>,
+        /// It is taken once, when the request is made.
+        name: Option<N>,
+        options: LockOptions,
+    },
     /// Not polled yet, with a handle of its own.
     Owned { environment: Arc<Environment>, name: Result<ResourceName, Error>, options: LockOptions },
     /// In the queue, or granted and not told yet.
-    Pending { name: ResourceName, mode: Mode, ticket: Ticket, seat: Arc<Seat> },
+    Pending { name: ResourceName, mode: Mode, ticket: PackedTicket, seat: Arc<Seat> },
     /// Answered.
     Done,
 }
@@ -331,7 +336,7 @@ impl<'a, G: Grant, N: Named> IntoFuture for LockRequest<'a, G, N> {
     #[inline]
     fn into_future(self) -> LockFuture<'a, G, N> {
         let Self { environment, name, options, grant } = self;
-        LockFuture { state: State::Unmade { environment, name, options }, grant }
+        LockFuture { state: State::Unmade { environment, name: Some(name), options }, grant }
     }
 }
 
@@ -357,26 +362,61 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
     /// Spec: the method steps of <https://w3c.github.io/web-locks/#api-lock-manager-request>
     #[inline]
     fn make(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
-        let State::Unmade { environment, name, options } =
-            mem::replace(&mut self.state, State::Done)
-        else {
+        // FAST: field by field. Moved as a whole, it would be loaded in other pieces than those in
+        //       which it has been stored a moment ago, and that has to wait.
+        let State::Unmade { environment, name, options } = &mut self.state else {
             unreachable!("asked for by `poll`, which has looked")
         };
-        let (name, seats, ticket, answer) = Self::request(environment, name, options, context)?;
-        let mode = options.mode;
-        match answer {
-            Poll::Ready(Answer::Granted(token)) => {
-                let lock = Lock::new(name, mode, token);
-                Poll::Ready(Ok(G::from_guard(LockGuard::new(lock, ticket, seats))))
+        let (environment, options) = (*environment, *options);
+        let Some(name) = name.take() else {
+            unreachable!("taken only here, and the state is another from here on")
+        };
+        self.state = State::Done;
+
+        // 1–2. BY TYPE: options have their defaults, the environment is the handle's.
+        // 3–4.
+        let seats = environment.obtain_lock_manager()?;
+        // 5.
+        let name = name.try_into().map_err(Into::into)?;
+        // 6–8.
+        let kind: RequestKind = options.kind()?;
+        // 9–10. BY TYPE: whose signal has fired does not poll; this future is the promise.
+        // 11.
+        let (agent, waker) = (seats.agent.id, context.waker());
+        // FAST: either with its own rest, so that what the one in memory returns stays in registers.
+        match seats.agent.backend() {
+            AnyBackend::Memory(memory) => {
+                self.made_now(memory.request(agent, &name, kind, waker), name, kind, seats)
             }
-            Poll::Ready(Answer::Unavailable) => Poll::Ready(G::unavailable()),
-            Poll::Pending => {
-                let seat = Arc::clone(seats.seat());
-                self.state = State::Pending { name, mode, ticket, seat };
-                Poll::Pending
+            AnyBackend::Other(other) => {
+                self.made_now(other.request(agent, &name, kind, waker), name, kind, seats)
             }
         }
         // 12. The promise was returned before it was polled.
+    }
+
+    /// Goes on with a request that was just made.
+    #[inline]
+    fn made_now(
+        &mut self,
+        answered: Result<(Ticket, Poll<Answer>), Error>,
+        name: ResourceName,
+        kind: RequestKind,
+        seats: &Seats,
+    ) -> Poll<Result<G, Error>> {
+        let mode = kind.mode();
+        match answered {
+            Ok((ticket, Poll::Ready(Answer::Granted(token)))) => {
+                Poll::Ready(Ok(G::from_guard(LockGuard::new(name, mode, token, ticket, seats))))
+            }
+            Ok((_, Poll::Ready(Answer::Unavailable))) => Poll::Ready(G::unavailable()),
+            Ok((ticket, Poll::Pending)) => {
+                let (seat, ticket) = (Arc::clone(seats.seat()), ticket.into());
+                self.state = State::Pending { name, mode, ticket, seat };
+                Poll::Pending
+            }
+            Err(error) => Poll::Ready(Err(seats.agent.life().explain(error))),
+        }
     }
 
     /// The same with a handle of its own, which it needs no more once the request is made.
@@ -396,37 +436,13 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         answer
     }
 
-    /// The method steps up to the request itself: where it is, and what became of it at once.
-    #[inline]
-    fn request<'e>(
-        environment: &'e Environment,
-        name: N,
-        options: LockOptions,
-        context: &Context<'_>,
-    ) -> Result<(ResourceName, &'e Seats, Ticket, Poll<Answer>), Error> {
-        // 1–2. BY TYPE: options have their defaults, the environment is the handle's.
-        // 3–4.
-        let seats = environment.obtain_lock_manager()?;
-        // 5.
-        let name = name.try_into().map_err(Into::into)?;
-        // 6–8.
-        let kind: RequestKind = options.kind()?;
-        // 9–10. BY TYPE: whose signal has fired does not poll; this future is the promise.
-        // 11.
-        let (ticket, answer) = seats
-            .agent
-            .backend()
-            .request(seats.agent.id, &name, kind, context.waker())
-            .map_err(|error| seats.agent.life().explain(error))?;
-        Ok((name, seats, ticket, answer))
-    }
-
     /// Asks what became of the request.
     fn poll_made(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
         let State::Pending { ticket, seat, .. } = &self.state else {
             panic!("a `LockFuture` was polled after it had completed")
         };
-        let Poll::Ready(answer) = seat.backend().poll_request(*ticket, context.waker()) else {
+        let Poll::Ready(answer) = seat.backend().poll_request(ticket.unpack(), context.waker())
+        else {
             return Poll::Pending;
         };
         let State::Pending { name, mode, ticket, seat } =
@@ -455,6 +471,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
 impl LockFuture<'static, Option<LockGuard>> {
     /// The future of a request that was made elsewhere and is known here by this id.
     pub(crate) fn made(name: ResourceName, mode: Mode, ticket: Ticket, seat: Arc<Seat>) -> Self {
+        let ticket = ticket.into();
         Self { state: State::Pending { name, mode, ticket, seat }, grant: PhantomData }
     }
 }

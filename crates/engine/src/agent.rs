@@ -45,7 +45,7 @@ pub(crate) struct AgentEntry {
     pub(crate) locks: List,
 }
 
-impl LockManager {
+impl<T> LockManager<T> {
     /// Whether the agent has made a request here and has not been terminated since.
     #[inline]
     pub fn knows(&mut self, agent: AgentId) -> bool {

@@ -2,41 +2,42 @@
 
 use crate::{
     FencingToken, LockManager,
-    list::{BY_AGENT, BY_NAME},
-    request::Node,
+    list::{by_agent, by_name},
+    request::{NodeLinks, Owner},
     resource::ResourceIndex,
 };
 
-impl LockManager {
-    /// The token of the next grant, which is now.
+impl<T> LockManager<T> {
+    /// Appends what stands or will stand at `index`, and is in no list, to the held lock set: its
+    /// token, and what its links have to be.
     #[inline]
-    pub(crate) fn take_token(&mut self) -> FencingToken {
+    pub(crate) fn append_to_held(&mut self, index: u32, owner: Owner) -> (FencingToken, NodeLinks) {
         let token = FencingToken::new(self.next_token);
         self.next_token += 1;
-        token
+
+        let Self { resources, agents, nodes, .. } = self;
+        let resource = &mut resources[owner.resource.0 as usize];
+        resource.held_mode = owner.mode;
+        let links = NodeLinks {
+            by_name: resource.held.push_back(nodes, index, by_name),
+            by_agent: agents[owner.agent.0 as usize].locks.push_back(nodes, index, by_agent),
+        };
+        (token, links)
     }
 
-    /// Appends the node, which stands or will stand at `index`, to the held lock set: a lock from
-    /// now on. It is in no list before.
+    /// Takes the lock at `index` out of the held lock set, and forgets it: of which name it was, and
+    /// the host's data.
     #[inline]
-    pub(crate) fn append_to_held(&mut self, index: u32, node: &mut Node) {
-        node.held = true;
-        node.token = self.take_token();
+    pub(crate) fn remove_from_held(&mut self, index: u32) -> (ResourceIndex, T)
+    where
+        T: Default,
+    {
+        let (owner, links, data) = self.nodes.remove(index);
         let Self { resources, agents, nodes, .. } = self;
-        let resource = &mut resources[node.resource.0 as usize];
-        resource.held_mode = node.mode;
-        node.by_name = resource.held.push_back(nodes, index, BY_NAME);
-        let locks = &mut agents[node.agent.0 as usize].locks;
-        node.by_agent = locks.push_back(nodes, index, BY_AGENT);
-    }
-
-    /// Takes the lock at `index` out of the held lock set, and forgets it.
-    #[inline]
-    pub(crate) fn remove_from_held(&mut self, index: u32) -> ResourceIndex {
-        let node = self.nodes.remove(index as usize);
-        let Self { resources, agents, nodes, .. } = self;
-        resources[node.resource.0 as usize].held.remove(nodes, node.by_name, BY_NAME);
-        agents[node.agent.0 as usize].locks.remove(nodes, node.by_agent, BY_AGENT);
-        node.resource
+        let held = &mut resources[owner.resource.0 as usize].held;
+        held.remove(nodes, links.by_name, by_name);
+        let locks = &mut agents[owner.agent.0 as usize].locks;
+        locks.remove(nodes, links.by_agent, by_agent);
+        (owner.resource, data)
     }
 }

@@ -4,12 +4,12 @@ use std::mem;
 
 use crate::{
     HashedName, LockManager,
-    list::{BY_AGENT, BY_NAME, NONE},
-    request::Node,
+    list::{NONE, by_agent, by_name},
+    request::{NodeLinks, Owner},
     resource::{Resource, ResourceIndex},
 };
 
-impl LockManager {
+impl<T> LockManager<T> {
     /// The resource of `name`, made if the name is new.
     ///
     /// Spec, "get the lock request queue": <https://w3c.github.io/web-locks/#concept-lock-request>
@@ -87,30 +87,38 @@ impl LockManager {
         self.give_back_memory();
     }
 
-    /// Appends the node, which will stand at `index`, to the queue of its name.
+    /// Appends what will stand at `index` to the queue of its name: what its links have to be.
     #[inline]
-    pub(crate) fn enqueue(&mut self, index: u32, node: &mut Node) {
+    pub(crate) fn enqueue(&mut self, index: u32, owner: Owner) -> NodeLinks {
         let Self { resources, agents, nodes, .. } = self;
-        let queue = &mut resources[node.resource.0 as usize].queue;
-        node.by_name = queue.push_back(nodes, index, BY_NAME);
-        let requests = &mut agents[node.agent.0 as usize].requests;
-        node.by_agent = requests.push_back(nodes, index, BY_AGENT);
+        let queue = &mut resources[owner.resource.0 as usize].queue;
+        let requests = &mut agents[owner.agent.0 as usize].requests;
+        NodeLinks {
+            by_name: queue.push_back(nodes, index, by_name),
+            by_agent: requests.push_back(nodes, index, by_agent),
+        }
     }
 
-    /// Takes a pending request, which this node is or was, out of its queue and of its agent's list.
+    /// Takes a pending request out of its queue and of its agent's list.
     #[inline]
-    pub(crate) fn unlink_pending(&mut self, node: &Node) {
+    pub(crate) fn unlink_pending(&mut self, owner: Owner, links: NodeLinks) {
         let Self { resources, agents, nodes, .. } = self;
-        resources[node.resource.0 as usize].queue.remove(nodes, node.by_name, BY_NAME);
-        agents[node.agent.0 as usize].requests.remove(nodes, node.by_agent, BY_AGENT);
+        let queue = &mut resources[owner.resource.0 as usize].queue;
+        queue.remove(nodes, links.by_name, by_name);
+        let requests = &mut agents[owner.agent.0 as usize].requests;
+        requests.remove(nodes, links.by_agent, by_agent);
     }
 
-    /// Takes the pending request at `index` out of its queue, and forgets it.
+    /// Takes the pending request at `index` out of its queue, and forgets it: of which name it was,
+    /// and the host's data.
     #[inline]
-    pub(crate) fn remove_pending(&mut self, index: u32) -> ResourceIndex {
-        let node = self.nodes.remove(index as usize);
-        self.unlink_pending(&node);
-        node.resource
+    pub(crate) fn remove_pending(&mut self, index: u32) -> (ResourceIndex, T)
+    where
+        T: Default,
+    {
+        let (owner, links, data) = self.nodes.remove(index);
+        self.unlink_pending(owner, links);
+        (owner.resource, data)
     }
 }
 

@@ -126,13 +126,9 @@ struct Shard {
 
 #[derive(Debug)]
 struct State {
-    locks: LockManager,
-    /// By [`RequestId::index`], whom to wake: for a pending request, on the grant; for a held lock,
-    /// when it is lost. Few are ever watched.
-    ///
-    /// What is in here is of whoever has the index now: it is taken out before a request becomes a
-    /// lock, and before the shard is unlocked by whoever ends either.
-    wakers: Vec<Option<Waker>>,
+    /// In each request, whom to wake: while it is pending, on the grant; once it is a lock, when it
+    /// is lost. Few are ever watched.
+    locks: LockManager<Option<Waker>>,
     /// Locks that were stolen and whose holders have not finished yet, each with the thief.
     stolen: HashMap<RequestId, Option<ClientId>>,
     /// Agents whose handles are gone, and that had something here when they went; each until the
@@ -274,8 +270,7 @@ impl Backend for MemoryBackend {
             self.next_token.fetch_max(next_token.get(), Ordering::SeqCst);
             // Nobody has anything. What is left is kept by threads, see `spare`.
             if state.locks.is_empty() {
-                state.locks = LockManager::new(self.hasher.clone(), next_token);
-                state.wakers = Vec::new();
+                state.locks = LockManager::with_data(self.hasher.clone(), next_token);
             }
         }
     }
@@ -315,7 +310,11 @@ impl MemoryBackend {
     ) -> (Option<Lost>, T) {
         let mut state = self.shard(ticket).lock();
         let ended = state.locks.finish(ticket.id);
-        let (forgotten, lost) = state.forget(ticket.id, ended);
+        // What stood there to be woken is dropped below: that is foreign code as well.
+        let (forgotten, lost) = match ended {
+            Some(waker) => (waker, None),
+            None => (None, Some(state.forget_loss(ticket.id))),
+        };
         let more = more(&mut state);
         // FAST: mostly nobody waits for it.
         if state.locks.has_events() {
@@ -421,8 +420,7 @@ impl Agents {
 impl Shard {
     fn new(hasher: &NameHasher, first_token: FencingToken) -> Self {
         let state = Mutex::new(State {
-            locks: LockManager::new(hasher.clone(), first_token),
-            wakers: Vec::new(),
+            locks: LockManager::with_data(hasher.clone(), first_token),
             stolen: HashMap::new(),
             left: HashMap::default(),
         });
@@ -446,47 +444,22 @@ impl State {
     ///
     /// It was that of `thief`, if it may have stolen anything.
     fn take_events(&mut self, thief: Option<ClientId>, wakers: &mut Wakers) {
-        while let Some(event) = self.locks.poll_event() {
-            match event {
-                Event::Granted(id) | Event::Terminated(id) => wakers.extend(self.take_waker(id)),
-                Event::Stolen(id) => {
-                    self.stolen.insert(id, thief);
-                    wakers.extend(self.take_waker(id));
-                }
-                // Nobody waits to be told that there is nothing to wait for.
-                _ => {}
+        while let Some((event, waker)) = self.locks.poll_event_with_data() {
+            if let Event::Stolen(id) = event {
+                self.stolen.insert(id, thief);
             }
+            wakers.extend(waker);
         }
-    }
-
-    #[inline]
-    fn take_waker(&mut self, id: RequestId) -> Option<Waker> {
-        self.wakers.get_mut(id.index())?.take()
     }
 
     /// Has this waker called when the pending request `id` is granted or ends, or when the lock that
     /// it is already is lost. The one it takes the place of, for the caller to drop once the shard
     /// is unlocked.
     fn wait(&mut self, id: RequestId, waker: &Waker) -> Option<Waker> {
-        if id.index() >= self.wakers.len() {
-            self.wakers.resize(id.index() + 1, None);
-        }
-        let place = &mut self.wakers[id.index()];
+        let place = self.locks.data(id)?;
         match place {
             Some(known) if known.will_wake(waker) => None,
             _ => place.replace(waker.clone()),
-        }
-    }
-
-    /// Forgets `id`, which has been finished and stood so: whatever would be woken for it, for the
-    /// caller to drop once the shard is unlocked, because dropping a waker is foreign code as well;
-    /// and, if it was gone, how it was lost.
-    #[inline]
-    fn forget(&mut self, id: RequestId, ended: Status) -> (Option<Waker>, Option<Lost>) {
-        match ended {
-            Status::Held(_) | Status::Pending => (self.take_waker(id), None),
-            // What stands at its index is another's by now.
-            Status::Gone => (None, Some(self.forget_loss(id))),
         }
     }
 
@@ -515,14 +488,10 @@ impl State {
         if self.stolen.contains_key(&id) { Lost::Stolen } else { Lost::Terminated }
     }
 
-    /// Returns what a peak of waiters left allocated, once nobody has anything, and what one of
-    /// victims did, once all of them know.
+    /// Returns what a peak of victims left allocated, once all of them know.
     #[inline]
     fn give_back_memory(&mut self) {
         const KEEP: usize = 1024;
-        if self.wakers.capacity() > KEEP && self.locks.is_empty() {
-            self.wakers = Vec::new();
-        }
         if self.stolen.capacity() > KEEP && self.stolen.is_empty() {
             self.stolen = HashMap::new();
         }

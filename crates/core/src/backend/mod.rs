@@ -266,6 +266,29 @@ pub struct Ticket {
     pub id: RequestId,
 }
 
+/// A ticket in as few bytes as it has: for guards and pending requests, of which there are many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackedTicket {
+    serial: u64,
+    index: u32,
+    lane: u32,
+}
+
+impl PackedTicket {
+    #[inline]
+    pub(crate) fn unpack(self) -> Ticket {
+        Ticket { lane: self.lane, id: RequestId::from_parts(self.index, self.serial) }
+    }
+}
+
+impl From<Ticket> for PackedTicket {
+    #[inline]
+    fn from(Ticket { lane, id }: Ticket) -> Self {
+        let (index, serial) = id.to_parts();
+        Self { serial, index, lane }
+    }
+}
+
 /// What becomes of a request that is neither aborted nor terminated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {

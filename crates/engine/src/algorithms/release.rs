@@ -2,7 +2,7 @@
 
 use crate::{LockManager, RequestId, Status};
 
-impl LockManager {
+impl<T: Default> LockManager<T> {
     /// Releases the lock with this id, and grants to those who waited for that.
     ///
     /// Does nothing if the id is not that of a held lock: a victim of a steal that ends later
@@ -18,12 +18,13 @@ impl LockManager {
 
     /// The same with an id that is known to be that of a held lock.
     #[inline]
-    pub(crate) fn release(&mut self, id: RequestId) {
+    pub(crate) fn release(&mut self, id: RequestId) -> T {
         // 1. BY TYPE: `&mut self` is the lock task queue.
         // 2–5. The lock knows its resource.
         // 6.
-        let resource = self.remove_from_held(id.index);
+        let (resource, data) = self.remove_from_held(id.index);
         // 7.
         self.process_lock_request_queue(resource);
+        data
     }
 }
