@@ -268,15 +268,27 @@ impl House {
         }
     }
 
-    /// Ends a client that has gone.
-    fn forget(&self, room: u64, key: Option<ClientKey>, client: &SharedClient) {
+    /// Ends a client that has gone. Its own file may be there still.
+    fn forget(
+        self: &Arc<Self>,
+        room: u64,
+        key: Option<ClientKey>,
+        client: &SharedClient,
+        leaves_file: bool,
+    ) {
         let known = self.rooms().clients.remove(&room);
         drop(known);
         lock(client).end();
-        if let Some(key) = key {
-            self.forget_leases(key);
-        }
         self.gone.notify_one();
+        let (Some(key), Some(files)) = (key, self.files().cloned()) else { return };
+        let house = Arc::clone(self);
+        // FAST: after who waits for its locks was told.
+        tokio::spawn(async move {
+            if leaves_file {
+                _ = files.give_up(key);
+            }
+            house.forget_leases(key);
+        });
     }
 
     /// Removes what clients have left behind whose end was not noticed. Whether that is to be looked
@@ -480,6 +492,11 @@ impl Rooms {
 }
 
 impl Stay {
+    /// Whether anything is held by it.
+    pub(super) fn holds(&self) -> bool {
+        lock(&self.client).count().0 > 0
+    }
+
     /// Where its leases are noted.
     pub(super) fn leases(&self) -> Option<Leases> {
         Some(Leases::new(self.key?, self.house.files()?.clone()))
@@ -503,19 +520,23 @@ impl Drop for Stay {
         }
         let left = self.house.rooms().clients.remove(&self.room);
         drop(left);
+        let has_ended = lock(&self.client).has_ended();
         if let Some(key) = self.key {
             self.house.recovery.withdraw(key, self.room);
-            // Before anything of it is free.
-            self.give_up();
+            // Before anything of it is free, unless it cannot come back.
+            if !has_ended {
+                self.give_up();
+            }
             if self.house.adopt(key, &self.client) {
-                return;
+                return self.give_up();
             }
         }
+        let leaves_file = !self.is_given_up;
         // Others may need what it has not closed yet.
         let ending = lock(&self.client).ending();
         let client = Arc::clone(&self.client);
         if ending.is_empty() {
-            return self.house.forget(self.room, self.key, &client);
+            return self.house.forget(self.room, self.key, &client, leaves_file);
         }
         let (house, room, key) = (Arc::clone(&self.house), self.room, self.key);
         self.house.rooms().clients.insert(room, (key, Arc::clone(&client)));
@@ -523,7 +544,7 @@ impl Drop for Stay {
             for process in ending {
                 process.until_ended().await;
             }
-            house.forget(room, key, &client);
+            house.forget(room, key, &client, leaves_file);
         });
     }
 }

@@ -4,6 +4,7 @@ use std::{
     fs,
     future::{Future, pending},
     io,
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -17,7 +18,11 @@ use tokio::{
 };
 
 use super::{
-    Options, foothold::Listening, house::House, newcomer::Newcomer, process::Process,
+    Options,
+    foothold::Listening,
+    house::House,
+    newcomer::Newcomer,
+    process::{END, Process},
     session::Session,
 };
 use crate::{client_files::Found, descriptors::descriptors, runtime_dir::uid};
@@ -173,10 +178,16 @@ async fn session(stream: UnixStream, house: Arc<House>, patience: Duration) {
         session = begun => session,
         () = end_of(process.clone()) => None,
     };
-    if let Some(session) = session {
-        // How it ended does not matter: the client is gone, or has earned it.
-        let _ = session.serve(end_of(process)).await;
+    let Some(session) = session else { return };
+    let mut end = pin!(end_of(process.clone()));
+    // How it ended does not matter: the client is gone, or has earned it.
+    let stay = session.serve(end.as_mut()).await;
+    // FAST: its end is waited for by what has been waiting for it all the time, and before anything
+    // else is done: on one CPU that would hold it up.
+    if stay.holds() && process.is_some_and(|process| process.is_ending()) {
+        let _ = timeout(END, end).await;
     }
+    drop(stay);
 }
 
 /// Waits for the end of a client's process, if that can be seen. What it has forked may have its

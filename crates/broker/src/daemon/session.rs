@@ -123,16 +123,17 @@ impl Session {
     }
 
     /// Serves the client until it is gone; once its process has `ended`, as far as it has said
-    /// something before.
-    pub(super) async fn serve(mut self, ended: impl Future<Output = ()>) -> End {
+    /// something before. What it has is left.
+    pub(super) async fn serve(mut self, ended: impl Future<Output = ()>) -> Stay {
         let mut ended = pin!(ended);
-        poll_fn(|context| {
+        let _ = poll_fn(|context| {
             if !self.is_mute && ended.as_mut().poll(context).is_ready() {
                 self.fall_silent();
             }
             self.poll_turn(context)
         })
-        .await
+        .await;
+        self.stay
     }
 
     /// One turn: says and hears what there is. Ready when the session has ended.
@@ -241,7 +242,9 @@ impl Session {
     fn fall_silent(&mut self) {
         self.is_mute = true;
         // Before it can come back with another connection: its file is that one's then.
-        self.stay.give_up();
+        if !lock(&self.stay.client).has_ended() {
+            self.stay.give_up();
+        }
         let _ = shutdown(self.stream.get_ref(), Shutdown::Both);
         self.stream.write_buffer_mut().clear();
         self.answers.clear();
