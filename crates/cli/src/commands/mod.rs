@@ -13,7 +13,7 @@ mod run;
 mod supervise;
 mod wait;
 
-use std::{process::ExitCode, time::Duration};
+use std::time::Duration;
 
 use clap::ColorChoice;
 use navlock::{
@@ -22,7 +22,7 @@ use navlock::{
 
 use crate::{
     args::{Cli, Command, Common},
-    exit::{Failure, UNREACHABLE},
+    exit::{ExitCode, Failure, UNREACHABLE},
     voice::Voice,
 };
 
