@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// What `--only` takes.
-pub(crate) const ROWS: &[&str] = &["acquire", "handover", "kill", "memory"];
+pub(crate) const ROWS: &[&str] = &["acquire", "handover", "kill", "command", "memory"];
 
 /// The first word of a process that takes part.
 pub(crate) use self::party::PARTY;
@@ -39,16 +39,19 @@ enum Row {
     Handover,
     /// A holder is killed while another process waits.
     Kill,
+    /// A program runs a command that does nothing under a lock.
+    Command,
 }
 
 impl Row {
-    const ALL: [Self; 3] = [Self::Acquire, Self::Handover, Self::Kill];
+    const ALL: [Self; 4] = [Self::Acquire, Self::Handover, Self::Kill, Self::Command];
 
     const fn id(self) -> &'static str {
         match self {
             Self::Acquire => "acquire",
             Self::Handover => "handover",
             Self::Kill => "kill",
+            Self::Command => "command",
         }
     }
 
@@ -62,6 +65,7 @@ impl Row {
             (Self::Handover, Layout::TwoCpus) => 1_000,
             // Scaled down to 16 as the others are, and no less: each starts a process.
             (Self::Kill, _) => 20,
+            (Self::Command, _) => 50,
         };
         // Fewer handovers are over before the second process has heard that it may begin.
         let least = if self == Self::Handover { 500 } else { 0 };

@@ -22,12 +22,16 @@ struct Goal {
     of: Peer,
 }
 
-const GOALS: [Goal; 5] = [
+const GOALS: [Goal; 9] = [
     Goal { row: Row::Acquire, layout: Layout::OneCpu, at_most: 1.3, of: Peer::Bare },
     Goal { row: Row::Acquire, layout: Layout::OneCpu, at_most: 0.75, of: Peer::Redis },
     Goal { row: Row::Acquire, layout: Layout::TwoCpus, at_most: 1.1, of: Peer::PingPong },
     Goal { row: Row::Handover, layout: Layout::OneCpu, at_most: 1.3, of: Peer::Bare },
     Goal { row: Row::Handover, layout: Layout::OneCpu, at_most: 1.0, of: Peer::Redis },
+    Goal { row: Row::Kill, layout: Layout::OneCpu, at_most: 1.3, of: Peer::Bare },
+    Goal { row: Row::Kill, layout: Layout::TwoCpus, at_most: 1.3, of: Peer::Bare },
+    Goal { row: Row::Command, layout: Layout::OneCpu, at_most: 1.15, of: Peer::Flock },
+    Goal { row: Row::Command, layout: Layout::TwoCpus, at_most: 1.15, of: Peer::Flock },
 ];
 
 /// The columns of the table, in its order.
@@ -74,8 +78,14 @@ impl Case {
             Row::Acquire => "acquire and release",
             Row::Handover => "handover",
             Row::Kill => "holder killed, next granted",
+            Row::Command => "a command under a lock",
         };
         format!("{what}, {}", self.layout.as_str())
+    }
+
+    /// And not only by the mean of a round.
+    fn is_timed_one_by_one(&self) -> bool {
+        matches!(self.row, Row::Kill | Row::Command)
     }
 
     fn goals(&self) -> impl Iterator<Item = &'static Goal> {
@@ -99,7 +109,7 @@ pub(super) fn text(cases: &[Case], memory: Option<&Memory>, about: &About) -> St
                     format!("{}–{}", micros(summary.min), micros(summary.max)),
                     summary.median / own,
                 )?;
-                if case.row == Row::Kill {
+                if case.is_timed_one_by_one() {
                     let (half, most) = (entry.quantile(0.5), entry.quantile(0.99));
                     write!(out, "   p50 {} p99 {}", micros(half), micros(most))?;
                 }
