@@ -1,6 +1,6 @@
 //! Agents: clients that can die as a whole.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::OnceLock};
 
 use navlock_engine::AgentId;
 use uuid::Uuid;
@@ -66,10 +66,15 @@ pub(crate) struct Agent {
     life: Arc<Life>,
 }
 
-/// Whether an agent has ended, and how, for as long as anybody asks: an [`Ended`], and [`ALIVE`]
-/// until then.
+/// What is known of an agent for as long as anybody asks.
 #[derive(Debug)]
-pub(crate) struct Life(AtomicU8);
+pub(crate) struct Life {
+    /// Made when it is first asked for: random numbers of the operating system cost more than all
+    /// the rest of an agent, and few are ever asked.
+    client_id: OnceLock<ClientId>,
+    /// Whether it has ended, and how: an [`Ended`], and [`ALIVE`] until then.
+    ended: AtomicU8,
+}
 
 /// How an agent has ended.
 #[derive(Clone, Copy)]
@@ -83,16 +88,12 @@ pub(crate) enum Ended {
 const ALIVE: u8 = 0;
 
 impl Agent {
-    pub(crate) fn open(
-        bucket: &Arc<BucketUse>,
-        scope: &Arc<Scope>,
-        client_id: ClientId,
-    ) -> Arc<Self> {
+    pub(crate) fn open(bucket: &Arc<BucketUse>, scope: &Arc<Scope>, life: Arc<Life>) -> Arc<Self> {
         let agent = Arc::new(Self {
-            id: bucket.bucket.backend.open_agent(client_id),
+            id: bucket.bucket.backend.open(&life),
             bucket: Arc::clone(bucket),
             scope: Arc::clone(scope),
-            life: Arc::new(Life(AtomicU8::new(ALIVE))),
+            life,
         });
         scope.add(&agent);
         // Closed in between: who closed may have looked before this agent was there.
@@ -124,7 +125,7 @@ impl Agent {
         // All of them before the backends act: whoever is woken by that is told the reason, and
         // takes no lock that is granted because another of them ends.
         for agent in agents {
-            let (ended, how) = (&agent.life.0, how as u8);
+            let (ended, how) = (&agent.life.ended, how as u8);
             let _ = ended.compare_exchange(ALIVE, how, Ordering::SeqCst, Ordering::SeqCst);
         }
         let mut agents = agents.to_vec();
@@ -144,13 +145,23 @@ impl Agent {
 }
 
 impl Life {
+    /// That of an agent that begins, and is to be called so.
+    pub(crate) fn new(client_id: Option<ClientId>) -> Arc<Self> {
+        let client_id = client_id.map_or_else(OnceLock::new, OnceLock::from);
+        Arc::new(Self { client_id, ended: AtomicU8::new(ALIVE) })
+    }
+
+    pub(crate) fn client_id(&self) -> ClientId {
+        *self.client_id.get_or_init(ClientId::random)
+    }
+
     /// # Errors
     ///
     /// How the agent ended, if it did.
     #[inline]
     pub(crate) fn check_alive(&self) -> Result<(), Error> {
         const CLOSED: u8 = Ended::Closed as u8;
-        match self.0.load(Ordering::Acquire) {
+        match self.ended.load(Ordering::Acquire) {
             ALIVE => Ok(()),
             CLOSED => Err(Error::Closed),
             _ => Err(Error::Terminated),

@@ -7,7 +7,7 @@ use navlock_engine::{Mode, ResourceName};
 use crate::{
     AgentInfo, Bucket, ClientId, Error, Inspection, Lock, LockAllError, LockAllRequest, LockFuture,
     LockGuard, LockManagerSnapshot, LockOptions, LockRequest, Position,
-    agent::{Agent, Seat},
+    agent::{Agent, Life, Seat},
     backend::{Backend, Claim, Term},
     host, spare,
     sync::{Arc, AtomicBool, Ordering},
@@ -27,7 +27,7 @@ pub struct LockManager(Arc<Environment>);
 /// What the specification asks of an environment settings object: who it is, whether it is fully
 /// active, and which lock manager can be obtained for it.
 pub(crate) struct Environment {
-    client_id: ClientId,
+    life: Arc<Life>,
     fully_active: AtomicBool,
     /// `None` if no lock manager can be obtained.
     seats: Option<Seats>,
@@ -44,10 +44,10 @@ pub(crate) struct Seats {
 }
 
 impl LockManager {
-    pub(crate) fn new(client_id: ClientId, agent: Option<Arc<Agent>>) -> Self {
+    pub(crate) fn new(life: Arc<Life>, agent: Option<Arc<Agent>>) -> Self {
         let seats =
             agent.map(|agent| Seats { agent, first: OnceLock::new(), others: OnceLock::new() });
-        Self(Arc::new(Environment { client_id, fully_active: AtomicBool::new(true), seats }))
+        Self(Arc::new(Environment { life, fully_active: AtomicBool::new(true), seats }))
     }
 
     /// Requests an exclusive lock and holds it while the future that `callback` returns runs.
@@ -428,7 +428,7 @@ impl LockManager {
     /// assert_ne!(locks.bucket().lock_manager().client_id(), locks.client_id());
     /// ```
     pub fn client_id(&self) -> ClientId {
-        self.0.client_id
+        self.0.life.client_id()
     }
 
     /// The agent's bucket.
@@ -500,7 +500,7 @@ impl Drop for Seats {
 impl fmt::Debug for LockManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockManager")
-            .field("client_id", &self.0.client_id)
+            .field("client_id", &self.0.life.client_id())
             .field("bucket", &self.bucket())
             .finish_non_exhaustive()
     }

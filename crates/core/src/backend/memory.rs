@@ -26,7 +26,7 @@ use navlock_engine::{
 
 use crate::{
     ClientId, Error, LockInfo, LockManagerSnapshot, Lost,
-    agent::Agent,
+    agent::{Agent, Life},
     backend::{Answer, Backend, QueryFuture, Reach, Ticket},
     sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock, shrink},
     waking::wake_all,
@@ -107,7 +107,8 @@ struct Agents {
 /// An agent, from its opening until it is closed.
 #[derive(Debug)]
 struct Known {
-    client_id: ClientId,
+    /// Who it is.
+    life: Arc<Life>,
     /// It gets nothing any more.
     ended: bool,
     /// The shards that it has asked. Only these know it, so that its end costs no more than what it
@@ -142,7 +143,7 @@ impl Backend for MemoryBackend {
     }
 
     fn open_agent(&self, client_id: ClientId) -> AgentId {
-        lock(&self.agents).open(client_id)
+        self.open(&Life::new(Some(client_id)))
     }
 
     fn close_agent(&self, agent: AgentId) {
@@ -327,6 +328,11 @@ impl MemoryBackend {
         (lost, more)
     }
 
+    /// See [`Backend::open_agent`].
+    pub(crate) fn open(&self, life: &Arc<Life>) -> AgentId {
+        lock(&self.agents).open(life)
+    }
+
     /// Keeps an agent that makes no requests any more, as long as it has something.
     pub(crate) fn leave(&self, agent: &Arc<Agent>) {
         let asked = lock(&self.agents).asked(agent.id);
@@ -350,7 +356,7 @@ impl MemoryBackend {
         let agents = lock(&self.agents);
         drop(states);
         let info = |info: &navlock_engine::LockInfo| {
-            LockInfo::new(info.name.clone(), info.mode, agents.known[&info.agent].client_id)
+            LockInfo::new(info.name.clone(), info.mode, agents.known[&info.agent].life.client_id())
         };
         LockManagerSnapshot::new(
             snapshots.iter().flat_map(|snapshot| &snapshot.held).map(info).collect(),
@@ -360,7 +366,7 @@ impl MemoryBackend {
 }
 
 impl Agents {
-    fn open(&mut self, client_id: ClientId) -> AgentId {
+    fn open(&mut self, life: &Arc<Life>) -> AgentId {
         // Memory ends before there are 2^32 agents.
         let id = loop {
             let id = AgentId::from_index(self.next);
@@ -369,12 +375,12 @@ impl Agents {
                 break id;
             }
         };
-        self.known.insert(id, Known { client_id, ended: false, shards: Vec::new() });
+        self.known.insert(id, Known { life: Arc::clone(life), ended: false, shards: Vec::new() });
         id
     }
 
     fn client_id(&self, agent: AgentId) -> Option<ClientId> {
-        Some(self.known.get(&agent)?.client_id)
+        Some(self.known.get(&agent)?.life.client_id())
     }
 
     /// Notes that the shard gets to know the agent.

@@ -18,7 +18,8 @@ use navlock_engine::{AgentId, FencingToken, RequestId, RequestKind, ResourceName
 
 pub use self::memory::{MemoryBackend, MemoryReach};
 use crate::{
-    AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost, Position, agent::Agent,
+    AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost, Position,
+    agent::{Agent, Life},
     sync::Arc,
 };
 
@@ -306,6 +307,14 @@ pub(crate) enum AnyBackend {
 }
 
 impl AnyBackend {
+    /// Makes an agent known, before its first request.
+    pub(crate) fn open(&self, life: &Arc<Life>) -> AgentId {
+        match self {
+            Self::Memory(memory) => memory.open(life),
+            Self::Other(other) => other.open_agent(life.client_id()),
+        }
+    }
+
     /// Whether an agent that its handle has [left](Self::leave) lives as long as it has something.
     pub(crate) fn keeps_agents(&self) -> bool {
         matches!(self, Self::Memory(_))
