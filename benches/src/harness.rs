@@ -37,8 +37,8 @@ pub(crate) enum Measure {
     BestKept,
     BestEvicting,
     BestPeer,
-    /// Navlock's own figure with this index.
-    OwnFigure(usize),
+    /// Navlock's own figure with this index, which is called so.
+    OwnFigure(usize, &'static str),
 }
 
 /// A contender in a row.
@@ -135,7 +135,7 @@ impl Results {
     fn unit(&self, figure: usize, measure: Measure) -> f64 {
         let best = match measure {
             Measure::Nanosecond => return 1.0,
-            Measure::OwnFigure(other) => return self.own(other),
+            Measure::OwnFigure(other, _) => return self.own(other),
             Measure::Floor(name) => self.best(figure, |entry| entry.name == name),
             Measure::BestKept => self.best_of(figure, Class::Kept),
             Measure::BestEvicting => self.best_of(figure, Class::Evicting),

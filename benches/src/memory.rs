@@ -75,7 +75,7 @@ fn wait(count: usize) -> (f64, f64) {
     let locks = lock_manager();
     let holder = locks.lock("name").blocking().expect("the name is free");
     let mut context = Context::from_waker(Waker::noop());
-    let mut futures: Vec<LockFuture<'_>> = Vec::with_capacity(count);
+    let mut futures: Vec<LockFuture<'_, LockGuard, _>> = Vec::with_capacity(count);
     let start = Instant::now();
     let bytes = allocated_by(|| {
         for _ in 0..count {

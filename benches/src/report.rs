@@ -81,7 +81,7 @@ pub(crate) fn markdown(
         writeln!(
             out,
             "Acquire and release of a lock by name, in nanoseconds: medians of {rounds} \
-             interleaved rounds. \"Kept\" peers never forget a name; \"evicting\" ones do, as \
+             interleaved rounds, built with Cargo's own release profile. \"Kept\" peers never forget a name; \"evicting\" ones do, as \
              navlock does. A floor is what a case cannot do without, as one would write it with \
              `std`, and no lock by name.\n"
         )?;
@@ -166,11 +166,10 @@ fn best(best: Option<(&Entry, f64)>) -> String {
 fn describe_goal(goal: &Goal) -> String {
     let times = match goal.of {
         Measure::Nanosecond => return format!("≤ {} ns", goal.at_most),
-        Measure::Floor(name) => name,
+        Measure::Floor(name) | Measure::OwnFigure(_, name) => name,
         Measure::BestKept => "best kept",
         Measure::BestEvicting => "best evicting",
         Measure::BestPeer => "best peer",
-        Measure::OwnFigure(_) => "own single thread",
     };
     if (goal.at_most - 1.0).abs() < f64::EPSILON {
         format!("≤ {times}")

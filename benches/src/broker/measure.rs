@@ -1,6 +1,6 @@
 //! The rows: what those who take part do, and how the one who started them has them do it.
 
-use std::{ffi::OsStr, hint::black_box, io, path::Path, time::Instant};
+use std::{ffi::OsStr, hint::black_box, io, path::Path, process::Stdio, time::Instant};
 
 use navlock::blocking::block_on;
 use rustix::time::{ClockId, clock_gettime};
@@ -28,7 +28,7 @@ pub(super) fn round(
 ) -> Result<Vec<f64>, String> {
     let failed = |error: io::Error| format!("{}: {}: {error}", row.id(), peer.name(row));
     match row {
-        Row::Acquire | Row::Shared | Row::First | Row::Kill => {
+        Row::Acquire | Row::Shared | Row::First | Row::Kill | Row::Command => {
             alone(row, peer, servers, count).map_err(failed)
         }
         Row::Query | Row::QueryIdle => beside_many(row, peer, servers, count).map_err(failed),
@@ -261,6 +261,27 @@ pub(super) fn hold(peer: Peer, place: &Path) -> io::Result<()> {
     client.acquire()?;
     say("held");
     wait_for_word()
+}
+
+/// The role of a process that runs a program again and again, which runs a command that does nothing:
+/// how long each took.
+pub(super) fn command(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
+    let mut command = peer.command(place)?;
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut samples = Vec::with_capacity(count);
+    for round in 0..=count {
+        let start = Instant::now();
+        let status = command.status()?;
+        if !status.success() {
+            return Err(io::Error::other(format!("{:?}: {status}", command.get_program())));
+        }
+        // The first has files to be read from the disk.
+        if round > 0 {
+            samples.push((start.elapsed().as_secs_f64() * 1e9).to_string());
+        }
+    }
+    say(&samples.join(" "));
+    Ok(())
 }
 
 fn nanoseconds_each(start: Instant, count: usize) -> f64 {

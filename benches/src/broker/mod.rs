@@ -25,8 +25,18 @@ use crate::{
 };
 
 /// What `--only` takes.
-pub(crate) const ROWS: &[&str] =
-    &["acquire", "shared", "first", "recall", "handover", "query", "query-idle", "kill", "memory"];
+pub(crate) const ROWS: &[&str] = &[
+    "acquire",
+    "shared",
+    "first",
+    "recall",
+    "handover",
+    "query",
+    "query-idle",
+    "kill",
+    "command",
+    "memory",
+];
 
 /// The first word of a process that takes part.
 pub(crate) use self::party::PARTY;
@@ -50,10 +60,12 @@ enum Row {
     QueryIdle,
     /// A holder is killed while another process waits.
     Kill,
+    /// A program runs a command that does nothing under a lock.
+    Command,
 }
 
 impl Row {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Acquire,
         Self::Shared,
         Self::First,
@@ -62,6 +74,7 @@ impl Row {
         Self::Query,
         Self::QueryIdle,
         Self::Kill,
+        Self::Command,
     ];
 
     const fn id(self) -> &'static str {
@@ -74,6 +87,7 @@ impl Row {
             Self::QueryIdle => "query-idle",
             Self::Handover => "handover",
             Self::Kill => "kill",
+            Self::Command => "command",
         }
     }
 
@@ -92,6 +106,7 @@ impl Row {
             (Self::Handover, Layout::TwoCpus) => 1_000,
             // Scaled down to 16 as the others are, and no less: each starts a process.
             (Self::Kill, _) => 20,
+            (Self::Command, _) => 50,
         };
         // Fewer handovers are over before the second process has heard that it may begin.
         let least = if self == Self::Handover { 500 } else { 0 };

@@ -230,6 +230,9 @@ pub(super) fn take_part(args: &[String]) -> io::Result<()> {
             measure::kill(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?, start)
         }
         ("hold", [id, place]) => measure::hold(peer(id)?, Path::new(place)),
+        ("command", [id, place, count]) => {
+            measure::command(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?)
+        }
         ("keep", [place, from, count]) => memory::keep(
             Path::new(place),
             from.parse().map_err(|_| wrong())?,

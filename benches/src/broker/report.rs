@@ -27,13 +27,13 @@ const fn goal(row: Row, layout: Layout, whose: Peer, at_most: f64, of: Peer) -> 
     Goal { row, layout, whose, at_most, of }
 }
 
-const GOALS: [Goal; 23] = {
+const GOALS: [Goal; 25] = {
     use Layout::{OneCpu, TwoCpus};
     use Peer::{
         Bare, Flock, InProcess, InProcessAsync, Navlock, NavlockAsking, NavlockAsync, PingPong,
         Redis,
     };
-    use Row::{Acquire, First, Handover, Kill, Query, Recall, Shared};
+    use Row::{Acquire, Command, First, Handover, Kill, Query, Recall, Shared};
     [
         goal(Acquire, OneCpu, Navlock, 0.35, Flock),
         goal(Acquire, OneCpu, Navlock, 1.0, InProcess),
@@ -58,6 +58,8 @@ const GOALS: [Goal; 23] = {
         goal(Query, TwoCpus, Navlock, 1.5, NavlockAsking),
         goal(Kill, OneCpu, Navlock, 1.3, Bare),
         goal(Kill, TwoCpus, Navlock, 1.3, Bare),
+        goal(Command, OneCpu, Navlock, 1.15, Flock),
+        goal(Command, TwoCpus, Navlock, 1.15, Flock),
     ]
 };
 
@@ -129,12 +131,18 @@ impl Case {
             Row::QueryIdle => "`query()`, another process owns 1,000 that it has released",
             Row::Handover => "handover",
             Row::Kill => "holder killed, next granted",
+            Row::Command => "a command under a lock",
         };
         format!("{what}, {}", self.layout.as_str())
     }
 
     fn is_of_owned(&self) -> bool {
         matches!(self.row, Row::Acquire | Row::Shared)
+    }
+
+    /// And not only by the mean of a round.
+    fn is_timed_one_by_one(&self) -> bool {
+        matches!(self.row, Row::Kill | Row::Command)
     }
 
     fn goals(&self) -> impl Iterator<Item = &'static Goal> {
@@ -158,7 +166,7 @@ pub(super) fn text(cases: &[Case], memory: Option<&Memory>, about: &About) -> St
                     format!("{}–{}", micros(summary.min), micros(summary.max)),
                     summary.median / own,
                 )?;
-                if case.row == Row::Kill {
+                if case.is_timed_one_by_one() {
                     let (half, most) = (entry.quantile(0.5), entry.quantile(0.99));
                     write!(out, "   p50 {} p99 {}", micros(half), micros(most))?;
                 }

@@ -5,7 +5,7 @@ use navlock_core::{LockGuard, LockManager, UserAgent};
 use super::{Class, Contender};
 
 /// Exclusive locks.
-pub(crate) struct Navlock(LockManager);
+pub(crate) struct Navlock(pub(crate) LockManager);
 
 /// Shared locks.
 pub(crate) struct NavlockShared(LockManager);

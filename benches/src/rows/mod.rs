@@ -20,9 +20,12 @@ macro_rules! exclusive {
     }};
 }
 
+mod callbacks;
 mod cancel;
+mod handles;
 mod live_names;
 mod one_name;
+mod rotation;
 mod shared;
 mod tasks;
 mod two_threads;
@@ -37,11 +40,14 @@ pub(crate) fn all() -> Vec<Row> {
     vec![
         one_name::row(),
         shared::row(),
+        rotation::row(),
         live_names::row(),
         two_threads::row(),
         tasks::row(),
         waiters::row(),
         cancel::row(),
+        callbacks::row(),
+        handles::row(),
     ]
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn row() -> Row {
             name: "",
             goals: &[
                 Goal { at_most: 0.65, of: Measure::BestEvicting },
-                Goal { at_most: 1.25, of: Measure::Floor(InsertRemove::NAME) },
+                Goal { at_most: 1.0, of: Measure::Floor(InsertRemove::NAME) },
             ],
         }],
         entries: exclusive![measure, Slot, InsertRemove],

@@ -13,7 +13,10 @@ pub(crate) fn row() -> Row {
         id: "two-threads",
         title: "2 threads, 2 names",
         figures: &[
-            Figure { name: "each", goals: &[Goal { at_most: 1.15, of: Measure::OwnFigure(1) }] },
+            Figure {
+                name: "each",
+                goals: &[Goal { at_most: 1.15, of: Measure::OwnFigure(1, "own single thread") }],
+            },
             Figure { name: "one alone", goals: &[] },
         ],
         entries: exclusive![measure, TwoSlots],

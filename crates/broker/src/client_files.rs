@@ -510,7 +510,7 @@ impl Reserved {
         Ok(Testament { file: opened, path })
     }
 
-    fn file(&self) -> io::Result<&File> {
+    pub(crate) fn file(&self) -> io::Result<&File> {
         self.file.as_ref().ok_or_else(|| ErrorKind::NotFound.into())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     error::Error,
+    ffi::OsStr,
     fmt, fs, io,
     os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
@@ -86,7 +87,10 @@ impl Place {
         let absolute = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
         let own = Self::of_user();
         // By whichever way it was found, one place has one set of files: `/var/run` is `/run`.
-        if absolute == own.socket || without_links(&absolute) == without_links(&own.socket) {
+        if absolute == own.socket
+            || last_names(&absolute) == last_names(&own.socket)
+                && without_links(&absolute) == without_links(&own.socket)
+        {
             own
         } else {
             Self { socket: absolute, private_directory: false }
@@ -190,6 +194,11 @@ impl Place {
             _ => Ok(()),
         }
     }
+}
+
+/// The names of a socket and its directory, which are the same by whichever way they are found.
+fn last_names(socket: &Path) -> (Option<&OsStr>, Option<&OsStr>) {
+    (socket.file_name(), socket.parent().and_then(Path::file_name))
 }
 
 /// The same path without links above the socket's directory, which itself is none, and may not be there

@@ -6,12 +6,17 @@
 
 use std::{
     io,
+    mem::MaybeUninit,
     os::unix::process::CommandExt,
     process::Command,
+    ptr,
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use nix::sys::signal::{SigHandler, Signal, signal};
+use nix::{
+    libc,
+    sys::signal::{SigHandler, Signal, signal},
+};
 
 /// Each such signal, and whether it was ignored. What PIPE was can only be seen before Rust's runtime
 /// begins.
@@ -27,22 +32,31 @@ static CHANGED: [(Signal, AtomicBool); 2] =
 static BEFORE_MAIN: extern "C" fn() = look;
 
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "no safe library asks for a disposition without changing it")]
 extern "C" fn look() {
-    use std::{mem::MaybeUninit, ptr};
-
-    use nix::libc::{SIG_IGN, sigaction};
-
     for (signal, was_ignored) in &CHANGED {
-        let mut now = MaybeUninit::<sigaction>::zeroed();
-        // SAFETY: There is no new disposition, and room for the present one, which is also sound as
-        // the zeros that it stays if the call fails.
-        let now = unsafe {
-            sigaction(*signal as i32, ptr::null(), now.as_mut_ptr());
-            now.assume_init()
-        };
-        was_ignored.store(now.sa_sigaction == SIG_IGN, Ordering::Relaxed);
+        was_ignored.store(is_ignored(*signal as i32), Ordering::Relaxed);
     }
+}
+
+/// Whether this signal is ignored now.
+#[allow(unsafe_code, reason = "no safe library asks for a disposition without changing it")]
+pub(crate) fn is_ignored(signal: i32) -> bool {
+    let mut now = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: There is no new disposition, and room for the present one, which is also sound as
+    // the zeros that it stays if the call fails.
+    let now = unsafe {
+        libc::sigaction(signal, ptr::null(), now.as_mut_ptr());
+        now.assume_init()
+    };
+    now.sa_sigaction == libc::SIG_IGN
+}
+
+/// Has what is written to a pipe that nobody reads fail, as Rust has it, and not end this program.
+#[cfg(all(target_os = "linux", target_env = "gnu", not(test)))]
+#[allow(unsafe_code, reason = "what a signal does is the whole process's")]
+pub(crate) fn ignore_pipe() {
+    // SAFETY: It sets no handler of ours.
+    let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigIgn) };
 }
 
 /// Has the command ignore what was ignored when this program was started.

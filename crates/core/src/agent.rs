@@ -1,13 +1,13 @@
 //! Agents: clients that can die as a whole.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::OnceLock};
 
-use navlock_engine::{AgentId, RequestId};
+use navlock_engine::AgentId;
 use uuid::Uuid;
 
 use crate::{
     AgentInfo, Error, Lost,
-    backend::{AnyBackend, Backend, Ticket},
+    backend::{AnyBackend, Backend, PackedTicket},
     bucket::{BucketUse, OpenBucket},
     sync::{Arc, AtomicU8, Ordering},
     user_agent::Scope,
@@ -63,7 +63,16 @@ pub(crate) struct Agent {
     bucket: Arc<BucketUse>,
     /// What ends it when it is closed.
     scope: Arc<Scope>,
-    /// An [`Ended`]; [`ALIVE`] until then.
+    life: Arc<Life>,
+}
+
+/// What is known of an agent for as long as anybody asks.
+#[derive(Debug)]
+pub(crate) struct Life {
+    /// Made when it is first asked for: random numbers of the operating system cost more than all
+    /// the rest of an agent, and few are ever asked.
+    client_id: OnceLock<ClientId>,
+    /// Whether it has ended, and how: an [`Ended`], and [`ALIVE`] until then.
     ended: AtomicU8,
 }
 
@@ -79,16 +88,12 @@ pub(crate) enum Ended {
 const ALIVE: u8 = 0;
 
 impl Agent {
-    pub(crate) fn open(
-        bucket: &Arc<BucketUse>,
-        scope: &Arc<Scope>,
-        client_id: ClientId,
-    ) -> Arc<Self> {
+    pub(crate) fn open(bucket: &Arc<BucketUse>, scope: &Arc<Scope>, life: Arc<Life>) -> Arc<Self> {
         let agent = Arc::new(Self {
-            id: bucket.bucket.backend.open_agent(client_id),
+            id: bucket.bucket.backend.open(&life),
             bucket: Arc::clone(bucket),
             scope: Arc::clone(scope),
-            ended: AtomicU8::new(ALIVE),
+            life,
         });
         scope.add(&agent);
         // Closed in between: who closed may have looked before this agent was there.
@@ -120,7 +125,7 @@ impl Agent {
         // All of them before the backends act: whoever is woken by that is told the reason, and
         // takes no lock that is granted because another of them ends.
         for agent in agents {
-            let (ended, how) = (&agent.ended, how as u8);
+            let (ended, how) = (&agent.life.ended, how as u8);
             let _ = ended.compare_exchange(ALIVE, how, Ordering::SeqCst, Ordering::SeqCst);
         }
         let mut agents = agents.to_vec();
@@ -131,6 +136,23 @@ impl Agent {
             let ids: Vec<_> = of_one_bucket.iter().map(|agent| agent.id).collect();
             of_one_bucket[0].backend().terminate_all(&ids);
         }
+    }
+
+    #[inline]
+    pub(crate) fn life(&self) -> &Arc<Life> {
+        &self.life
+    }
+}
+
+impl Life {
+    /// That of an agent that begins, and is to be called so.
+    pub(crate) fn new(client_id: Option<ClientId>) -> Arc<Self> {
+        let client_id = client_id.map_or_else(OnceLock::new, OnceLock::from);
+        Arc::new(Self { client_id, ended: AtomicU8::new(ALIVE) })
+    }
+
+    pub(crate) fn client_id(&self) -> ClientId {
+        *self.client_id.get_or_init(ClientId::random)
     }
 
     /// # Errors
@@ -177,22 +199,38 @@ impl fmt::Debug for Agent {
     }
 }
 
-/// A share in an agent's life, one for each lane of its backend.
+/// What a guard or a pending request knows of its agent, one for each group of threads: it counts
+/// itself here and not on the agent, so that two threads which use one handle write to two counters,
+/// and do not slow each other.
 ///
-/// A guard keeps its agent alive by counting itself here rather than on the agent: two threads
-/// that use one handle for two names then write to two counters, and do not slow each other.
+/// Those keep their agent alive. Where the backend is the one in memory, it knows which agents have
+/// something, and sees to that itself ([`AnyBackend::leave`]): there a seat keeps nothing but memory.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Seat {
-    pub(crate) agent: Arc<Agent>,
-    /// The agent's bucket, without the two steps that lead there: a guard needs it to be released.
+    pub(crate) id: AgentId,
+    pub(crate) life: Arc<Life>,
+    /// The agent's bucket: a guard needs it to be released.
     bucket: Arc<OpenBucket>,
-    lane: u32,
+    /// Who is kept alive by it.
+    keeps: Option<Arc<Agent>>,
 }
 
 impl Seat {
-    pub(crate) fn new(agent: Arc<Agent>, lane: u32) -> Self {
-        Self { bucket: Arc::clone(&agent.bucket.bucket), agent, lane }
+    pub(crate) fn new(agent: &Arc<Agent>) -> Self {
+        let bucket = Arc::clone(&agent.bucket.bucket);
+        Self {
+            id: agent.id,
+            life: Arc::clone(&agent.life),
+            keeps: (!bucket.backend.keeps_agents()).then(|| Arc::clone(agent)),
+            bucket,
+        }
+    }
+
+    /// Whether it is one of this agent's.
+    #[inline]
+    pub(crate) fn is_of(&self, agent: &Agent) -> bool {
+        Arc::ptr_eq(&self.life, &agent.life)
     }
 
     #[inline]
@@ -200,14 +238,32 @@ impl Seat {
         &self.bucket.backend
     }
 
+    /// Whether nothing ends when it does: it may be kept for longer than it is needed.
     #[inline]
-    pub(crate) fn ticket(&self, id: RequestId) -> Ticket {
-        Ticket { lane: self.lane, id }
+    pub(crate) fn keeps_only_memory(&self) -> bool {
+        self.keeps.is_none()
     }
 
     /// Ends what the ticket stands for.
     #[inline]
-    pub(crate) fn finish(&self, id: RequestId) {
-        self.backend().finish(self.ticket(id));
+    pub(crate) fn finish(&self, ticket: PackedTicket) {
+        match self.backend() {
+            AnyBackend::Memory(memory) => drop(memory.finish_as(self.id, ticket.unpack())),
+            AnyBackend::Other(other) => other.finish(ticket.unpack()),
+        }
+    }
+
+    /// Ends the lock of the ticket. How it was lost until now, if it was.
+    #[inline]
+    pub(crate) fn release(&self, ticket: PackedTicket) -> Option<Lost> {
+        let lost = match self.backend() {
+            AnyBackend::Memory(memory) => memory.finish_as(self.id, ticket.unpack()),
+            AnyBackend::Other(other) => {
+                let lost = other.lost(ticket.unpack());
+                other.finish(ticket.unpack());
+                lost
+            }
+        };
+        lost.map(|lost| self.life.explain_lost(lost))
     }
 }

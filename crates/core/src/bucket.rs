@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{
     ClientId, LockManager,
-    agent::Agent,
+    agent::{Agent, Life},
     backend::AnyBackend,
     sync::Arc,
     user_agent::{Scope, Shared},
@@ -57,16 +57,21 @@ impl Bucket {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn lock_manager(&self) -> LockManager {
-        self.lock_manager_as(ClientId::random())
+        self.open(None)
     }
 
     /// See [`host::lock_manager_as`](crate::host::lock_manager_as).
     pub(crate) fn lock_manager_as(&self, client_id: ClientId) -> LockManager {
+        self.open(Some(client_id))
+    }
+
+    fn open(&self, client_id: Option<ClientId>) -> LockManager {
+        let life = Life::new(client_id);
         let agent = self
             .0
             .as_ref()
-            .map(|Obtainable { bucket, scope }| Agent::open(bucket, scope, client_id));
-        LockManager::new(client_id, agent)
+            .map(|Obtainable { bucket, scope }| Agent::open(bucket, scope, Arc::clone(&life)));
+        LockManager::new(life, agent)
     }
 
     /// The bucket's name; `None` if it is opaque.

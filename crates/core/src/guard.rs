@@ -11,14 +11,16 @@ use std::{
     time::Duration,
 };
 
-use navlock_engine::{FencingToken, Mode, RequestId, ResourceName};
+use navlock_engine::{FencingToken, Mode, ResourceName};
 
 use slab::Slab;
 
 use crate::{
     ClientId, Lost,
     agent::Seat,
-    backend::{Backend, Term},
+    backend::{Backend, PackedTicket, Term, Ticket},
+    manager::Seats,
+    spare,
     sync::{Arc, Mutex, lock},
     waking::wake_all,
 };
@@ -84,19 +86,77 @@ impl Lock {
 ///
 /// Forgetting a guard (`mem::forget`) holds the lock for as long as the process lives, or until
 /// its agent is [terminated](crate::LockManager::terminate) or the lock is stolen.
+///
+/// It is a pointer, so that it is moved at no cost and makes no future large.
 #[must_use = "the lock is released when the guard is dropped"]
-pub struct LockGuard {
+pub struct LockGuard(
+    /// `None` once it is released, which is the last that becomes of it.
+    Option<Box<Grip>>,
+);
+
+/// A guard's lock, and what it needs to release it.
+pub(crate) struct Grip {
     lock: Lock,
-    id: RequestId,
+    ticket: PackedTicket,
     seat: Arc<Seat>,
     /// Who watches for the loss of the lock. Few ever do.
     watch: OnceLock<std::sync::Arc<Watch>>,
 }
 
 impl LockGuard {
+    /// The guard of a lock that was granted to this agent.
     #[inline]
-    pub(crate) fn new(lock: Lock, id: RequestId, seat: Arc<Seat>) -> Self {
-        Self { lock, id, seat, watch: OnceLock::new() }
+    pub(crate) fn new(
+        name: ResourceName,
+        mode: Mode,
+        fencing_token: FencingToken,
+        ticket: Ticket,
+        seats: &Seats,
+    ) -> Self {
+        // FAST: what the thread's last guard has left, with its count on the seat.
+        match spare::take() {
+            Some(mut grip) if grip.seat.is_of(&seats.agent) => {
+                // Mostly it is the same name. To compare it is cheaper than to move it.
+                if grip.lock.name != name {
+                    grip.lock.name = name;
+                }
+                grip.lock.mode = mode;
+                grip.lock.fencing_token = fencing_token;
+                grip.ticket = ticket.into();
+                Self(Some(grip))
+            }
+            spare => {
+                let lock = Lock::new(name, mode, fencing_token);
+                Self::made_in(spare, lock, ticket.into(), Arc::clone(seats.seat()))
+            }
+        }
+    }
+
+    /// The same with a seat that is counted already.
+    pub(crate) fn anew(lock: Lock, ticket: PackedTicket, seat: Arc<Seat>) -> Self {
+        Self::made_in(spare::take(), lock, ticket, seat)
+    }
+
+    /// The same in this place, if there is one.
+    fn made_in(
+        spare: Option<Box<Grip>>,
+        lock: Lock,
+        ticket: PackedTicket,
+        seat: Arc<Seat>,
+    ) -> Self {
+        let grip = Grip { lock, ticket, seat, watch: OnceLock::new() };
+        Self(Some(match spare {
+            Some(mut place) => {
+                *place = grip;
+                place
+            }
+            None => Box::new(grip),
+        }))
+    }
+
+    #[inline]
+    fn grip(&self) -> &Grip {
+        self.0.as_ref().expect("it is not released before it is dropped")
     }
 
     /// Completes when the lock is lost: stolen, or ended with its agent. It never completes while
@@ -144,7 +204,7 @@ impl LockGuard {
     /// ```
     pub fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
         self.watch().poller(context.waker());
-        self.ask()
+        self.ask_for_all()
     }
 
     /// Whether the lock is lost. What it protected may be in other hands, and dropping the guard
@@ -177,7 +237,8 @@ impl LockGuard {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn stolen_by(&self) -> Option<ClientId> {
-        self.seat.backend().stolen_by(self.seat.ticket(self.id))
+        let Grip { seat, ticket, .. } = self.grip();
+        seat.backend().stolen_by(ticket.unpack())
     }
 
     /// Whether the lock is held, and for how long still if its keeper is not heard of: a warning
@@ -219,24 +280,31 @@ impl LockGuard {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn term(&self) -> Option<Term> {
-        self.seat.backend().term(self.seat.agent.id)
+        let seat = &self.grip().seat;
+        seat.backend().term(seat.id)
     }
 
     /// How the lock was lost, if it is.
     pub(crate) fn how_lost(&self) -> Option<Lost> {
-        let lost = self.seat.backend().lost(self.seat.ticket(self.id))?;
-        Some(self.seat.agent.explain_lost(lost))
+        let Grip { seat, ticket, .. } = self.grip();
+        let lost = seat.backend().lost(ticket.unpack())?;
+        Some(seat.life.explain_lost(lost))
     }
 
     fn watch(&self) -> &std::sync::Arc<Watch> {
-        self.watch.get_or_init(Default::default)
+        self.grip().watch.get_or_init(Default::default)
     }
 
     /// Asks the backend, which will call on all who watch.
-    fn ask(&self) -> Poll<Lost> {
-        let all = Waker::from(std::sync::Arc::clone(self.watch()));
-        let lost = self.seat.backend().poll_lost(self.seat.ticket(self.id), &all);
-        lost.map(|lost| self.seat.agent.explain_lost(lost))
+    fn ask_for_all(&self) -> Poll<Lost> {
+        self.ask(&Waker::from(std::sync::Arc::clone(self.watch())))
+    }
+
+    /// Asks the backend, which will call on this one.
+    fn ask(&self, waker: &Waker) -> Poll<Lost> {
+        let Grip { seat, ticket, .. } = self.grip();
+        let lost = seat.backend().poll_lost(ticket.unpack(), waker);
+        lost.map(|lost| seat.life.explain_lost(lost))
     }
 }
 
@@ -270,9 +338,7 @@ pub struct PolledGuard(LockGuard);
 impl PolledGuard {
     /// Ready once the lock is lost. Of the contexts given here, the last one is woken.
     pub fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
-        let LockGuard { seat, id, .. } = &self.0;
-        let lost = seat.backend().poll_lost(seat.ticket(*id), context.waker());
-        lost.map(|lost| seat.agent.explain_lost(lost))
+        self.0.ask(context.waker())
     }
 
     /// See [`LockGuard::stolen_by`].
@@ -304,7 +370,7 @@ impl Future for LostFuture<'_> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Lost> {
         // Before the backend is asked: a loss from then on calls on all who are in there.
         self.key = Some(self.guard.watch().enter(self.key, context.waker()));
-        self.guard.ask()
+        self.guard.ask_for_all()
     }
 }
 
@@ -365,69 +431,146 @@ impl Wake for Watch {
     }
 }
 
-/// Something that is held as one: a guard, or several.
+/// Something that is held as one, by who shows it to nobody else: a guard, or several.
 pub(crate) trait Held {
     /// What is told of a loss.
     type Loss;
+
+    /// How many locks were lost where any of it is: as long as it is the same number, none of it
+    /// is lost. `None` if that cannot be told.
+    fn losses(&self) -> Option<u64>;
 
     /// How any of it was lost, if it is.
     fn lost(&self) -> Option<Self::Loss>;
 
     /// Ready once any of it is lost.
     fn poll_lost(&self, context: &Context<'_>) -> Poll<Self::Loss>;
+
+    /// Releases it. How any of it was lost until now, if it was.
+    fn release(self) -> Option<Self::Loss>;
 }
 
 impl Held for LockGuard {
     type Loss = Lost;
+
+    #[inline]
+    fn losses(&self) -> Option<u64> {
+        let Grip { seat, ticket, .. } = self.grip();
+        seat.backend().losses(ticket.unpack())
+    }
 
     fn lost(&self) -> Option<Lost> {
         self.how_lost()
     }
 
     fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
-        self.poll_lost(context)
+        self.ask(context.waker())
+    }
+
+    #[inline]
+    fn release(mut self) -> Option<Lost> {
+        let grip = self.0.take()?;
+        let lost = grip.seat.release(grip.ticket);
+        grip.leave();
+        lost
     }
 }
 
-/// Runs `work` to its end, or until what it needs is lost, then releases that.
-pub(crate) async fn hold_while<H: Held, T, E: From<H::Loss>>(
+/// What is held while some work is done.
+pub(crate) struct Holding<H> {
     held: H,
-    work: impl Future<Output = T>,
-) -> Result<T, E> {
-    // Dropped before `held`: the parameters of an async function outlive its locals.
-    let mut work = pin!(work);
-    poll_fn(|context| {
-        // Work whose lock is gone goes no further, and does not even begin.
-        if let Some(lost) = held.lost() {
-            return Poll::Ready(Err(lost.into()));
+    /// How many losses there were when it was last known to be held.
+    losses: Option<u64>,
+}
+
+impl<H: Held> Holding<H> {
+    /// To be made before the work is, which may begin with that.
+    #[inline]
+    pub(crate) fn of(held: H) -> Self {
+        Self { losses: held.losses(), held }
+    }
+
+    /// How any of it was lost, if it is.
+    #[inline]
+    fn lost(&mut self) -> Option<H::Loss> {
+        let losses = self.held.losses();
+        // FAST: mostly nothing was lost, which is one number to be read.
+        if losses.is_some() && losses == self.losses {
+            return None;
         }
-        if let Poll::Ready(result) = work.as_mut().poll(context) {
-            // Robbed in its last moments: the theft is what the request came to.
-            return Poll::Ready(held.lost().map_or(Ok(result), |lost| Err(lost.into())));
-        }
-        // Only who waits needs to be woken.
-        held.poll_lost(context).map(|lost| Err(lost.into()))
-    })
-    .await
+        // Counted before it is looked at: what is lost meanwhile is looked at the next time.
+        self.losses = losses;
+        self.held.lost()
+    }
+
+    /// Runs `work` to its end, or until what it needs is lost, then releases that.
+    #[inline]
+    pub(crate) async fn during<T, E: From<H::Loss>>(
+        self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, E> {
+        let mut holding = Some(self);
+        // Dropped before what is held is released, whoever does it.
+        let mut work = pin!(Some(work));
+        // Who is woken by a loss.
+        let mut told: Option<Waker> = None;
+        poll_fn(|context| {
+            let (Some(held), Some(its)) = (&mut holding, work.as_mut().as_pin_mut()) else {
+                unreachable!("an async function is not polled after its end")
+            };
+            // Work whose lock is gone goes no further, and does not even begin.
+            if let Some(lost) = held.lost() {
+                return Poll::Ready(Err(lost.into()));
+            }
+            if let Poll::Ready(result) = its.poll(context) {
+                work.set(None);
+                // Robbed in its last moments: the theft is what the request came to.
+                let lost = holding.take().and_then(|holding| holding.held.release());
+                return Poll::Ready(lost.map_or(Ok(result), |lost| Err(lost.into())));
+            }
+            // Only who waits needs to be woken; once, as long as it is the same.
+            if told.as_ref().is_some_and(|told| told.will_wake(context.waker())) {
+                return Poll::Pending;
+            }
+            told = Some(context.waker().clone());
+            held.held.poll_lost(context).map(|lost| Err(lost.into()))
+        })
+        .await
+    }
 }
 
 impl Deref for LockGuard {
     type Target = Lock;
 
     fn deref(&self) -> &Lock {
-        &self.lock
+        &self.grip().lock
     }
 }
 
 impl Drop for LockGuard {
     #[inline]
     fn drop(&mut self) {
-        self.seat.finish(self.id);
+        if let Some(grip) = self.0.take() {
+            grip.seat.finish(grip.ticket);
+            grip.leave();
+        }
+    }
+}
+
+impl Grip {
+    /// Leaves it to the next guard that this thread makes, if that costs nobody anything.
+    #[inline]
+    fn leave(mut self: Box<Self>) {
+        if self.seat.keeps_only_memory() && self.lock.name.is_short() {
+            // Before that: dropping wakers is foreign code, which may make guards.
+            drop(self.watch.take());
+            spare::put(self);
+        }
     }
 }
 
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LockGuard").field(&self.lock).finish()
+        f.debug_tuple("LockGuard").field(&**self).finish()
     }
 }

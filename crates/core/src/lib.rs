@@ -34,6 +34,7 @@ mod manager;
 mod options;
 mod request;
 mod snapshot;
+mod spare;
 mod sync;
 mod unwind;
 mod user_agent;
@@ -50,7 +51,7 @@ pub use crate::{
     lock_all::{FailedName, GrantAll, LockAllError, LockAllFuture, LockAllRequest},
     manager::LockManager,
     options::LockOptions,
-    request::{Grant, LockFuture, LockRequest},
+    request::{Grant, LockFuture, LockRequest, Named},
     snapshot::{LockInfo, LockManagerSnapshot},
     user_agent::UserAgent,
 };

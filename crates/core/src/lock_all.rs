@@ -14,7 +14,7 @@ use navlock_engine::{Mode, ResourceName};
 
 use crate::{
     Error, Lock, LockFuture, LockGuard, LockManager, LockOptions, LockRequest, blocking,
-    guard::{Held, hold_while},
+    guard::{Held, Holding},
     sync::{AtomicBool, Mutex, Ordering, lock},
 };
 
@@ -213,7 +213,8 @@ impl LockAllRequest {
     {
         let guards = self.await?;
         let locks = guards.iter().map(|guard| Lock::clone(guard)).collect();
-        hold_while(guards, callback(locks)).await
+        let holding = Holding::of(guards);
+        holding.during(callback(locks)).await
     }
 }
 
@@ -235,7 +236,8 @@ impl LockAllRequest<Option<Vec<LockGuard>>> {
         match self.await? {
             Some(guards) => {
                 let locks = guards.iter().map(|guard| Lock::clone(guard)).collect();
-                hold_while(guards, callback(Some(locks))).await
+                let holding = Holding::of(guards);
+                holding.during(callback(Some(locks))).await
             }
             None => Ok(callback(None).await),
         }
@@ -403,7 +405,7 @@ impl Taking {
     fn ask(&self, wanted: Wanted) -> (ResourceName, LockFuture<'static, Option<LockGuard>>) {
         let Wanted { name, mode } = wanted;
         let options = LockOptions { mode: mode.unwrap_or(self.options.mode), ..self.options };
-        let request = LockRequest::new(self.locks.environment(), Ok(name.clone()), options);
+        let request = LockRequest::new(self.locks.environment(), name.clone(), options);
         (name, request.into_owned())
     }
 
@@ -461,6 +463,10 @@ impl Wake for Losses {
 impl Held for Vec<LockGuard> {
     type Loss = LockAllError;
 
+    fn losses(&self) -> Option<u64> {
+        self.iter().map(Held::losses).sum()
+    }
+
     fn lost(&self) -> Option<LockAllError> {
         self.iter().find_map(|guard| Some(LockAllError::of(guard.name(), guard.how_lost()?.into())))
     }
@@ -471,6 +477,11 @@ impl Held for Vec<LockGuard> {
             Poll::Ready(lost) => Poll::Ready(LockAllError::of(guard.name(), lost.into())),
             Poll::Pending => any,
         })
+    }
+
+    fn release(self) -> Option<LockAllError> {
+        // Whatever is lost from here on was held to the end.
+        self.lost()
     }
 }
 

@@ -7,9 +7,9 @@ use navlock_engine::{FencingToken, Mode, ResourceName};
 use crate::{
     AgentInfo, Bucket, ClientId, Error, Inspection, Lock, LockAllError, LockAllRequest, LockFuture,
     LockGuard, LockManagerSnapshot, LockOptions, LockRequest, Position,
-    agent::{Agent, Seat},
+    agent::{Agent, Life, Seat},
     backend::{Backend, Claim, Term},
-    host,
+    host, spare,
     sync::{Arc, AtomicBool, Ordering},
 };
 
@@ -27,7 +27,7 @@ pub struct LockManager(Arc<Environment>);
 /// What the specification asks of an environment settings object: who it is, whether it is fully
 /// active, and which lock manager can be obtained for it.
 pub(crate) struct Environment {
-    client_id: ClientId,
+    life: Arc<Life>,
     fully_active: AtomicBool,
     /// `None` if no lock manager can be obtained.
     seats: Option<Seats>,
@@ -36,24 +36,18 @@ pub(crate) struct Environment {
 /// An agent with its seats, each made when it is first used.
 pub(crate) struct Seats {
     pub(crate) agent: Arc<Agent>,
-    /// The first that was used, with its lane: mostly the only one. The lane stands here and not
+    /// The first that was used, with its group: mostly the only one. The group stands here and not
     /// behind the pointer, where guards count: who looks for another does not wait for them.
-    first: OnceLock<(u32, Arc<Seat>)>,
-    /// By lane, once there is a second. In rows, since few handles use many lanes, and there may be
-    /// hundreds.
-    others: OnceLock<Box<[OnceLock<Box<Row>>]>>,
+    first: OnceLock<(usize, Arc<Seat>)>,
+    /// By group, once there is a second.
+    others: OnceLock<Box<[OnceLock<Arc<Seat>>; spare::GROUPS]>>,
 }
 
-/// Seats of neighbouring lanes.
-type Row = [OnceLock<Arc<Seat>>; ROW];
-
-const ROW: usize = 16;
-
 impl LockManager {
-    pub(crate) fn new(client_id: ClientId, agent: Option<Arc<Agent>>) -> Self {
+    pub(crate) fn new(life: Arc<Life>, agent: Option<Arc<Agent>>) -> Self {
         let seats =
             agent.map(|agent| Seats { agent, first: OnceLock::new(), others: OnceLock::new() });
-        Self(Arc::new(Environment { client_id, fully_active: AtomicBool::new(true), seats }))
+        Self(Arc::new(Environment { life, fully_active: AtomicBool::new(true), seats }))
     }
 
     /// Requests an exclusive lock and holds it while the future that `callback` returns runs.
@@ -112,11 +106,11 @@ impl LockManager {
     /// # }).unwrap();
     /// ```
     #[inline]
-    pub fn lock<N>(&self, name: N) -> LockRequest<'_>
+    pub fn lock<N>(&self, name: N) -> LockRequest<'_, LockGuard, N>
     where
         N: TryInto<ResourceName, Error: Into<Error>>,
     {
-        LockRequest::new(&self.0, name.try_into().map_err(Into::into), LockOptions::default())
+        LockRequest::new(&self.0, name, LockOptions::default())
     }
 
     /// Starts a request for the lock of this name if it can be had at once: short for
@@ -136,7 +130,7 @@ impl LockManager {
     /// # }).unwrap();
     /// ```
     #[inline]
-    pub fn try_lock<N>(&self, name: N) -> LockRequest<'_, Option<LockGuard>>
+    pub fn try_lock<N>(&self, name: N) -> LockRequest<'_, Option<LockGuard>, N>
     where
         N: TryInto<ResourceName, Error: Into<Error>>,
     {
@@ -160,11 +154,15 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     #[inline]
-    pub fn lock_with<N>(&self, name: N, options: LockOptions) -> LockRequest<'_, Option<LockGuard>>
+    pub fn lock_with<N>(
+        &self,
+        name: N,
+        options: LockOptions,
+    ) -> LockRequest<'_, Option<LockGuard>, N>
     where
         N: TryInto<ResourceName, Error: Into<Error>>,
     {
-        LockRequest::new(&self.0, name.try_into().map_err(Into::into), options)
+        LockRequest::new(&self.0, name, options)
     }
 
     /// Starts a request for the locks of several names, taken one after the other in the one
@@ -390,7 +388,7 @@ impl LockManager {
         let found = seats.agent.backend().recall(seats.agent.id, claims).await;
         let made = found.into_iter().zip(asked).map(|(ticket, (name, mode))| {
             let ticket = ticket?;
-            Some(LockFuture::made(name, mode, ticket.id, Arc::clone(seats.seat(ticket.lane))))
+            Some(LockFuture::made(name, mode, ticket, Arc::clone(seats.seat())))
         });
         Ok(made.collect())
     }
@@ -436,7 +434,7 @@ impl LockManager {
     /// assert_ne!(locks.bucket().lock_manager().client_id(), locks.client_id());
     /// ```
     pub fn client_id(&self) -> ClientId {
-        self.0.client_id
+        self.0.life.client_id()
     }
 
     /// The agent's bucket.
@@ -479,7 +477,7 @@ impl Environment {
             return Err(Error::NotFullyActive);
         }
         if let Some(seats) = &self.seats {
-            seats.agent.check_alive()?;
+            seats.agent.life().check_alive()?;
         }
         // 4.
         self.seats.as_ref().ok_or(Error::Unobtainable)
@@ -487,34 +485,28 @@ impl Environment {
 }
 
 impl Seats {
-    #[inline]
-    pub(crate) fn seat(&self, lane: u32) -> &Arc<Seat> {
-        match self.first.get() {
-            Some((first, seat)) if *first == lane => seat,
-            _ => self.another_seat(lane),
-        }
-    }
-
-    fn another_seat(&self, lane: u32) -> &Arc<Seat> {
-        let seat = || Arc::new(Seat::new(Arc::clone(&self.agent), lane));
-        let (first, its) = self.first.get_or_init(|| (lane, seat()));
-        if *first == lane {
+    /// The seat of this thread's group.
+    pub(crate) fn seat(&self) -> &Arc<Seat> {
+        let group = spare::group();
+        let seat = || Arc::new(Seat::new(&self.agent));
+        let (first, its) = self.first.get_or_init(|| (group, seat()));
+        if *first == group {
             return its;
         }
-        let rows = || {
-            let rows = self.agent.backend().lanes().div_ceil(ROW);
-            (0..rows).map(|_| OnceLock::new()).collect()
-        };
-        let at = lane as usize;
-        self.others.get_or_init(rows)[at / ROW].get_or_init(Box::default)[at % ROW]
-            .get_or_init(seat)
+        self.others.get_or_init(Box::default)[group].get_or_init(seat)
+    }
+}
+
+impl Drop for Seats {
+    fn drop(&mut self) {
+        self.agent.backend().leave(&self.agent);
     }
 }
 
 impl fmt::Debug for LockManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockManager")
-            .field("client_id", &self.0.client_id)
+            .field("client_id", &self.0.life.client_id())
             .field("bucket", &self.bucket())
             .finish_non_exhaustive()
     }

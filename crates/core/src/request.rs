@@ -10,15 +10,15 @@ use std::{
     time::Duration,
 };
 
-use navlock_engine::{Mode, RequestId, RequestKind, ResourceName};
+use navlock_engine::{Mode, RequestKind, ResourceName};
 
 use crate::{
     Error, Lock, LockGuard, LockOptions,
     agent::Seat,
-    backend::{Answer, Backend},
+    backend::{Answer, AnyBackend, Backend, PackedTicket, Ticket},
     blocking,
-    guard::hold_while,
-    manager::Environment,
+    guard::Holding,
+    manager::{Environment, Seats},
     sync::Arc,
 };
 
@@ -26,7 +26,8 @@ use crate::{
 /// block a thread on it.
 ///
 /// `G` is what a grant gives: a [`LockGuard`], or an `Option` of it with
-/// [`if_available`](Self::if_available).
+/// [`if_available`](Self::if_available). `N` is the name as it was given: it becomes a
+/// [`ResourceName`] when the request is made.
 ///
 /// # Errors
 ///
@@ -37,9 +38,9 @@ use crate::{
 /// [`Error::Refused`], [`Error::Unreachable`]; and [`Error::Lost`] if the lock was granted and lost
 /// again, because it was stolen or its lease has ended, before whoever waited was told.
 #[must_use = "a request is made when it is awaited, run or blocked on"]
-pub struct LockRequest<'a, G = LockGuard> {
+pub struct LockRequest<'a, G = LockGuard, N = ResourceName> {
     environment: &'a Arc<Environment>,
-    name: Result<ResourceName, Error>,
+    name: N,
     options: LockOptions,
     grant: PhantomData<fn() -> G>,
 }
@@ -52,24 +53,41 @@ pub struct LockRequest<'a, G = LockGuard> {
 /// waited behind it are granted; if its own grant was on the way, the lock is released. Forgetting
 /// it (`mem::forget`) keeps its place in the queue, and whatever is granted there.
 #[must_use = "futures do nothing unless polled"]
-pub struct LockFuture<'a, G = LockGuard> {
-    state: State<'a>,
+pub struct LockFuture<'a, G = LockGuard, N = ResourceName> {
+    state: State<'a, N>,
     grant: PhantomData<fn() -> G>,
 }
 
-enum State<'a> {
+enum State<'a, N> {
     /// Not polled yet.
     Unmade {
         environment: &'a Arc<Environment>,
-        name: Result<ResourceName, Error>,
+        /// It is taken once, when the request is made.
+        name: Option<N>,
         options: LockOptions,
     },
     /// Not polled yet, with a handle of its own.
     Owned { environment: Arc<Environment>, name: Result<ResourceName, Error>, options: LockOptions },
     /// In the queue, or granted and not told yet.
-    Pending { name: ResourceName, mode: Mode, id: RequestId, seat: Arc<Seat> },
+    Pending { name: ResourceName, mode: Mode, ticket: PackedTicket, seat: Arc<Seat> },
     /// Answered.
     Done,
+}
+
+/// What can be a name: whatever [`LockManager::lock`](crate::LockManager::lock) takes.
+pub trait Named: TryInto<ResourceName, Error: Into<Error>> {}
+
+impl<N: TryInto<ResourceName, Error: Into<Error>>> Named for N {}
+
+/// A name that was looked at before.
+struct Given(Result<ResourceName, Error>);
+
+impl TryFrom<Given> for ResourceName {
+    type Error = Error;
+
+    fn try_from(Given(name): Given) -> Result<Self, Error> {
+        name
+    }
 }
 
 /// What a request answers with: see [`LockRequest`].
@@ -113,18 +131,14 @@ impl Grant for Option<LockGuard> {
     }
 }
 
-impl<'a, G> LockRequest<'a, G> {
+impl<'a, G, N> LockRequest<'a, G, N> {
     #[inline]
-    pub(crate) fn new(
-        environment: &'a Arc<Environment>,
-        name: Result<ResourceName, Error>,
-        options: LockOptions,
-    ) -> Self {
+    pub(crate) fn new(environment: &'a Arc<Environment>, name: N, options: LockOptions) -> Self {
         Self { environment, name, options, grant: PhantomData }
     }
 }
 
-impl<'a> LockRequest<'a> {
+impl<'a, N: Named> LockRequest<'a, LockGuard, N> {
     /// Asks for the lock only if it can be had at once: gives `None` if it cannot.
     ///
     /// ```
@@ -135,7 +149,8 @@ impl<'a> LockRequest<'a> {
     /// assert!(locks.lock("db").if_available().blocking()?.is_none());
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn if_available(mut self) -> LockRequest<'a, Option<LockGuard>> {
+    #[inline]
+    pub fn if_available(mut self) -> LockRequest<'a, Option<LockGuard>, N> {
         self.options.if_available = true;
         LockRequest::new(self.environment, self.name, self.options)
     }
@@ -168,11 +183,12 @@ impl<'a> LockRequest<'a> {
     {
         let guard = self.await?;
         let lock = Lock::clone(&guard);
-        hold_while(guard, callback(lock)).await
+        let holding = Holding::of(guard);
+        holding.during(callback(lock)).await
     }
 }
 
-impl LockRequest<'_, Option<LockGuard>> {
+impl<N: Named> LockRequest<'_, Option<LockGuard>, N> {
     /// Requests the lock and runs `callback`: with the lock held, or with `None` if it cannot be
     /// had at once.
     ///
@@ -202,14 +218,15 @@ impl LockRequest<'_, Option<LockGuard>> {
         match self.await? {
             Some(guard) => {
                 let lock = Lock::clone(&guard);
-                hold_while(guard, callback(Some(lock))).await
+                let holding = Holding::of(guard);
+                holding.during(callback(Some(lock))).await
             }
             None => Ok(callback(None).await),
         }
     }
 }
 
-impl<G: Grant> LockRequest<'_, G> {
+impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// Asks for a shared lock.
     ///
     /// ```
@@ -269,6 +286,7 @@ impl<G: Grant> LockRequest<'_, G> {
     /// ```
     pub fn into_owned(self) -> LockFuture<'static, G> {
         let Self { environment, name, options, grant } = self;
+        let name = name.try_into().map_err(Into::into);
         let state = State::Owned { environment: Arc::clone(environment), name, options };
         LockFuture { state, grant }
     }
@@ -311,18 +329,21 @@ impl<G: Grant> LockRequest<'_, G> {
     }
 }
 
-impl<'a, G: Grant> IntoFuture for LockRequest<'a, G> {
+impl<'a, G: Grant, N: Named> IntoFuture for LockRequest<'a, G, N> {
     type Output = Result<G, Error>;
-    type IntoFuture = LockFuture<'a, G>;
+    type IntoFuture = LockFuture<'a, G, N>;
 
     #[inline]
-    fn into_future(self) -> LockFuture<'a, G> {
+    fn into_future(self) -> LockFuture<'a, G, N> {
         let Self { environment, name, options, grant } = self;
-        LockFuture { state: State::Unmade { environment, name, options }, grant }
+        LockFuture { state: State::Unmade { environment, name: Some(name), options }, grant }
     }
 }
 
-impl<G: Grant> Future for LockFuture<'_, G> {
+/// Nothing in it is ever pinned.
+impl<G, N> Unpin for LockFuture<'_, G, N> {}
+
+impl<G: Grant, N: Named> Future for LockFuture<'_, G, N> {
     type Output = Result<G, Error>;
 
     #[inline]
@@ -335,40 +356,67 @@ impl<G: Grant> Future for LockFuture<'_, G> {
     }
 }
 
-impl<G: Grant> LockFuture<'_, G> {
+impl<G: Grant, N: Named> LockFuture<'_, G, N> {
     /// Makes the request.
     ///
     /// Spec: the method steps of <https://w3c.github.io/web-locks/#api-lock-manager-request>
     #[inline]
     fn make(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
-        // FAST: the name stays where it is until it is known where it goes.
-        let State::Unmade { environment, name, options } = &self.state else {
+        // FAST: field by field. Moved as a whole, it would be loaded in other pieces than those in
+        //       which it has been stored a moment ago, and that has to wait.
+        let State::Unmade { environment, name, options } = &mut self.state else {
             unreachable!("asked for by `poll`, which has looked")
         };
-        let made = match Self::request(environment, name, *options, context) {
-            Ok(made) => made,
-            Err(error) => {
-                self.state = State::Done;
-                return Poll::Ready(Err(error));
-            }
+        let (environment, options) = (*environment, *options);
+        let Some(name) = name.take() else {
+            unreachable!("taken only here, and the state is another from here on")
         };
-        let State::Unmade { name: Ok(name), options, .. } =
-            mem::replace(&mut self.state, State::Done)
-        else {
-            unreachable!("a request that was made has a name")
-        };
-        let (seat, id, answer) = made;
-        match answer {
-            Poll::Ready(answer) => {
-                Poll::Ready(Self::grant(answer, name, options.mode, id, Arc::clone(seat)))
+        self.state = State::Done;
+
+        // 1–2. BY TYPE: options have their defaults, the environment is the handle's.
+        // 3–4.
+        let seats = environment.obtain_lock_manager()?;
+        // 5.
+        let name = name.try_into().map_err(Into::into)?;
+        // 6–8.
+        let kind: RequestKind = options.kind()?;
+        // 9–10. BY TYPE: whose signal has fired does not poll; this future is the promise.
+        // 11.
+        let (agent, waker) = (seats.agent.id, context.waker());
+        // FAST: either with its own rest, so that what the one in memory returns stays in registers.
+        match seats.agent.backend() {
+            AnyBackend::Memory(memory) => {
+                self.made_now(memory.request(agent, &name, kind, waker), name, kind, seats)
             }
-            Poll::Pending => {
-                self.state =
-                    State::Pending { name, mode: options.mode, id, seat: Arc::clone(seat) };
-                Poll::Pending
+            AnyBackend::Other(other) => {
+                self.made_now(other.request(agent, &name, kind, waker), name, kind, seats)
             }
         }
         // 12. The promise was returned before it was polled.
+    }
+
+    /// Goes on with a request that was just made.
+    #[inline]
+    fn made_now(
+        &mut self,
+        answered: Result<(Ticket, Poll<Answer>), Error>,
+        name: ResourceName,
+        kind: RequestKind,
+        seats: &Seats,
+    ) -> Poll<Result<G, Error>> {
+        let mode = kind.mode();
+        match answered {
+            Ok((ticket, Poll::Ready(Answer::Granted(token)))) => {
+                Poll::Ready(Ok(G::from_guard(LockGuard::new(name, mode, token, ticket, seats))))
+            }
+            Ok((_, Poll::Ready(Answer::Unavailable))) => Poll::Ready(G::unavailable()),
+            Ok((ticket, Poll::Pending)) => {
+                let (seat, ticket) = (Arc::clone(seats.seat()), ticket.into());
+                self.state = State::Pending { name, mode, ticket, seat };
+                Poll::Pending
+            }
+            Err(error) => Poll::Ready(Err(seats.agent.life().explain(error))),
+        }
     }
 
     /// The same with a handle of its own, which it needs no more once the request is made.
@@ -378,91 +426,57 @@ impl<G: Grant> LockFuture<'_, G> {
         else {
             unreachable!("asked for by `poll`, which has looked")
         };
-        let mut made = LockRequest::<G>::new(&environment, name, options).into_future();
+        let mut made = LockRequest::<G, _>::new(&environment, Given(name), options).into_future();
         let answer = made.make(context);
-        if let State::Pending { name, mode, id, seat } = mem::replace(&mut made.state, State::Done)
+        if let State::Pending { name, mode, ticket, seat } =
+            mem::replace(&mut made.state, State::Done)
         {
-            self.state = State::Pending { name, mode, id, seat };
+            self.state = State::Pending { name, mode, ticket, seat };
         }
         answer
     }
 
-    /// The method steps up to the request itself: where it is, and what became of it at once.
-    #[inline]
-    fn request<'e>(
-        environment: &'e Environment,
-        name: &Result<ResourceName, Error>,
-        options: LockOptions,
-        context: &Context<'_>,
-    ) -> Result<(&'e Arc<Seat>, RequestId, Poll<Answer>), Error> {
-        // 1–2. BY TYPE: options have their defaults, the environment is the handle's.
-        // 3–4.
-        let seats = environment.obtain_lock_manager()?;
-        // 5.
-        let name = name.as_ref().map_err(Error::clone)?;
-        // 6–8.
-        let kind: RequestKind = options.kind()?;
-        // 9–10. BY TYPE: whose signal has fired does not poll; this future is the promise.
-        // 11.
-        let (ticket, answer) = seats
-            .agent
-            .backend()
-            .request(seats.agent.id, name, kind, context.waker())
-            .map_err(|error| seats.agent.explain(error))?;
-        Ok((seats.seat(ticket.lane), ticket.id, answer))
-    }
-
     /// Asks what became of the request.
     fn poll_made(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
-        let State::Pending { id, seat, .. } = &self.state else {
+        let State::Pending { ticket, seat, .. } = &self.state else {
             panic!("a `LockFuture` was polled after it had completed")
         };
-        let Poll::Ready(answer) = seat.backend().poll_request(seat.ticket(*id), context.waker())
+        let Poll::Ready(answer) = seat.backend().poll_request(ticket.unpack(), context.waker())
         else {
             return Poll::Pending;
         };
-        let State::Pending { name, mode, id, seat } = mem::replace(&mut self.state, State::Done)
+        let State::Pending { name, mode, ticket, seat } =
+            mem::replace(&mut self.state, State::Done)
         else {
             unreachable!("it was pending a moment ago")
         };
         // Granted because another agent ended that ends together with its own.
-        let answer = answer.and_then(|answer| seat.agent.check_alive().map(|()| answer));
+        let answer = answer.and_then(|answer| seat.life.check_alive().map(|()| answer));
         Poll::Ready(match answer {
-            Ok(answer) => Self::grant(answer, name, mode, id, seat),
+            Ok(Answer::Granted(token)) => {
+                let lock = Lock::new(name, mode, token);
+                Ok(G::from_guard(LockGuard::anew(lock, ticket, seat)))
+            }
+            Ok(Answer::Unavailable) => G::unavailable(),
             Err(error) => {
                 // If it is granted it goes to the next, and if it is not, the backend may keep why it
                 // ended until it is told that we know.
-                seat.finish(id);
-                Err(seat.agent.explain(error))
+                seat.finish(ticket);
+                Err(seat.life.explain(error))
             }
         })
-    }
-
-    #[inline]
-    fn grant(
-        answer: Answer,
-        name: ResourceName,
-        mode: Mode,
-        id: RequestId,
-        seat: Arc<Seat>,
-    ) -> Result<G, Error> {
-        match answer {
-            Answer::Granted(token) => {
-                Ok(G::from_guard(LockGuard::new(Lock::new(name, mode, token), id, seat)))
-            }
-            Answer::Unavailable => G::unavailable(),
-        }
     }
 }
 
 impl LockFuture<'static, Option<LockGuard>> {
     /// The future of a request that was made elsewhere and is known here by this id.
-    pub(crate) fn made(name: ResourceName, mode: Mode, id: RequestId, seat: Arc<Seat>) -> Self {
-        Self { state: State::Pending { name, mode, id, seat }, grant: PhantomData }
+    pub(crate) fn made(name: ResourceName, mode: Mode, ticket: Ticket, seat: Arc<Seat>) -> Self {
+        let ticket = ticket.into();
+        Self { state: State::Pending { name, mode, ticket, seat }, grant: PhantomData }
     }
 }
 
-impl<G> LockFuture<'_, G> {
+impl<G, N> LockFuture<'_, G, N> {
     /// What is waited for, if the request was made and is not answered yet.
     pub fn pending(&self) -> Option<(&ResourceName, Mode)> {
         match &self.state {
@@ -475,8 +489,8 @@ impl<G> LockFuture<'_, G> {
     /// that was made needs it no more. `None` if it is not [pending](Self::pending).
     pub fn detach(mut self) -> Option<LockFuture<'static, G>> {
         match mem::replace(&mut self.state, State::Done) {
-            State::Pending { name, mode, id, seat } => Some(LockFuture {
-                state: State::Pending { name, mode, id, seat },
+            State::Pending { name, mode, ticket, seat } => Some(LockFuture {
+                state: State::Pending { name, mode, ticket, seat },
                 grant: PhantomData,
             }),
             _ => None,
@@ -484,16 +498,16 @@ impl<G> LockFuture<'_, G> {
     }
 }
 
-impl<G> Drop for LockFuture<'_, G> {
+impl<G, N> Drop for LockFuture<'_, G, N> {
     #[inline]
     fn drop(&mut self) {
-        if let State::Pending { id, seat, .. } = &self.state {
-            seat.finish(*id);
+        if let State::Pending { ticket, seat, .. } = &self.state {
+            seat.finish(*ticket);
         }
     }
 }
 
-impl<G> fmt::Debug for LockRequest<'_, G> {
+impl<G, N: fmt::Debug> fmt::Debug for LockRequest<'_, G, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockRequest")
             .field("name", &self.name)
@@ -502,7 +516,7 @@ impl<G> fmt::Debug for LockRequest<'_, G> {
     }
 }
 
-impl<G> fmt::Debug for LockFuture<'_, G> {
+impl<G, N> fmt::Debug for LockFuture<'_, G, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.state {
             State::Unmade { .. } | State::Owned { .. } => "LockFuture(not polled yet)",

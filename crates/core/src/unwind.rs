@@ -30,11 +30,11 @@ impl RefUnwindSafe for PolledGuard {}
 impl UnwindSafe for LostFuture<'_> {}
 impl RefUnwindSafe for LostFuture<'_> {}
 
-impl<G> UnwindSafe for LockRequest<'_, G> {}
-impl<G> RefUnwindSafe for LockRequest<'_, G> {}
+impl<G, N: UnwindSafe> UnwindSafe for LockRequest<'_, G, N> {}
+impl<G, N: RefUnwindSafe> RefUnwindSafe for LockRequest<'_, G, N> {}
 
-impl<G> UnwindSafe for LockFuture<'_, G> {}
-impl<G> RefUnwindSafe for LockFuture<'_, G> {}
+impl<G, N: UnwindSafe> UnwindSafe for LockFuture<'_, G, N> {}
+impl<G, N: RefUnwindSafe> RefUnwindSafe for LockFuture<'_, G, N> {}
 
 impl<G> UnwindSafe for LockAllRequest<G> {}
 impl<G> RefUnwindSafe for LockAllRequest<G> {}

@@ -44,6 +44,39 @@ fn agents_that_were_terminated() {
 }
 
 #[test]
+fn guards_that_outlive_their_handles() {
+    let bucket = locks().bucket();
+    let stays = bucket.lock_manager();
+    leaves_nothing_behind(|_| {
+        // Which of the two goes first is all the same; and one that is lost goes like any other.
+        let [one, other] = [(); 2].map(|()| bucket.lock_manager());
+        let (held, lost) = (one.lock("db").blocking().unwrap(), other.lock("log").blocking());
+        let another = other.lock("other").blocking().unwrap();
+        drop((one, other));
+        assert!(!held.is_lost());
+        let thief = stays.lock("log").steal().blocking().unwrap();
+        assert!(lost.as_ref().unwrap().is_lost());
+        drop((held, lost, another, thief));
+    });
+}
+
+#[test]
+fn requests_that_outlive_their_handles() {
+    let bucket = locks().bucket();
+    let stays = bucket.lock_manager();
+    leaves_nothing_behind(|_| {
+        let mut context = Context::from_waker(Waker::noop());
+        let holder = stays.lock("db").blocking().unwrap();
+        let mut granted = Box::pin(bucket.lock_manager().lock("db").into_owned());
+        assert!(granted.as_mut().poll(&mut context).is_pending());
+        let mut given_up = Box::pin(bucket.lock_manager().lock("db").into_owned());
+        assert!(given_up.as_mut().poll(&mut context).is_pending());
+        drop((holder, given_up));
+        assert!(granted.as_mut().poll(&mut context).is_ready());
+    });
+}
+
+#[test]
 fn a_crowd_of_agents() {
     const CROWD: usize = 100_000;
     let bucket = locks().bucket();

@@ -173,6 +173,24 @@ fn a_victim_is_told_however_the_theft_falls() {
 }
 
 #[test]
+fn an_agent_whose_handle_goes_holds_on_until_its_guard_goes() {
+    explore(|| {
+        let bucket = user_agent().bucket("app");
+        let (handle, others) = (bucket.lock_manager(), bucket.lock_manager());
+        let onlooker = bucket.lock_manager();
+        let guard = block_on(handle.lock("db")).unwrap();
+        let token = guard.fencing_token();
+        let waits = thread::spawn(move || block_on(others.lock("db")).unwrap().fencing_token());
+        let goes = thread::spawn(move || drop(handle));
+        assert!(!guard.is_lost());
+        drop(guard);
+        goes.join().unwrap();
+        assert!(waits.join().unwrap() > token);
+        assert_empty(&onlooker);
+    });
+}
+
+#[test]
 fn a_snapshot_is_one_moment_of_all_shards() {
     explore(|| {
         let reach = MemoryReach::default().with_shards(8);

@@ -45,11 +45,19 @@ pub(crate) struct AgentEntry {
     pub(crate) locks: List,
 }
 
-impl LockManager {
+impl<T> LockManager<T> {
     /// Whether the agent has made a request here and has not been terminated since.
     #[inline]
     pub fn knows(&mut self, agent: AgentId) -> bool {
         self.find_agent(agent).is_some()
+    }
+
+    /// Whether the agent waits for anything or holds anything.
+    pub fn has_something(&mut self, agent: AgentId) -> bool {
+        self.find_agent(agent).is_some_and(|AgentIndex(index)| {
+            let entry = &self.agents[index as usize];
+            !(entry.requests.is_empty() && entry.locks.is_empty())
+        })
     }
 
     /// Where the agent stands, if it is known.

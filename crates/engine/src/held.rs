@@ -2,35 +2,42 @@
 
 use crate::{
     FencingToken, LockManager,
-    list::{BY_AGENT, BY_NAME},
+    list::{by_agent, by_name},
+    request::{NodeLinks, Owner},
     resource::ResourceIndex,
 };
 
-impl LockManager {
-    /// Appends the request at `index`, which is in no list, to the held lock set.
+impl<T> LockManager<T> {
+    /// Appends what stands or will stand at `index`, and is in no list, to the held lock set: its
+    /// token, and what its links have to be.
     #[inline]
-    pub(crate) fn append_to_held(&mut self, index: u32) {
+    pub(crate) fn append_to_held(&mut self, index: u32, owner: Owner) -> (FencingToken, NodeLinks) {
         let token = FencingToken::new(self.next_token);
         self.next_token += 1;
 
-        let node = &mut self.nodes[index as usize];
-        node.held = true;
-        node.token = token;
-        let (resource, agent, mode) = (node.resource, node.agent, node.mode);
-
-        let resource = &mut self.resources[resource.0 as usize];
-        resource.held_mode = mode;
-        resource.held.push_back(&mut self.nodes, index, BY_NAME);
-        self.agents[agent.0 as usize].locks.push_back(&mut self.nodes, index, BY_AGENT);
+        let Self { resources, agents, nodes, .. } = self;
+        let resource = &mut resources[owner.resource.0 as usize];
+        resource.held_mode = owner.mode;
+        let links = NodeLinks {
+            by_name: resource.held.push_back(nodes, index, by_name),
+            by_agent: agents[owner.agent.0 as usize].locks.push_back(nodes, index, by_agent),
+        };
+        (token, links)
     }
 
-    /// Takes the lock at `index` out of the held lock set.
+    /// Takes the lock at `index` out of the held lock set, and forgets it: of which name it was, and
+    /// the host's data.
     #[inline]
-    pub(crate) fn remove_from_held(&mut self, index: u32) -> ResourceIndex {
-        let node = &self.nodes[index as usize];
-        let (resource, agent) = (node.resource, node.agent);
-        self.resources[resource.0 as usize].held.remove(&mut self.nodes, index, BY_NAME);
-        self.agents[agent.0 as usize].locks.remove(&mut self.nodes, index, BY_AGENT);
-        resource
+    pub(crate) fn remove_from_held(&mut self, index: u32) -> (ResourceIndex, T)
+    where
+        T: Default,
+    {
+        let (owner, links, data) = self.nodes.remove(index);
+        let Self { resources, agents, nodes, .. } = self;
+        let held = &mut resources[owner.resource.0 as usize].held;
+        held.remove(nodes, links.by_name, by_name);
+        let locks = &mut agents[owner.agent.0 as usize].locks;
+        locks.remove(nodes, links.by_agent, by_agent);
+        (owner.resource, data)
     }
 }

@@ -43,6 +43,7 @@ mod list;
 mod manager;
 mod mode;
 mod name;
+mod nodes;
 mod queue;
 mod request;
 mod resource;

@@ -1,9 +1,7 @@
 //! Doubly linked lists through the slab of requests: appended to and removed from in constant
 //! time, without an allocation of their own.
 
-use slab::Slab;
-
-use crate::request::Node;
+use crate::{nodes::Nodes, request::Node};
 
 /// No neighbour. A slab of this many nodes would fill 200 GiB.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -16,8 +14,15 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// In no list.
-    pub(crate) const UNLINKED: Self = Self { previous: NONE, next: NONE };
+    /// Before this one, and after none.
+    pub(crate) const fn before(next: u32) -> Self {
+        Self { previous: NONE, next }
+    }
+
+    /// Which comes next.
+    pub(crate) const fn next(self) -> u32 {
+        self.next
+    }
 }
 
 /// Both ends of a list.
@@ -28,13 +33,19 @@ pub(crate) struct List {
 }
 
 /// Which of a node's two lists is meant.
-pub(crate) type Select = fn(&mut Node) -> &mut Links;
+pub(crate) type Select<T> = fn(&mut Node<T>) -> &mut Links;
 
 /// The list of a resource: its queue or its held locks.
-pub(crate) const BY_NAME: Select = |node| &mut node.by_name;
+#[inline]
+pub(crate) fn by_name<T>(node: &mut Node<T>) -> &mut Links {
+    &mut node.links.by_name
+}
 
 /// The list of an agent: its requests or its locks.
-pub(crate) const BY_AGENT: Select = |node| &mut node.by_agent;
+#[inline]
+pub(crate) fn by_agent<T>(node: &mut Node<T>) -> &mut Links {
+    &mut node.links.by_agent
+}
 
 impl Default for List {
     fn default() -> Self {
@@ -52,37 +63,43 @@ impl List {
         (self.first != NONE).then_some(self.first)
     }
 
+    /// Appends the node that stands or will stand at `index`: what its links have to be.
     #[inline]
-    pub(crate) fn push_back(&mut self, nodes: &mut Slab<Node>, index: u32, select: Select) {
-        *select(&mut nodes[index as usize]) = Links { previous: self.last, next: NONE };
+    pub(crate) fn push_back<T>(
+        &mut self,
+        nodes: &mut Nodes<T>,
+        index: u32,
+        select: Select<T>,
+    ) -> Links {
+        let links = Links { previous: self.last, next: NONE };
         match self.last {
             NONE => self.first = index,
-            last => select(&mut nodes[last as usize]).next = index,
+            last => select(&mut nodes[last]).next = index,
         }
         self.last = index;
+        links
     }
 
-    /// Takes out a node that is in this list.
+    /// Takes out the node of this list that has these links.
     #[inline]
-    pub(crate) fn remove(&mut self, nodes: &mut Slab<Node>, index: u32, select: Select) {
-        let Links { previous, next } =
-            std::mem::replace(select(&mut nodes[index as usize]), Links::UNLINKED);
+    pub(crate) fn remove<T>(&mut self, nodes: &mut Nodes<T>, links: Links, select: Select<T>) {
+        let Links { previous, next } = links;
         match previous {
             NONE => self.first = next,
-            previous => select(&mut nodes[previous as usize]).next = next,
+            previous => select(&mut nodes[previous]).next = next,
         }
         match next {
             NONE => self.last = previous,
-            next => select(&mut nodes[next as usize]).previous = previous,
+            next => select(&mut nodes[next]).previous = previous,
         }
     }
 
     /// The nodes of a resource's list, first to last.
-    pub(crate) fn iter_by_name(self, nodes: &Slab<Node>) -> impl Iterator<Item = (u32, &Node)> {
+    pub(crate) fn iter_by_name<T>(self, nodes: &Nodes<T>) -> impl Iterator<Item = (u32, &Node<T>)> {
         let mut at = self.first;
         std::iter::from_fn(move || {
-            let node = (at != NONE).then(|| (at, &nodes[at as usize]))?;
-            at = node.1.by_name.next;
+            let node = (at != NONE).then(|| (at, &nodes[at]))?;
+            at = node.1.links.by_name.next;
             Some(node)
         })
     }

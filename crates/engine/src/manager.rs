@@ -8,8 +8,10 @@ use slab::Slab;
 use crate::{
     Event, FencingToken, NameHasher, RequestId, Status,
     agent::{AgentEntry, AgentIndex},
-    request::Node,
-    resource::Resource,
+    list::NONE,
+    nodes::Nodes,
+    request::Stage,
+    resource::{Resource, ResourceIndex},
 };
 
 /// How many entries a table keeps allocated when there is nothing in it.
@@ -35,20 +37,34 @@ pub(crate) const KEEP: usize = 1024;
 /// # Costs
 ///
 /// Request, grant, release, abort, and each victim of a steal: constant time (expected, because
-/// names are hashed). Termination: in what the agent has. Snapshot: in what it shows. A name that
-/// nobody holds or waits for is not kept, nor an agent that was terminated; the tables these stood
-/// in are used for others, and given back when there are none. No command recurses.
+/// names are hashed). Termination: in what the agent has. Snapshot: in what it shows. Of the names
+/// that nobody holds or waits for at most one is kept, if it is short, nor is an agent that was
+/// terminated; the tables these stood in are used for others, and given back when there are none.
+/// No command recurses.
 ///
-/// # Invariant
+/// # Invariants
 ///
-/// Between commands the first request of a queue is not grantable.
+/// Between commands the first request of a queue is not grantable, and no resource is idle but
+/// the one that [`names_known`](Self::names_known) may count beyond those in use.
+///
+/// # Data of the host
+///
+/// A host that keeps something of its own for requests, such as whom to wake, can have it stand
+/// in them: `T`, which is [its default](Default) when a request is made. It is the host's to
+/// change, by [`data`](Self::data); the end of a request and its grant give it back, with the event
+/// ([`poll_event_with_data`](Self::poll_event_with_data)) or from [`finish`](Self::finish).
 #[derive(Clone, Debug)]
-pub struct LockManager {
-    /// Index into `resources` by name. No resource is idle between commands.
+pub struct LockManager<T = ()> {
+    /// Index into `resources` by name. Between commands no resource is idle, except `idle`.
     pub(crate) names: HashTable<u32>,
     pub(crate) resources: Slab<Resource>,
+    /// The resource that is idle and kept, because its name mostly comes straight back; or [`NONE`].
+    /// Its name is short, so that what is kept needs no memory of its own.
+    pub(crate) idle: u32,
+    /// Which was asked for last, if it is still there: its place may be another's by now.
+    pub(crate) last_resource: ResourceIndex,
     /// Every pending request and every lock.
-    pub(crate) nodes: Slab<Node>,
+    pub(crate) nodes: Nodes<T>,
     pub(crate) agents: Slab<AgentEntry>,
     /// Index into `agents` by the host's number.
     pub(crate) agent_numbers: HashTable<u32>,
@@ -57,7 +73,7 @@ pub struct LockManager {
     pub(crate) few_agents: usize,
     /// Who was asked for last, if it is still there.
     pub(crate) last_agent: AgentIndex,
-    pub(crate) events: VecDeque<Event>,
+    pub(crate) events: VecDeque<(Event, T)>,
     pub(crate) hasher: NameHasher,
     pub(crate) next_serial: u64,
     /// Larger than every token given so far, for any name: a name that is forgotten and comes
@@ -75,10 +91,19 @@ impl LockManager {
     /// An empty lock manager that finds names by this hasher, and whose first grant gets `token`:
     /// for a host that has several, or that goes on where an earlier one ended.
     pub fn new(hasher: NameHasher, token: FencingToken) -> Self {
+        Self::with_data(hasher, token)
+    }
+}
+
+impl<T> LockManager<T> {
+    /// The same for a host that has something of its own in each request.
+    pub fn with_data(hasher: NameHasher, token: FencingToken) -> Self {
         Self {
             names: HashTable::new(),
             resources: Slab::new(),
-            nodes: Slab::new(),
+            idle: NONE,
+            last_resource: ResourceIndex(0),
+            nodes: Nodes::default(),
             agents: Slab::new(),
             agent_numbers: HashTable::new(),
             few_agents: 0,
@@ -93,6 +118,12 @@ impl LockManager {
     /// The oldest event not taken yet.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
+        Some(self.poll_event_with_data()?.0)
+    }
+
+    /// The same with what the host had in the request until then.
+    #[inline]
+    pub fn poll_event_with_data(&mut self) -> Option<(Event, T)> {
         let event = self.events.pop_front();
         // What a flood of events left allocated; a trickle keeps its few places.
         if self.events.capacity() > KEEP && self.events.is_empty() {
@@ -112,28 +143,43 @@ impl LockManager {
     pub fn status(&self, id: RequestId) -> Status {
         match self.nodes.get(id.index()) {
             Some(node) if node.serial != id.serial => Status::Gone,
-            Some(node) if node.held => Status::Held(node.token),
+            Some(node) if node.stage == Stage::Held => Status::Held(node.token),
             Some(_) => Status::Pending,
             None => Status::Gone,
         }
     }
 
     /// Ends a request or a lock: aborts it while it is pending, releases it once it is held, does
-    /// nothing when it has ended already.
+    /// nothing when it has ended already, and then returns `None`.
     ///
     /// The one path for a host whose cancellation may race a grant.
     #[inline]
-    pub fn finish(&mut self, id: RequestId) {
+    pub fn finish(&mut self, id: RequestId) -> Option<T>
+    where
+        T: Default,
+    {
         match self.status(id) {
-            Status::Pending => self.abort_request(id),
-            Status::Held(_) => self.release_lock(id),
-            Status::Gone => {}
+            Status::Pending => Some(self.abort(id)),
+            Status::Held(_) => Some(self.release(id)),
+            Status::Gone => None,
         }
+    }
+
+    /// What the host has in the request or lock with this id, unless it is gone.
+    #[inline]
+    pub fn data(&mut self, id: RequestId) -> Option<&mut T> {
+        let node = self.nodes.get_mut(id.index()).filter(|node| node.serial == id.serial);
+        Some(&mut node?.data)
     }
 
     /// Whether there is no request and no lock.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
+    }
+
+    /// How many names it knows: those that are held or waited for, and at most one more.
+    pub fn names_known(&self) -> usize {
+        self.resources.len()
     }
 
     /// The token that the next grant gets.
@@ -163,7 +209,7 @@ impl LockManager {
     /// The id of the live request or lock at `index`.
     #[inline]
     pub(crate) fn id(&self, index: u32) -> RequestId {
-        RequestId { serial: self.nodes[index as usize].serial, index }
+        RequestId { serial: self.nodes[index].serial, index }
     }
 
     /// Returns what a peak of use left allocated, once nothing is in use any more; until then the
@@ -173,11 +219,12 @@ impl LockManager {
     /// that a lock taken and released over and over does not allocate.
     #[inline]
     pub(crate) fn give_back_memory(&mut self) {
-        if self.resources.is_empty() && self.resources.capacity().max(self.nodes.capacity()) > KEEP
-        {
+        let in_use = self.resources.len() - usize::from(self.idle != NONE);
+        if in_use == 0 && self.resources.capacity().max(self.nodes.capacity()) > KEEP {
             self.names = HashTable::new();
             self.resources = Slab::new();
-            self.nodes = Slab::new();
+            self.nodes = Nodes::default();
+            self.idle = NONE;
         }
     }
 }

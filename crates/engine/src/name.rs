@@ -48,7 +48,7 @@ enum Repr {
     Shared(Arc<[u8]>),
 }
 
-/// A short name, and how many bytes it has in the byte after all that it could have.
+/// A short name, zeros after it, and how many bytes it has in the byte after all that it could have.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
 struct Words([u8; INLINE + 1]);
@@ -111,7 +111,7 @@ impl ResourceName {
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
-            Repr::Inline(words) => &words.0[..usize::from(words.0[INLINE])],
+            Repr::Inline(Words(bytes)) => &bytes[..usize::from(bytes[INLINE])],
             Repr::Shared(bytes) => bytes,
         }
     }
@@ -152,15 +152,64 @@ impl ResourceName {
         if wtf8.first() == Some(&b'-') {
             return Err(ReservedName);
         }
-        Ok(Self(match u8::try_from(wtf8.len()) {
-            Ok(len) if wtf8.len() <= INLINE => {
-                let mut words = [0; INLINE + 1];
-                words[..wtf8.len()].copy_from_slice(wtf8);
-                words[INLINE] = len;
-                Repr::Inline(Words(words))
-            }
-            _ => Repr::Shared(wtf8.into()),
+        Ok(Self(match Words::new(wtf8) {
+            Some(words) => Repr::Inline(words),
+            None => Repr::Shared(wtf8.into()),
         }))
+    }
+
+    /// Whether it is kept without an allocation, as names of up to 23 bytes are.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        matches!(self.0, Repr::Inline(_))
+    }
+}
+
+impl Words {
+    /// These bytes, if they are few.
+    ///
+    /// FAST: put together in registers, word by word. Copied byte by byte and read as words right
+    ///       after, they would have to be in memory first.
+    #[inline]
+    fn new(bytes: &[u8]) -> Option<Self> {
+        let len = u64::try_from(bytes.len()).ok().filter(|_| bytes.len() <= INLINE)?;
+        let first = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+        // Without those of its bytes that come before `at`. In two steps: none may be left.
+        let rest = |at: usize| {
+            let last = u64::from_le_bytes(*bytes.last_chunk()?);
+            let shift = 4 * (8 + at - bytes.len());
+            Some(last >> shift >> shift)
+        };
+        let words = match bytes.len() {
+            16.. => [first(0)?, first(8)?, rest(16)?],
+            8.. => [first(0)?, rest(8)?, 0],
+            4.. => {
+                let half = |four: &[u8; 4]| u64::from(u32::from_le_bytes(*four));
+                let (low, high) = (half(bytes.first_chunk()?), half(bytes.last_chunk()?));
+                [low | high << (8 * (len - 4)), 0, 0]
+            }
+            1.. => {
+                let byte = |at: usize| u64::from(bytes[at]) << (8 * at);
+                [byte(0) | byte(bytes.len() / 2) | byte(bytes.len() - 1), 0, 0]
+            }
+            0 => [0; 3],
+        };
+        let mut all = [0; INLINE + 1];
+        let words = [words[0], words[1], words[2] | len << 56];
+        for (place, word) in all.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        Some(Self(all))
+    }
+
+    /// What tells it from all other short names.
+    #[inline]
+    fn words(&self) -> [u64; 3] {
+        let word = |at| {
+            let bytes = self.0[at..at + 8].first_chunk();
+            u64::from_le_bytes(*bytes.expect("there are eight bytes more"))
+        };
+        [word(0), word(8), word(16)]
     }
 }
 
@@ -273,7 +322,17 @@ impl From<&Self> for ResourceName {
 impl PartialEq for ResourceName {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        self.as_bytes() == other.as_bytes()
+        match (&self.0, &other.0) {
+            (Repr::Inline(one), Repr::Inline(other)) => {
+                // FAST: in the pieces in which a name is stored, see `new`. What compares arrays
+                //       loads them in larger ones.
+                let (one, other) = (one.words(), other.words());
+                (one[0] ^ other[0]) | (one[1] ^ other[1]) | (one[2] ^ other[2]) == 0
+            }
+            // How many bytes a name has decides which of the two it is.
+            (Repr::Shared(one), Repr::Shared(other)) => one == other,
+            _ => false,
+        }
     }
 }
 
@@ -282,7 +341,14 @@ impl Eq for ResourceName {}
 impl Hash for ResourceName {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write(self.as_bytes());
+        match &self.0 {
+            Repr::Inline(words) => {
+                let [first, second, third] = words.words();
+                state.write_u128(u128::from(second) << 64 | u128::from(first));
+                state.write_u64(third);
+            }
+            Repr::Shared(bytes) => state.write(bytes),
+        }
     }
 }
 

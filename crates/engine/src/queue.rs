@@ -1,72 +1,124 @@
 //! The lock request queue map: names, their queues, and who is first.
 
-use hashbrown::hash_table;
+use std::mem;
 
 use crate::{
     HashedName, LockManager,
-    list::{BY_AGENT, BY_NAME, NONE},
+    list::{NONE, by_agent, by_name},
+    request::{NodeLinks, Owner},
     resource::{Resource, ResourceIndex},
 };
 
-impl LockManager {
+impl<T> LockManager<T> {
     /// The resource of `name`, made if the name is new.
     ///
     /// Spec, "get the lock request queue": <https://w3c.github.io/web-locks/#concept-lock-request>
     #[inline]
-    pub(crate) fn get_lock_request_queue(
-        &mut self,
-        HashedName { name, hash }: HashedName<'_>,
-    ) -> ResourceIndex {
-        let Self { names, resources, .. } = self;
-        let entry = names.entry(
-            hash,
-            |&index| resources[index as usize].name == *name,
-            |&index| resources[index as usize].hash,
-        );
-        match entry {
-            hash_table::Entry::Occupied(known) => ResourceIndex(*known.get()),
-            // 1. A name that is not in the map gets a new, empty queue.
-            hash_table::Entry::Vacant(vacant) => {
-                let index = to_index(resources.insert(Resource::new(name.clone(), hash)));
-                vacant.insert(index);
-                ResourceIndex(index)
-            }
+    pub(crate) fn get_lock_request_queue(&mut self, name: HashedName<'_>) -> ResourceIndex {
+        // FAST: mostly it is the name that was asked for last time.
+        let last = self.last_resource;
+        let resource = match self.resources.get(last.0 as usize) {
+            Some(resource) if resource.is(name) => last,
+            _ => self.find_resource(name),
+        };
+        // Whoever asks for it will wait for it or hold it.
+        if self.idle == resource.0 {
+            self.idle = NONE;
         }
-        // 2. It is the name's queue.
+        resource
     }
 
-    /// Removes the resource if nobody holds it and nobody waits for it.
+    /// The same for a name that is not the last one.
+    fn find_resource(&mut self, name: HashedName<'_>) -> ResourceIndex {
+        let Self { names, resources, .. } = self;
+        let known = names.find(name.hash, |&index| resources[index as usize].is(name));
+        let index = match known {
+            Some(&known) => known,
+            // 1. A name that is not in the map gets a new, empty queue.
+            None => self.add_resource(name),
+        };
+        // 2. It is the name's queue.
+        self.last_resource = ResourceIndex(index);
+        self.last_resource
+    }
+
+    /// Makes the resource of a name that has none.
+    fn add_resource(&mut self, HashedName { name, hash }: HashedName<'_>) -> u32 {
+        let resource = Resource::new(name.clone(), hash);
+        let index = match self.idle {
+            NONE => to_index(self.resources.insert(resource)),
+            // In place of the one that is idle.
+            idle => {
+                self.remove_name(idle);
+                self.resources[idle as usize] = resource;
+                idle
+            }
+        };
+        let Self { names, resources, .. } = self;
+        names.insert_unique(hash, index, |&index| resources[index as usize].hash);
+        index
+    }
+
+    /// Takes the name of the resource at `index` out of the map.
+    fn remove_name(&mut self, index: u32) {
+        let hash = self.resources[index as usize].hash;
+        if let Ok(entry) = self.names.find_entry(hash, |&candidate| candidate == index) {
+            entry.remove();
+        }
+    }
+
+    /// Forgets the resource if nobody holds it and nobody waits for it; or, if its name is short,
+    /// the one that was idle before it.
     ///
     /// The specification's map only ever grows, which no script can see; ours forgets.
     #[inline]
     pub(crate) fn forget_if_idle(&mut self, ResourceIndex(index): ResourceIndex) {
-        if !self.resources[index as usize].is_idle() {
+        let resource = &self.resources[index as usize];
+        if !resource.is_idle() {
             return;
         }
-        let resource = self.resources.remove(index as usize);
-        if let Ok(entry) = self.names.find_entry(resource.hash, |&candidate| candidate == index) {
-            entry.remove();
+        // FAST: a name that was just let go of mostly comes straight back.
+        let forgotten =
+            if resource.name.is_short() { mem::replace(&mut self.idle, index) } else { index };
+        if forgotten != NONE {
+            self.remove_name(forgotten);
+            self.resources.remove(forgotten as usize);
         }
         self.give_back_memory();
     }
 
-    /// Appends the request at `index`, which is in no list, to the queue of its name.
+    /// Appends what will stand at `index` to the queue of its name: what its links have to be.
     #[inline]
-    pub(crate) fn enqueue(&mut self, index: u32) {
-        let node = &self.nodes[index as usize];
-        let (resource, agent) = (node.resource, node.agent);
-        self.resources[resource.0 as usize].queue.push_back(&mut self.nodes, index, BY_NAME);
-        self.agents[agent.0 as usize].requests.push_back(&mut self.nodes, index, BY_AGENT);
+    pub(crate) fn enqueue(&mut self, index: u32, owner: Owner) -> NodeLinks {
+        let Self { resources, agents, nodes, .. } = self;
+        let queue = &mut resources[owner.resource.0 as usize].queue;
+        let requests = &mut agents[owner.agent.0 as usize].requests;
+        NodeLinks {
+            by_name: queue.push_back(nodes, index, by_name),
+            by_agent: requests.push_back(nodes, index, by_agent),
+        }
     }
 
-    /// Takes the pending request at `index` out of its queue and of its agent's list.
+    /// Takes a pending request out of its queue and of its agent's list.
     #[inline]
-    pub(crate) fn unlink_pending(&mut self, index: u32) -> ResourceIndex {
-        let node = &self.nodes[index as usize];
-        let (resource, agent) = (node.resource, node.agent);
-        self.resources[resource.0 as usize].queue.remove(&mut self.nodes, index, BY_NAME);
-        self.agents[agent.0 as usize].requests.remove(&mut self.nodes, index, BY_AGENT);
-        resource
+    pub(crate) fn unlink_pending(&mut self, owner: Owner, links: NodeLinks) {
+        let Self { resources, agents, nodes, .. } = self;
+        let queue = &mut resources[owner.resource.0 as usize].queue;
+        queue.remove(nodes, links.by_name, by_name);
+        let requests = &mut agents[owner.agent.0 as usize].requests;
+        requests.remove(nodes, links.by_agent, by_agent);
+    }
+
+    /// Takes the pending request at `index` out of its queue, and forgets it: of which name it was,
+    /// and the host's data.
+    #[inline]
+    pub(crate) fn remove_pending(&mut self, index: u32) -> (ResourceIndex, T)
+    where
+        T: Default,
+    {
+        let (owner, links, data) = self.nodes.remove(index);
+        self.unlink_pending(owner, links);
+        (owner.resource, data)
     }
 }
 

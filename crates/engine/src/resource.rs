@@ -1,6 +1,6 @@
 //! What a lock manager knows of one name.
 
-use crate::{Mode, ResourceName, list::List};
+use crate::{HashedName, Mode, ResourceName, list::List};
 
 /// Where a resource stands in its lock manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +9,8 @@ pub(crate) struct ResourceIndex(pub(crate) u32);
 /// One name with its queue and its held locks: the entry of the lock request queue map, and the
 /// part of the held lock set that has this name.
 ///
-/// Exists from the first request for the name until its last waiter and last holder are gone.
+/// Exists from the first request for the name until its last waiter and last holder are gone; if
+/// the name is short, until another is idle, or takes its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {
     pub(crate) name: ResourceName,
@@ -35,6 +36,12 @@ impl Resource {
             held_mode: Mode::Exclusive,
             touched: false,
         }
+    }
+
+    /// Whether it is that of this name.
+    #[inline]
+    pub(crate) fn is(&self, HashedName { name, hash }: HashedName<'_>) -> bool {
+        self.hash == hash && self.name == *name
     }
 
     /// Whether a lock of this mode could be held beside those that are.

@@ -41,6 +41,28 @@ fn a_million_names_at_once_leave_nothing_behind() {
 }
 
 #[test]
+fn short_names_leave_nothing_behind_but_the_last() {
+    let mut locks = LockManager::default();
+    let last = ask(&mut locks, &short(0));
+    release(&mut locks, last);
+
+    let before = allocated();
+    for number in 0..NAMES {
+        let id = ask(&mut locks, &short(number));
+        release(&mut locks, id);
+    }
+    assert_eq!((locks.names_known(), allocated()), (1, before));
+
+    let ids: Vec<_> = (0..NAMES).map(|number| ask(&mut locks, &short(number))).collect();
+    assert!(allocated() > before + NAMES, "the allocator counts");
+    for id in ids {
+        release(&mut locks, id);
+    }
+    assert!(allocated() <= before, "{} bytes, {before} before", allocated());
+    assert!(locks.names_known() <= 1);
+}
+
+#[test]
 fn many_agents_at_once_leave_nothing_behind() {
     const AGENTS: u32 = 100_000;
     let mut locks = LockManager::default();
@@ -66,8 +88,16 @@ fn many_agents_at_once_leave_nothing_behind() {
 
 /// Asks for a name of this number, too long to be kept without an allocation.
 fn request(locks: &mut LockManager, number: usize) -> RequestId {
-    let name = ResourceName::try_from(format!("{number:064}")).expect("no hyphen");
-    let id = locks.request_lock(AGENT, &name, RequestKind::Wait(Mode::Exclusive));
+    ask(locks, &ResourceName::try_from(format!("{number:064}")).expect("no hyphen"))
+}
+
+/// A name of this number that is kept without an allocation.
+fn short(number: usize) -> ResourceName {
+    ResourceName::try_from(number.to_string()).expect("no hyphen")
+}
+
+fn ask(locks: &mut LockManager, name: &ResourceName) -> RequestId {
+    let id = locks.request_lock(AGENT, name, RequestKind::Wait(Mode::Exclusive));
     take_events(locks);
     id
 }

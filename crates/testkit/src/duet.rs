@@ -113,6 +113,7 @@ impl Duet {
         same("snapshot", &snapshot, &sorted(self.model.snapshot_lock_state()))?;
         same("next token", &self.engine.next_token(), &self.model.next_token())?;
         same("emptiness", &self.engine.is_empty(), &self.model.is_empty())?;
+        forgets(self.engine.names_known(), &snapshot)?;
         never_happens(&snapshot)
     }
 }
@@ -137,6 +138,18 @@ fn sorted(mut snapshot: Snapshot) -> Snapshot {
     snapshot.held.sort_by(|a, b| a.name.cmp(&b.name));
     snapshot.pending.sort_by(|a, b| a.name.cmp(&b.name));
     snapshot
+}
+
+/// That no name is known which nobody holds or waits for, but one.
+fn forgets(names_known: usize, sorted: &Snapshot) -> Result<(), Divergence> {
+    let mut names: Vec<_> =
+        sorted.held.iter().chain(&sorted.pending).map(|info| &info.name).collect();
+    names.sort();
+    names.dedup();
+    if (names.len()..=names.len() + 1).contains(&names_known) {
+        return Ok(());
+    }
+    Err(Divergence(format!("knows {names_known} names when in use are {names:?}")))
 }
 
 /// What no snapshot may show, should the model be wrong in the same way as the engine: holders

@@ -16,7 +16,7 @@ use std::{
 pub(super) use self::navlock::{Asks, lock_manager as navlock_manager};
 use ::navlock::LockManager;
 
-use super::{Row, party::Party, servers};
+use super::{Row, measure::NAME, party::Party, servers};
 
 /// A way to lock between processes, or what one cannot do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +131,7 @@ impl Peer {
     /// What it does in this row.
     pub(super) const fn name(self, row: Row) -> &'static str {
         match (self, row) {
+            (Self::Navlock, Row::Command) => "navlock run NAME true",
             (Self::Navlock, _) => "navlock",
             (Self::NavlockAsync, _) => "navlock, in a task",
             (Self::NavlockAsking, _) => "navlock, NAVLOCK_DELEGATE=0",
@@ -140,6 +141,7 @@ impl Peer {
             (Self::Bare, _) => "bare broker on tokio",
             (Self::Flock, Row::Acquire | Row::Shared) => "flock(2), file kept open",
             (Self::Flock, Row::Handover) => "flock(2), three files in turn",
+            (Self::Flock, Row::Command) => "flock FILE true, of util-linux",
             (Self::Flock, _) => "flock(2)",
             (Self::Redis, Row::Handover) => "Redis, RPUSH and BLPOP",
             (Self::Redis, _) => "Redis, SET NX PX and script",
@@ -167,6 +169,31 @@ impl Peer {
             Row::Kill => {
                 matches!(self, Self::Navlock | Self::NavlockAsking | Self::Bare | Self::Flock)
             }
+            Row::Command => self.command(Path::new("")).is_ok(),
+        }
+    }
+
+    /// The program that runs `true` under its lock, if it comes with one.
+    pub(super) fn command(self, place: &Path) -> io::Result<Command> {
+        let missing = |what: &str| Err(io::Error::other(format!("{what} is not there")));
+        match self {
+            Self::Navlock => match env::current_exe()?.with_file_name("navlock") {
+                program if program.is_file() => {
+                    let mut command = Command::new(program);
+                    command.args(["run", NAME, "true"]).env("NAVLOCK_SOCKET", place);
+                    Ok(command)
+                }
+                _ => missing("navlock, built beside the benchmarks,"),
+            },
+            Self::Flock => match find("flock", &[]) {
+                Some(program) => {
+                    let mut command = Command::new(program);
+                    command.arg(place.join("lock.0")).arg("true");
+                    Ok(command)
+                }
+                None => missing("flock"),
+            },
+            _ => missing("a command"),
         }
     }
 

@@ -62,7 +62,7 @@ impl Client {
 }
 
 #[inline]
-fn request(locks: &LockManager, is_shared: bool) -> LockRequest<'_> {
+fn request(locks: &LockManager, is_shared: bool) -> LockRequest<'_, LockGuard, &'static str> {
     let request = locks.lock(black_box(NAME));
     if is_shared { request.shared() } else { request }
 }

@@ -23,7 +23,9 @@ use rustix::net::SendFlags;
 use super::{
     handshake::Welcomed,
     io::{Ear, Wires, wake},
+    keeper::Keeper,
     owned::Owned,
+    start_thread,
     table::{MapTask, Table},
 };
 use crate::{
@@ -69,6 +71,8 @@ pub(super) struct Shared {
     /// The last owner has gone.
     closed: AtomicBool,
     pub(super) turns: Turns,
+    /// The keeper, as long as there is no thread for it.
+    unkept: Mutex<Option<Keeper>>,
     /// The names that are ours until somebody else asks for them. It knows whose process this is.
     pub(super) owned: Arc<Owned>,
     /// The table of a process that was forked from that one: nothing is in it.
@@ -90,6 +94,12 @@ pub(super) struct Turns {
     pub(super) resting: AtomicBool,
     /// The keeper will not come back unless it is nudged.
     pub(super) asleep: AtomicBool,
+    /// There is no thread for the keeper, and it rests for that.
+    pub(super) unkept: AtomicBool,
+    /// What there is to say is kept back until somebody waits for an answer, which is soon.
+    ///
+    /// FAST: each message by itself would wake the daemon, while nobody needs to know yet.
+    pub(super) holds_back: AtomicBool,
 }
 
 /// What is on its way to the daemon. Nobody waits for a daemon that does not listen: what it does
@@ -141,6 +151,7 @@ impl Connection {
         if self.shared.is_forked() {
             return;
         }
+        self.shared.hold_back_no_more();
         let offered = blocking::offer(|| Arc::clone(&self.shared) as Arc<dyn Source>);
         if !offered && self.shared.turns.resting.load(SeqCst) {
             self.shared.nudge();
@@ -160,7 +171,10 @@ impl Drop for Connection {
             // Not merely closed: the keeper has it too.
             let _ = socket.shutdown(Shutdown::Both);
         }
-        self.shared.nudge();
+        let keeper = self.shared.unkept().take();
+        if keeper.is_none() {
+            self.shared.nudge();
+        }
     }
 }
 
@@ -188,6 +202,7 @@ impl Shared {
             interrupt,
             closed: AtomicBool::new(false),
             turns: Turns::default(),
+            unkept: Mutex::default(),
             owned,
             forked: OnceLock::new(),
         })
@@ -228,8 +243,72 @@ impl Shared {
         self.closed.load(SeqCst)
     }
 
+    /// Says nothing until an answer is waited for.
+    pub(super) fn hold_back(&self) {
+        self.turns.holds_back.store(true, SeqCst);
+    }
+
+    fn hold_back_no_more(&self) {
+        if self.turns.holds_back.load(SeqCst) {
+            let mut writer = self.writer();
+            self.turns.holds_back.store(false, SeqCst);
+            self.send(&mut writer, self.table());
+            let is_left = !writer.bytes.is_empty();
+            drop(writer);
+            if is_left {
+                self.nudge();
+            }
+        }
+    }
+
+    /// Leaves it until there is something to do for this keeper to start a thread for it.
+    pub(super) fn keep_later(&self, keeper: Keeper) {
+        *self.unkept() = Some(keeper);
+        self.turns.resting.store(true, SeqCst);
+        self.turns.unkept.store(true, SeqCst);
+    }
+
+    fn unkept(&self) -> MutexGuard<'_, Option<Keeper>> {
+        self.unkept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the keeper's thread, if it has none.
+    pub(super) fn keep(&self) -> io::Result<()> {
+        if self.is_forked() || !self.turns.unkept.load(SeqCst) {
+            return Ok(());
+        }
+        self.hold_back_no_more();
+        let unkept = self.unkept();
+        let Some(keeper) = &*unkept else { return Ok(()) };
+        // It takes the keeper itself: if there is no thread to be had, that stays where it is.
+        let shared = Arc::clone(keeper.shared());
+        start_thread(move || {
+            let keeper = shared.unkept().take();
+            drop(shared);
+            if let Some(keeper) = keeper {
+                keeper.run();
+            }
+        })?;
+        self.turns.unkept.store(false, SeqCst);
+        drop(unkept);
+        Ok(())
+    }
+
+    /// What becomes readable when there is something to hear that nobody hears. `None` if somebody
+    /// does, or there is already something.
+    pub(super) fn unheard(&self) -> Option<Arc<UnixStream>> {
+        if self.is_forked() || !self.turns.unkept.load(SeqCst) {
+            return None;
+        }
+        let ear = self.try_ear()?;
+        let ear = ear.as_ref().filter(|ear| !ear.has_more())?;
+        Some(Arc::clone(ear.socket()))
+    }
+
     /// Has the keeper look what there is to do.
     pub(super) fn nudge(&self) {
+        // If there is no thread to be had, it is tried again with the next nudge.
+        let _ = self.keep();
         // A full pipe is as good: it has a byte in it.
         let _ = (&self.nudge).write(&[0]);
     }
@@ -387,6 +466,9 @@ impl Shared {
     fn send(&self, writer: &mut Writer, mut table: MutexGuard<'_, Table>) {
         let was_left = !writer.bytes.is_empty();
         writer.take(&mut table.outgoing);
+        if self.turns.holds_back.load(SeqCst) {
+            return;
+        }
         let is_needed = writer.socket.is_none() && table.needs_link() || table.has_map_task();
         drop(table);
         let is_left = !writer.send();
@@ -445,7 +527,8 @@ impl Source for Shared {
         }
         // What this thread does next may take long, and it does not hear meanwhile. And what it has
         // heard may be a term, by which the keeper must look again.
-        if self.turns.asleep.swap(false, SeqCst) {
+        let has_terms = || self.table().earliest_term().is_some();
+        if self.turns.asleep.swap(false, SeqCst) || self.turns.unkept.load(SeqCst) && has_terms() {
             self.nudge();
         }
         let Ok(wakers) = heard else {

@@ -3,7 +3,7 @@
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use std::os::fd::OwnedFd;
 use std::{
-    io::{self, ErrorKind, Read, Write},
+    io::{self, Read, Write},
     mem,
     os::unix::net::UnixStream,
     sync::Arc,
@@ -16,7 +16,11 @@ pub(super) use navlock_core::host::wake_all as wake;
 use navlock_wire::{ClientCodec, CodecError, FromDaemon};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use rustix::event::epoll;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::{
+    buffer::spare_capacity,
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{Errno, read},
+};
 use tokio_util::codec::Decoder;
 
 /// How much is heard at once.
@@ -27,7 +31,8 @@ pub(super) struct Ear {
     socket: Arc<UnixStream>,
     codec: ClientCodec,
     heard: BytesMut,
-    mouthful: Box<[u8]>,
+    /// FAST: mostly little is heard. Memory that was not written to yet is none.
+    mouthful: Vec<u8>,
     /// Something was heard that is not understood yet.
     fresh: bool,
     /// There is an end to be heard, of which nobody is told again.
@@ -50,7 +55,7 @@ pub(super) enum End {
 impl Ear {
     /// That of a socket that does not block, with what was heard of it already.
     pub(super) fn new(socket: UnixStream, codec: ClientCodec, heard: BytesMut) -> Self {
-        let mouthful = vec![0; MOUTHFUL].into();
+        let mouthful = Vec::with_capacity(MOUTHFUL);
         let fresh = !heard.is_empty();
         let (socket, watch, nonsense) = (Arc::new(socket), None, None);
         let asked_to_register = false;
@@ -93,19 +98,18 @@ impl Ear {
             return Err(End::Nonsense(nonsense.clone()));
         }
         self.fresh = false;
-        match (&*self.socket).read(&mut self.mouthful) {
+        self.mouthful.clear();
+        match read(&*self.socket, spare_capacity(&mut self.mouthful)) {
             // Said before it ended, and heard before that is told.
             Ok(0) => return Err(End::Closed),
-            Ok(length) => {
-                self.heard.extend_from_slice(&self.mouthful[..length]);
+            Ok(_) => {
+                self.heard.extend_from_slice(&self.mouthful);
                 // There may be more, of which nobody is told again.
-                self.fresh = length == self.mouthful.len();
+                self.fresh = self.mouthful.len() == self.mouthful.capacity();
             }
-            Err(error) => match error.kind() {
-                ErrorKind::WouldBlock => {}
-                ErrorKind::Interrupted => self.fresh = true,
-                _ => return Err(End::Closed),
-            },
+            Err(Errno::AGAIN) => {}
+            Err(Errno::INTR) => self.fresh = true,
+            Err(_) => return Err(End::Closed),
         }
         loop {
             match self.codec.decode(&mut self.heard) {

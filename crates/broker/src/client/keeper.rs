@@ -75,6 +75,11 @@ impl Keeper {
         Self { shared, nudged, place, options }
     }
 
+    /// The connection that it keeps.
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// Makes the connection once somebody needs it, and keeps it.
     pub(super) fn run_when_needed(self) {
         if self.revive() {

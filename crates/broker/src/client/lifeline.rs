@@ -10,7 +10,7 @@ use std::{
 use navlock_core::ResourceName;
 use navlock_wire::MAX_TEXT;
 use rustix::{
-    io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd},
+    io::{dup2, fcntl_dupfd_cloexec},
     process::{Resource, getrlimit},
 };
 
@@ -46,6 +46,12 @@ pub struct Lifeline {
 pub struct PreparedLifeline {
     connection: Arc<Connection>,
     reserved: Reserved,
+    /// Keeps the number of what is to be inherited, and is not inherited itself.
+    ///
+    /// FAST: with the first number as large as that the kernel makes room for as many. For a process
+    /// with one thread that is nothing; where there are more it waits until all CPUs have noticed, for
+    /// some ten milliseconds, which nobody is to wait for while a lock is held.
+    descriptor: OwnedFd,
 }
 
 impl PreparedLifeline {
@@ -58,7 +64,8 @@ impl PreparedLifeline {
         // What an agent says of itself may become longer.
         let room = agents + claims + 4 * MAX_TEXT;
         let reserved = shared.files.reserve(shared.key, room)?;
-        Ok(Self { connection: Arc::clone(connection), reserved })
+        let descriptor = numbered(reserved.file()?)?;
+        Ok(Self { connection: Arc::clone(connection), reserved, descriptor })
     }
 
     /// A hold, for programs started from now on, on the locks that the connection has now.
@@ -68,12 +75,14 @@ impl PreparedLifeline {
     /// If this process has no descriptors left, or the connection has locks that were not known
     /// when room was taken, and there is no more.
     pub fn begin(self) -> io::Result<Lifeline> {
-        let Self { connection, reserved } = self;
+        let Self { connection, reserved, mut descriptor } = self;
         let claims = connection.shared().table().testament();
         let (file, written) = reserved.bequeath(&claims)?;
         // From here on it is taken back if anything fails.
         let mut lifeline = Lifeline { connection, written, inherited: None };
-        lifeline.inherited = Some(inheritable(&file)?);
+        // The copy lacks the mark to be closed.
+        dup2(&file, &mut descriptor)?;
+        lifeline.inherited = Some(descriptor);
         Ok(lifeline)
     }
 }
@@ -99,20 +108,18 @@ impl Lifeline {
     }
 }
 
-/// A copy that lacks the original's mark to be closed, with a number that nobody takes by habit.
-fn inheritable(file: &File) -> io::Result<OwnedFd> {
+/// A copy with a number that nobody takes by habit.
+fn numbered(file: &File) -> io::Result<OwnedFd> {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let limit = RawFd::try_from(limit).unwrap_or(RawFd::MAX);
     // Where few may be open, as large as it can be.
     let mut number = DESCRIPTOR.min(limit.saturating_sub(1));
-    let copy = loop {
+    loop {
         match fcntl_dupfd_cloexec(file, number) {
             Err(_) if number > 3 => number -= 1,
-            copied => break copied?,
+            copied => return Ok(copied?),
         }
-    };
-    fcntl_setfd(&copy, FdFlags::empty())?;
-    Ok(copy)
+    }
 }
 
 impl Drop for Lifeline {

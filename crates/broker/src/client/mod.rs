@@ -36,7 +36,7 @@ mod query;
 mod questions;
 mod table;
 
-use std::{env, io as std_io, path::PathBuf, sync::Arc, time::Duration};
+use std::{env, io as std_io, os::fd::AsFd, path::PathBuf, sync::Arc, time::Duration};
 
 use navlock_core::{
     ClientId, Error, ResourceName, UserAgent,
@@ -192,7 +192,7 @@ impl BrokerReach {
         let failed = |reason| ConnectError { socket, reason };
         // Tokio's channel, not its runtime.
         let (connected, connection) = oneshot::channel();
-        let thread = keeper_thread(move || match open(place, options) {
+        let thread = keeper_thread(move || match open(place, options, |_| {}) {
             Ok((connection, keeper)) => {
                 // Who asked may be gone: then nobody has the connection, and it ends.
                 let _ = connected.send(Ok(connection));
@@ -210,6 +210,46 @@ impl BrokerReach {
             },
             Err(reason) => Err(failed(reason)),
         }
+    }
+
+    /// Connects as [`connect`](Self::connect) does, on this thread, which is blocked by it. The
+    /// connection has no thread of its own until it needs one: what is asked for by calls that block
+    /// is heard by those themselves. For programs with one thread that are over in a moment: to start
+    /// a thread takes longer than to be granted a lock.
+    ///
+    /// A thread is needed, and started, when a future is polled by an executor, when locks end by
+    /// themselves, when the broker has ended, and when [`keep`](Self::keep) is called. Until then
+    /// nobody hears, between two calls, of locks that were lost: see [`unheard`](Self::unheard).
+    ///
+    /// # Errors
+    ///
+    /// As those of [`connect`](Self::connect).
+    pub fn connect_blocking(options: ConnectOptions) -> Result<Self, ConnectError> {
+        let place = options.find_place()?;
+        let socket = place.socket().to_owned();
+        match open(place, options, Shared::hold_back) {
+            Ok((connection, keeper)) => {
+                connection.shared().keep_later(keeper);
+                Ok(Self(Arc::new(connection)))
+            }
+            Err(reason) => Err(ConnectError { socket, reason }),
+        }
+    }
+
+    /// What becomes readable when there is something to be heard, while no thread hears it. Whoever
+    /// waits for other descriptors waits for this one too, and then calls [`keep`](Self::keep). `None`
+    /// if there is a thread, or something to be heard already.
+    pub fn unheard(&self) -> Option<impl AsFd + use<>> {
+        self.0.shared().unheard()
+    }
+
+    /// Starts the thread that hears what is said on this connection and keeps it, if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If this process may have no more threads. It can be tried again.
+    pub fn keep(&self) -> std_io::Result<()> {
+        self.0.shared().keep()
     }
 
     /// A connection that is made once somebody asks for something, and then as
@@ -267,14 +307,23 @@ const REGISTERING: &str = "writing to its directory";
 
 /// Starts the thread that keeps a connection. It ends with the connection.
 fn keeper_thread(keep: impl FnOnce() + Send + 'static) -> Result<(), Reason> {
-    let thread = std::thread::Builder::new().name("navlock-broker".to_owned()).spawn(keep);
-    thread.map(drop).map_err(|error| Reason::Io("starting a thread", error.into()))
+    start_thread(keep).map_err(|error| Reason::Io("starting a thread", error.into()))
 }
 
-/// Connects, and has it known that we live. Blocks.
-fn open(place: Place, options: ConnectOptions) -> Result<(Connection, Keeper), Reason> {
+/// The same, with the system's own word for what is wrong.
+fn start_thread(keep: impl FnOnce() + Send + 'static) -> std_io::Result<()> {
+    std::thread::Builder::new().name("navlock-broker".to_owned()).spawn(keep).map(drop)
+}
+
+/// Connects, and has it known that we live, before which this is done. Blocks.
+fn open(
+    place: Place,
+    options: ConnectOptions,
+    before: impl FnOnce(&Shared),
+) -> Result<(Connection, Keeper), Reason> {
     let welcomed = handshake::connect(&place, &options, options.patience())?;
     let (connection, keeper) = prepare(place, options)?;
+    before(connection.shared());
     let registered = connection.shared().connected(welcomed);
     registered.map_err(|error| Reason::Io(REGISTERING, error.into()))?;
     Ok((connection, keeper))

@@ -138,8 +138,12 @@ impl Client {
         if self.is_empty() {
             return Ok(None);
         }
-        // It was removed before we could open it. Whoever works under its locks has it open too.
-        let processes: HashSet<u32> = self.agents.values().map(|open| open.info.pid).collect();
+        // It was removed before we could open it. Whoever works under its locks has it open too, and
+        // who has ended has nothing open.
+        let ended = self.process.as_ref().filter(|process| process.has_ended());
+        let ended = ended.map(Process::number);
+        let processes = self.agents.values().map(|open| open.info.pid);
+        let processes: HashSet<u32> = processes.filter(|pid| Some(*pid) != ended).collect();
         let file = processes.iter().find_map(|pid| files.open_inherited_of(*key, *pid));
         file.map_or(Ok(None), |file| files.inherited_by(*key, &file))
     }
@@ -421,6 +425,11 @@ impl Client {
         self.requests.take_back(None);
         host::terminate_all(self.agents.values().map(|open| &open.locks));
         self.agents.clear();
+    }
+
+    /// Whether the process whose connection this was is known to have ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.process.as_ref().is_some_and(Process::has_ended)
     }
 
     /// Those of its processes whose end has begun and is not complete, if it holds anything: what

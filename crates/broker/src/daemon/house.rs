@@ -96,6 +96,7 @@ pub(super) struct Stay {
     room: u64,
     key: Option<ClientKey>,
     pub(super) client: SharedClient,
+    is_given_up: bool,
 }
 
 impl House {
@@ -176,7 +177,7 @@ impl House {
         if let Some(key) = key.filter(|_| returning) {
             self.recovery.begin(key, room);
         }
-        Stay { house: Arc::clone(self), room, key, client }
+        Stay { house: Arc::clone(self), room, key, client, is_given_up: false }
     }
 
     pub(super) fn new_client(&self) -> SharedClient {
@@ -306,15 +307,27 @@ impl House {
         }
     }
 
-    /// Ends a client that has gone.
-    fn forget(&self, room: u64, key: Option<ClientKey>, client: &SharedClient) {
+    /// Ends a client that has gone. Its own file may be there still.
+    fn forget(
+        self: &Arc<Self>,
+        room: u64,
+        key: Option<ClientKey>,
+        client: &SharedClient,
+        leaves_file: bool,
+    ) {
         let known = self.rooms().clients.remove(&room);
         drop(known);
         lock(client).end();
-        if let Some(key) = key {
-            self.forget_leases(key);
-        }
         self.gone.notify_one();
+        let (Some(key), Some(files)) = (key, self.files().cloned()) else { return };
+        let house = Arc::clone(self);
+        // FAST: after who waits for its locks was told.
+        tokio::spawn(async move {
+            if leaves_file {
+                _ = files.give_up(key);
+            }
+            house.forget_leases(key);
+        });
     }
 
     /// Removes what clients have left behind whose end was not noticed. Whether that is to be looked
@@ -579,9 +592,24 @@ impl Stay {
         Some(FromDaemon::Mapped { nonce: ours, epoch: delegations.epoch() })
     }
 
+    /// Whether anything is held by it.
+    pub(super) fn holds(&self) -> bool {
+        lock(&self.client).count().0 > 0
+    }
+
     /// Where its leases are noted.
     pub(super) fn leases(&self) -> Option<Leases> {
         Some(Leases::new(self.key?, self.house.files()?.clone()))
+    }
+
+    /// Has no later daemon believe the client: if it lives, because it was hung up on, it must not
+    /// claim what was its. Once, because it may come back.
+    pub(super) fn give_up(&mut self) {
+        let is_given_up = mem::replace(&mut self.is_given_up, true);
+        if let (false, Some(key), Some(files)) = (is_given_up, self.key, self.house.files()) {
+            // If it cannot be removed, it is dead and `sweep` does.
+            let _ = files.give_up(key);
+        }
     }
 }
 
@@ -594,23 +622,24 @@ impl Drop for Stay {
         lock(&self.client).release_idle();
         let left = self.house.rooms().clients.remove(&self.room);
         drop(left);
+        let has_ended = lock(&self.client).has_ended();
         if let Some(key) = self.key {
             self.house.recovery.withdraw(key, self.room);
-            // Before anything of it is free: if it lives, because it was hung up on, it must not
-            // claim that from a later daemon. If it cannot be removed, it is dead and `sweep` does.
             self.house.maps.take_back(key);
-            if let Some(files) = self.house.files() {
-                let _ = files.give_up(key);
+            // Before anything of it is free, unless it cannot come back.
+            if !has_ended {
+                self.give_up();
             }
             if self.house.adopt(key, &self.client) {
-                return;
+                return self.give_up();
             }
         }
+        let leaves_file = !self.is_given_up;
         // Others may need what it has not closed yet.
         let ending = lock(&self.client).ending();
         let client = Arc::clone(&self.client);
         if ending.is_empty() {
-            return self.house.forget(self.room, self.key, &client);
+            return self.house.forget(self.room, self.key, &client, leaves_file);
         }
         let (house, room, key) = (Arc::clone(&self.house), self.room, self.key);
         self.house.rooms().clients.insert(room, (key, Arc::clone(&client)));
@@ -618,7 +647,7 @@ impl Drop for Stay {
             for process in ending {
                 process.until_ended().await;
             }
-            house.forget(room, key, &client);
+            house.forget(room, key, &client, leaves_file);
         });
     }
 }

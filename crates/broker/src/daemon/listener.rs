@@ -4,6 +4,7 @@ use std::{
     fs,
     future::{Future, pending},
     io,
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -16,7 +17,14 @@ use tokio::{
     time::{Instant, interval, interval_at, sleep, sleep_until, timeout},
 };
 
-use super::{Options, foothold::Listening, house::House, newcomer::Newcomer, process::Process};
+use super::{
+    Options,
+    foothold::Listening,
+    house::House,
+    newcomer::Newcomer,
+    process::{END, Process},
+    session::Session,
+};
 use crate::{client_files::Found, descriptors::descriptors, runtime_dir::uid};
 
 /// Descriptors that clients do not get.
@@ -164,29 +172,42 @@ fn is_ours(stream: &UnixStream) -> bool {
 
 async fn session(stream: UnixStream, house: Arc<House>, patience: Duration) {
     let process = Process::peer(&stream);
-    let served = serve_one(stream, process.clone(), house, patience);
+    let begun = begin(stream, process.clone(), house, patience);
+    let session = tokio::select! {
+        biased;
+        session = begun => session,
+        () = end_of(process.clone()) => None,
+    };
+    let Some(session) = session else { return };
+    let mut end = pin!(end_of(process.clone()));
+    // How it ended does not matter: the client is gone, or has earned it.
+    let stay = session.serve(end.as_mut()).await;
+    // FAST: its end is waited for by what has been waiting for it all the time, and before anything
+    // else is done: on one CPU that would hold it up.
+    if stay.holds() && process.is_some_and(|process| process.is_ending()) {
+        let _ = timeout(END, end).await;
+    }
+    drop(stay);
+}
+
+/// Waits for the end of a client's process, if that can be seen. What it has forked may have its
+/// connection open for longer, and holds nothing by that.
+async fn end_of(process: Option<Process>) {
     match process {
-        // What it forked may have its connection open for longer, and holds nothing by that.
-        Some(process) => tokio::select! {
-            biased;
-            () = served => {}
-            () = process.end() => {}
-        },
-        None => served.await,
+        Some(process) => process.end().await,
+        None => pending().await,
     }
 }
 
-async fn serve_one(
+/// Hears who it is and what it claims. The session, if there is one.
+async fn begin(
     stream: UnixStream,
     process: Option<Process>,
     house: Arc<House>,
     patience: Duration,
-) {
+) -> Option<Session> {
     let newcomer = Newcomer::new(stream, process, house);
-    // How it ended does not matter: the client is gone, or has earned it.
-    if let Ok(Ok((mut session, claims))) = timeout(patience, newcomer.introduce()).await {
-        if session.settle(claims).await.is_ok() {
-            let _ = session.serve().await;
-        }
-    }
+    let (mut session, claims) = timeout(patience, newcomer.introduce()).await.ok()?.ok()?;
+    session.settle(claims).await.ok()?;
+    Some(session)
 }

@@ -18,11 +18,11 @@ pub(super) use self::linux::Process;
 pub(super) use self::other::Process;
 
 /// How long the end of a process may take that has begun. There may be much to write.
-const END: Duration = Duration::from_secs(5);
+pub(super) const END: Duration = Duration::from_secs(5);
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::{fs, os::fd::OwnedFd, path::PathBuf, sync::Arc};
+    use std::{fs, io::Read, os::fd::OwnedFd, path::PathBuf, str, sync::Arc};
 
     use rustix::{
         event::{PollFd, PollFlags, Timespec, poll},
@@ -88,7 +88,8 @@ mod linux {
             !self.has_ended() && is_marked()
         }
 
-        fn has_ended(&self) -> bool {
+        /// Whether it has.
+        pub(in super::super) fn has_ended(&self) -> bool {
             let mut polled = [PollFd::new(&*self.descriptor, PollFlags::IN)];
             poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
                 .is_ok_and(|ready| ready > 0)
@@ -125,9 +126,13 @@ mod linux {
         }
 
         fn stat(&self) -> Option<Stat> {
-            let text = fs::read_to_string(self.proc("stat")).ok()?;
+            // FAST: what is wanted stands near its beginning, and it comes whole.
+            let mut text = [0; 512];
+            let length = fs::File::open(self.proc("stat")).ok()?.read(&mut text).ok()?;
+            let text = text.get(..length)?;
             // The name may have anything in it.
-            let (_, fields) = text.rsplit_once(')')?;
+            let end = text.iter().rposition(|&byte| byte == b')')?;
+            let fields = str::from_utf8(text.get(end + 1..)?).ok()?;
             let mut fields = fields.split_whitespace();
             let parent = fields.nth(1)?.parse().ok()?;
             let flags = fields.nth(4)?.parse().ok()?;
@@ -207,6 +212,10 @@ mod other {
         }
 
         pub(in super::super) fn is_ending(&self) -> bool {
+            match *self {}
+        }
+
+        pub(in super::super) fn has_ended(&self) -> bool {
             match *self {}
         }
 

@@ -71,8 +71,8 @@ pub(super) struct Session {
     queries: FuturesUnordered<QueryFuture>,
     /// Answers on their way; no further message is heard before they are sent.
     answers: Vec<Parts>,
-    /// Whether nothing can be said any more. Who was killed may have said something before, which is
-    /// still to be heard: of which process its command is, above all.
+    /// Whether nothing can be said any more, or nobody would hear it. Who was killed may have said
+    /// something before, which is still to be heard: of which process its command is, above all.
     is_mute: bool,
 }
 
@@ -124,9 +124,18 @@ impl Session {
         say_terms(stream, terms, stay)
     }
 
-    /// Serves the client until it is gone.
-    pub(super) async fn serve(mut self) -> End {
-        poll_fn(|context| self.poll_turn(context)).await
+    /// Serves the client until it is gone; once its process has `ended`, as far as it has said
+    /// something before. What it has is left.
+    pub(super) async fn serve(mut self, ended: impl Future<Output = ()>) -> Stay {
+        let mut ended = pin!(ended);
+        let _ = poll_fn(|context| {
+            if !self.is_mute && ended.as_mut().poll(context).is_ready() {
+                self.fall_silent();
+            }
+            self.poll_turn(context)
+        })
+        .await;
+        self.stay
     }
 
     /// One turn: says and hears what there is. Ready when the session has ended.
@@ -157,7 +166,6 @@ impl Session {
             }
         }
         if self.is_mute {
-            self.drop_what_is_to_be_said();
             return Ok(more);
         }
         // Losses first: a new term is not of what was lost before it began.
@@ -222,12 +230,8 @@ impl Session {
             match flush(&mut self.stream, context) {
                 Poll::Ready(Ok(())) if self.answers.is_empty() => return Ok(()),
                 Poll::Ready(Ok(())) => {}
-                // What was sent before is heard, then its end comes, and ends the session: also if the
-                // client lives after all, which then connects anew.
                 Poll::Ready(Err(_)) => {
-                    self.is_mute = true;
-                    let _ = shutdown(self.stream.get_ref(), Shutdown::Both);
-                    self.drop_what_is_to_be_said();
+                    self.fall_silent();
                     return Ok(());
                 }
                 Poll::Pending => return Ok(()),
@@ -235,7 +239,15 @@ impl Session {
         }
     }
 
-    fn drop_what_is_to_be_said(&mut self) {
+    /// Says nothing any more. What was sent before is heard, then its end comes, and ends the session:
+    /// also if the client lives after all, which then connects anew.
+    fn fall_silent(&mut self) {
+        self.is_mute = true;
+        // Before it can come back with another connection: its file is that one's then.
+        if !lock(&self.stay.client).has_ended() {
+            self.stay.give_up();
+        }
+        let _ = shutdown(self.stream.get_ref(), Shutdown::Both);
         self.stream.write_buffer_mut().clear();
         self.answers.clear();
         self.queries.clear();
@@ -251,6 +263,10 @@ impl Session {
     }
 
     fn hear(&mut self, message: ToDaemon) -> Result<(), End> {
+        if self.is_mute && asks(&message) {
+            // There is nobody to be answered. Who lives asks again, on another connection.
+            return Ok(());
+        }
         let owns = self.version >= DELEGATION_VERSION;
         let mut client = lock(&self.stay.client);
         match message {
@@ -383,6 +399,18 @@ impl Session {
         };
         self.say(&FromDaemon::QueryFailed { query, failure: self.house.failure(&error) })
     }
+}
+
+/// Whether there is an answer to it.
+fn asks(message: &ToDaemon) -> bool {
+    matches!(
+        message,
+        ToDaemon::Request { .. }
+            | ToDaemon::Query { .. }
+            | ToDaemon::Inspect { .. }
+            | ToDaemon::Position { .. }
+            | ToDaemon::Status { .. }
+    )
 }
 
 fn has_room(stream: &Stream) -> bool {

@@ -101,8 +101,9 @@ pub(super) fn acquire(
                     taken(since.elapsed()),
                     guard.fencing_token()
                 ));
-                // From now on it rings when it is lost.
-                if guard.poll_lost(&task::Context::from_waker(&waker)).is_ready() {
+                // While others are waited for, it rings when it is lost.
+                let is_last = guards.len() + 1 == names.len();
+                if !is_last && guard.poll_lost(&task::Context::from_waker(&waker)).is_ready() {
                     alarm.wake_by_ref();
                 }
                 guards.push(guard);
@@ -118,7 +119,8 @@ pub(super) fn acquire(
             Had::Nothing | Had::NoAnswer => return Err(conflict(context, name, args)),
         }
     }
-    match lost(&guards, &task::Context::from_waker(Waker::noop())) {
+    let is_lost = guards.iter().any(LockGuard::is_lost);
+    match is_lost.then(|| lost(&guards, &task::Context::from_waker(Waker::noop()))).flatten() {
         Some((name, lost)) => Err(lost_early(&name, lost)),
         None => Ok(guards),
     }

@@ -1,12 +1,10 @@
 //! `navlock completions`: for shells.
 
-use std::process::ExitCode;
-
 use clap::CommandFactory;
 
 use crate::{
     args::{Cli, CompletionsArgs},
-    exit::Failure,
+    exit::{ExitCode, Failure},
     terminal::write_out,
 };
 

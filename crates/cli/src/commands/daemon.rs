@@ -3,7 +3,6 @@
 use std::{
     fs::File,
     io::{self, Write},
-    process::ExitCode,
     sync::Arc,
     time::Duration,
 };
@@ -18,7 +17,7 @@ use super::Context;
 use crate::{
     args::{DaemonArgs, DaemonCommand, DaemonRunArgs, StatusArgs},
     descriptors::close_inherited,
-    exit::{Failure, UNREACHABLE},
+    exit::{ExitCode, Failure, UNREACHABLE},
     faults,
     json::Object,
     reach,

@@ -1,11 +1,9 @@
 //! `navlock evict`: removes what stands in the way of a lock on etcd.
 
-use std::process::ExitCode;
-
 use super::Context;
 use crate::{
     args::EvictArgs,
-    exit::{Failure, UNREACHABLE, USAGE},
+    exit::{ExitCode, Failure, UNREACHABLE, USAGE},
     settings::{Etcd, Settings},
 };
 

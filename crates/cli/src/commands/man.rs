@@ -1,13 +1,13 @@
 //! `navlock man`: the manual.
 
-use std::{fs, process::ExitCode};
+use std::fs;
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
 use crate::{
     args::{Cli, ManArgs},
-    exit::{Failure, USAGE},
+    exit::{ExitCode, Failure, USAGE},
     terminal::write_out,
 };
 

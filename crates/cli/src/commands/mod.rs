@@ -13,17 +13,16 @@ mod run;
 mod supervise;
 mod wait;
 
-use std::{process::ExitCode, time::Duration};
+use std::time::Duration;
 
 use clap::ColorChoice;
 use navlock::{
     BrokerReach, ConnectError, ConnectOptions, Error, LockManager, Place, PlaceError, UserAgent,
-    blocking::block_on,
 };
 
 use crate::{
     args::{Cli, Command, Common},
-    exit::{Failure, UNREACHABLE},
+    exit::{ExitCode, Failure, UNREACHABLE},
     voice::Voice,
 };
 
@@ -88,7 +87,7 @@ impl Context {
         if let Ok(program) = std::env::current_exe() {
             options = options.program(program);
         }
-        let reach = block_on(BrokerReach::connect(options)).map_err(Error::from)?;
+        let reach = BrokerReach::connect_blocking(options).map_err(Error::from)?;
         self.voice.detail(format_args!("connected to {}", self.place.socket().display()));
         Ok(reach)
     }
@@ -96,7 +95,7 @@ impl Context {
     /// Connects to the broker, if there is one.
     fn connect_to_running(&self) -> Result<BrokerReach, ConnectError> {
         let options = ConnectOptions::default().place(self.place.clone());
-        block_on(BrokerReach::connect(options.only_running().only_questions()))
+        BrokerReach::connect_blocking(options.only_running().only_questions())
     }
 
     /// Says to who looks that there is more to see elsewhere, if that is known.

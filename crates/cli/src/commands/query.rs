@@ -4,7 +4,6 @@ use std::{
     borrow::Cow,
     collections::HashMap,
     io::{self, IsTerminal},
-    process::ExitCode,
     time::Duration,
 };
 
@@ -16,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::Context;
 use crate::{
     args::QueryArgs,
-    exit::{Failure, UNREACHABLE},
+    exit::{ExitCode, Failure, UNREACHABLE},
     json::Object,
     table::{self, Column, Fit, GOOD, POOR},
     terminal::{self, write_out},

@@ -4,9 +4,10 @@ use std::{
     env,
     ffi::OsString,
     io::{self, ErrorKind},
+    mem,
     os::unix::process::{CommandExt, ExitStatusExt},
     path::Path,
-    process::{Child, Command, ExitCode, ExitStatus},
+    process::{Child, Command, ExitStatus},
     time::{Duration, Instant},
 };
 
@@ -26,7 +27,7 @@ use super::{
 use crate::{
     args::{OnLost, RunArgs, Work},
     dispositions,
-    exit::{self, Failure},
+    exit::{self, ExitCode, Failure},
     text::{clipped, printable, quoted_name},
     time::taken,
 };
@@ -74,7 +75,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     let started = Instant::now();
     context.voice.detail(format_args!("running {} (process {})", shown(&work), child.id()));
     let outage = Outage::watch(&locks, &names);
-    let ended = supervisor.wait(child, &guards, policy, |name, lost, command| {
+    let ended = supervisor.wait(child, &guards, &reach, policy, |name, lost, command| {
         // What the command leaves running holds nothing that others have.
         if guards.iter().all(LockGuard::is_lost) {
             lifeline = None;
@@ -94,6 +95,8 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     // What the command has left running in the background holds nothing.
     drop(lifeline);
     drop(guards);
+    // FAST: the rest ends with this process, which ends now; the broker sees to our file.
+    mem::forget((locks, reach));
     let Ended { status, lost } = ended;
     context.voice.detail(format_args!(
         "{} ended after {}: {status}",

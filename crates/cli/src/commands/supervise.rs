@@ -1,13 +1,13 @@
 //! Watching over a running command: its end, our signals, its lock.
 //!
-//! All that can fail is done before there is a command, and no thread is started for it: a command
-//! that runs is never killed for want of something to watch it with.
+//! All that can fail is done before there is a command: a command that runs is never killed for want of
+//! something to watch it with. A thread is started only when there is something to be heard of its
+//! locks; if there is none to be had, it is heard here.
 
 use std::{
-    fs,
     io::{self, Write},
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
     },
     process::{Child, ExitStatus},
@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use navlock::{LockGuard, Lost, ResourceName, host::Term};
+use navlock::{BrokerReach, LockGuard, Lost, ResourceName, blocking::block_on_timeout, host::Term};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{
@@ -32,6 +32,7 @@ use signal_hook::{
 use super::family::Family;
 use crate::{
     args::OnLost,
+    dispositions,
     exit::{Failure, NOT_EXECUTABLE, mention},
     time::uptime,
 };
@@ -45,6 +46,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it is looked whether the command has ended, where only a signal says so, which may be
 /// blocked; and what time it is: the clock that is slept by may stand still.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// How long it may take to hear what has come already.
+const HEARING: Duration = Duration::from_millis(1);
 
 /// What the command does while something is told of its locks.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,12 +83,11 @@ pub(super) struct Ended {
 impl Supervisor {
     /// Catches what is to be forwarded from now on.
     pub(super) fn new() -> Result<Self, Failure> {
-        let ignored = ignored_signals();
         // What is ignored, as `nohup` has it, stays so for the command as well, which would not
         // inherit it if it were caught.
         let caught = [SIGHUP, SIGINT, SIGQUIT, SIGTERM]
             .into_iter()
-            .filter(|signal| ignored >> (signal - 1) & 1 == 0)
+            .filter(|&signal| !dispositions::is_ignored(signal))
             // Not to hear of it, which who has it blocked does not: where it is ignored, a child's
             // status is gone with the child.
             .chain([SIGCHLD]);
@@ -102,10 +105,12 @@ impl Supervisor {
 
     /// Waits until the command has ended. For each of its locks that is lost before that, calls
     /// `tell`, and with the first does to the command, and to what it has started, what is to be done.
+    /// The locks are those of this connection.
     pub(super) fn wait(
         mut self,
         mut child: Child,
         guards: &[LockGuard],
+        reach: &BrokerReach,
         policy: Policy,
         mut tell: impl FnMut(&ResourceName, Lost, Command),
     ) -> Result<Ended, Failure> {
@@ -121,8 +126,23 @@ impl Supervisor {
         let context = Context::from_waker(&waker);
         let mut known = vec![false; guards.len()];
         let mut kill_at = None;
+        // FAST: mostly nothing is said of a lock while its command runs. Until something is, nobody
+        // need hear it.
+        let mut unheard = reach.unheard();
         loop {
-            let lost = newly_lost(guards, &mut known, &context);
+            if guards.iter().any(LockGuard::is_lost) {
+                unheard = None;
+            }
+            // From then on the bell rings.
+            let is_heard = unheard.is_some() || reach.keep().is_ok();
+            if !is_heard {
+                hear(guards);
+            }
+            let lost = if unheard.is_some() {
+                Vec::new()
+            } else {
+                newly_lost(guards, &mut known, &context)
+            };
             if !lost.is_empty() && policy.on_lost != OnLost::Ignore {
                 if kill_at.is_none() && policy.on_lost == OnLost::Term {
                     self.family.signal(Signal::TERM);
@@ -135,19 +155,28 @@ impl Supervisor {
                 tell(name, how, Command::Runs);
             }
             self.family.reap();
-            let has_ended = end.wait(&child, self.signals.get_read(), kill_at);
+            let signals = self.signals.get_read();
+            let looks = kill_at.is_some() || !is_heard;
+            let came = end.wait(&child, signals, unheard.as_ref().map(AsFd::as_fd), kill_at, looks);
+            if came.word {
+                // Here: what was said before the command's end is to be known at that.
+                hear(guards);
+                unheard = None;
+            }
             for origin in self.signals.pending() {
                 forward(&child, &origin);
             }
-            if has_ended {
+            if came.end {
                 let status = child.wait().map_err(|error| {
                     let message = format!("cannot wait for the command: {error}");
                     Failure::new(NOT_EXECUTABLE, message)
                 })?;
                 self.family.command_has_ended();
                 // In its last moments.
-                for (name, how) in newly_lost(guards, &mut known, &context) {
-                    tell(name, how, Command::HasEnded);
+                if unheard.is_none() {
+                    for (name, how) in newly_lost(guards, &mut known, &context) {
+                        tell(name, how, Command::HasEnded);
+                    }
                 }
                 // What it has started may work on.
                 if let Some(kill_at) = kill_at {
@@ -218,6 +247,14 @@ fn end_family(family: &Family, kill_at: Duration) {
     }
 }
 
+/// What was waited for and has come.
+struct Came {
+    /// The command's end.
+    end: bool,
+    /// Word from the broker.
+    word: bool,
+}
+
 /// How the end of a command is noticed. It is not reaped by that: its number is its own until the
 /// one who sends it signals has heard of its end, so that none goes to a stranger who was given it.
 struct ChildEnd {
@@ -237,23 +274,34 @@ impl ChildEnd {
         Self { process }
     }
 
-    /// Waits until the command has ended, something can be read here, or it is so late. Whether it
-    /// has ended.
-    fn wait(&self, child: &Child, read: &UnixStream, deadline: Option<Duration>) -> bool {
-        let look = (self.process.is_none() || deadline.is_some()).then_some(LOOK);
+    /// Waits until the command has ended, something can be read here or there is word from the broker,
+    /// or it is so late; if it `looks`, for no longer than until the next look. What came of that.
+    fn wait(
+        &self,
+        child: &Child,
+        read: &UnixStream,
+        broker: Option<BorrowedFd<'_>>,
+        deadline: Option<Duration>,
+        looks: bool,
+    ) -> Came {
+        let look = (self.process.is_none() || looks).then_some(LOOK);
         let left = deadline.map(|deadline| deadline.saturating_sub(uptime()));
         let timeout = look.into_iter().chain(left).min();
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        let process = self.process.as_ref().map_or(read.as_fd(), AsFd::as_fd);
-        let mut polled =
-            [PollFd::new(read, PollFlags::IN), PollFd::from_borrowed_fd(process, PollFlags::IN)];
+        let process = self.process.as_ref().map(AsFd::as_fd);
+        let asked = [Some(read.as_fd()), process, broker];
+        // What is polled twice says the same twice.
+        let mut polled = asked
+            .map(|asked| PollFd::from_borrowed_fd(asked.unwrap_or(read.as_fd()), PollFlags::IN));
         // What it fails with is that a signal has come, which is in there to be read.
         let _ = poll(&mut polled, timeout.as_ref());
-        if self.process.is_some() {
-            return !polled[1].revents().is_empty();
-        }
-        let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        matches!(waitid(WaitId::Pid(Pid::from_child(child)), how), Ok(Some(_)))
+        let came = |which: usize| asked[which].is_some() && !polled[which].revents().is_empty();
+        let has_ended = || {
+            let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+            matches!(waitid(WaitId::Pid(Pid::from_child(child)), how), Ok(Some(_)))
+        };
+        let end = if process.is_some() { came(1) } else { has_ended() };
+        Came { end, word: came(2) }
     }
 }
 
@@ -272,6 +320,13 @@ fn newly_lost<'a>(
         Poll::Pending => None,
     });
     lost.collect()
+}
+
+/// Hears what there is to be heard of the locks, where no thread does.
+fn hear(guards: &[LockGuard]) {
+    if let Some(guard) = guards.iter().find(|guard| !guard.is_lost()) {
+        let _ = block_on_timeout(guard.lost(), HEARING);
+    }
 }
 
 /// Passes a signal on, unless the command has it already, as far as that can be told.
@@ -306,17 +361,6 @@ fn signal(origin: &Origin) -> Option<Signal> {
 fn send(child: &Child, signal: Signal) {
     // Not waited for yet, so the number is still its own. It may have ended on its own.
     let _ = kill_process(Pid::from_child(child), signal);
-}
-
-/// The signals that were ignored when we were started, signal `n` as bit `n - 1`.
-fn ignored_signals() -> u64 {
-    // Where there is no such file, none is taken to be.
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0)
 }
 
 /// Has whoever waits look at the locks.

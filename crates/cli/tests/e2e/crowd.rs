@@ -20,7 +20,7 @@ use crate::{
 const CROWD: usize = 10_000;
 
 /// So many requests of one client, each in its queue.
-fn crowd(locks: &LockManager) -> Vec<Pin<Box<LockFuture<'_, LockGuard>>>> {
+fn crowd(locks: &LockManager) -> Vec<Pin<Box<LockFuture<'_, LockGuard, &'static str>>>> {
     let mut crowd: Vec<_> = (0..CROWD).map(|_| Box::pin(locks.lock("db").into_future())).collect();
     let mut context = Context::from_waker(Waker::noop());
     assert!(crowd.iter_mut().all(|request| request.as_mut().poll(&mut context).is_pending()));

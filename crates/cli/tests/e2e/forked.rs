@@ -17,7 +17,7 @@ pub(crate) fn parent(words: &[&str]) {
     // By the child as well: if it opened the gate when the test is over, it would wait for ever.
     let mut gate = File::open(words[0]).unwrap();
     // Held by a word in memory, which the child must not find.
-    let (reach, locks) = worker::reach();
+    let (reach, locks) = worker::connected();
     while reach.owned() == 0 {
         drop(block_on(locks.lock("db")).unwrap());
     }

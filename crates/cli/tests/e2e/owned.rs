@@ -23,7 +23,7 @@ use crate::{
 
 /// The role of a process that does what it is told, line by line, and says what came of it.
 pub(crate) fn client(_: &[&str]) {
-    let (reach, locks) = worker::reach();
+    let (reach, locks) = worker::connected();
     let mut held = None;
     let stops = Arc::new(AtomicBool::new(false));
     for line in BufReader::new(std::io::stdin()).lines() {

@@ -5,10 +5,24 @@ use std::{
     fs::{self, File},
     path::PathBuf,
 };
+#[cfg(target_os = "linux")]
+use std::{
+    future::Future,
+    io::{Read, Write},
+    pin::pin,
+    process::Command,
+    task::{Context, Waker},
+};
 
+#[cfg(target_os = "linux")]
+use navlock::{AgentInfo, Place, UserAgent, blocking::block_on};
+#[cfg(target_os = "linux")]
+use rustix::process::Pid;
 use rustix::process::{Signal, kill_process};
 
 use crate::sandbox::{Holder, Sandbox, eventually};
+#[cfg(target_os = "linux")]
+use crate::worker::{self, Worker};
 
 /// The files that say what commands hold.
 fn testaments(sandbox: &Sandbox) -> Vec<PathBuf> {
@@ -115,6 +129,63 @@ fn a_command_keeps_its_lock_when_its_navlock_is_killed_before_the_broker_has_hea
         assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1, "{how:?}");
         next.kill_command();
         assert_eq!(sandbox.code(&["run", "-w", "20", "db", "true"]), 0, "{how:?}");
+    }
+}
+
+/// The role of a process that works under a lock by another one, and says so last of much else, in a
+/// moment in which nobody hears it.
+#[cfg(target_os = "linux")]
+pub(crate) fn unheard(words: &[&str]) {
+    let [gate, go, how] = words else { panic!("{words:?}") };
+    let reach = worker::reach(&Place::from_env().unwrap());
+    let locks = UserAgent::with_reach(reach.clone()).lock_manager("default");
+    let held = block_on(locks.lock("db")).unwrap();
+    let prepared = reach.prepare_lifeline(&["db".try_into().unwrap()]).unwrap();
+    let mut lifeline = prepared.begin().unwrap();
+    let mut child = Command::new("cat").arg(gate).spawn().unwrap();
+    lifeline.hand_over();
+    worker::say(&child.id().to_string());
+    File::open(go).unwrap().read_exact(&mut [0]).unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut statuses: Vec<_> = (0..150).map(|_| Box::pin(reach.status())).collect();
+    let mut query = pin!(locks.query());
+    match *how {
+        "much" => statuses
+            .iter_mut()
+            .for_each(|one| assert!(one.as_mut().poll(&mut context).is_pending())),
+        _ => assert!(query.as_mut().poll(&mut context).is_pending()),
+    }
+    let mut info = AgentInfo::default();
+    info.pid = child.id();
+    locks.describe(&info);
+    worker::say("said");
+    // Until it is killed.
+    child.wait().unwrap();
+    drop(held);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn who_was_killed_is_heard_to_the_end_however_much_it_has_said_and_asked() {
+    for how in ["much", "query"] {
+        let sandbox = Sandbox::new();
+        let [gate, go] = ["gate", "go"].map(|pipe| {
+            let path = sandbox.pipe(pipe);
+            (File::options().read(true).write(true).open(&path).unwrap(), path)
+        });
+        let words = format!("{} {} {how}", gate.1.display(), go.1.display());
+        let mut worker = Worker::start(&sandbox, "removed::unheard", &words);
+        let command = Pid::from_raw(worker.hear().parse().unwrap()).unwrap();
+        let broker = sandbox.broker().unwrap();
+        worker::stop(broker);
+        (&go.0).write_all(b".").unwrap();
+        assert_eq!(worker.hear(), "said");
+        sandbox.remove_clients();
+        worker.kill();
+        kill_process(broker, Signal::CONT).unwrap();
+        assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1, "{how}");
+        kill_process(command, Signal::KILL).unwrap();
+        assert_eq!(sandbox.code(&["run", "-w", "20", "db", "true"]), 0, "{how}");
     }
 }
 

@@ -207,10 +207,12 @@ impl Sandbox {
 impl Drop for Sandbox {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(self.hidden());
-        if let Some(broker) = self.broker() {
-            let _ = kill_process(broker, Signal::TERM);
-            eventually("the broker ends", || self.broker().is_none());
-        }
+        // Another one may have been waiting for its end.
+        eventually("the broker ends", || {
+            let broker = self.broker();
+            let _ = broker.map(|broker| kill_process(broker, Signal::TERM));
+            broker.is_none()
+        });
         // What broke inside a broker may have been made good by something else.
         let faults = fs::read_to_string(self.path("state/faults.log")).unwrap_or_default();
         assert!(faults.is_empty() || thread::panicking(), "a broker panicked: {faults}");

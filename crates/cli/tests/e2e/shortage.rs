@@ -2,14 +2,17 @@
 
 use std::{
     fs,
+    io::Read,
     os::unix::{fs::MetadataExt, process::CommandExt},
+    path::PathBuf,
     process::{Command, Stdio},
 };
 
 use crate::sandbox::{NAVLOCK, Sandbox, finish};
 
-/// A user that nobody is.
+/// Users that nobody is, one for each test that counts what one has.
 const NOBODY: u32 = 54_713;
+const NOBODY_ELSE: u32 = 54_714;
 
 /// A test that only root can do says so where it cannot.
 fn is_root(test: &str) -> bool {
@@ -18,6 +21,17 @@ fn is_root(test: &str) -> bool {
         println!("skipped: {test}: only root can set it up");
     }
     is_root
+}
+
+/// A sandbox of this user, with the program where that user finds it.
+fn sandbox_of(uid: u32) -> (Sandbox, PathBuf) {
+    let sandbox = Sandbox::new();
+    std::os::unix::fs::chown(sandbox.path(""), Some(uid), Some(uid)).unwrap();
+    let program = sandbox.path("navlock");
+    // By another process: what one of ours has open to write, whoever another test starts has too.
+    let copied = Command::new("cp").arg(NAVLOCK).arg(&program).status().unwrap();
+    assert!(copied.success());
+    (sandbox, program)
 }
 
 /// How many threads this user has.
@@ -39,11 +53,7 @@ fn a_command_that_runs_is_not_killed_for_want_of_threads() {
     if !is_root("threads") {
         return;
     }
-    let sandbox = Sandbox::new();
-    std::os::unix::fs::chown(sandbox.path(""), Some(NOBODY), Some(NOBODY)).unwrap();
-    // Where that user finds it.
-    let program = sandbox.path("navlock");
-    fs::copy(NAVLOCK, &program).unwrap();
+    let (sandbox, program) = sandbox_of(NOBODY);
     let as_nobody = |mut command: Command| {
         command.uid(NOBODY).gid(NOBODY).stdin(Stdio::null()).stderr(Stdio::piped());
         finish(command.spawn().unwrap())
@@ -52,8 +62,8 @@ fn a_command_that_runs_is_not_killed_for_want_of_threads() {
     first.args(["run", "db", "true"]);
     let first = as_nobody(first);
     assert!(first.status.success(), "{first:?}");
-    // Its own thread, that of its connection, and the command.
-    let most = threads_of(NOBODY) + 3;
+    // Its own thread, and the command.
+    let most = threads_of(NOBODY) + 2;
     let mut scarce = sandbox.program("prlimit");
     scarce.arg(format!("--nproc={most}")).arg(&program);
     scarce.args(["run", "db", "sh", "-c", "exit 5"]);
@@ -65,6 +75,35 @@ fn a_command_that_runs_is_not_killed_for_want_of_threads() {
     too_scarce.args(["run", "db", "sh", "-c", "exit 5"]);
     let output = as_nobody(too_scarce);
     assert_eq!(output.status.code(), Some(126), "{output:?}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_is_told_of_a_theft_also_for_want_of_threads() {
+    if !is_root("threads") {
+        return;
+    }
+    let (sandbox, program) = sandbox_of(NOBODY_ELSE);
+    let as_nobody = |mut command: Command| {
+        command.uid(NOBODY_ELSE).gid(NOBODY_ELSE).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let mut first = sandbox.program(&program);
+    first.args(["run", "db", "true"]).stdin(Stdio::null());
+    assert!(finish(as_nobody(first)).status.success());
+    let mut scarce = sandbox.program("prlimit");
+    scarce.arg(format!("--nproc={}", threads_of(NOBODY_ELSE) + 2)).arg(&program);
+    scarce.args(["run", "db", "sh", "-c", "echo runs; while read x; do :; done"]);
+    scarce.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut holder = as_nobody(scarce);
+    let mut said = [0; 5];
+    holder.stdout.take().unwrap().read_exact(&mut said).unwrap();
+    let command = holder.stdin.take();
+    let mut thief = sandbox.program(&program);
+    thief.args(["run", "--steal", "db", "true"]).stdin(Stdio::null());
+    assert!(finish(as_nobody(thief)).status.success());
+    assert_eq!(finish(holder).status.code(), Some(75));
+    drop(command);
 }
 
 #[test]

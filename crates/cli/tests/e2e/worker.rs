@@ -19,7 +19,7 @@ use rustix::{
 };
 
 use crate::{
-    crowd, death, exclusion, executors, forked, kills, owned,
+    crowd, death, exclusion, executors, forked, kills, owned, removed,
     sandbox::{NAVLOCK, Sandbox, eventually, wait},
 };
 
@@ -46,7 +46,7 @@ fn play() {
 }
 
 /// All roles, by name.
-const ROLES: [(&str, Role); 10] = [
+const ROLES: [(&str, Role); 11] = [
     ("crowd::late", crowd::late),
     ("death::hoarder", death::hoarder),
     ("forked::parent", forked::parent),
@@ -57,6 +57,8 @@ const ROLES: [(&str, Role); 10] = [
     ("kills::client", kills::client),
     ("kills::command", kills::command),
     ("owned::client", owned::client),
+    #[cfg(target_os = "linux")]
+    ("removed::unheard", removed::unheard),
 ];
 
 /// The arguments of this program with which it plays a role.
@@ -87,17 +89,18 @@ pub(crate) fn locks() -> LockManager {
 }
 
 /// The same with the connection itself.
-pub(crate) fn reach() -> (BrokerReach, LockManager) {
-    let reach = connect_to(&Place::from_env().unwrap());
+pub(crate) fn connected() -> (BrokerReach, LockManager) {
+    let reach = reach(&Place::from_env().unwrap());
     (reach.clone(), UserAgent::with_reach(reach).lock_manager("default"))
 }
 
 /// A connection of its own to this broker, which is started if it is not there.
 pub(crate) fn connect(place: &Place) -> UserAgent {
-    UserAgent::with_reach(connect_to(place))
+    UserAgent::with_reach(reach(place))
 }
 
-fn connect_to(place: &Place) -> BrokerReach {
+/// The same, before it is a user agent's.
+pub(crate) fn reach(place: &Place) -> BrokerReach {
     let options = ConnectOptions::default().place(place.clone()).program(NAVLOCK);
     let connected = block_on_timeout(BrokerReach::connect(options), PATIENCE);
     connected.expect("it connects in good time").unwrap()
@@ -108,6 +111,18 @@ pub(crate) fn note(path: impl AsRef<Path>, line: &str) {
     let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
     // In one piece, so that it is whole whoever is killed.
     file.write_all(format!("{line}\n").as_bytes()).unwrap();
+}
+
+/// Stops a process, and waits until all of it has stopped.
+pub(crate) fn stop(process: Pid) {
+    kill_process(process, Signal::STOP).unwrap();
+    let tasks = format!("/proc/{}/task", process.as_raw_nonzero());
+    eventually("it has stopped", || {
+        fs::read_dir(&tasks).unwrap().all(|task| {
+            let status = fs::read_to_string(task.unwrap().path().join("status"));
+            status.is_ok_and(|status| status.contains("State:\tT"))
+        })
+    });
 }
 
 /// A process that plays a role.
@@ -157,14 +172,13 @@ impl Worker {
 
     /// Stops it, and waits until all of it has stopped.
     pub(crate) fn stop(&self) {
-        self.signal(Signal::STOP);
-        let tasks = format!("/proc/{}/task", self.child.id());
-        eventually("it has stopped", || {
-            fs::read_dir(&tasks).unwrap().all(|task| {
-                let status = fs::read_to_string(task.unwrap().path().join("status"));
-                status.is_ok_and(|status| status.contains("State:\tT"))
-            })
-        });
+        stop(Pid::from_child(&self.child));
+    }
+
+    /// Kills it, and waits for its end.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.ended();
     }
 
     /// Waits for its end.

@@ -26,6 +26,7 @@ use navlock_engine::{
 
 use crate::{
     ClientId, Error, LockInfo, LockManagerSnapshot, Lost,
+    agent::{Agent, Life},
     backend::{Answer, Backend, QueryFuture, Reach, Ticket},
     sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock, shrink},
     waking::wake_all,
@@ -106,7 +107,8 @@ struct Agents {
 /// An agent, from its opening until it is closed.
 #[derive(Debug)]
 struct Known {
-    client_id: ClientId,
+    /// Who it is.
+    life: Arc<Life>,
     /// It gets nothing any more.
     ended: bool,
     /// The shards that it has asked. Only these know it, so that its end costs no more than what it
@@ -117,19 +119,22 @@ struct Known {
 /// On a cache line of its own, so that one shard's mutex does not slow its neighbour's.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Shard(Mutex<State>);
+struct Shard {
+    state: Mutex<State>,
+    /// How many times locks were lost in it. Counted up under its lock, before anybody can be told.
+    losses: AtomicU64,
+}
 
 #[derive(Debug)]
 struct State {
-    locks: LockManager,
-    /// By [`RequestId::index`], whom to wake: for a pending request, on the grant; for a held lock,
-    /// when it is lost. Few are ever watched.
-    ///
-    /// What is in here is of whoever has the index now: it is taken out before a request becomes a
-    /// lock, and before the shard is unlocked by whoever ends either.
-    wakers: Vec<Option<Waker>>,
+    /// In each request, whom to wake: while it is pending, on the grant; once it is a lock, when it
+    /// is lost. Few are ever watched.
+    locks: LockManager<Option<Waker>>,
     /// Locks that were stolen and whose holders have not finished yet, each with the thief.
     stolen: HashMap<RequestId, Option<ClientId>>,
+    /// Agents whose handles are gone, and that had something here when they went; each until the
+    /// last of that is finished.
+    left: HashMap<AgentId, Arc<Agent>, RandomState>,
 }
 
 impl Backend for MemoryBackend {
@@ -138,7 +143,7 @@ impl Backend for MemoryBackend {
     }
 
     fn open_agent(&self, client_id: ClientId) -> AgentId {
-        lock(&self.agents).open(client_id)
+        self.open(&Life::new(Some(client_id)))
     }
 
     fn close_agent(&self, agent: AgentId) {
@@ -157,13 +162,15 @@ impl Backend for MemoryBackend {
         // In order, and each shard once.
         let mut states: Vec<_> = asked
             .chunk_by(|a, b| a.0 == b.0)
-            .map(|of_one_shard| (self.shards[of_one_shard[0].0 as usize].lock(), of_one_shard))
+            .map(|of_one_shard| (&self.shards[of_one_shard[0].0 as usize], of_one_shard))
+            .map(|(shard, of_one_shard)| (shard, shard.lock(), of_one_shard))
             .collect();
         // What they have ends in all shards at one moment, then those are woken whom it concerns.
         let mut wakers = Wakers::default();
-        for (state, agents) in &mut states {
+        for (shard, state, agents) in &mut states {
             let agents: Vec<_> = agents.iter().map(|(_, agent)| *agent).collect();
             state.locks.terminate_remaining_locks_and_requests(&agents);
+            shard.count_losses();
             state.take_events(None, &mut wakers);
             state.give_back_memory();
         }
@@ -181,7 +188,8 @@ impl Backend for MemoryBackend {
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         let name = self.hasher.hash(name);
         let lane = name.spread(self.shards.len());
-        let mut state = self.shards[lane as usize].lock();
+        let shard = &self.shards[lane as usize];
+        let mut state = shard.lock();
         if !state.locks.knows(agent) {
             // Under the lock of the shard: whoever ends the agent later looks into this one as well.
             lock(&self.agents).admit(agent, lane)?;
@@ -202,8 +210,9 @@ impl Backend for MemoryBackend {
             }
         };
         if state.locks.has_events() {
-            let is_theft = kind == RequestKind::Steal;
-            let thief = is_theft.then(|| lock(&self.agents).client_id(agent)).flatten();
+            // A theft: nobody else's request becomes of one.
+            shard.count_losses();
+            let thief = lock(&self.agents).client_id(agent);
             tell(state, thief);
         }
         Ok((Ticket { lane, id }, answer))
@@ -249,17 +258,7 @@ impl Backend for MemoryBackend {
 
     #[inline]
     fn finish(&self, ticket: Ticket) {
-        let mut state = self.shard(ticket).lock();
-        let forgotten = state.forget_waker(ticket.id);
-        state.locks.finish(ticket.id);
-        // FAST: mostly nobody waits for it.
-        if state.locks.has_events() {
-            tell(state, None);
-        } else {
-            state.give_back_memory();
-            drop(state);
-        }
-        drop(forgotten);
+        self.finish_and(ticket, |_| {});
     }
 
     fn query(&self) -> QueryFuture<'_> {
@@ -274,8 +273,13 @@ impl Backend for MemoryBackend {
     }
 
     fn retire(&self) {
-        for state in self.lock_all() {
-            self.next_token.fetch_max(state.locks.next_token().get(), Ordering::SeqCst);
+        for mut state in self.lock_all() {
+            let next_token = state.locks.next_token();
+            self.next_token.fetch_max(next_token.get(), Ordering::SeqCst);
+            // Nobody has anything. What is left is kept by threads, see `spare`.
+            if state.locks.is_empty() {
+                state.locks = LockManager::with_data(self.hasher.clone(), next_token);
+            }
         }
     }
 }
@@ -284,6 +288,67 @@ impl MemoryBackend {
     #[inline]
     fn shard(&self, ticket: Ticket) -> &Shard {
         &self.shards[ticket.lane as usize]
+    }
+
+    /// How many times locks were lost in the shard of this ticket.
+    #[inline]
+    pub(crate) fn losses(&self, ticket: Ticket) -> u64 {
+        self.shard(ticket).losses.load(Ordering::Acquire)
+    }
+
+    /// Ends a request or a lock of this agent. If it is gone, how it was lost.
+    #[inline]
+    pub(crate) fn finish_as(&self, agent: AgentId, ticket: Ticket) -> Option<Lost> {
+        let (lost, done) = self.finish_and(ticket, |state| {
+            // FAST: mostly handles outlive what was asked for through them.
+            if state.left.is_empty() { None } else { state.let_go(agent) }
+        });
+        // Which may end it, and so come back here.
+        drop(done);
+        lost
+    }
+
+    /// Ends a request or a lock, and does something more before the shard is unlocked. If it is
+    /// gone, how it was lost.
+    #[inline]
+    fn finish_and<T>(
+        &self,
+        ticket: Ticket,
+        more: impl FnOnce(&mut State) -> T,
+    ) -> (Option<Lost>, T) {
+        let mut state = self.shard(ticket).lock();
+        let ended = state.locks.finish(ticket.id);
+        // What stood there to be woken is dropped below: that is foreign code as well.
+        let (forgotten, lost) = match ended {
+            Some(waker) => (waker, None),
+            None => (None, Some(state.forget_loss(ticket.id))),
+        };
+        let more = more(&mut state);
+        // FAST: mostly nobody waits for it.
+        if state.locks.has_events() {
+            tell(state, None);
+        } else {
+            state.give_back_memory();
+            drop(state);
+        }
+        drop(forgotten);
+        (lost, more)
+    }
+
+    /// See [`Backend::open_agent`].
+    pub(crate) fn open(&self, life: &Arc<Life>) -> AgentId {
+        lock(&self.agents).open(life)
+    }
+
+    /// Keeps an agent that makes no requests any more, as long as it has something.
+    pub(crate) fn leave(&self, agent: &Arc<Agent>) {
+        let asked = lock(&self.agents).asked(agent.id);
+        for shard in asked {
+            let mut state = self.shards[shard as usize].lock();
+            if state.locks.has_something(agent.id) {
+                state.left.insert(agent.id, Arc::clone(agent));
+            }
+        }
     }
 
     fn lock_all(&self) -> Vec<MutexGuard<'_, State>> {
@@ -298,7 +363,7 @@ impl MemoryBackend {
         let agents = lock(&self.agents);
         drop(states);
         let info = |info: &navlock_engine::LockInfo| {
-            LockInfo::new(info.name.clone(), info.mode, agents.known[&info.agent].client_id)
+            LockInfo::new(info.name.clone(), info.mode, agents.known[&info.agent].life.client_id())
         };
         LockManagerSnapshot::new(
             snapshots.iter().flat_map(|snapshot| &snapshot.held).map(info).collect(),
@@ -308,7 +373,7 @@ impl MemoryBackend {
 }
 
 impl Agents {
-    fn open(&mut self, client_id: ClientId) -> AgentId {
+    fn open(&mut self, life: &Arc<Life>) -> AgentId {
         // Memory ends before there are 2^32 agents.
         let id = loop {
             let id = AgentId::from_index(self.next);
@@ -317,12 +382,12 @@ impl Agents {
                 break id;
             }
         };
-        self.known.insert(id, Known { client_id, ended: false, shards: Vec::new() });
+        self.known.insert(id, Known { life: Arc::clone(life), ended: false, shards: Vec::new() });
         id
     }
 
     fn client_id(&self, agent: AgentId) -> Option<ClientId> {
-        Some(self.known.get(&agent)?.client_id)
+        Some(self.known.get(&agent)?.life.client_id())
     }
 
     /// Notes that the shard gets to know the agent.
@@ -339,6 +404,11 @@ impl Agents {
             known.shards.push(shard);
         }
         Ok(())
+    }
+
+    /// The shards that know the agent.
+    fn asked(&self, agent: AgentId) -> Vec<u32> {
+        self.known.get(&agent).map_or_else(Vec::new, |known| known.shards.clone())
     }
 
     /// Lets the agents get nothing any more. The shards that know them, in order, each with whom.
@@ -362,16 +432,23 @@ impl Agents {
 
 impl Shard {
     fn new(hasher: &NameHasher, first_token: FencingToken) -> Self {
-        Self(Mutex::new(State {
-            locks: LockManager::new(hasher.clone(), first_token),
-            wakers: Vec::new(),
+        let state = Mutex::new(State {
+            locks: LockManager::with_data(hasher.clone(), first_token),
             stolen: HashMap::new(),
-        }))
+            left: HashMap::default(),
+        });
+        Self { state, losses: AtomicU64::new(0) }
     }
 
     #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.0)
+        lock(&self.state)
+    }
+
+    /// Locks of it are lost, or may be. To be called while it is locked, and before anybody is told.
+    #[cold]
+    fn count_losses(&self) {
+        self.losses.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -380,51 +457,43 @@ impl State {
     ///
     /// It was that of `thief`, if it may have stolen anything.
     fn take_events(&mut self, thief: Option<ClientId>, wakers: &mut Wakers) {
-        while let Some(event) = self.locks.poll_event() {
-            match event {
-                Event::Granted(id) | Event::Terminated(id) => wakers.extend(self.take_waker(id)),
-                Event::Stolen(id) => {
-                    self.stolen.insert(id, thief);
-                    wakers.extend(self.take_waker(id));
-                }
-                // Nobody waits to be told that there is nothing to wait for.
-                _ => {}
+        while let Some((event, waker)) = self.locks.poll_event_with_data() {
+            if let Event::Stolen(id) = event {
+                self.stolen.insert(id, thief);
             }
+            wakers.extend(waker);
         }
-    }
-
-    #[inline]
-    fn take_waker(&mut self, id: RequestId) -> Option<Waker> {
-        self.wakers.get_mut(id.index())?.take()
     }
 
     /// Has this waker called when the pending request `id` is granted or ends, or when the lock that
     /// it is already is lost. The one it takes the place of, for the caller to drop once the shard
     /// is unlocked.
     fn wait(&mut self, id: RequestId, waker: &Waker) -> Option<Waker> {
-        if id.index() >= self.wakers.len() {
-            self.wakers.resize(id.index() + 1, None);
-        }
-        let place = &mut self.wakers[id.index()];
+        let place = self.locks.data(id)?;
         match place {
             Some(known) if known.will_wake(waker) => None,
             _ => place.replace(waker.clone()),
         }
     }
 
-    /// Takes out whatever would be woken for `id`, for the caller to drop once the shard is
-    /// unlocked: dropping a waker is foreign code as well.
-    #[inline]
-    fn forget_waker(&mut self, id: RequestId) -> Option<Waker> {
-        match self.locks.status(id) {
-            Status::Held(_) | Status::Pending => self.take_waker(id),
-            // What stands at its index is another's by now.
-            Status::Gone if self.stolen.is_empty() => None,
-            Status::Gone => {
-                self.stolen.remove(&id);
-                None
-            }
+    /// How `id`, which is gone, was lost, for the last time that anybody asks.
+    #[cold]
+    fn forget_loss(&mut self, id: RequestId) -> Lost {
+        let lost = self.how_lost(id);
+        self.stolen.remove(&id);
+        lost
+    }
+
+    /// Lets go of an agent whose handle is gone, if it has nothing any more: for the caller to drop
+    /// once the shard is unlocked.
+    #[cold]
+    fn let_go(&mut self, agent: AgentId) -> Option<Arc<Agent>> {
+        if self.locks.has_something(agent) {
+            return None;
         }
+        let done = self.left.remove(&agent);
+        shrink(&mut self.left);
+        done
     }
 
     /// How the request or lock `id`, which is gone, was lost.
@@ -432,14 +501,10 @@ impl State {
         if self.stolen.contains_key(&id) { Lost::Stolen } else { Lost::Terminated }
     }
 
-    /// Returns what a peak of waiters left allocated, once nobody has anything, and what one of
-    /// victims did, once all of them know.
+    /// Returns what a peak of victims left allocated, once all of them know.
     #[inline]
     fn give_back_memory(&mut self) {
         const KEEP: usize = 1024;
-        if self.wakers.capacity() > KEEP && self.locks.is_empty() {
-            self.wakers = Vec::new();
-        }
         if self.stolen.capacity() > KEEP && self.stolen.is_empty() {
             self.stolen = HashMap::new();
         }

@@ -17,7 +17,11 @@ use std::{
 use navlock_engine::{AgentId, FencingToken, RequestId, RequestKind, ResourceName};
 
 pub use self::memory::{MemoryBackend, MemoryReach};
-use crate::{AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost, Position};
+use crate::{
+    AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost, Position,
+    agent::{Agent, Life},
+    sync::Arc,
+};
 
 /// Where buckets come from: one process, one machine, or many.
 pub trait Reach: fmt::Debug + Send + Sync {
@@ -271,6 +275,29 @@ pub struct Ticket {
     pub id: RequestId,
 }
 
+/// A ticket in as few bytes as it has: for guards and pending requests, of which there are many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackedTicket {
+    serial: u64,
+    index: u32,
+    lane: u32,
+}
+
+impl PackedTicket {
+    #[inline]
+    pub(crate) fn unpack(self) -> Ticket {
+        Ticket { lane: self.lane, id: RequestId::from_parts(self.index, self.serial) }
+    }
+}
+
+impl From<Ticket> for PackedTicket {
+    #[inline]
+    fn from(Ticket { lane, id }: Ticket) -> Self {
+        let (index, serial) = id.to_parts();
+        Self { serial, index, lane }
+    }
+}
+
 /// What becomes of a request that is neither aborted nor terminated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
@@ -285,6 +312,38 @@ pub enum Answer {
 pub(crate) enum AnyBackend {
     Memory(MemoryBackend),
     Other(Box<dyn Backend>),
+}
+
+impl AnyBackend {
+    /// Makes an agent known, before its first request.
+    pub(crate) fn open(&self, life: &Arc<Life>) -> AgentId {
+        match self {
+            Self::Memory(memory) => memory.open(life),
+            Self::Other(other) => other.open_agent(life.client_id()),
+        }
+    }
+
+    /// Whether an agent that its handle has [left](Self::leave) lives as long as it has something.
+    pub(crate) fn keeps_agents(&self) -> bool {
+        matches!(self, Self::Memory(_))
+    }
+
+    /// The agent has no handle any more, and makes no requests: whoever
+    /// [keeps agents](Self::keeps_agents) keeps this one until it has nothing.
+    pub(crate) fn leave(&self, agent: &Arc<Agent>) {
+        if let Self::Memory(memory) = self {
+            memory.leave(agent);
+        }
+    }
+
+    /// How many locks were lost in the lane of this ticket. `None` if that cannot be told.
+    #[inline]
+    pub(crate) fn losses(&self, ticket: Ticket) -> Option<u64> {
+        match self {
+            Self::Memory(memory) => Some(memory.losses(ticket)),
+            Self::Other(_) => None,
+        }
+    }
 }
 
 /// Calls the same method of whichever backend it is.

@@ -2,7 +2,7 @@
 
 use crate::{LockManager, RequestId, Status};
 
-impl LockManager {
+impl<T: Default> LockManager<T> {
     /// Takes the pending request with this id out of its queue, and grants to those who only
     /// waited behind it.
     ///
@@ -13,15 +13,20 @@ impl LockManager {
     /// request" is this call plus the rejection, which is the host's.
     #[inline]
     pub fn abort_request(&mut self, id: RequestId) {
-        if self.status(id) != Status::Pending {
-            return;
+        if self.status(id) == Status::Pending {
+            self.abort(id);
         }
+    }
+
+    /// The same with an id that is known to be that of a pending request.
+    #[inline]
+    pub(crate) fn abort(&mut self, id: RequestId) -> T {
         // 1. BY TYPE: `&mut self` is the lock task queue.
         // 2–5. The request knows its resource.
         // 6.
-        let resource = self.unlink_pending(id.index);
-        self.nodes.remove(id.index());
+        let (resource, data) = self.remove_pending(id.index);
         // 7.
         self.process_lock_request_queue(resource);
+        data
     }
 }

@@ -1,8 +1,10 @@
 //! Processing a lock request queue.
 
-use crate::{Event, LockManager, resource::ResourceIndex};
+use std::mem;
 
-impl LockManager {
+use crate::{Event, LockManager, request::Stage, resource::ResourceIndex};
+
+impl<T> LockManager<T> {
     /// Grants requests from the front of the queue until one has to wait, and forgets the name if
     /// nobody is left.
     ///
@@ -16,19 +18,27 @@ impl LockManager {
     /// On return the front request, if there is one, is not grantable. Whatever shortens a queue
     /// or the held lock set must therefore end by calling this.
     #[inline]
-    pub(crate) fn process_lock_request_queue(&mut self, resource: ResourceIndex) {
+    pub(crate) fn process_lock_request_queue(&mut self, resource: ResourceIndex)
+    where
+        T: Default,
+    {
         // 1. BY TYPE: `&mut self` is the lock task queue.
         // 2.1 The front request, while it is grantable; else stop. Only the first ever is, so this
         //     is a loop over the front, and never a recursion.
         while let Some(index) = self.grantable_front(resource) {
             // 2.2
-            self.unlink_pending(index);
+            let node = &self.nodes[index];
+            let owner = node.owner;
+            self.unlink_pending(owner, node.links);
             // 2.3–2.12 The request becomes a lock in place, with its id; promises, callback and
             //          signal are the host's.
             // 2.13 It is held from now on, before anyone can be told.
-            self.append_to_held(index);
+            let (token, links) = self.append_to_held(index, owner);
+            let node = &mut self.nodes[index];
+            (node.stage, node.token, node.links) = (Stage::Held, token, links);
+            let data = mem::take(&mut node.data);
             // 2.14 HOST: on the event, looks at the signal, then runs the callback.
-            self.events.push_back(Event::Granted(self.id(index)));
+            self.events.push_back((Event::Granted(self.id(index)), data));
         }
         self.forget_if_idle(resource);
     }
@@ -43,6 +53,6 @@ impl LockManager {
         // 7. Only the first.
         let front = resource.queue.first()?;
         // 8–9. And only if the held locks of the name admit its mode.
-        resource.admits(self.nodes[front as usize].mode).then_some(front)
+        resource.admits(self.nodes[front].owner.mode).then_some(front)
     }
 }

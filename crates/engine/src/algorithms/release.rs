@@ -2,7 +2,7 @@
 
 use crate::{LockManager, RequestId, Status};
 
-impl LockManager {
+impl<T: Default> LockManager<T> {
     /// Releases the lock with this id, and grants to those who waited for that.
     ///
     /// Does nothing if the id is not that of a held lock: a victim of a steal that ends later
@@ -11,15 +11,20 @@ impl LockManager {
     /// Spec: <https://w3c.github.io/web-locks/#algorithm-release-lock>
     #[inline]
     pub fn release_lock(&mut self, id: RequestId) {
-        if !matches!(self.status(id), Status::Held(_)) {
-            return;
+        if matches!(self.status(id), Status::Held(_)) {
+            self.release(id);
         }
+    }
+
+    /// The same with an id that is known to be that of a held lock.
+    #[inline]
+    pub(crate) fn release(&mut self, id: RequestId) -> T {
         // 1. BY TYPE: `&mut self` is the lock task queue.
         // 2–5. The lock knows its resource.
         // 6.
-        let resource = self.remove_from_held(id.index);
-        self.nodes.remove(id.index());
+        let (resource, data) = self.remove_from_held(id.index);
         // 7.
         self.process_lock_request_queue(resource);
+        data
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     AgentId, Event, FencingToken, HashedName, LockManager, Mode, RequestId, RequestKind,
-    ResourceName, list::Links, queue::to_index, request::Node, resource::ResourceIndex,
+    ResourceName, request::Owner, resource::ResourceIndex,
 };
 
 /// What became of a request at once.
@@ -16,7 +16,7 @@ pub enum Outcome {
     Pending,
 }
 
-impl LockManager {
+impl<T: Default> LockManager<T> {
     /// Makes a request for a lock on `name`, as `agent`.
     ///
     /// Ends in [`Event::Granted`] now or later, or, for [`RequestKind::IfAvailable`], in
@@ -33,8 +33,8 @@ impl LockManager {
         let name = self.hasher.clone().hash(name);
         let (id, outcome) = self.request_lock_hashed(agent, name, kind);
         match outcome {
-            Outcome::Granted(_) => self.events.push_back(Event::Granted(id)),
-            Outcome::Unavailable => self.events.push_back(Event::Unavailable(id)),
+            Outcome::Granted(_) => self.events.push_back((Event::Granted(id), T::default())),
+            Outcome::Unavailable => self.events.push_back((Event::Unavailable(id), T::default())),
             Outcome::Pending => {}
         }
         id
@@ -81,20 +81,15 @@ impl LockManager {
             RequestKind::Wait(_) => Outcome::Pending,
         };
 
-        let index = to_index(self.nodes.insert(Node {
-            serial,
-            resource,
-            by_name: Links::UNLINKED,
-            by_agent: Links::UNLINKED,
-            agent,
-            mode: kind.mode(),
-            held: false,
-            token: FencingToken::new(0),
-        }));
-        match outcome {
-            Outcome::Pending => self.enqueue(index),
-            _ => self.append_to_held(index),
-        }
+        let index = self.nodes.next_index();
+        let owner = Owner { resource, agent, mode: kind.mode() };
+        let (token, links) = if outcome == Outcome::Pending {
+            (None, self.enqueue(index, owner))
+        } else {
+            let (token, links) = self.append_to_held(index, owner);
+            (Some(token), links)
+        };
+        self.nodes.add(serial, owner, links, token);
 
         // 4.
         (RequestId { serial, index }, outcome)
@@ -103,9 +98,9 @@ impl LockManager {
     /// Takes the name from all who hold it.
     fn steal(&mut self, ResourceIndex(resource): ResourceIndex) {
         while let Some(victim) = self.resources[resource as usize].held.first() {
-            self.events.push_back(Event::Stolen(self.id(victim)));
-            self.remove_from_held(victim);
-            self.nodes.remove(victim as usize);
+            let event = Event::Stolen(self.id(victim));
+            let (_, data) = self.remove_from_held(victim);
+            self.events.push_back((event, data));
         }
     }
 

@@ -25,7 +25,7 @@ pub struct Snapshot {
     pub pending: Vec<LockInfo>,
 }
 
-impl LockManager {
+impl<T> LockManager<T> {
     /// The held lock set and all queues, as they are now.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#algorithm-snapshot-state>
@@ -34,10 +34,10 @@ impl LockManager {
         // 2, 4. The two lists.
         let mut snapshot = Snapshot::default();
         for (_, resource) in &self.resources {
-            let info = |(index, node): (u32, &Node)| LockInfo {
+            let info = |(index, node): (u32, &Node<T>)| LockInfo {
                 name: resource.name.clone(),
-                mode: node.mode,
-                agent: self.agents[node.agent.0 as usize].id,
+                mode: node.owner.mode,
+                agent: self.agents[node.owner.agent.0 as usize].id,
                 id: RequestId { serial: node.serial, index },
             };
             // 3. Every request of every queue, in queue order.

@@ -2,7 +2,7 @@
 
 use crate::{AgentId, Event, LockManager, resource::ResourceIndex};
 
-impl LockManager {
+impl<T: Default> LockManager<T> {
     /// Ends all that these agents wait for and hold: first their requests, in the order in which
     /// they were made, then their locks, in the order in which they were granted, then grants to
     /// those who waited for that.
@@ -22,9 +22,9 @@ impl LockManager {
         for agent in agents {
             let Some(agent) = self.find_agent(*agent) else { continue };
             while let Some(index) = self.agents[agent.0 as usize].requests.first() {
-                self.events.push_back(Event::Terminated(self.id(index)));
-                let resource = self.unlink_pending(index);
-                self.nodes.remove(index as usize);
+                let event = Event::Terminated(self.id(index));
+                let (resource, data) = self.remove_pending(index);
+                self.events.push_back((event, data));
                 self.note_touched(resource, &mut touched);
             }
         }
@@ -32,9 +32,9 @@ impl LockManager {
         for agent in agents {
             let Some(agent) = self.find_agent(*agent) else { continue };
             while let Some(index) = self.agents[agent.0 as usize].locks.first() {
-                self.events.push_back(Event::Terminated(self.id(index)));
-                let resource = self.remove_from_held(index);
-                self.nodes.remove(index as usize);
+                let event = Event::Terminated(self.id(index));
+                let (resource, data) = self.remove_from_held(index);
+                self.events.push_back((event, data));
                 self.note_touched(resource, &mut touched);
             }
             // It has nothing any more.

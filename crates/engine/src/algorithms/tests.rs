@@ -1,11 +1,11 @@
 use crate::{
     AgentId,
     Event::{self, Granted, Stolen, Terminated, Unavailable},
-    LockManager,
+    FencingToken, LockManager,
     Mode::{Exclusive, Shared},
-    RequestId,
+    NameHasher, RequestId,
     RequestKind::{IfAvailable, Steal, Wait},
-    ResourceName, Status,
+    ResourceName, Snapshot, Status,
 };
 
 const ALICE: AgentId = AgentId::from_index(0);
@@ -111,10 +111,10 @@ fn different_names_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn a_name_that_nobody_holds_or_waits_for_is_forgotten() {
-    let (mut locks, db) = (LockManager::default(), name("db"));
-    let holder = locks.request_lock(ALICE, &db, Wait(Exclusive));
-    let waiter = locks.request_lock(BOB, &db, Wait(Exclusive));
+fn a_long_name_that_nobody_holds_or_waits_for_is_forgotten() {
+    let (mut locks, long) = (LockManager::default(), name("a name that is too long to be kept"));
+    let holder = locks.request_lock(ALICE, &long, Wait(Exclusive));
+    let waiter = locks.request_lock(BOB, &long, Wait(Exclusive));
     locks.abort_request(waiter);
     assert_eq!(locks.resources.len(), 1);
 
@@ -173,6 +173,57 @@ fn an_id_means_nothing_to_the_request_that_took_its_place() {
     locks.finish(gone);
     assert_eq!(locks.status(gone), Status::Gone);
     assert!(matches!(locks.status(holder), Status::Held(_)));
+}
+
+#[test]
+fn a_short_name_that_is_idle_is_kept_unseen_until_another_is_asked_for() {
+    let (mut locks, db) = (LockManager::default(), name("db"));
+    let long = name("a name that is too long to be kept");
+    let ids = [&db, &db, &long].map(|name| {
+        let id = locks.request_lock(ALICE, name, Wait(Exclusive));
+        locks.finish(id);
+        // The one that comes straight back is the same, and no long one is kept beside it.
+        assert_eq!((locks.names_known(), locks.is_empty()), (usize::from(name == &db), true));
+        assert_eq!(locks.snapshot_lock_state(), Snapshot::default());
+        id
+    });
+    assert_events(&mut locks, ids.map(Granted));
+
+    // Of two that fall idle the last is kept.
+    let [first, second] =
+        ["a", "b"].map(|text| locks.request_lock(ALICE, &name(text), Wait(Exclusive)));
+    locks.finish(first);
+    assert_eq!(locks.names_known(), 2);
+    locks.finish(second);
+    assert_eq!(locks.names_known(), 1);
+    // And it is as free as any other.
+    let again = locks.request_lock(BOB, &name("b"), IfAvailable(Exclusive));
+    assert_events(&mut locks, [Granted(first), Granted(second), Granted(again)]);
+}
+
+#[test]
+fn what_the_host_has_in_a_request_comes_back_when_it_is_granted_or_ends() {
+    let mut locks: LockManager<Option<&str>> =
+        LockManager::with_data(NameHasher::default(), FencingToken::new(1));
+    let db = name("db");
+    let [holder, next, aborted, dying] =
+        [ALICE, ALICE, ALICE, BOB].map(|agent| locks.request_lock(agent, &db, Wait(Exclusive)));
+    for (id, data) in [(holder, "held"), (next, "next"), (aborted, "aborted"), (dying, "dying")] {
+        *locks.data(id).unwrap() = Some(data);
+    }
+    assert_eq!(locks.poll_event_with_data(), Some((Granted(holder), None)));
+    assert_eq!(locks.finish(aborted), Some(Some("aborted")));
+    locks.terminate_remaining_locks_and_requests(&[BOB]);
+    assert_eq!(locks.poll_event_with_data(), Some((Terminated(dying), Some("dying"))));
+    assert_eq!(locks.finish(holder), Some(Some("held")));
+    assert_eq!(locks.poll_event_with_data(), Some((Granted(next), Some("next"))));
+    // A lock begins without.
+    assert_eq!(locks.data(next), Some(&mut None));
+    assert_eq!(locks.data(holder), None);
+    assert_eq!(locks.finish(holder), None);
+    *locks.data(next).unwrap() = Some("stolen");
+    locks.request_lock(BOB, &db, Steal);
+    assert_eq!(locks.poll_event_with_data(), Some((Stolen(next), Some("stolen"))));
 }
 
 #[test]

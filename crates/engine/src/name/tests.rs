@@ -97,6 +97,25 @@ fn names_order_by_utf16_code_unit() {
 }
 
 #[test]
+fn names_of_every_length_keep_their_bytes_and_differ_in_each() {
+    let letters: String = ('a'..='z').chain('A'..='F').collect();
+    for length in 0..=letters.len() {
+        let text = &letters[..length];
+        let name = ResourceName::try_from(text).unwrap();
+        assert_eq!(name.as_bytes(), text.as_bytes());
+        assert_eq!(name.is_short(), length <= INLINE);
+        assert_eq!(name, ResourceName::from_wtf8(text.as_bytes()).unwrap());
+        for at in 0..length {
+            let mut other = text.to_owned();
+            other.replace_range(at..=at, "_");
+            assert_ne!(name, ResourceName::try_from(other).unwrap());
+        }
+        // What stands after a short name is no part of it, but its length is.
+        assert_ne!(name, ResourceName::try_from(format!("{text}\0")).unwrap());
+    }
+}
+
+#[test]
 fn a_name_is_made_of_every_kind_of_string_and_compared_with_it() {
     let name = ResourceName::try_from("db").unwrap();
     assert_eq!(name, "db");

@@ -146,8 +146,8 @@ pub fn soon<T>(future: impl IntoFuture<Output = T>) -> T {
 /// It is polled when its waker is called, as a task is, so that one which nobody wakes is a failed
 /// test.
 #[derive(Debug)]
-pub struct Waiting<'a, G = LockGuard> {
-    future: Pin<Box<LockFuture<'a, G>>>,
+pub struct Waiting<'a, G = LockGuard, N = &'static str> {
+    future: Pin<Box<LockFuture<'a, G, N>>>,
     alarm: Arc<Alarm>,
 }
 
@@ -176,10 +176,10 @@ impl Wake for Alarm {
     }
 }
 
-impl<'a, G: navlock_core::Grant> Waiting<'a, G> {
+impl<'a, G: navlock_core::Grant, N: navlock_core::Named> Waiting<'a, G, N> {
     /// Makes the request and sees that it has to wait.
     #[track_caller]
-    pub fn new(locks: &LockManager, request: LockRequest<'a, G>) -> Self {
+    pub fn new(locks: &LockManager, request: LockRequest<'a, G, N>) -> Self {
         let future = Box::pin(request.into_future());
         let mut waiting = Self { future, alarm: Arc::default() };
         let at_once = waiting.poll().is_ready();

@@ -9,14 +9,14 @@ mod place;
 mod releases;
 mod settings;
 
-use std::{borrow::Cow, fmt::Display, process::ExitCode};
+use std::{borrow::Cow, fmt::Display};
 
 use navlock::PlaceError;
 
 use super::Context;
 use crate::{
     args::DoctorArgs,
-    exit::Failure,
+    exit::{ExitCode, Failure},
     json::Object,
     table::{BAD, GOOD, POOR},
     terminal::{self, painted, write_out},

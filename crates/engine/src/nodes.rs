@@ -1,0 +1,125 @@
+//! Where requests and locks stand.
+
+use std::{
+    mem,
+    ops::{Index, IndexMut},
+};
+
+use crate::{
+    FencingToken,
+    list::{Links, NONE},
+    request::{Node, NodeLinks, Owner, Stage},
+};
+
+/// Requests and locks, each at an index that is small and used again.
+///
+/// FAST: as a slab is, but what stands in it is written where it stands. A slab's is made elsewhere
+///       and moved, by loads that have to wait for the stores right before.
+#[derive(Clone, Debug)]
+pub(crate) struct Nodes<T> {
+    places: Vec<Node<T>>,
+    /// The vacant place that was left last, in which stands the one before; [`NONE`] if all are taken.
+    vacant: u32,
+    /// How many are not vacant.
+    taken: usize,
+}
+
+impl<T> Default for Nodes<T> {
+    fn default() -> Self {
+        Self { places: Vec::new(), vacant: NONE, taken: 0 }
+    }
+}
+
+impl<T> Nodes<T> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.taken == 0
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.places.capacity()
+    }
+
+    /// What stands at `index`, if anything does.
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<&Node<T>> {
+        self.places.get(index).filter(|node| node.stage != Stage::Vacant)
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut Node<T>> {
+        self.places.get_mut(index).filter(|node| node.stage != Stage::Vacant)
+    }
+
+    /// Where the next one will stand.
+    #[inline]
+    pub(crate) fn next_index(&self) -> u32 {
+        match self.vacant {
+            NONE => {
+                let index = u32::try_from(self.places.len()).ok().filter(|&index| index != NONE);
+                index.expect("memory ends before there are 2^32 places of 64 bytes")
+            }
+            vacant => vacant,
+        }
+    }
+}
+
+impl<T: Default> Nodes<T> {
+    /// Adds one, which stands at [`next_index`](Self::next_index).
+    #[inline]
+    pub(crate) fn add(
+        &mut self,
+        serial: u64,
+        owner: Owner,
+        links: NodeLinks,
+        held: Option<FencingToken>,
+    ) {
+        let stage = if held.is_some() { Stage::Held } else { Stage::Pending };
+        let token = held.unwrap_or(FencingToken::new(0));
+        self.taken += 1;
+        match self.vacant {
+            NONE => {
+                let data = T::default();
+                self.places.push(Node { serial, token, owner, links, stage, data });
+            }
+            vacant => {
+                let node = &mut self[vacant];
+                let next = node.links.by_name.next();
+                node.serial = serial;
+                node.token = token;
+                node.owner = owner;
+                node.links = links;
+                node.stage = stage;
+                self.vacant = next;
+            }
+        }
+    }
+
+    /// Takes out the one at `index`: whose it was, its neighbours, and the host's data.
+    #[inline]
+    pub(crate) fn remove(&mut self, index: u32) -> (Owner, NodeLinks, T) {
+        let vacant = mem::replace(&mut self.vacant, index);
+        self.taken -= 1;
+        let node = &mut self[index];
+        let removed = (node.owner, node.links, mem::take(&mut node.data));
+        node.stage = Stage::Vacant;
+        node.links.by_name = Links::before(vacant);
+        removed
+    }
+}
+
+impl<T> Index<u32> for Nodes<T> {
+    type Output = Node<T>;
+
+    #[inline]
+    fn index(&self, index: u32) -> &Node<T> {
+        &self.places[index as usize]
+    }
+}
+
+impl<T> IndexMut<u32> for Nodes<T> {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut Node<T> {
+        &mut self.places[index as usize]
+    }
+}
