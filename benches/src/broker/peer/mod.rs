@@ -278,6 +278,13 @@ impl Peer {
     /// A client that does what this row needs.
     pub(super) fn connect(self, row: Row, place: &Path, turn: Turn) -> io::Result<Box<dyn Client>> {
         Ok(match (self, row) {
+            (Self::Navlock, Row::Handover) => {
+                Box::new(navlock::InTurn::new(navlock_manager(place, Asks::IfItMust)?))
+            }
+            (Self::NavlockAsking, Row::Handover) => {
+                Box::new(navlock::InTurn::new(navlock_manager(place, Asks::EachTime)?))
+            }
+            (Self::Bare, Row::Handover) => Box::new(bare::InTurn::connect(place)?),
             (Self::Navlock, _) => {
                 Box::new(navlock::Client::new(navlock_manager(place, Asks::IfItMust)?, row))
             }
