@@ -1,6 +1,13 @@
 //! The rows: what those who take part do, and how the one who started them has them do it.
 
-use std::{ffi::OsStr, hint::black_box, io, path::Path, process::Stdio, time::Instant};
+use std::{
+    ffi::OsStr,
+    hint::black_box,
+    io,
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 
 use navlock::blocking::block_on;
 use rustix::time::{ClockId, clock_gettime};
@@ -16,7 +23,11 @@ use super::{
 /// The name of the lock that everybody takes; as long as names usually are.
 pub(super) const NAME: &str = "documents/42/body";
 
-/// How often two processes are given the chance to meet.
+/// How long processes take a lock in turn at least: as long as only one of them is there, it may own
+/// the name, and has had its share in no time.
+const TOGETHER: Duration = Duration::from_millis(50);
+
+/// How often processes are given the chance to meet.
 const ATTEMPTS: usize = 5;
 
 /// One round of one peer: nanoseconds.
@@ -97,25 +108,33 @@ fn in_turn(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Result<
         party.hear_of("ready")?;
         Ok::<_, io::Error>(party)
     };
-    let (mut first, mut second) = (start(Seat::First, "0")?, start(Seat::Second, "1")?);
-    first.say("go")?;
-    second.say("go")?;
-    let (one, other) = (first.hear_numbers()?, second.hear_numbers()?);
-    Ok(handover_time(&one, &other).map(|each| vec![each]))
+    let mut parties = vec![start(Seat::First, "0")?, start(Seat::Second, "1")?];
+    if peer.has_queue() {
+        // Of three, one waits whenever the lock is released, so that it is handed over; of two, who
+        // releases it may own it, and take it many times before the other gets to ask.
+        parties.push(start(Seat::First, "2")?);
+    }
+    for party in &mut parties {
+        party.say("go")?;
+    }
+    let grants: io::Result<Vec<_>> = parties.iter_mut().map(Party::hear_numbers).collect();
+    Ok(handover_time(&grants?).map(|each| vec![each]))
 }
 
-/// The time from one change of hands to the next, from the times at which each of two was granted
-/// the lock, in order.
+/// The time from one change of hands to the next, from the times at which each was granted the lock, in
+/// order.
 ///
-/// Whoever releases the lock and asks again comes after the other, who waits: so they alternate,
-/// mostly. On two CPUs one may have it twice before the other has asked again, which is no
+/// Whoever releases the lock and asks again comes after the others, who wait: so they take turns,
+/// mostly. On two CPUs one may have it twice before another has asked again, which is no
 /// handover, but takes its time.
-fn handover_time(one: &[f64], other: &[f64]) -> Option<f64> {
-    // Both are there, and warm.
-    let begin = one[one.len() / 10].max(other[other.len() / 10]);
-    let until = one.last()?.min(*other.last()?);
-    let one = one.iter().map(|&time| (time, false));
-    let mut grants: Vec<_> = one.chain(other.iter().map(|&time| (time, true))).collect();
+fn handover_time(all: &[Vec<f64>]) -> Option<f64> {
+    // All are there, and warm.
+    let begin = all.iter().map(|one| one[one.len() / 10]).max_by(f64::total_cmp)?;
+    let until = all.iter().filter_map(|one| one.last().copied()).min_by(f64::total_cmp)?;
+    let tagged = |(who, one): (usize, &Vec<f64>)| {
+        one.iter().map(move |&time| (time, who)).collect::<Vec<_>>()
+    };
+    let mut grants: Vec<_> = all.iter().enumerate().flat_map(tagged).collect();
     grants.retain(|&(time, _)| (begin..=until).contains(&time));
     grants.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let changes = grants.windows(2).filter(|two| two[0].1 != two[1].1).count();
@@ -216,7 +235,8 @@ pub(super) fn handover(peer: Peer, place: &Path, count: usize, turn: usize) -> i
     let mut grants = Vec::with_capacity(count);
     say("ready");
     wait_for_word()?;
-    for _ in 0..count {
+    let start = Instant::now();
+    while grants.len() < count || start.elapsed() < TOGETHER {
         client.acquire()?;
         // The same clock in all processes, which that of the standard library does not promise.
         grants.push(clock_gettime(ClockId::Monotonic));
@@ -295,7 +315,7 @@ mod tests {
     use super::handover_time;
 
     fn each(one: &[f64], other: &[f64]) -> Option<String> {
-        handover_time(one, other).map(|time| time.to_string())
+        handover_time(&[one.to_vec(), other.to_vec()]).map(|time| time.to_string())
     }
 
     #[test]

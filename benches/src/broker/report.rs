@@ -205,10 +205,9 @@ pub(super) fn markdown(cases: &[Case], memory: Option<&Memory>, about: &About) -
         writeln!(
             out,
             "\nBeside others that ask a server. Navlock and the bare broker do not wait for the \
-             release, Redis and PostgreSQL answer it. Handover: two processes take the same lock in \
-             turn; those of these two ask for the next under each lock. The ping-pong is 64 bytes \
-             there and back over a Unix socket; the bare broker is the least program \
-             that grants exclusive locks in order.\n"
+             release, Redis and PostgreSQL answer it. Handover: processes take the same lock in turn, \
+             three where there is a queue, and else two. The ping-pong is 64 bytes there and back over \
+             a Unix socket; the bare broker is the least program that grants exclusive locks in order.\n"
         )?;
         let acquires = owned.into_iter().filter(|case| case.row == Row::Acquire);
         write_table(out, &acquires.chain(others).collect::<Vec<_>>(), &COLUMNS)?;

@@ -176,43 +176,6 @@ impl Client {
     }
 }
 
-/// One of two who take the lock in turn: under each lock it asks for the next, behind the other.
-pub(super) struct InTurn {
-    client: Client,
-    held: Option<u64>,
-}
-
-impl InTurn {
-    pub(super) fn connect(place: &Path) -> io::Result<Self> {
-        Ok(Self { client: Client::connect(place)?, held: None })
-    }
-
-    fn ask(&mut self) -> io::Result<()> {
-        self.client.number += 1;
-        self.client.say(ACQUIRE, NAME)
-    }
-}
-
-impl super::Client for InTurn {
-    fn acquire(&mut self) -> io::Result<()> {
-        if self.held.is_none() {
-            self.ask()?;
-        }
-        self.client.wait_for_grant()?;
-        self.held = Some(self.client.number);
-        Ok(())
-    }
-
-    fn release(&mut self) -> io::Result<()> {
-        self.ask()?;
-        let next = self.client.number;
-        self.client.number = self.held.ok_or_else(|| io::Error::other("it is not held"))?;
-        self.client.say(RELEASE, NAME)?;
-        self.client.number = next;
-        Ok(())
-    }
-}
-
 impl super::Client for Client {
     fn acquire(&mut self) -> io::Result<()> {
         self.take(NAME)

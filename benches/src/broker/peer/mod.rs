@@ -197,6 +197,11 @@ impl Peer {
         }
     }
 
+    /// Whether who waits is in a queue, so that any number can take the lock in turn.
+    pub(super) const fn has_queue(self) -> bool {
+        matches!(self, Self::Navlock | Self::NavlockAsking | Self::Bare | Self::Postgres)
+    }
+
     const fn is_navlock(self) -> bool {
         matches!(self, Self::Navlock | Self::NavlockAsync | Self::NavlockAsking)
     }
@@ -278,13 +283,6 @@ impl Peer {
     /// A client that does what this row needs.
     pub(super) fn connect(self, row: Row, place: &Path, turn: Turn) -> io::Result<Box<dyn Client>> {
         Ok(match (self, row) {
-            (Self::Navlock, Row::Handover) => {
-                Box::new(navlock::InTurn::new(navlock_manager(place, Asks::IfItMust)?))
-            }
-            (Self::NavlockAsking, Row::Handover) => {
-                Box::new(navlock::InTurn::new(navlock_manager(place, Asks::EachTime)?))
-            }
-            (Self::Bare, Row::Handover) => Box::new(bare::InTurn::connect(place)?),
             (Self::Navlock, _) => {
                 Box::new(navlock::Client::new(navlock_manager(place, Asks::IfItMust)?, row))
             }

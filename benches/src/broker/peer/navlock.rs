@@ -5,12 +5,12 @@ use std::{
     hint::black_box,
     io,
     path::Path,
-    pin::{Pin, pin},
+    pin::pin,
     task::{Context, Waker},
 };
 
 use navlock::{
-    BrokerReach, ConnectOptions, LockFuture, LockGuard, LockManager, LockRequest, Place, UserAgent,
+    BrokerReach, ConnectOptions, LockGuard, LockManager, LockRequest, Place, UserAgent,
     blocking::block_on,
 };
 use navlock_broker::daemon;
@@ -103,42 +103,6 @@ impl super::Client for Client {
         }
         event()?;
         self.held = Some(block_on(request).map_err(io::Error::other)?);
-        Ok(())
-    }
-}
-
-/// One of two who take the lock in turn: under each lock it asks for the next, behind the other. Else
-/// whoever releases it may own the name, and have it many times before the other has asked.
-pub(super) struct InTurn {
-    locks: LockManager,
-    held: Option<LockGuard>,
-    next: Option<Pin<Box<LockFuture<'static>>>>,
-}
-
-impl InTurn {
-    pub(super) fn new(locks: LockManager) -> Self {
-        Self { locks, held: None, next: None }
-    }
-
-    fn request(&self) -> Pin<Box<LockFuture<'static>>> {
-        Box::pin(self.locks.lock(NAME).into_owned())
-    }
-}
-
-impl super::Client for InTurn {
-    fn acquire(&mut self) -> io::Result<()> {
-        let next = self.next.take().unwrap_or_else(|| self.request());
-        self.held = Some(block_on(next).map_err(io::Error::other)?);
-        Ok(())
-    }
-
-    fn release(&mut self) -> io::Result<()> {
-        let mut next = self.request();
-        if next.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
-            return Err(io::Error::other("it did not have to wait for itself"));
-        }
-        self.next = Some(next);
-        self.held = None;
         Ok(())
     }
 }
