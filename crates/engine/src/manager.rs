@@ -190,15 +190,15 @@ impl<T> LockManager<T> {
     /// Has the next grant get no smaller token than this one: for a host that has given others itself.
     ///
     /// ```
-    /// use navlock_engine::{AgentId, FencingToken, LockManager, Mode, Outcome, RequestKind};
+    /// use navlock_engine::{AgentId, FencingToken, LockManager, Mode, RequestKind, Status};
     ///
     /// let mut locks = LockManager::default();
     /// locks.raise_token(FencingToken::new(1000));
     /// locks.raise_token(FencingToken::new(10));
     /// let name = "db".try_into()?;
     /// let wait = RequestKind::Wait(Mode::Exclusive);
-    /// let (_, outcome) = locks.request_lock(AgentId::from_index(0), &name, wait);
-    /// assert_eq!(outcome, Outcome::Granted(FencingToken::new(1000)));
+    /// let lock = locks.request_lock(AgentId::from_index(0), &name, wait);
+    /// assert_eq!(locks.status(lock), Status::Held(FencingToken::new(1000)));
     /// # Ok::<(), navlock_engine::ReservedName>(())
     /// ```
     #[inline]

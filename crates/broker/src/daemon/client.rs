@@ -408,6 +408,10 @@ impl Client {
     /// Leaves these locks to others and ends all else.
     pub(super) fn bequeath(&mut self, wanted: impl Fn(RequestId) -> bool) {
         self.keep_held(wanted);
+        if self.has_ended() {
+            // Its file may go, and says nothing of who works under these.
+            self.leave_slots();
+        }
         let holders = self.holders();
         self.agents.retain(|agent, open| {
             let holds = holders.contains(agent);

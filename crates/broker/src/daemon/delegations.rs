@@ -65,6 +65,8 @@ struct OfName {
     holds: Vec<usize>,
     /// How many of them are owned: not recalled yet.
     owned: usize,
+    /// How many of them are exclusive, owned or not.
+    alone: usize,
 }
 
 /// A lock in a slot.
@@ -174,9 +176,14 @@ impl Delegations {
         let mut state = self.state();
         let State { holds, buckets, tally } = &mut *state;
         let of_name = buckets.get_mut(bucket).and_then(|names| names.get_mut(name));
-        // FAST: once they are recalled, a long queue does not have them all looked at again.
-        let Some(of_name) = of_name.filter(|of_name| of_name.owned > 0) else { return Vec::new() };
-        let OfName { holds: keys, owned } = of_name;
+        // FAST: once they are recalled, a long queue does not have them all looked at again; nor do
+        // many who share it.
+        let is_in_the_way = |of_name: &&mut OfName| match kind.mode() {
+            Mode::Exclusive => of_name.owned > 0,
+            Mode::Shared => of_name.alone > 0,
+        };
+        let Some(of_name) = of_name.filter(is_in_the_way) else { return Vec::new() };
+        let OfName { holds: keys, owned, .. } = of_name;
         let freed = keys.iter().filter_map(|key| {
             let hold = &mut holds[*key];
             let together = (kind.mode(), hold.mode) == (Mode::Shared, Mode::Shared);
@@ -199,14 +206,21 @@ impl Delegations {
     /// Says in the slot that the lock is granted. `None` if it is not for use: then the client has it
     /// without one.
     pub(super) fn grant(self: &Arc<Self>, grant: &Grant<'_>) -> Option<Delegation> {
-        let first = grant.map.grant(grant.slot, grant.token, grant.owned)?;
+        if !grant.map.occupy(grant.slot) {
+            return None;
+        }
+        let Some(first) = grant.map.grant(grant.slot, grant.token, grant.owned) else {
+            grant.map.vacate(grant.slot);
+            return None;
+        };
         Some(self.insert(grant, first))
     }
 
     /// The lock stands in the slot since an earlier daemon, if it does.
     pub(super) fn keep(self: &Arc<Self>, grant: &Grant<'_>) -> Option<Delegation> {
         let look = grant.map.look(grant.slot);
-        look.is_held().then(|| self.insert(grant, look.count()))
+        let stands = look.is_held() && grant.map.occupy(grant.slot);
+        stands.then(|| self.insert(grant, look.count()))
     }
 
     fn insert(self: &Arc<Self>, grant: &Grant<'_>, first: u64) -> Delegation {
@@ -230,6 +244,7 @@ impl Delegations {
         });
         of_name.holds.push(key);
         of_name.owned += usize::from(owned);
+        of_name.alone += usize::from(mode == Mode::Exclusive);
         tally.owned += u64::from(owned);
         drop(state);
         let (delegations, map) = (Arc::clone(self), Arc::clone(map));
@@ -244,6 +259,7 @@ impl Delegations {
         let Some(names) = buckets.get_mut(&hold.bucket) else { return };
         let Some(of_name) = names.get_mut(&hold.name) else { return };
         of_name.owned -= usize::from(hold.owned);
+        of_name.alone -= usize::from(hold.mode == Mode::Exclusive);
         tally.owned -= u64::from(hold.owned);
         of_name.holds.swap_remove(hold.at);
         if let Some(&moved) = of_name.holds.get(hold.at) {
@@ -278,7 +294,8 @@ impl Delegations {
             let hold = &state.holds[key];
             let look = hold.map.look(hold.slot);
             looks.push(Seen { key, look, owned: hold.owned });
-            if !hold.owned && !look.is_held() {
+            // What is lost is said to its holder first, and ends by that.
+            if !hold.owned && look.is_free() {
                 freed.push((hold.client.clone(), hold.request));
             }
         }
@@ -303,7 +320,9 @@ impl Delegations {
     pub(super) fn idle(&self, looks: &Looks) -> HashMap<Likeness, usize> {
         let state = self.state();
         let mut idle = HashMap::new();
-        for seen in looks.0.iter().filter(|seen| !seen.look.is_held()) {
+        // Of what is lost the engine has no lock any more.
+        let is_idle = |seen: &&Seen| !seen.look.is_held() && !seen.look.is_lost();
+        for seen in looks.0.iter().filter(is_idle) {
             if let Some(hold) = state.holds.get(seen.key) {
                 *idle.entry((hold.name.clone(), hold.mode, hold.client_id)).or_default() += 1;
             }

@@ -488,6 +488,9 @@ impl House {
                 };
                 if let Some(delegation) = of.shown.delegation {
                     let Some(look) = looks.get(&delegation.key()) else { continue };
+                    if look.is_lost() {
+                        continue;
+                    }
                     if !look.is_held() {
                         inspection.owned.push(one.owned(sort, delegation.taken(*look)));
                         continue;
@@ -624,8 +627,10 @@ impl Drop for Stay {
         drop(left);
         let has_ended = lock(&self.client).has_ended();
         if let Some(key) = self.key {
-            self.house.recovery.withdraw(key, self.room);
-            self.house.maps.take_back(key);
+            // It may have come back on another connection.
+            if self.house.recovery.withdraw(key, self.room) {
+                self.house.maps.take_back(key);
+            }
             // Before anything of it is free, unless it cannot come back.
             if !has_ended {
                 self.give_up();

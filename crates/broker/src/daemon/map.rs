@@ -2,7 +2,11 @@
 //!
 //! What is not there, or makes no sense, counts as not held by that client.
 
-use std::{fmt, io};
+use std::{
+    collections::HashSet,
+    fmt, io,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use navlock_core::FencingToken;
 use navlock_delegation::{Description, KeeperMap, Look, Recalled};
@@ -17,6 +21,9 @@ pub(super) struct ClientMap {
     nonce: u64,
     client: ClientKey,
     files: ClientFiles,
+    /// The slots in which locks stand that we know of: one in each, whatever the client says, so that it
+    /// has no more of them than there are slots.
+    occupied: Mutex<HashSet<Slot>>,
 }
 
 impl ClientMap {
@@ -32,7 +39,23 @@ impl ClientMap {
             map,
             client,
             files: files.clone(),
+            occupied: Mutex::default(),
         }))
+    }
+
+    fn occupied(&self) -> MutexGuard<'_, HashSet<Slot>> {
+        // Whole at any time: nothing in there can panic.
+        self.occupied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A lock is to stand in the slot. Whether none does.
+    pub(super) fn occupy(&self, slot: Slot) -> bool {
+        self.occupied().insert(slot)
+    }
+
+    /// It does not any more.
+    pub(super) fn vacate(&self, slot: Slot) {
+        self.occupied().remove(&slot);
     }
 
     /// The number that its owner has written into it; 0 if there is none.

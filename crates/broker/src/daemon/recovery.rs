@@ -137,9 +137,9 @@ impl Recovery {
         }
     }
 
-    /// It has gone again, and has not come back since. If its claims are not settled yet, they never
-    /// will be: it may have left its locks to others.
-    pub(super) fn withdraw(&self, key: ClientKey, on: u64) {
+    /// It has gone again. If its claims are not settled yet, they never will be: it may have left its
+    /// locks to others. Whether it was that connection on which it had come back.
+    pub(super) fn withdraw(&self, key: ClientKey, on: u64) -> bool {
         let mut state = self.state();
         let is_on = match state.stages.get(&key) {
             Some(Stage::Claiming { room, .. } | Stage::Claimed { room, .. }) => *room == on,
@@ -152,6 +152,7 @@ impl Recovery {
             }
             self.arrived.notify_one();
         }
+        is_on
     }
 
     /// A client is there, with what it claims. It gets its claims back if it is too late.

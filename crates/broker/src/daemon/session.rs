@@ -257,9 +257,9 @@ impl Session {
         has_room(&self.stream)
     }
 
-    /// Puts a message where it will be sent from.
+    /// Puts a message where it will be sent from, if there is anybody to hear it.
     fn say(&mut self, message: &FromDaemon) -> Result<(), End> {
-        say(&mut self.stream, message)
+        if self.is_mute { Ok(()) } else { say(&mut self.stream, message) }
     }
 
     fn hear(&mut self, message: ToDaemon) -> Result<(), End> {
@@ -406,6 +406,8 @@ fn asks(message: &ToDaemon) -> bool {
     matches!(
         message,
         ToDaemon::Request { .. }
+            | ToDaemon::RequestInSlot { .. }
+            | ToDaemon::Map { .. }
             | ToDaemon::Query { .. }
             | ToDaemon::Inspect { .. }
             | ToDaemon::Position { .. }

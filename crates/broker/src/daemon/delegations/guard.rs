@@ -80,6 +80,7 @@ impl Drop for Delegation {
         if !self.left {
             self.map.take_back(self.slot);
         }
+        self.map.vacate(self.slot);
         self.delegations.remove(self.key);
     }
 }

@@ -1,7 +1,8 @@
 //! Maps in which stands what no client writes.
 
-use std::os::unix::fs::FileExt;
+use std::{net::Shutdown, os::unix::fs::FileExt};
 
+use navlock_core::host::RequestKind;
 use navlock_delegation::Released;
 use navlock_wire::{FromDaemon, ToDaemon};
 
@@ -124,7 +125,8 @@ fn a_slot_that_is_used_twice_harms_its_client_alone() {
     owner.own(0, "one", EXCLUSIVE);
     // It forgets that, and says so to nobody.
     owner.slot(0).word().clear();
-    owner.take_in(0, "two", EXCLUSIVE);
+    let second = owner.ask_in(0, "two", EXCLUSIVE);
+    owner.granted(second);
     let asked = other.ask("two", EXCLUSIVE);
     let also = other.ask("one", TRY);
     assert!(matches!(
@@ -156,4 +158,24 @@ fn who_says_that_it_never_gives_back_has_it_taken_when_it_goes() {
     assert_eq!(third.raw.hear(), FromDaemon::Unavailable { request: asked });
     drop(owner);
     assert_others_are_served(&host, &mut third);
+}
+
+#[test]
+fn who_cannot_hear_of_it_is_granted_nothing_in_a_slot_either_and_does_not_stay() {
+    let host = Host::start();
+    let (mut owner, mut mute) = (host.owner(1), host.owner(2));
+    owner.take_in(0, "db", EXCLUSIVE);
+    mute.take_in(1, "its own", EXCLUSIVE);
+    let waiting = owner.ask_in(1, "its own", EXCLUSIVE);
+    assert!(owner.waits());
+    mute.raw.stream.shutdown(Shutdown::Read).unwrap();
+    let mut said: Vec<_> = (0..1000).map(|query| ToDaemon::Status { query }).collect();
+    for _ in 0..200 {
+        let (request, name) = (mute.number(), "db".try_into().unwrap());
+        let kind = RequestKind::Steal;
+        said.push(ToDaemon::RequestInSlot { agent: 0, request, name, kind, slot: 0 });
+    }
+    mute.raw.say(&said);
+    owner.granted_in_slot(waiting);
+    assert!(owner.look(0).is_held());
 }

@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use navlock_core::Mode;
+use navlock_core::{Mode, host::RequestKind};
 use navlock_delegation::Released;
-use navlock_wire::{FromDaemon, ToDaemon};
+use navlock_wire::{FromDaemon, Lost, ToDaemon};
 
 use super::{Client, EXCLUSIVE, Host, SHARED};
 
@@ -195,4 +195,24 @@ fn a_thousand_owned_names_are_none_that_are_held() {
     for slot in 0..1000 {
         assert!(owner.retake(slot).is_some());
     }
+}
+
+#[test]
+fn a_theft_is_told_also_if_somebody_looks_before_the_victim_has_its_turn() {
+    let host = Host::start();
+    let (mut owner, mut thief) = (host.owner(1), host.owner(2));
+    let (held, _) = owner.take_in(0, "db", EXCLUSIVE);
+    let (request, name) = (thief.number(), "db".try_into().unwrap());
+    let query = ToDaemon::Query { query: 5, bucket: "app".to_owned() };
+    thief.raw.say(&[
+        ToDaemon::RequestInSlot { agent: 0, request, name, kind: RequestKind::Steal, slot: 0 },
+        query,
+    ]);
+    let (held_by, _) = thief.raw.hear_until(|message| match message {
+        FromDaemon::Snapshot { held, .. } => Some(held.clone()),
+        _ => None,
+    });
+    assert_eq!(held_by.iter().map(|one| one.client_id).collect::<Vec<_>>(), [[2; 16]]);
+    let how = Lost::StolenBy([2; 16]);
+    assert_eq!(owner.raw.hear(), FromDaemon::Lost { request: held, how });
 }
