@@ -267,7 +267,7 @@ impl Client {
         let Some(open) = self.agents.get(&agent) else {
             return Some(self.no_agent());
         };
-        let can_own = self.raise_tokens(&open.locks);
+        let can_own = self.raise_tokens(&open.locks, &open.bucket, &name);
         let outcome = self.requests.request(id, agent, &open.locks, name, kind);
         if self.delegations.is_some() {
             self.place(id, kind, slot, can_own, outcome)

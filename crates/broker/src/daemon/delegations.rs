@@ -25,7 +25,7 @@ use foldhash::quality::RandomState;
 use navlock_core::{ClientId, FencingToken, Mode, ResourceName, host::RequestKind};
 use navlock_delegation::{Look, Recalled};
 use navlock_engine::RequestId;
-use navlock_wire::Slot;
+use navlock_wire::{Moment, Slot};
 use slab::Slab;
 
 pub(super) use self::guard::Delegation;
@@ -57,6 +57,8 @@ struct State {
     /// The names are of many clients: none may have them collide to slow down the others.
     buckets: HashMap<Arc<str>, HashMap<ResourceName, OfName, RandomState>, RandomState>,
     tally: Tally,
+    /// When somebody ceased to own a name the last time, of whatever bucket; at first, when we began.
+    last_end: Moment,
 }
 
 /// What stands in slots of one name.
@@ -146,7 +148,8 @@ pub(super) struct Tally {
 impl Delegations {
     /// With this token or a larger one for what is granted at the moment zero.
     pub(super) fn new(epoch: u64) -> Arc<Self> {
-        Arc::new(Self { epoch, state: Mutex::default() })
+        let state = State { last_end: clock::now(), ..State::default() };
+        Arc::new(Self { epoch, state: Mutex::new(state) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -158,12 +161,19 @@ impl Delegations {
         self.epoch
     }
 
-    /// The smallest token that may be granted now: larger than all that owners have by now.
+    /// The smallest token that may be granted now of this name: larger than all that its owners have
+    /// had.
     ///
     /// An owner counts on from the token of its grant, by one for each time that it takes the name,
-    /// and nobody takes a lock in a nanosecond; owners that share one also keep up with this clock.
-    pub(super) fn least_token(&self) -> FencingToken {
-        FencingToken::new(self.epoch.wrapping_add(clock::now()))
+    /// and nobody takes a lock in a nanosecond; owners that share one also keep up with this clock. So
+    /// it is that of the moment in which the last one ceased to be an owner: a name that nobody has
+    /// owned since has tokens in a row, by which a holder knows that nobody held it in between.
+    pub(super) fn least_token(&self, bucket: &str, name: &ResourceName) -> FencingToken {
+        let state = self.state();
+        let of_name = state.buckets.get(bucket).and_then(|names| names.get(name));
+        let is_owned = of_name.is_some_and(|of_name| of_name.owned > 0);
+        let moment = if is_owned { clock::now() } else { state.last_end };
+        FencingToken::new(self.epoch.wrapping_add(moment))
     }
 
     /// Recalls whoever owns a name and would be in the way of this request. What of it is free.
@@ -174,7 +184,7 @@ impl Delegations {
         kind: RequestKind,
     ) -> Vec<Freed> {
         let mut state = self.state();
-        let State { holds, buckets, tally } = &mut *state;
+        let State { holds, buckets, tally, last_end } = &mut *state;
         let of_name = buckets.get_mut(bucket).and_then(|names| names.get_mut(name));
         // FAST: once they are recalled, a long queue does not have them all looked at again; nor do
         // many who share it.
@@ -189,7 +199,10 @@ impl Delegations {
             let together = (kind.mode(), hold.mode) == (Mode::Shared, Mode::Shared);
             if together { None } else { hold.disown(owned, tally) }
         });
-        freed.collect()
+        let freed = freed.collect();
+        // Later than all that they have taken.
+        *last_end = clock::now();
+        freed
     }
 
     /// The name was stolen from all who have it in a slot.
@@ -226,7 +239,7 @@ impl Delegations {
     fn insert(self: &Arc<Self>, grant: &Grant<'_>, first: u64) -> Delegation {
         let Grant { client, map, slot, request, bucket, name, mode, client_id, owned, .. } = *grant;
         let mut state = self.state();
-        let State { holds, buckets, tally } = &mut *state;
+        let State { holds, buckets, tally, .. } = &mut *state;
         let names = buckets.entry(Arc::clone(bucket)).or_default();
         let of_name = names.entry(name.clone()).or_default();
         let key = holds.insert(Hold {
@@ -253,8 +266,11 @@ impl Delegations {
 
     fn remove(&self, key: usize) {
         let mut state = self.state();
-        let State { holds, buckets, tally } = &mut *state;
+        let State { holds, buckets, tally, last_end } = &mut *state;
         let hold = holds.remove(key);
+        if hold.owned {
+            *last_end = clock::now();
+        }
         tally.taken = tally.taken.saturating_add(hold.taken());
         let Some(names) = buckets.get_mut(&hold.bucket) else { return };
         let Some(of_name) = names.get_mut(&hold.name) else { return };
@@ -305,7 +321,7 @@ impl Delegations {
     /// Recalls those whose words have changed from one look to the next. What of it is free.
     pub(super) fn recall_changed(&self, before: &Looks, after: &Looks) -> Vec<Freed> {
         let mut state = self.state();
-        let State { holds, buckets, tally } = &mut *state;
+        let State { holds, buckets, tally, last_end } = &mut *state;
         let mut freed = Vec::new();
         for (one, other) in before.0.iter().zip(&after.0) {
             let changed = (one != other).then(|| holds.get_mut(other.key)).flatten();
@@ -313,6 +329,7 @@ impl Delegations {
             let of_name = buckets.get_mut(&hold.bucket).and_then(|names| names.get_mut(&hold.name));
             freed.extend(of_name.and_then(|of_name| hold.disown(&mut of_name.owned, tally)));
         }
+        *last_end = clock::now();
         freed
     }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, Weak};
 
 use navlock_core::{
-    LockManager,
+    LockManager, ResourceName,
     host::{self, RequestKind},
 };
 use navlock_engine::{FencingToken, RequestId};
@@ -35,11 +35,17 @@ impl Client {
         self.map.is_some()
     }
 
-    /// Has what is granted from now on get larger tokens than owners have by now. Whether there can be
-    /// owners.
-    pub(super) fn raise_tokens(&self, locks: &LockManager) -> bool {
-        let delegations = self.delegations.as_ref();
-        delegations.is_some_and(|delegations| host::raise_tokens(locks, delegations.least_token()))
+    /// Has what is granted from now on of this name get larger tokens than its owners have had. Whether
+    /// there can be owners.
+    pub(super) fn raise_tokens(
+        &self,
+        locks: &LockManager,
+        bucket: &str,
+        name: &ResourceName,
+    ) -> bool {
+        self.delegations.as_ref().is_some_and(|delegations| {
+            host::raise_tokens(locks, delegations.least_token(bucket, name))
+        })
     }
 
     /// A request has this outcome at once, or none yet; its lock is to stand in this slot, if in any.

@@ -2,6 +2,7 @@
 
 use navlock_core::Mode;
 use navlock_delegation::Released;
+use navlock_engine::RequestId;
 use navlock_wire::{FromDaemon, Lost, ToDaemon, VERSION};
 
 use super::{Client, EXCLUSIVE, Host, SHARED, TRY};
@@ -270,6 +271,30 @@ fn tokens_grow_whoever_takes_a_name_and_however() {
 }
 
 #[test]
+fn who_takes_a_name_twice_has_tokens_in_a_row_if_nobody_else_had_it() {
+    let host = Host::start();
+    let (mut one, mut two) = (host.owner(1), host.owner(2));
+    let (_, mut last) = one.take_in(0, "db", EXCLUSIVE);
+    let (_, held) = two.take_in(1, "other", EXCLUSIVE);
+    for _ in 0..3 {
+        // It has waited, and so has the lock only once.
+        let asked = two.ask_in(0, "db", EXCLUSIVE);
+        assert!(two.waits());
+        assert_eq!(one.release(0), Released::Tell);
+        one.finish(RequestId::from_parts(one.asked, one.asked.into()));
+        let token = two.granted_in_slot(asked);
+        assert!(token > last && token > held);
+        assert_eq!(two.release(0), Released::Tell);
+        two.finish(asked);
+        let (_, next) = two.take_in(0, "db", EXCLUSIVE);
+        assert_eq!(next.get(), token.get() + 1);
+        assert_eq!(two.release(0), Released::Kept);
+        last = one.take_in(0, "db", EXCLUSIVE).1;
+        assert!(last.get() > next.get() + 1);
+    }
+}
+
+#[test]
 fn a_moment_by_the_daemons_epoch_is_a_token_between_earlier_and_later_ones() {
     let host = Host::start();
     let mut owner = host.owner(1);
@@ -278,10 +303,10 @@ fn a_moment_by_the_daemons_epoch_is_a_token_between_earlier_and_later_ones() {
         let (request, token) = owner.take_in(0, "db", EXCLUSIVE);
         assert!(token.get() > last);
         assert_eq!(owner.release(0), Released::Kept);
-        owner.slot(0).word().clear();
-        owner.finish(request);
         last = owner.epoch.wrapping_add(now());
         assert!(last > token.get());
+        owner.slot(0).word().clear();
+        owner.finish(request);
     }
 }
 
