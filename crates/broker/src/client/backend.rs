@@ -107,7 +107,7 @@ impl Backend for BrokerBackend {
         kind: RequestKind,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
-        if let Some((ticket, token)) = self.owned.take(agent, name, kind) {
+        if let Some((ticket, token)) = self.owned.take(&self.name, agent, name, kind) {
             if self.is_still_held(ticket.id) {
                 return Ok((ticket, Poll::Ready(Answer::Granted(token))));
             }

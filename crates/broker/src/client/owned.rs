@@ -7,8 +7,9 @@
 //!
 //! # Order
 //!
-//! What an agent asks for of one name is granted in the order of the calls: so nothing is taken here
-//! while a request of the same agent for the same name is on its way to the daemon or in its queue.
+//! What the agents of a client ask for of one name is granted in the order of the calls: so nothing is
+//! taken here past a request of any of them for the same name, that is on its way to the daemon or in its
+//! queue. Readers pass each other, as nobody sees that, unless they are the same agent's.
 
 mod ends;
 mod hints;
@@ -119,11 +120,12 @@ impl Owned {
         self.is_alone.store(is_alone, Ordering::Release);
     }
 
-    /// Takes a lock, if its name is the agent's and nobody has it, and none of the agent's requests for
-    /// it is before this one.
+    /// Takes a lock, if its name is the agent's and nobody has it, and no request for it that this would
+    /// overtake is waiting.
     #[inline]
     pub(super) fn take(
         &self,
+        bucket: &str,
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
@@ -138,7 +140,8 @@ impl Owned {
             Mode::Shared => clock::now(),
         };
         // FAST: mostly it is where it was found the last time, and nothing needs to be locked.
-        let found = self.take_again(agent, name, mode).or_else(|| self.find(agent, name, mode));
+        let found = self.take_again(agent, name, mode);
+        let found = found.or_else(|| self.find(bucket, agent, name, mode));
         let Took { index, slot, base, count } = found?;
         let mut token = base.wrapping_add(count);
         if mode == Mode::Shared {
@@ -168,12 +171,18 @@ impl Owned {
     }
 
     /// Takes it wherever it can be taken.
-    fn find(&self, agent: AgentId, name: &ResourceName, mode: Mode) -> Option<Took<'_>> {
+    fn find(
+        &self,
+        bucket: &str,
+        agent: AgentId,
+        name: &ResourceName,
+        mode: Mode,
+    ) -> Option<Took<'_>> {
         if !self.is_ours() {
             return None;
         }
         let slots = self.slots();
-        let taken = slots.takeable(agent, name, mode).iter().find_map(|&index| {
+        let taken = slots.takeable(bucket, agent, name, mode).find_map(|index| {
             let slot = self.slot(index)?;
             let base = slot.token(0);
             Some(Took { index, slot, base, count: slot.word().take()? })
@@ -268,12 +277,15 @@ impl Owned {
         let mut slots = self.slots();
         // From here on whoever wants the name looks whether anybody waits for it.
         self.hints.clear(asked.agent, asked.name);
+        for agent in slots.takers(&asked.bucket, asked.name) {
+            self.hints.clear(agent, asked.name);
+        }
         slots.begin(&self.maps, asked)
     }
 
     /// A request that was counted at its [beginning](Self::begin) waits no more.
-    pub(super) fn end_wait(&self, agent: AgentId, name: &ResourceName) {
-        self.slots().end_wait(agent, name);
+    pub(super) fn end_wait(&self, bucket: &str, agent: AgentId, name: &ResourceName, mode: Mode) {
+        self.slots().end_wait(bucket, agent, name, mode);
     }
 
     /// A request was granted in its slot. The hold that it is; `None` if the slot does not say so.
@@ -392,8 +404,7 @@ impl Owned {
 
 /// The map.
 impl Owned {
-    /// From here on this is the map, of the file that stands now.
-    /// Whether there can be one more.
+    /// From here on this is the map, of the file that stands now. Whether there was room for one more.
     pub(super) fn set_map(&self, map: OwnerMap) -> bool {
         self.slots().set_map(&self.maps, map)
     }

@@ -89,7 +89,7 @@ struct Request {
     state: State,
     /// Where in our map it stands.
     place: Place,
-    /// It is counted among those of its agent and name that no take may overtake.
+    /// It is counted among those for its name that no take may overtake.
     is_counted: bool,
 }
 
@@ -234,9 +234,11 @@ impl Table {
     /// A request is not pending any more.
     fn waits_no_more(&mut self, index: usize) {
         self.waiting -= 1;
-        let Request { agent, name, is_counted, .. } = &mut self.requests[index];
-        if let (true, Some(agent)) = (mem::take(is_counted), *agent) {
-            self.owned.end_wait(agent, name);
+        let Request { agent, name, kind, is_counted, .. } = &mut self.requests[index];
+        let (is_counted, Some(agent)) = (mem::take(is_counted), *agent) else { return };
+        let bucket = self.agents.get(agent.index()).and_then(|agent| agent.bucket.as_deref());
+        if let (true, Some(bucket)) = (is_counted, bucket) {
+            self.owned.end_wait(bucket, agent, name, kind.mode());
         }
     }
 
@@ -280,7 +282,7 @@ impl Table {
             id,
             agent,
             client_id: known.client_id,
-            bucket: known.bucket.as_deref().unwrap_or_default(),
+            bucket: known.bucket.clone().unwrap_or_default(),
             name,
             kind,
             in_slot: self.link == Link::Up && self.mapping.is_confirmed(),

@@ -41,7 +41,11 @@ fn connect(place: &Place) -> BrokerReach {
 }
 
 fn lock_manager(reach: &BrokerReach) -> LockManager {
-    UserAgent::with_reach(reach.clone()).lock_manager("app")
+    lock_manager_of(reach, "app")
+}
+
+fn lock_manager_of(reach: &BrokerReach, bucket: &str) -> LockManager {
+    UserAgent::with_reach(reach.clone()).lock_manager(bucket)
 }
 
 /// Takes and releases the lock until its name is the client's own.
@@ -265,6 +269,43 @@ fn without_a_daemon_names_stay_a_client_s_own_for_as_long_as_its_file_stands() {
     assert_eq!(soon(other.lost()), Lost::Disconnected);
     let mut request = pin!(locks.lock("db").into_future());
     assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert_eq!(reach.owned(), 0);
+}
+
+#[test]
+fn a_request_is_not_overtaken_by_another_agent_of_its_client() {
+    let Played { locks, reach, mut keeper, listener, directory: _directory } =
+        Played::owning(&["db", "stolen", "alone"]);
+    let finish = ToDaemon::Finish { request: keeper.granted[0].0 };
+    let (other, elsewhere) = (lock_manager(&reach), lock_manager_of(&reach, "b"));
+    let mut context = Context::from_waker(Waker::noop());
+
+    // A name of another bucket is another.
+    let mut apart = pin!(elsewhere.lock("db").into_future());
+    assert!(apart.as_mut().poll(&mut context).is_pending());
+    assert!(has_at_once(&locks, "db"));
+
+    let mut first = pin!(other.lock("db").into_future());
+    assert!(first.as_mut().poll(&mut context).is_pending());
+    keeper.raw.hear_until(|message| (*message == finish).then_some(()));
+    let asked = keeper.raw.hear();
+    assert!(matches!(asked, ToDaemon::RequestInSlot { .. }), "{asked:?}");
+    let mut second = pin!(locks.try_lock("db").into_future());
+    assert!(second.as_mut().poll(&mut context).is_pending());
+    assert!(!has_at_once(&locks, "db"));
+
+    let mut thief = pin!(other.lock("stolen").steal().into_future());
+    assert!(thief.as_mut().poll(&mut context).is_pending());
+    assert!(!has_at_once(&locks, "stolen"));
+
+    // Nor while there is nobody to grant it.
+    drop(keeper);
+    // Who comes again knows that its daemon is gone.
+    let _coming = listener.accept().unwrap();
+    assert!(has_at_once(&locks, "alone"));
+    let mut first = pin!(other.lock("alone").into_future());
+    assert!(first.as_mut().poll(&mut context).is_pending());
+    assert!(!has_at_once(&locks, "alone"));
     assert_eq!(reach.owned(), 0);
 }
 

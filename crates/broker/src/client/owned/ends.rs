@@ -1,6 +1,6 @@
 //! How what is owned comes to its end, other than by its release; and what is held until then.
 
-use std::{collections::HashMap, task::Waker};
+use std::task::Waker;
 
 use navlock_core::{ClientId, Lost};
 use navlock_delegation::{GivenBack, Look};
@@ -58,9 +58,8 @@ impl Slots {
             }
             self.free(maps, index);
         }
-        if let Some(names) = self.names.get_mut(agent.index()) {
-            *names = HashMap::default();
-        }
+        // A bucket that nobody comes back to takes no room.
+        self.names.retain(|_, names| !names.is_empty());
     }
 
     fn all(&self, wanted: impl Fn(&Taken) -> bool) -> Vec<SlotIndex> {
@@ -97,10 +96,10 @@ impl Slots {
                 finished.extend(self.free(maps, index));
             }
         }
-        for names in &mut self.names {
+        for names in self.names.values_mut() {
             names.retain(|_, known| {
                 known.slots.clear();
-                known.waiting > 0
+                known.is_awaited()
             });
         }
         finished

@@ -22,8 +22,8 @@ const MOST: usize = 1024;
 ///
 /// # Invariant
 ///
-/// While a request of an agent for a name is waiting, none of its slots is found by this: what is in
-/// here is changed with the slots locked.
+/// While a request for a name is waiting, no slot is found by this whose take would overtake it: what is
+/// in here is changed with the slots locked.
 #[derive(Default)]
 pub(super) struct Hints {
     /// Made when the first is noted: a client that takes one lock and ends has none.

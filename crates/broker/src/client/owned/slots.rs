@@ -1,6 +1,6 @@
 //! Whose each slot is, and which names can be taken.
 
-use std::{collections::HashMap, mem, task::Waker};
+use std::{collections::HashMap, mem, sync::Arc, task::Waker};
 
 use foldhash::fast::RandomState;
 use navlock_core::{ClientId, Lost, Mode, ResourceName, host::RequestKind};
@@ -18,7 +18,7 @@ pub(in super::super) struct Asked<'a> {
     pub(in super::super) id: RequestId,
     pub(in super::super) agent: AgentId,
     pub(in super::super) client_id: ClientId,
-    pub(in super::super) bucket: &'a str,
+    pub(in super::super) bucket: Arc<str>,
     pub(in super::super) name: &'a ResourceName,
     pub(in super::super) kind: RequestKind,
     /// Whether the daemon takes requests in slots.
@@ -65,8 +65,8 @@ pub(in super::super) struct Note {
 /// All that is known of the slots.
 #[derive(Default)]
 pub(super) struct Slots {
-    /// By the agent's index, then by name.
-    pub(super) names: Vec<HashMap<ResourceName, Name, RandomState>>,
+    /// By bucket, then by name.
+    pub(super) names: HashMap<Arc<str>, HashMap<ResourceName, Name, RandomState>, RandomState>,
     /// Slots that are somebody's.
     pub(super) in_use: HashMap<SlotIndex, Taken, RandomState>,
     /// Of what was taken and is not released, by ticket.
@@ -89,18 +89,58 @@ pub(super) struct Slots {
     is_growing: bool,
 }
 
-/// A name of one agent.
+/// A name that agents of ours own or wait for.
+#[derive(Default)]
 pub(super) struct Name {
-    pub(super) mode: Mode,
-    /// How many requests of the agent for it are waiting: no take may overtake them.
-    pub(super) waiting: u32,
-    /// Where it can be taken, unless it is held or recalled.
+    /// How many exclusive requests for it are waiting: no agent's take may overtake them.
+    writers: u32,
+    /// How many shared requests for it are waiting, for each agent that has any: no exclusive take may
+    /// overtake them, nor a shared one of the same agent.
+    readers: HashMap<AgentId, u32, RandomState>,
+    /// Where it can be taken, by the agent and in the mode of each slot, unless it is held or recalled.
     pub(super) slots: Vec<SlotIndex>,
+}
+
+impl Name {
+    pub(super) fn is_awaited(&self) -> bool {
+        self.writers > 0 || !self.readers.is_empty()
+    }
+
+    /// Whether nothing that waits would be overtaken by this take.
+    fn admits(&self, agent: AgentId, mode: Mode) -> bool {
+        self.writers == 0
+            && match mode {
+                Mode::Exclusive => self.readers.is_empty(),
+                Mode::Shared => !self.readers.contains_key(&agent),
+            }
+    }
+
+    fn begin_wait(&mut self, agent: AgentId, mode: Mode) {
+        match mode {
+            Mode::Exclusive => self.writers += 1,
+            Mode::Shared => *self.readers.entry(agent).or_default() += 1,
+        }
+    }
+
+    fn end_wait(&mut self, agent: AgentId, mode: Mode) {
+        match mode {
+            Mode::Exclusive => self.writers = self.writers.saturating_sub(1),
+            Mode::Shared => {
+                if let Some(waiting) = self.readers.get_mut(&agent) {
+                    *waiting = waiting.saturating_sub(1);
+                    if *waiting == 0 {
+                        self.readers.remove(&agent);
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// A slot that is somebody's.
 pub(super) struct Taken {
     pub(super) agent: AgentId,
+    pub(super) bucket: Arc<str>,
     pub(super) name: ResourceName,
     pub(super) mode: Mode,
     /// The request that it was reserved for.
@@ -120,56 +160,73 @@ pub(super) enum Stage {
 
 impl Slots {
     /// Where an agent can take this name in this mode.
-    #[inline]
-    pub(super) fn takeable(&self, agent: AgentId, name: &ResourceName, mode: Mode) -> &[SlotIndex] {
-        let known = self.names.get(agent.index()).and_then(|names| names.get(name));
-        let known = known.filter(|known| known.mode == mode && known.waiting == 0);
-        known.map_or(&[], |known| &known.slots)
+    pub(super) fn takeable(
+        &self,
+        bucket: &str,
+        agent: AgentId,
+        name: &ResourceName,
+        mode: Mode,
+    ) -> impl Iterator<Item = SlotIndex> {
+        let known = self.names.get(bucket).and_then(|names| names.get(name));
+        let known = known.filter(|known| known.admits(agent, mode));
+        let slots = known.map_or(&[][..], |known| &known.slots).iter().copied();
+        slots.filter(move |index| {
+            let is_its = |taken: &Taken| taken.agent == agent && taken.mode == mode;
+            self.in_use.get(index).is_some_and(is_its)
+        })
+    }
+
+    /// The agents that can take this name, as often as they can.
+    pub(super) fn takers(
+        &self,
+        bucket: &str,
+        name: &ResourceName,
+    ) -> impl Iterator<Item = AgentId> {
+        let known = self.names.get(bucket).and_then(|names| names.get(name));
+        let slots = known.map_or(&[][..], |known| &known.slots);
+        slots.iter().filter_map(|index| Some(self.in_use.get(index)?.agent))
     }
 
     pub(super) fn begin(&mut self, maps: &Maps, asked: &Asked<'_>) -> Began {
         let mut began = Began::default();
         self.settle(maps, asked, &mut began.finished);
-        if asked.in_slot && Slot::fits(asked.bucket, asked.name) {
+        if asked.in_slot && Slot::fits(&asked.bucket, asked.name) {
             began.slot = self.reserve(maps, asked, &mut began);
         }
-        let mode = asked.kind.mode();
-        let names = self.names_of(asked.agent);
         if began.slot.is_some() {
-            let new = || Name { mode, waiting: 0, slots: Vec::new() };
-            names.entry(asked.name.clone()).or_insert_with(new);
+            let names = self.names.entry(Arc::clone(&asked.bucket)).or_default();
+            names.entry(asked.name.clone()).or_default();
         }
-        if let Some(known) = names.get_mut(asked.name) {
-            known.waiting += 1;
+        if let Some(known) = self.name_mut(&asked.bucket, asked.name) {
+            known.begin_wait(asked.agent, asked.kind.mode());
             began.is_counted = true;
         }
         began
     }
 
-    fn names_of(&mut self, agent: AgentId) -> &mut HashMap<ResourceName, Name, RandomState> {
-        if self.names.len() <= agent.index() {
-            self.names.resize_with(agent.index() + 1, HashMap::default);
-        }
-        &mut self.names[agent.index()]
+    fn name_mut(&mut self, bucket: &str, name: &ResourceName) -> Option<&mut Name> {
+        self.names.get_mut(bucket)?.get_mut(name)
     }
 
-    /// Lets go of what the agent has of the name and cannot take beside this request.
+    /// Lets go of what agents have of the name and cannot take beside this request: whose agent it is
+    /// does not matter, as the daemon may read the request later than another takes the name.
     fn settle(&mut self, maps: &Maps, asked: &Asked<'_>, finished: &mut Vec<RequestId>) {
-        let names = self.names.get_mut(asked.agent.index());
+        let names = self.names.get_mut(&asked.bucket);
         let Some(known) = names.and_then(|names| names.get_mut(asked.name)) else {
             return;
         };
         // Readers go on beside each other.
-        let stays = known.mode == Mode::Shared && asked.kind.mode() == Mode::Shared;
+        let is_shared = asked.kind.mode() == Mode::Shared;
+        let is_reader = |taken: &Taken| taken.mode == Mode::Shared;
         let (kept, left): (Vec<_>, Vec<_>) =
-            mem::take(&mut known.slots).into_iter().partition(|&index| {
-                maps.slot(index).is_some_and(|slot| {
+            mem::take(&mut known.slots).into_iter().partition(|index| {
+                maps.slot(*index).is_some_and(|slot| {
                     let look = slot.word().look();
+                    let stays = is_shared && self.in_use.get(index).is_some_and(is_reader);
                     stays && !look.is_recalled() && (look.is_held() || look.is_idle())
                 })
             });
         known.slots = kept;
-        known.mode = asked.kind.mode();
         for index in left {
             let Some(slot) = maps.slot(index) else { continue };
             // What is held is released by a message from here on, and what is lost is told.
@@ -195,12 +252,12 @@ impl Slots {
         let (agent, mode) = (asked.agent, asked.kind.mode());
         let number = u32::try_from(agent.index()).ok()?;
         let client_id = asked.client_id.to_bytes();
-        if !slot.describe(asked.bucket, asked.name, mode, number, client_id, asked.id) {
+        if !slot.describe(&asked.bucket, asked.name, mode, number, client_id, asked.id) {
             self.free.push(maps::place(index).1);
             return None;
         }
-        let (name, id) = (asked.name.clone(), asked.id);
-        self.in_use.insert(index, Taken { agent, name, mode, id, stage: Stage::Asked });
+        let (bucket, name, id) = (Arc::clone(&asked.bucket), asked.name.clone(), asked.id);
+        self.in_use.insert(index, Taken { agent, bucket, name, mode, id, stage: Stage::Asked });
         Some(index)
     }
 
@@ -233,11 +290,11 @@ impl Slots {
 
     /// Makes a slot nobody's. The request that it was granted by.
     pub(super) fn free(&mut self, maps: &Maps, index: SlotIndex) -> Option<RequestId> {
-        let Taken { agent, name, id, .. } = self.in_use.remove(&index)?;
+        let Taken { bucket, name, id, .. } = self.in_use.remove(&index)?;
         if let Some(slot) = maps.slot(index) {
             slot.word().clear();
         }
-        self.leave_name(agent, &name, index);
+        self.leave_name(&bucket, &name, index);
         self.put_back(index);
         Some(id)
     }
@@ -249,23 +306,27 @@ impl Slots {
         }
     }
 
-    fn leave_name(&mut self, agent: AgentId, name: &ResourceName, index: SlotIndex) {
-        let Some(names) = self.names.get_mut(agent.index()) else { return };
-        if let Some(known) = names.get_mut(name) {
-            known.slots.retain(|&other| other != index);
-            if known.slots.is_empty() && known.waiting == 0 {
-                names.remove(name);
-            }
-        }
+    fn leave_name(&mut self, bucket: &str, name: &ResourceName, index: SlotIndex) {
+        self.change_name(bucket, name, |known| known.slots.retain(|&other| other != index));
     }
 
-    pub(super) fn end_wait(&mut self, agent: AgentId, name: &ResourceName) {
-        let Some(names) = self.names.get_mut(agent.index()) else { return };
-        if let Some(known) = names.get_mut(name) {
-            known.waiting = known.waiting.saturating_sub(1);
-            if known.slots.is_empty() && known.waiting == 0 {
-                names.remove(name);
-            }
+    pub(super) fn end_wait(
+        &mut self,
+        bucket: &str,
+        agent: AgentId,
+        name: &ResourceName,
+        mode: Mode,
+    ) {
+        self.change_name(bucket, name, |known| known.end_wait(agent, mode));
+    }
+
+    /// Changes what there is of a name, and forgets it if that is nothing any more.
+    fn change_name(&mut self, bucket: &str, name: &ResourceName, change: impl FnOnce(&mut Name)) {
+        let Some(names) = self.names.get_mut(bucket) else { return };
+        let Some(known) = names.get_mut(name) else { return };
+        change(known);
+        if known.slots.is_empty() && !known.is_awaited() {
+            names.remove(name);
         }
     }
 
@@ -277,10 +338,8 @@ impl Slots {
         }
         taken.stage = Stage::First(look.count());
         if look.is_held() && !look.is_recalled() {
-            let (mode, name) = (taken.mode, taken.name.clone());
-            let names = self.names.get_mut(taken.agent.index());
-            let known = names.and_then(|names| names.get_mut(&name));
-            if let Some(known) = known.filter(|known| known.mode == mode) {
+            let names = self.names.get_mut(&taken.bucket);
+            if let Some(known) = names.and_then(|names| names.get_mut(&taken.name)) {
                 known.slots.push(index);
             }
         }
@@ -315,8 +374,8 @@ impl Slots {
     }
 
     pub(super) fn abort(&mut self, index: SlotIndex, next_serial: u64) {
-        if let Some(Taken { agent, name, .. }) = self.in_use.remove(&index) {
-            self.leave_name(agent, &name, index);
+        if let Some(Taken { bucket, name, .. }) = self.in_use.remove(&index) {
+            self.leave_name(&bucket, &name, index);
             self.limbo.push((next_serial, index));
         }
     }

@@ -44,7 +44,7 @@ impl Case {
             id,
             agent: agent(of),
             client_id: ClientId::from_bytes([1; 16]),
-            bucket: "app",
+            bucket: "app".into(),
             name: &named(name),
             kind,
             in_slot: true,
@@ -54,9 +54,10 @@ impl Case {
 
     /// As the daemon grants what is free.
     fn grant(&self, index: SlotIndex, of: u32, name: &str, recalled: bool) -> Hold {
-        self.owned.slot(index).unwrap().word().grant(recalled).unwrap();
+        let slot = self.owned.slot(index).unwrap();
+        slot.word().grant(recalled).unwrap();
         let hold = self.owned.granted(index).unwrap();
-        self.owned.end_wait(agent(of), &named(name));
+        self.owned.end_wait("app", agent(of), &named(name), slot.description().unwrap().mode);
         hold
     }
 
@@ -69,7 +70,7 @@ impl Case {
     }
 
     fn take(&self, of: u32, name: &str, kind: RequestKind) -> Option<RequestId> {
-        Some(self.owned.take(agent(of), &named(name), kind)?.0.id)
+        Some(self.owned.take("app", agent(of), &named(name), kind)?.0.id)
     }
 
     fn word(&self, index: SlotIndex) -> &navlock_delegation::Word {
@@ -135,6 +136,30 @@ fn what_cannot_be_had_beside_a_request_is_given_back_before_it() {
     assert_eq!(case.owned.finish(taken).0, Some(held));
     // Once.
     assert_eq!(case.owned.finish(taken).0, None);
+}
+
+#[test]
+fn an_agent_takes_nothing_past_another_s_request_and_readers_pass_each_other() {
+    let mut case = Case::new();
+    let (first, index) = case.own(0, "db", SHARED);
+    // Another agent's reader, which is not granted yet.
+    let (_, reader) = case.ask(1, "db", SHARED);
+    assert!(reader.finished.is_empty());
+    let taken = case.take(0, "db", SHARED).unwrap();
+    assert_eq!(case.owned.release(taken), Released::Kept);
+    case.grant(reader.slot.unwrap(), 1, "db", false);
+
+    let (_, more) = case.ask(0, "db", SHARED);
+    let (_, writer) = case.ask(2, "db", EXCLUSIVE);
+    assert_eq!(writer.finished, [first]);
+    assert!(case.word(index).look().is_free());
+    assert!(case.word(reader.slot.unwrap()).look().is_recalled());
+    // What is before the writer is granted before the daemon has read of it.
+    let granted = case.grant(more.slot.unwrap(), 0, "db", false);
+    assert!(case.owned.finish_first(granted));
+    assert_eq!(case.take(0, "db", SHARED), None);
+    case.owned.end_wait("app", agent(2), &named("db"), Mode::Exclusive);
+    assert!(case.take(0, "db", SHARED).is_some());
 }
 
 #[test]
@@ -296,7 +321,7 @@ fn readers_take_tokens_that_grow_beside_those_of_others() {
     let epoch = 1 << 40;
     case.owned.set_epoch(epoch);
     let before = epoch + clock::now();
-    let (ticket, token) = case.owned.take(agent(0), &named("db"), SHARED).unwrap();
+    let (ticket, token) = case.owned.take("app", agent(0), &named("db"), SHARED).unwrap();
     assert!((before..=epoch + clock::now()).contains(&token.get()));
     // Who looks into the map sees the same.
     let slot = case.owned.slot_of(ticket.id).unwrap();
