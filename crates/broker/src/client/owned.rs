@@ -414,6 +414,12 @@ impl Owned {
         maps::place(index).1
     }
 
+    /// Whether anything stands in a map that was [retired](Self::retire_map), while there is no other.
+    pub(super) fn has_old(&self) -> bool {
+        let slots = self.slots();
+        slots.generation().is_none() && !slots.in_use.is_empty()
+    }
+
     /// The file is another one from here on, which is no map.
     pub(super) fn retire_map(&self) {
         self.slots().retire();

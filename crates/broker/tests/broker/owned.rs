@@ -401,6 +401,38 @@ fn a_client_whose_file_was_removed_owns_nothing_any_more() {
 }
 
 #[test]
+fn there_is_no_new_map_while_something_is_held_in_an_old_one() {
+    let Played { locks, reach, mut keeper, listener, directory } = Played::owning(&["held"]);
+    let place = Place::at(directory.path().join("sock"));
+    let held = soon(locks.lock("held").into_future()).unwrap();
+    fs::remove_file(&keeper.file).unwrap();
+    keeper.raw.say(&[FromDaemon::Register]);
+    eventually("it has a file", || keeper.file.exists());
+    drop(keeper);
+    let mut keeper = Keeper::welcome(&listener, &place, VERSION);
+    let mut served = |locks: &LockManager, ask: &dyn Fn()| {
+        thread::scope(|scope| {
+            let serving = scope.spawn(|| keeper.serve());
+            ask();
+            end_turn(locks);
+            serving.join().unwrap()
+        })
+    };
+    let heard = served(&locks, &|| {
+        for _ in 0..200 {
+            drop(soon(locks.lock("other").into_future()).unwrap());
+        }
+    });
+    // It would not say that this is held, and a later daemon would go by it.
+    let is_map = |said: &ToDaemon| matches!(said, ToDaemon::Map { .. });
+    assert!(!heard.iter().any(is_map));
+    assert!(!held.is_lost());
+    drop(held);
+    let heard = served(&locks, &|| own(&reach, &locks, "other", Mode::Exclusive));
+    assert!(heard.iter().any(is_map));
+}
+
+#[test]
 fn what_is_to_be_inherited_is_not_owned() {
     let mut played = Played::owning(&["idle"]);
     let _prepared = played.reach.prepare_lifeline(&["db".try_into().unwrap()]).unwrap();

@@ -80,7 +80,10 @@ impl Table {
             self.mapping.task = Some(MapTask::Grow);
         }
         let Mapping { stage, has_granted, is_said, .. } = self.mapping;
-        if stage == Stage::None && has_granted && !is_said && self.may_map() {
+        let wants_map = stage == Stage::None && has_granted && !is_said && self.may_map();
+        // A new map says nothing of what stands in those before it, and a daemon that reads it would
+        // believe that there is nothing else.
+        if wants_map && !self.owned.has_old() {
             self.mapping.stage = Stage::Coming;
             self.mapping.task = Some(MapTask::Make);
         }
