@@ -20,7 +20,7 @@ use navlock_delegation::Released;
 use super::{
     connection::Connection,
     io::wake,
-    owned::{self, Owned},
+    owned::{self, Owned, Take},
     query,
     table::State,
 };
@@ -52,13 +52,22 @@ impl BrokerBackend {
     /// Whether what was just taken is ours for all that there is to be known. Looked at after it was
     /// taken: what a daemon frees after that look is lost as if it had been held for long.
     #[inline]
-    fn is_still_held(&self, taken: RequestId) -> bool {
+    fn is_still_held(&self, taken: &Take) -> bool {
         // FAST: where there is a daemon, it would have taken it back.
-        if !self.owned.is_alone() {
-            return true;
+        !self.owned.is_alone() && self.owned.was_linked(taken.moment) || self.look_after(taken)
+    }
+
+    #[cold]
+    fn look_after(&self, taken: &Take) -> bool {
+        let shared = self.connection.shared();
+        if self.owned.is_alone() {
+            shared.end_given_up();
+        } else if !shared.has_hung_up() {
+            self.owned.set_linked(taken.moment);
+        } else if !shared.stands_for_certain() {
+            return false;
         }
-        self.connection.shared().end_given_up();
-        self.owned.holds(taken)
+        self.owned.holds(taken.ticket.id)
     }
 
     /// The word has said that this is not ours any more, or has been released.
@@ -107,11 +116,11 @@ impl Backend for BrokerBackend {
         kind: RequestKind,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
-        if let Some((ticket, token)) = self.owned.take(&self.name, agent, name, kind) {
-            if self.is_still_held(ticket.id) {
-                return Ok((ticket, Poll::Ready(Answer::Granted(token))));
+        if let Some(taken) = self.owned.take(&self.name, agent, name, kind) {
+            if self.is_still_held(&taken) {
+                return Ok((taken.ticket, Poll::Ready(Answer::Granted(taken.token))));
             }
-            self.finish(ticket);
+            self.finish(taken.ticket);
         }
         self.check_bucket()?;
         too_long("name", name.as_bytes().len(), MAX_NAME)?;

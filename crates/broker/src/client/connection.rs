@@ -22,7 +22,7 @@ use rustix::net::SendFlags;
 
 use super::{
     handshake::Welcomed,
-    io::{Ear, Wires, wake},
+    io::{Ear, Wires, has_hung_up, wake},
     keeper::Keeper,
     owned::Owned,
     start_thread,
@@ -357,12 +357,28 @@ impl Shared {
 
     /// Whether no daemon has given us up.
     fn stands(&self) -> bool {
+        // If it is being made, whoever does that has looked before.
+        self.try_stands().unwrap_or(true)
+    }
+
+    /// The same, where whoever makes it may not have looked.
+    pub(super) fn stands_for_certain(&self) -> bool {
+        self.try_stands().unwrap_or(false)
+    }
+
+    /// Whether our file stands, unless somebody is at it.
+    fn try_stands(&self) -> Option<bool> {
         match self.registration.try_lock() {
-            Ok(registration) => registration.as_ref().is_some_and(Registration::stands),
-            Err(TryLockError::Poisoned(_)) => false,
-            // It is being made, by whoever has looked before.
-            Err(TryLockError::WouldBlock) => true,
+            Ok(registration) => Some(registration.as_ref().is_some_and(Registration::stands)),
+            Err(TryLockError::Poisoned(_)) => Some(false),
+            Err(TryLockError::WouldBlock) => None,
         }
+    }
+
+    /// Whether the connection has ended, be it that nobody has heard it yet.
+    pub(super) fn has_hung_up(&self) -> bool {
+        let socket = self.writer().socket.clone();
+        socket.is_none_or(|socket| has_hung_up(&socket))
     }
 
     /// Ends what is held if a daemon has given us up, or if none would have waited for us; of what

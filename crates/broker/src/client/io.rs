@@ -254,6 +254,17 @@ pub(super) fn wait(
     rang
 }
 
+/// Whether the other end has closed the socket, or ended: also while there is something to be heard.
+pub(super) fn has_hung_up(socket: &UnixStream) -> bool {
+    let ends = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let ends = ends | PollFlags::RDHUP;
+    let mut polled = [PollFd::new(socket, ends)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    // What cannot be asked is not there.
+    poll(&mut polled, Some(&now)).is_err() || polled[0].revents().intersects(ends)
+}
+
 fn timeout(deadline: Option<Instant>) -> Option<Timespec> {
     deadline.map(|deadline| {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -39,6 +39,11 @@ use crate::clock;
 /// The lane of what was taken here.
 pub(super) const LANE: u32 = 1;
 
+/// For how many nanoseconds it is believed that there is a daemon which was there when it was looked.
+///
+/// The next one leaves a second to those whose files it has removed, before it grants what was theirs.
+const LINK_LASTS: u64 = 500_000_000;
+
 /// The names of one client.
 ///
 /// # Invariants
@@ -48,8 +53,10 @@ pub(super) const LANE: u32 = 1;
 /// - Who changes what there is in `slots`, other than by a note, has the connection's table locked.
 pub(super) struct Owned {
     unforked: Unforked,
-    /// There is no daemon to say what is lost: see [`Table::is_alone`](super::table::Table::is_alone).
+    /// There is no daemon to say what is lost.
     is_alone: AtomicBool,
+    /// The last moment at which it was looked and there was one.
+    linked_at: AtomicU64,
     /// By which a moment becomes a fencing token: see [`navlock_wire::FromDaemon::Mapped`].
     epoch: AtomicU64,
     maps: Maps,
@@ -59,6 +66,13 @@ pub(super) struct Owned {
     ///
     /// FAST: mostly none, and then whoever releases need not look for its own.
     noted: AtomicUsize,
+}
+
+/// A lock that was just taken, at a moment that is over.
+pub(super) struct Take {
+    pub(super) ticket: Ticket,
+    pub(super) token: FencingToken,
+    pub(super) moment: u64,
 }
 
 /// A hold that was just taken.
@@ -81,6 +95,7 @@ impl Owned {
         Ok(Self {
             unforked: Unforked::new()?,
             is_alone: AtomicBool::new(false),
+            linked_at: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
             maps: Maps::default(),
             hints: Hints::default(),
@@ -120,6 +135,19 @@ impl Owned {
         self.is_alone.store(is_alone, Ordering::Release);
     }
 
+    /// Whether there was a daemon so shortly before this moment that none has given us up since. If not,
+    /// it is to be looked: this process may have been stopped while its daemon ended, and who hears of
+    /// that may not have come to it.
+    #[inline]
+    pub(super) fn was_linked(&self, moment: u64) -> bool {
+        moment.saturating_sub(self.linked_at.load(Ordering::Relaxed)) <= LINK_LASTS
+    }
+
+    /// There was a daemon at this moment or later.
+    pub(super) fn set_linked(&self, moment: u64) {
+        self.linked_at.store(moment, Ordering::Relaxed);
+    }
+
     /// Takes a lock, if its name is the agent's and nobody has it, and no request for it that this would
     /// overtake is waiting.
     #[inline]
@@ -129,7 +157,7 @@ impl Owned {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
-    ) -> Option<(Ticket, FencingToken)> {
+    ) -> Option<Take> {
         let mode = match kind {
             RequestKind::Wait(mode) | RequestKind::IfAvailable(mode) => mode,
             RequestKind::Steal => return None,
@@ -151,7 +179,7 @@ impl Owned {
         }
         slot.set_since(moment);
         let id = RequestId::from_parts(index, count);
-        Some((Ticket { lane: LANE, id }, FencingToken::new(token)))
+        Some(Take { ticket: Ticket { lane: LANE, id }, token: FencingToken::new(token), moment })
     }
 
     /// Takes it where it was found the last time.

@@ -8,10 +8,11 @@ use std::{
     path::PathBuf,
     pin::pin,
     sync::{
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering::Relaxed},
         mpsc,
     },
-    task::{Context, Waker},
+    task::{Context, Wake, Waker},
     thread,
     time::Instant,
 };
@@ -307,6 +308,44 @@ fn a_request_is_not_overtaken_by_another_agent_of_its_client() {
     assert!(first.as_mut().poll(&mut context).is_pending());
     assert!(!has_at_once(&locks, "alone"));
     assert_eq!(reach.owned(), 0);
+}
+
+/// A waker that does not return before its gate is dropped. It says when it is called.
+struct Gated {
+    called: mpsc::Sender<()>,
+    gate: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Wake for Gated {
+    fn wake(self: Arc<Self>) {
+        let _ = self.called.send(());
+        let _ = self.gate.lock().unwrap().recv();
+    }
+}
+
+#[test]
+fn nothing_is_taken_after_the_end_of_a_daemon_that_nobody_has_heard_yet() {
+    let mut played = Played::owning(&["db"]);
+    // The thread that would hear of it is kept from that, as one is whose process was stopped.
+    let (called, is_called) = mpsc::channel();
+    let (keep, gate) = mpsc::channel();
+    let waker = Arc::new(Gated { called, gate: Mutex::new(gate) }).into();
+    let mut other = Box::pin(played.locks.lock("other").into_future());
+    assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let ToDaemon::RequestInSlot { request, .. } = played.keeper.raw.hear() else { panic!() };
+    let token = FencingToken::new(500);
+    played.keeper.raw.say(&[FromDaemon::Granted { request, token }]);
+    is_called.recv_timeout(LONG).unwrap();
+
+    let (file, ended) = (played.keeper.file.clone(), Instant::now());
+    drop(played.keeper);
+    // As long as its file stands the client is not given up.
+    while ended.elapsed().as_millis() < 600 {
+        assert!(has_at_once(&played.locks, "db"));
+    }
+    fs::remove_file(&file).unwrap();
+    assert!(!has_at_once(&played.locks, "db"));
+    drop(keep);
 }
 
 #[test]

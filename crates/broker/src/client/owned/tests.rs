@@ -70,7 +70,7 @@ impl Case {
     }
 
     fn take(&self, of: u32, name: &str, kind: RequestKind) -> Option<RequestId> {
-        Some(self.owned.take("app", agent(of), &named(name), kind)?.0.id)
+        Some(self.owned.take("app", agent(of), &named(name), kind)?.ticket.id)
     }
 
     fn word(&self, index: SlotIndex) -> &navlock_delegation::Word {
@@ -321,7 +321,8 @@ fn readers_take_tokens_that_grow_beside_those_of_others() {
     let epoch = 1 << 40;
     case.owned.set_epoch(epoch);
     let before = epoch + clock::now();
-    let (ticket, token) = case.owned.take("app", agent(0), &named("db"), SHARED).unwrap();
+    let Take { ticket, token, .. } =
+        case.owned.take("app", agent(0), &named("db"), SHARED).unwrap();
     assert!((before..=epoch + clock::now()).contains(&token.get()));
     // Who looks into the map sees the same.
     let slot = case.owned.slot_of(ticket.id).unwrap();

@@ -48,17 +48,19 @@ impl Table {
         self.tell_alone();
     }
 
-    /// Who takes what is owned looks whether it is ours where nobody would say that it is not.
+    /// Who takes what is owned looks whether it is ours where nobody would say that it is not: also
+    /// when all has been lost, which may have been between its take and its look.
     pub(super) fn tell_alone(&self) {
-        self.owned.set_alone(self.is_alone());
+        self.owned.set_alone(self.has_no_daemon());
+    }
+
+    fn has_no_daemon(&self) -> bool {
+        self.link != Link::Up && self.link != Link::Forked && self.early.is_none()
     }
 
     /// Whether there is no daemon to say what is lost of what may be held.
     pub(in super::super) fn is_alone(&self) -> bool {
-        self.link != Link::Up
-            && self.link != Link::Forked
-            && self.early.is_none()
-            && !self.is_given_up
+        self.has_no_daemon() && !self.is_given_up
     }
 
     /// Whether anything is held.
@@ -109,5 +111,24 @@ impl Table {
             }
         }
         wakers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{super::super::owned::Owned, *};
+
+    #[test]
+    fn who_has_just_taken_something_looks_at_it_also_when_all_was_lost_meanwhile() {
+        let owned = Arc::new(Owned::new().unwrap());
+        let mut table = Table::new([0; 16], Arc::clone(&owned), true);
+        table.connected(navlock_wire::VERSION, None);
+        assert!(!owned.is_alone());
+        table.disconnected();
+        assert!(owned.is_alone());
+        assert!(table.lose(|_| true).is_empty());
+        assert!(!table.is_alone() && owned.is_alone());
     }
 }
