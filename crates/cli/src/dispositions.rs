@@ -51,14 +51,6 @@ pub(crate) fn is_ignored(signal: i32) -> bool {
     now.sa_sigaction == libc::SIG_IGN
 }
 
-/// Has what is written to a pipe that nobody reads fail, as Rust has it, and not end this program.
-#[cfg(all(target_os = "linux", target_env = "gnu", not(test)))]
-#[allow(unsafe_code, reason = "what a signal does is the whole process's")]
-pub(crate) fn ignore_pipe() {
-    // SAFETY: It sets no handler of ours.
-    let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigIgn) };
-}
-
 /// Has the command ignore what was ignored when this program was started.
 #[allow(unsafe_code, reason = "only so does anything run after Rust has changed the signals")]
 pub(crate) fn hand_on(command: &mut Command) {

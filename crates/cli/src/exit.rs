@@ -3,7 +3,7 @@
 use std::{
     fmt,
     io::{self, Write},
-    process,
+    process::ExitCode,
 };
 
 use clap::error::ErrorKind;
@@ -11,25 +11,6 @@ use navlock::Error;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{args, terminal::write_out};
-
-/// A code to end with, which unlike the standard library's says its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ExitCode(u8);
-
-impl ExitCode {
-    pub(crate) const SUCCESS: Self = Self(0);
-
-    /// Ends the process with it.
-    pub(crate) fn exit(self) -> ! {
-        process::exit(self.0.into())
-    }
-}
-
-impl From<u8> for ExitCode {
-    fn from(code: u8) -> Self {
-        Self(code)
-    }
-}
 
 /// The lock could not be had, and that is what was asked: `-n`, `-w`.
 pub(crate) const CONFLICT: u8 = 1;

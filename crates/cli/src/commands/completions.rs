@@ -1,10 +1,12 @@
 //! `navlock completions`: for shells.
 
+use std::process::ExitCode;
+
 use clap::CommandFactory;
 
 use crate::{
     args::{Cli, CompletionsArgs},
-    exit::{ExitCode, Failure},
+    exit::Failure,
     terminal::write_out,
 };
 

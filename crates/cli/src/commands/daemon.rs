@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{self, Write},
+    process::ExitCode,
     sync::Arc,
     time::Duration,
 };
@@ -17,7 +18,7 @@ use super::Context;
 use crate::{
     args::{DaemonArgs, DaemonCommand, DaemonRunArgs, StatusArgs},
     descriptors::close_inherited,
-    exit::{ExitCode, Failure, UNREACHABLE},
+    exit::{Failure, UNREACHABLE},
     faults,
     json::Object,
     reach,

@@ -1,9 +1,11 @@
 //! `navlock evict`: removes what stands in the way of a lock on etcd.
 
+use std::process::ExitCode;
+
 use super::Context;
 use crate::{
     args::EvictArgs,
-    exit::{ExitCode, Failure, UNREACHABLE, USAGE},
+    exit::{Failure, UNREACHABLE, USAGE},
     settings::{Etcd, Settings},
 };
 

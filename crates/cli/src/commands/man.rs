@@ -1,13 +1,13 @@
 //! `navlock man`: the manual.
 
-use std::fs;
+use std::{fs, process::ExitCode};
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
 use crate::{
     args::{Cli, ManArgs},
-    exit::{ExitCode, Failure, USAGE},
+    exit::{Failure, USAGE},
     terminal::write_out,
 };
 

@@ -13,7 +13,7 @@ mod run;
 mod supervise;
 mod wait;
 
-use std::time::Duration;
+use std::{process::ExitCode, time::Duration};
 
 use clap::ColorChoice;
 use navlock::{
@@ -22,7 +22,7 @@ use navlock::{
 
 use crate::{
     args::{Cli, Command, Common},
-    exit::{ExitCode, Failure, UNREACHABLE},
+    exit::{Failure, UNREACHABLE},
     voice::Voice,
 };
 

@@ -4,6 +4,7 @@ use std::{
     borrow::Cow,
     collections::HashMap,
     io::{self, IsTerminal},
+    process::ExitCode,
     time::Duration,
 };
 
@@ -15,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::Context;
 use crate::{
     args::QueryArgs,
-    exit::{ExitCode, Failure, UNREACHABLE},
+    exit::{Failure, UNREACHABLE},
     json::Object,
     table::{self, Column, Fit, GOOD, POOR},
     terminal::{self, write_out},

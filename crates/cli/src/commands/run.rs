@@ -7,7 +7,7 @@ use std::{
     mem,
     os::unix::process::{CommandExt, ExitStatusExt},
     path::Path,
-    process::{Child, Command, ExitStatus},
+    process::{Child, Command, ExitCode, ExitStatus},
     time::{Duration, Instant},
 };
 
@@ -27,7 +27,7 @@ use super::{
 use crate::{
     args::{OnLost, RunArgs, Work},
     dispositions,
-    exit::{self, ExitCode, Failure},
+    exit::{self, Failure},
     text::{clipped, printable, quoted_name},
     time::taken,
 };

@@ -1,15 +1,14 @@
 //! `navlock wait`: until a lock is free.
 
+use std::process::ExitCode;
+
 use navlock::this_process;
 
 use super::{
     Context,
     acquire::{Bounds, acquire},
 };
-use crate::{
-    args::WaitArgs,
-    exit::{ExitCode, Failure},
-};
+use crate::{args::WaitArgs, exit::Failure};
 
 pub(super) fn wait(context: &Context, args: &WaitArgs) -> Result<ExitCode, Failure> {
     let bounds = Bounds::of(&args.request);

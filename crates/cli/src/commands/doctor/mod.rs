@@ -9,14 +9,14 @@ mod place;
 mod releases;
 mod settings;
 
-use std::{borrow::Cow, fmt::Display};
+use std::{borrow::Cow, fmt::Display, process::ExitCode};
 
 use navlock::PlaceError;
 
 use super::Context;
 use crate::{
     args::DoctorArgs,
-    exit::{ExitCode, Failure},
+    exit::Failure,
     json::Object,
     table::{BAD, GOOD, POOR},
     terminal::{self, painted, write_out},
