@@ -27,7 +27,20 @@ use crate::{
 ///
 /// `G` is what a grant gives: a [`LockGuard`], or an `Option` of it with
 /// [`if_available`](Self::if_available). `N` is the name as it was given: it becomes a
-/// [`ResourceName`] when the request is made.
+/// [`ResourceName`] when the request is made. A struct that has a request names that type as well; one that
+/// has the future of [`into_owned`](Self::into_owned) need not:
+///
+/// ```
+/// # use navlock_core::{Error, LockFuture, LockGuard, LockRequest, UserAgent};
+/// struct Asked<'a>(LockRequest<'a, LockGuard, &'a str>);
+/// struct Owned(LockFuture<'static>);
+///
+/// let locks = UserAgent::new().lock_manager("app");
+/// let guard = Asked(locks.lock("db").shared()).0.blocking()?;
+/// let next = Owned(locks.lock("db").shared().into_owned());
+/// # drop((guard, next));
+/// # Ok::<(), Error>(())
+/// ```
 ///
 /// # Errors
 ///
