@@ -22,7 +22,7 @@ use rustix::net::SendFlags;
 
 use super::{
     handshake::Welcomed,
-    io::{Ear, Wires, has_hung_up, wake},
+    io::{Ear, End, Wires, has_hung_up, wake},
     keeper::Keeper,
     owned::Owned,
     start_thread,
@@ -96,6 +96,8 @@ pub(super) struct Turns {
     pub(super) asleep: AtomicBool,
     /// There is no thread for the keeper, and it rests for that.
     pub(super) unkept: AtomicBool,
+    /// There is something for the keeper to do, and there was no thread to be had for it.
+    pub(super) lacks_thread: AtomicBool,
     /// What there is to say is kept back until somebody waits for an answer, which is soon.
     ///
     /// FAST: each message by itself would wake the daemon, while nobody needs to know yet.
@@ -129,8 +131,10 @@ impl Connection {
     }
 
     /// The table, in which nothing is held any more whose term is over, or that a daemon has given
-    /// up: also if nobody could see to that in time, as when this process was stopped.
+    /// up: also if nobody could see to that in time, as when this process was stopped. While nobody
+    /// hears, what has been said is heard first.
     pub(super) fn table_in_time(&self) -> MutexGuard<'_, Table> {
+        self.shared.hear_unkept();
         let table = self.shared.table();
         let (is_late, is_alone) = (table.is_late(), table.is_alone());
         if !is_late && !is_alone {
@@ -295,9 +299,12 @@ impl Shared {
     }
 
     /// What becomes readable when there is something to hear that nobody hears. `None` if somebody
-    /// does, or there is already something.
+    /// does, or there is already something, or something to do that needs a thread.
     pub(super) fn unheard(&self) -> Option<Arc<UnixStream>> {
-        if self.is_forked() || !self.turns.unkept.load(SeqCst) {
+        let turns = &self.turns;
+        let is_unkept = turns.unkept.load(SeqCst) && !turns.lacks_thread.load(SeqCst);
+        // A term ends without a word.
+        if self.is_forked() || !is_unkept || self.table().earliest_term().is_some() {
             return None;
         }
         let ear = self.try_ear()?;
@@ -308,7 +315,8 @@ impl Shared {
     /// Has the keeper look what there is to do.
     pub(super) fn nudge(&self) {
         // If there is no thread to be had, it is tried again with the next nudge.
-        let _ = self.keep();
+        let lacks_thread = self.keep().is_err();
+        self.turns.lacks_thread.store(lacks_thread, SeqCst);
         // A full pipe is as good: it has a byte in it.
         let _ = (&self.nudge).write(&[0]);
     }
@@ -467,6 +475,11 @@ impl Shared {
     /// There is no connection any more. Whether nothing was heard on it.
     pub(super) fn disconnected(&self) -> bool {
         let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
+        self.disconnect(&mut ear)
+    }
+
+    /// Ends the connection that is heard with this ear.
+    fn disconnect(&self, ear: &mut Option<Ear>) -> bool {
         let mut writer = self.writer();
         *ear = None;
         if let Some(socket) = writer.socket.take() {
@@ -499,6 +512,80 @@ impl Shared {
     }
 }
 
+/// What became of hearing what there was.
+enum Heard {
+    /// Another thread is at it, or there is no connection.
+    Elsewhere,
+    Nothing,
+    Word,
+    End,
+}
+
+impl Shared {
+    /// Hears what there is once it is `ready`, and wakes whom it concerns.
+    fn hear(&self, ready: impl FnOnce(&mut Ear)) -> Heard {
+        let Some(mut slot) = self.try_ear() else {
+            self.turns.wanted.store(true, SeqCst);
+            return Heard::Elsewhere;
+        };
+        let Some(ear) = &mut *slot else {
+            return Heard::Elsewhere;
+        };
+        self.turns.taken.store(true, SeqCst);
+        ready(ear);
+        let mut is_word = false;
+        let heard = ear.hear(|message, wakers| {
+            is_word = true;
+            self.table().take_in(message, wakers);
+        });
+        let is_to_register = ear.was_asked_to_register();
+        let is_over = match &heard {
+            Ok(_) => false,
+            // The keeper hears it as well, once it has a thread. Until then nobody must take what is
+            // held for what a daemon watches over.
+            Err(End::Closed) => self.turns.unkept.load(SeqCst),
+            // That there was nonsense it is to hear itself, if it can.
+            Err(End::Nonsense(_)) => self.keep().is_err(),
+        };
+        if is_over {
+            // While we have the ear, so that it is no later connection that ends.
+            self.disconnect(&mut slot);
+        }
+        drop(slot);
+        if is_to_register {
+            self.register_again();
+        }
+        // What this thread does next may take long, and it does not hear meanwhile. And what it has
+        // heard may be a term, by which the keeper must look again.
+        let has_terms = || self.table().earliest_term().is_some();
+        if self.turns.asleep.swap(false, SeqCst) || self.turns.unkept.load(SeqCst) && has_terms() {
+            self.nudge();
+        }
+        let Ok(wakers) = heard else {
+            self.nudge();
+            return Heard::End;
+        };
+        wake(wakers);
+        if is_word { Heard::Word } else { Heard::Nothing }
+    }
+
+    /// Hears what has been said already, if there is no thread that does.
+    fn hear_unkept(&self) {
+        if self.is_forked() || !self.turns.unkept.load(SeqCst) {
+            return;
+        }
+        let is_waiting = self.table().is_waiting();
+        let mut is_word = false;
+        while matches!(self.hear(|_| {}), Heard::Word) {
+            is_word = true;
+        }
+        // Whoever has looked before does not know of it, and waits for what is heard already.
+        if is_word && !is_waiting {
+            self.nudge();
+        }
+    }
+}
+
 impl Writer {
     /// Puts this after what was left.
     fn take(&mut self, new: &mut BytesMut) {
@@ -524,36 +611,12 @@ impl Source for Shared {
         if self.is_forked() {
             return false;
         }
-        let Some(mut slot) = self.try_ear() else {
-            self.turns.wanted.store(true, SeqCst);
-            return false;
-        };
-        let Some(ear) = &mut *slot else {
-            return false;
-        };
-        self.turns.taken.store(true, SeqCst);
-        if !ear.has_more() && !is_woken() {
-            ear.wait(self.interrupt.end(), deadline);
-        }
-        let heard = ear.hear(|message, wakers| self.table().take_in(message, wakers));
-        let is_to_register = ear.was_asked_to_register();
-        drop(slot);
-        if is_to_register {
-            self.register_again();
-        }
-        // What this thread does next may take long, and it does not hear meanwhile. And what it has
-        // heard may be a term, by which the keeper must look again.
-        let has_terms = || self.table().earliest_term().is_some();
-        if self.turns.asleep.swap(false, SeqCst) || self.turns.unkept.load(SeqCst) && has_terms() {
-            self.nudge();
-        }
-        let Ok(wakers) = heard else {
-            // The keeper hears it as well.
-            self.nudge();
-            return false;
-        };
-        wake(wakers);
-        true
+        let heard = self.hear(|ear| {
+            if !ear.has_more() && !is_woken() {
+                ear.wait(self.interrupt.end(), deadline);
+            }
+        });
+        matches!(heard, Heard::Nothing | Heard::Word)
     }
 
     fn interrupt(&self) {

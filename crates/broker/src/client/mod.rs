@@ -219,7 +219,8 @@ impl BrokerReach {
     ///
     /// A thread is needed, and started, when a future is polled by an executor, when locks end by
     /// themselves, when the broker has ended, and when [`keep`](Self::keep) is called. Until then
-    /// nobody hears, between two calls, of locks that were lost: see [`unheard`](Self::unheard).
+    /// nobody hears between two calls: a guard that is asked whether it is lost hears first what has
+    /// been said, and who wants to be told meanwhile waits for [`unheard`](Self::unheard).
     ///
     /// # Errors
     ///
@@ -238,7 +239,8 @@ impl BrokerReach {
 
     /// What becomes readable when there is something to be heard, while no thread hears it. Whoever
     /// waits for other descriptors waits for this one too, and then calls [`keep`](Self::keep). `None`
-    /// if there is a thread, or something to be heard already.
+    /// if there is a thread, something to be heard already, or something to do for which there was no
+    /// thread to be had: then each lock is to be asked now and then whether it is lost.
     pub fn unheard(&self) -> Option<impl AsFd + use<>> {
         self.0.shared().unheard()
     }

@@ -7,14 +7,14 @@ use std::{
     pin::pin,
     task::{Context, Poll, Waker},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use navlock_broker::{BrokerReach, ConnectOptions, Place, daemon};
-use navlock_core::{Error, FencingToken, Lost, UserAgent, blocking::block_on};
+use navlock_core::{Error, FencingToken, LockManager, Lost, UserAgent, blocking::block_on};
 use tokio::net::UnixListener;
 
-use crate::daemon::{Daemon, queue, soon};
+use crate::daemon::{Daemon, LONG, queue, soon};
 
 #[test]
 fn who_comes_back_to_a_daemon_that_did_not_wait_has_lost_its_locks_and_waits_anew() {
@@ -82,6 +82,42 @@ fn a_daemon_that_ends_just_then_is_asked_again() {
     drop(soon(locks.lock("db").into_future()).unwrap());
     drop(locks);
     daemon.join().unwrap();
+}
+
+#[test]
+fn who_asks_a_connection_without_a_thread_is_told_of_a_theft() {
+    let daemon = Daemon::start();
+    let locks = unheard(&daemon);
+    let held = locks.lock("db").blocking().unwrap();
+    assert!(!held.is_lost());
+    let thief = daemon.client().lock_manager("app");
+    let stolen = soon(thief.lock("db").steal().into_future()).unwrap();
+    let deadline = Instant::now() + LONG;
+    while !held.is_lost() {
+        assert!(Instant::now() < deadline, "it is not told");
+    }
+    drop(stolen);
+}
+
+#[test]
+fn who_asks_a_connection_without_a_thread_is_told_that_a_daemon_gave_it_up() {
+    let mut daemon = Daemon::start();
+    let locks = unheard(&daemon);
+    let held = locks.lock("db").blocking().unwrap();
+    daemon.stop();
+    assert!(!held.is_lost());
+    // A daemon that gives a client up removes its file before it grants anything.
+    let clients = daemon.place().socket().with_extension("clients");
+    let file = fs::read_dir(clients).unwrap().next().unwrap().unwrap().path();
+    fs::remove_file(file).unwrap();
+    assert!(held.is_lost());
+}
+
+/// By a connection that nobody hears between two calls.
+fn unheard(daemon: &Daemon) -> LockManager {
+    let options = ConnectOptions::default().place(daemon.place()).program("/nonexistent");
+    let reach = BrokerReach::connect_blocking(options).unwrap();
+    UserAgent::with_reach(reach).lock_manager("app")
 }
 
 #[test]

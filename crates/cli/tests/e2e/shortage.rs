@@ -13,6 +13,7 @@ use crate::sandbox::{NAVLOCK, Sandbox, finish};
 /// Users that nobody is, one for each test that counts what one has.
 const NOBODY: u32 = 54_713;
 const NOBODY_ELSE: u32 = 54_714;
+const NOBODY_ALONE: u32 = 54_715;
 
 /// A test that only root can do says so where it cannot.
 fn is_root(test: &str) -> bool {
@@ -102,6 +103,34 @@ fn a_command_is_told_of_a_theft_also_for_want_of_threads() {
     let mut thief = sandbox.program(&program);
     thief.args(["run", "--steal", "db", "true"]).stdin(Stdio::null());
     assert!(finish(as_nobody(thief)).status.success());
+    assert_eq!(finish(holder).status.code(), Some(75));
+    drop(command);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_is_told_that_a_broker_gave_it_up_also_for_want_of_threads() {
+    if !is_root("threads") {
+        return;
+    }
+    let (sandbox, program) = sandbox_of(NOBODY_ALONE);
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = sandbox.program(&program);
+        command.args(arguments).uid(NOBODY_ALONE).gid(NOBODY_ALONE);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    // Its command does not hold by itself.
+    let script = "echo runs; while read x; do :; done";
+    let mut holder = as_nobody(&["run", "-o", "db", "sh", "-c", script]);
+    holder.stdout.take().unwrap().read_exact(&mut [0; 5]).unwrap();
+    let command = holder.stdin.take();
+    // By its user: it takes more than root has in a container to limit others.
+    let mut limit = sandbox.program("prlimit");
+    limit.args(["--pid", &holder.id().to_string(), "--nproc=1"]);
+    assert!(limit.uid(NOBODY_ALONE).gid(NOBODY_ALONE).status().unwrap().success());
+    sandbox.kill_broker();
+    assert!(finish(as_nobody(&["run", "-w", "25", "db", "true"])).status.success());
     assert_eq!(finish(holder).status.code(), Some(75));
     drop(command);
 }
