@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use navlock::{BrokerReach, LockGuard, Lost, ResourceName, blocking::block_on_timeout, host::Term};
+use navlock::{BrokerReach, LockGuard, Lost, ResourceName, host::Term};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{
@@ -46,9 +46,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it is looked whether the command has ended, where only a signal says so, which may be
 /// blocked; and what time it is: the clock that is slept by may stand still.
 const LOOK: Duration = Duration::from_millis(200);
-
-/// How long it may take to hear what has come already.
-const HEARING: Duration = Duration::from_millis(1);
 
 /// What the command does while something is told of its locks.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,18 +123,13 @@ impl Supervisor {
         let context = Context::from_waker(&waker);
         let mut known = vec![false; guards.len()];
         let mut kill_at = None;
-        // FAST: mostly nothing is said of a lock while its command runs. Until something is, nobody
-        // need hear it.
-        let mut unheard = reach.unheard();
         loop {
-            if guards.iter().any(LockGuard::is_lost) {
-                unheard = None;
-            }
+            // FAST: mostly nothing is said of a lock while its command runs. Until something is, nobody
+            // need hear it. What has been said is heard by this look.
+            let is_lost = guards.iter().any(LockGuard::is_lost);
+            let unheard = if is_lost { None } else { reach.unheard() };
             // From then on the bell rings.
             let is_heard = unheard.is_some() || reach.keep().is_ok();
-            if !is_heard {
-                hear(guards);
-            }
             let lost = if unheard.is_some() {
                 Vec::new()
             } else {
@@ -158,11 +150,6 @@ impl Supervisor {
             let signals = self.signals.get_read();
             let looks = kill_at.is_some() || !is_heard;
             let came = end.wait(&child, signals, unheard.as_ref().map(AsFd::as_fd), kill_at, looks);
-            if came.word {
-                // Here: what was said before the command's end is to be known at that.
-                hear(guards);
-                unheard = None;
-            }
             for origin in self.signals.pending() {
                 forward(&child, &origin);
             }
@@ -172,8 +159,8 @@ impl Supervisor {
                     Failure::new(NOT_EXECUTABLE, message)
                 })?;
                 self.family.command_has_ended();
-                // In its last moments.
-                if unheard.is_none() {
+                // In its last moments, and before them: these looks hear what has been said.
+                if came.word || unheard.is_none() {
                     for (name, how) in newly_lost(guards, &mut known, &context) {
                         tell(name, how, Command::HasEnded);
                     }
@@ -320,13 +307,6 @@ fn newly_lost<'a>(
         Poll::Pending => None,
     });
     lost.collect()
-}
-
-/// Hears what there is to be heard of the locks, where no thread does.
-fn hear(guards: &[LockGuard]) {
-    if let Some(guard) = guards.iter().find(|guard| !guard.is_lost()) {
-        let _ = block_on_timeout(guard.lost(), HEARING);
-    }
 }
 
 /// Passes a signal on, unless the command has it already, as far as that can be told.

@@ -14,6 +14,13 @@ mod family;
 
 const STUBBORN: &str = "trap 'echo told' TERM; echo $$; while read line; do :; done; exit 3";
 
+/// Whether the process has ended, be it that nobody has waited for it.
+#[cfg(target_os = "linux")]
+fn has_ended(process: rustix::process::Pid) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero()));
+    status.map_or(true, |status| status.contains("State:\tZ"))
+}
+
 fn steal(sandbox: &Sandbox) {
     assert_eq!(sandbox.code(&["run", "--steal", "db", "true"]), 0);
 }
@@ -79,6 +86,21 @@ fn it_is_said_when_it_happens() {
         let said = String::from_utf8(finish(victim).stderr).unwrap();
         let expected = format!("\"db\": the lock was stolen by another request; {becomes}\n");
         assert!(said.contains(&expected), "{how}: {said}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_loss_before_the_commands_end_counts_however_late_both_are_heard_of() {
+    let sandbox = Sandbox::new();
+    for _ in 0..10 {
+        let mut victim = sandbox.hold(&["db"]);
+        victim.stop();
+        steal(&sandbox);
+        victim.let_go();
+        eventually("the command has ended", || has_ended(victim.command()));
+        victim.signal(rustix::process::Signal::CONT);
+        assert_eq!(victim.ended().code(), Some(75));
     }
 }
 
