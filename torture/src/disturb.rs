@@ -1,12 +1,13 @@
 //! What befalls them.
 
-use std::{fs, thread, time::Duration};
+use std::{fs, os::unix::fs::MetadataExt, thread, time::Duration};
 
 use rustix::process::Signal;
 
 use crate::{
     events::now,
     history::{Instance, Interval, Kind, Trouble},
+    owner::OWNED,
     processes,
     run::{Filled, Run, Stopped, Whose, is_command, signal},
 };
@@ -30,7 +31,7 @@ const DISTURBANCES: [Disturbance; 29] = [
     ("stops", 8, "owner stopped", |run| run.stop(Who::Owner)),
     ("stops", 16, "owner stopped for a moment", |run| run.stop_for(Who::Owner, 60)),
     ("stops", 6, "broker stopped for a moment", |run| run.stop_broker_for(60)),
-    ("stops", 3, "owner stopped and broker killed", |run| run.stop_and_kill_broker()),
+    ("sleepers", 4, "holder stopped and broker killed", |run| run.stop_and_kill_broker()),
     ("stops", 4, "broker stopped", |run| run.stop_broker()),
     ("stops", 2, "next broker stopped", |run| run.stop_next_broker()),
     ("stops", 2, "starter stopped", |run| run.stop_starter()),
@@ -140,15 +141,44 @@ impl Run<'_> {
         self.stop_during(who, during)
     }
 
-    /// Who is stopped then has what it holds in its map alone.
+    /// What somebody holds who is stopped then stands in its map alone.
     fn stop_and_kill_broker(&mut self) -> Option<()> {
+        let id = self.stop_a_holder()?;
         let during = 8_000_000 + self.dice.below(8_000_000);
-        self.stop_during(Who::Owner, during)?;
+        self.stop_one(id, Who::Owner, during)?;
         self.kill_broker()
+    }
+
+    /// An owner that is stopped while it holds what it owns, or has just been.
+    fn stop_a_holder(&mut self) -> Option<u64> {
+        let files = OWNED.map(|name| fs::metadata(self.sandbox.logs.join(format!("{name}.owned"))));
+        let files: Vec<_> = files.into_iter().flatten().collect();
+        let holds =
+            |pid| files.iter().any(|file| processes::lockers(file.ino(), false).contains(&pid));
+        for _ in 0..200 {
+            let id = self.choose(Who::Owner)?;
+            let pid = self.history.instances.get(&id)?.pid;
+            if self.stopped.iter().any(|stopped| stopped.pid == pid) {
+                continue;
+            }
+            signal(pid, Signal::STOP);
+            // Nothing is waited for: that it stops takes a moment, and else it is looked once more.
+            thread::sleep(Duration::from_micros(300));
+            if holds(pid) {
+                return Some(id);
+            }
+            signal(pid, Signal::CONT);
+            thread::sleep(Duration::from_millis(1));
+        }
+        None
     }
 
     fn stop_during(&mut self, who: Who, during: u64) -> Option<()> {
         let id = self.choose(who)?;
+        self.stop_one(id, who, during)
+    }
+
+    fn stop_one(&mut self, id: u64, who: Who, during: u64) -> Option<()> {
         let instance = self.history.instances.get_mut(&id)?;
         let (pid, stops, whose) = match who {
             Who::Command => (instance.command?, &mut instance.command_stops, Whose::Command(id)),

@@ -10,7 +10,8 @@ usage: navlock-torture [--minutes N] [--reach broker|etcd] [--seed N] [--without
   --reach REACH    where the locks are: broker (the default), or etcd, which three machines share
   --seed N         the chances of another run
   --without KIND   leaves out a kind of disturbance: kills, stops, full-disk, clock-steps,
-                   removed-files, members, cuts; or of worker: steals, closes, clients, owners,
+                   removed-files, sleepers (holders that are stopped when the broker is
+                   killed), members, cuts; or of worker: steals, closes, clients, owners,
                    stubborn (does not end when it is told to), shells (that run the command);
                    or delegation: then no name is owned
   --break          one worker works without asking for the lock, and an owner without asking for
@@ -25,12 +26,13 @@ pub(crate) enum Reach {
 }
 
 /// What can be left out.
-pub(crate) const KINDS: [&str; 14] = [
+pub(crate) const KINDS: [&str; 15] = [
     "kills",
     "stops",
     "full-disk",
     "clock-steps",
     "removed-files",
+    "sleepers",
     "members",
     "cuts",
     "steals",

@@ -237,7 +237,7 @@ impl Owner<'_> {
     fn work_for(&mut self, guard: &LockGuard, is_slow: bool) {
         let microseconds = match self.dice.below(if is_slow { 20 } else { 2000 }) {
             0 => self.dice.below(300_000),
-            1 => self.dice.below(3_000_000),
+            1 => self.dice.below(1_500_000),
             2..20 => self.dice.below(3000),
             20..200 => {
                 (0..self.dice.below(300)).for_each(|_| hint::spin_loop());

@@ -121,22 +121,23 @@ impl Judge<'_> {
         was_away(it, at, 7) && self.broker_died(it, at) && !self.stood_in_its_map(it, at)
     }
 
-    /// Whether all that it had when its broker died stood in its map. It had one since soon after it
-    /// began; what it claims from a broker of a later one stands in none.
+    /// Whether all that it had when it was stopped stood in its map, so that each broker since knows it.
+    /// Who has just come to a broker has a map for what it is granted next, not for what it has claimed.
     fn stood_in_its_map(&self, it: &Instance, at: u64) -> bool {
         if !self.delegates || !matches!(it.kind, Kind::Client | Kind::Owner { delegates: true }) {
             return false;
         }
-        let since = at.saturating_sub(60 * SECOND);
-        let befell = |what: Trouble| {
-            let troubles = self.troubles_of(it).filter(move |(trouble, _)| *trouble == what);
-            troubles.filter(|(_, during)| during.within(since, at + 1) > 0 || during.from > since)
-        };
-        let is_new = |stop: &Interval| stop.from < it.born + 3 * SECOND;
-        befell(Trouble::BrokerKilled).count() <= 1
-            && befell(Trouble::FilesRemoved).next().is_none()
-            && befell(Trouble::DiskFull).next().is_none()
-            && !it.stops.iter().any(is_new)
+        let since = at.saturating_sub(30 * SECOND);
+        let mut stops = it.stops.iter().filter(|stop| stop.within(since, at) > SECOND);
+        stops.all(|stop| {
+            let before = stop.from.saturating_sub(4 * SECOND);
+            let hinders = |(trouble, during): (Trouble, &Interval)| match trouble {
+                Trouble::BrokerKilled => (before..=stop.from).contains(&during.from),
+                Trouble::BrokerStopped => during.within(before, stop.from) > 0,
+                _ => during.within(before, at) > 0,
+            };
+            it.born < before && !self.troubles_of(it).any(hinders)
+        })
     }
 
     /// Whether it may have to ask anew, behind others who came later.
