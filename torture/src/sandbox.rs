@@ -155,6 +155,10 @@ impl Sandbox {
         if let Err(error) = fs::remove_dir_all(self.ballast()) {
             assert_eq!(error.kind(), io::ErrorKind::NotFound, "the disk can be emptied");
         }
+        // One that was removed could not be made again while files of it were open, as these took room.
+        for machine in &self.machines {
+            make(&machine.directory).expect("there is room");
+        }
     }
 }
 
