@@ -304,7 +304,6 @@ impl Owned {
     pub(super) fn begin(&self, asked: &Asked<'_>) -> Began {
         let mut slots = self.slots();
         // From here on whoever wants the name looks whether anybody waits for it.
-        self.hints.clear(asked.agent, asked.name);
         for agent in slots.takers(&asked.bucket, asked.name) {
             self.hints.clear(agent, asked.name);
         }
