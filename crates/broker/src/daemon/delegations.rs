@@ -25,7 +25,7 @@ use foldhash::quality::RandomState;
 use navlock_core::{ClientId, FencingToken, Mode, ResourceName, host::RequestKind};
 use navlock_delegation::{Look, Recalled};
 use navlock_engine::RequestId;
-use navlock_wire::{Moment, Slot};
+use navlock_wire::Slot;
 use slab::Slab;
 
 pub(super) use self::guard::Delegation;
@@ -57,8 +57,8 @@ struct State {
     /// The names are of many clients: none may have them collide to slow down the others.
     buckets: HashMap<Arc<str>, HashMap<ResourceName, OfName, RandomState>, RandomState>,
     tally: Tally,
-    /// When somebody ceased to own a name the last time, of whatever bucket; at first, when we began.
-    last_end: Moment,
+    /// Larger than all tokens of those who have ceased to own a name, of whatever bucket.
+    least: u64,
 }
 
 /// What stands in slots of one name.
@@ -86,8 +86,9 @@ struct Hold {
     at: usize,
     /// Whether its client can take it again: it was not recalled yet.
     owned: bool,
-    /// What the word counted when it was granted.
+    /// What the word counted when it was granted, and the token.
     first: u64,
+    token: FencingToken,
 }
 
 /// What is granted in a slot, and where.
@@ -148,7 +149,7 @@ pub(super) struct Tally {
 impl Delegations {
     /// With this token or a larger one for what is granted at the moment zero.
     pub(super) fn new(epoch: u64) -> Arc<Self> {
-        let state = State { last_end: clock::now(), ..State::default() };
+        let state = State { least: now(epoch), ..State::default() };
         Arc::new(Self { epoch, state: Mutex::new(state) })
     }
 
@@ -166,14 +167,13 @@ impl Delegations {
     ///
     /// An owner counts on from the token of its grant, by one for each time that it takes the name,
     /// and nobody takes a lock in a nanosecond; owners that share one also keep up with this clock. So
-    /// it is that of the moment in which the last one ceased to be an owner: a name that nobody has
-    /// owned since has tokens in a row, by which a holder knows that nobody held it in between.
+    /// it is the one after the last that an owner had when it ceased to be one, and nothing above the
+    /// clock is believed. A name that only one has had has tokens in a row, by which it knows that.
     pub(super) fn least_token(&self, bucket: &str, name: &ResourceName) -> FencingToken {
         let state = self.state();
         let of_name = state.buckets.get(bucket).and_then(|names| names.get(name));
         let is_owned = of_name.is_some_and(|of_name| of_name.owned > 0);
-        let moment = if is_owned { clock::now() } else { state.last_end };
-        FencingToken::new(self.epoch.wrapping_add(moment))
+        FencingToken::new(if is_owned { now(self.epoch) } else { state.least })
     }
 
     /// Recalls whoever owns a name and would be in the way of this request. What of it is free.
@@ -184,7 +184,7 @@ impl Delegations {
         kind: RequestKind,
     ) -> Vec<Freed> {
         let mut state = self.state();
-        let State { holds, buckets, tally, last_end } = &mut *state;
+        let State { holds, buckets, tally, least } = &mut *state;
         let of_name = buckets.get_mut(bucket).and_then(|names| names.get_mut(name));
         // FAST: once they are recalled, a long queue does not have them all looked at again; nor do
         // many who share it.
@@ -197,12 +197,14 @@ impl Delegations {
         let freed = keys.iter().filter_map(|key| {
             let hold = &mut holds[*key];
             let together = (kind.mode(), hold.mode) == (Mode::Shared, Mode::Shared);
-            if together { None } else { hold.disown(owned, tally) }
+            if together {
+                return None;
+            }
+            let freed = hold.disown(owned, tally);
+            *least = hold.end(self.epoch).max(*least);
+            freed
         });
-        let freed = freed.collect();
-        // Later than all that they have taken.
-        *last_end = clock::now();
-        freed
+        freed.collect()
     }
 
     /// The name was stolen from all who have it in a slot.
@@ -254,6 +256,7 @@ impl Delegations {
             at: of_name.holds.len(),
             owned,
             first,
+            token: grant.token,
         });
         of_name.holds.push(key);
         of_name.owned += usize::from(owned);
@@ -266,10 +269,10 @@ impl Delegations {
 
     fn remove(&self, key: usize) {
         let mut state = self.state();
-        let State { holds, buckets, tally, last_end } = &mut *state;
+        let State { holds, buckets, tally, least } = &mut *state;
         let hold = holds.remove(key);
         if hold.owned {
-            *last_end = clock::now();
+            *least = hold.end(self.epoch).max(*least);
         }
         tally.taken = tally.taken.saturating_add(hold.taken());
         let Some(names) = buckets.get_mut(&hold.bucket) else { return };
@@ -321,15 +324,15 @@ impl Delegations {
     /// Recalls those whose words have changed from one look to the next. What of it is free.
     pub(super) fn recall_changed(&self, before: &Looks, after: &Looks) -> Vec<Freed> {
         let mut state = self.state();
-        let State { holds, buckets, tally, last_end } = &mut *state;
+        let State { holds, buckets, tally, least } = &mut *state;
         let mut freed = Vec::new();
         for (one, other) in before.0.iter().zip(&after.0) {
             let changed = (one != other).then(|| holds.get_mut(other.key)).flatten();
             let Some(hold) = changed else { continue };
             let of_name = buckets.get_mut(&hold.bucket).and_then(|names| names.get_mut(&hold.name));
             freed.extend(of_name.and_then(|of_name| hold.disown(&mut of_name.owned, tally)));
+            *least = hold.end(self.epoch).max(*least);
         }
-        *last_end = clock::now();
         freed
     }
 
@@ -370,10 +373,24 @@ impl Hold {
         is_free.then(|| (self.client.clone(), self.request))
     }
 
+    /// The smallest token that is larger than all that its owner has had, which takes it no more.
+    fn end(&self, epoch: u64) -> u64 {
+        let look = self.map.look(self.slot);
+        let counted = look.count().checked_sub(self.first).filter(|_| self.mode == Mode::Exclusive);
+        let last = counted.map(|taken| self.token.get().saturating_add(taken));
+        // Nobody who counts, and is not believed, has a token above the clock.
+        last.map_or(now(epoch), |last| last.min(now(epoch))).saturating_add(1)
+    }
+
     /// How often its owner has taken it without asking.
     fn taken(&self) -> u64 {
         self.map.look(self.slot).count().saturating_sub(self.first)
     }
+}
+
+/// The token of this moment.
+fn now(epoch: u64) -> u64 {
+    epoch.wrapping_add(clock::now())
 }
 
 impl Looks {

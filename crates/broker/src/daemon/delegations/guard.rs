@@ -7,7 +7,6 @@ use navlock_delegation::{Look, Recalled};
 use navlock_wire::{Moment, Slot};
 
 use super::{super::map::ClientMap, Delegations, State};
-use crate::clock;
 
 /// What keeps a lock in its slot. Dropping it takes the slot back, whatever the client does: so it is
 /// dropped before the lock.
@@ -44,7 +43,7 @@ impl Delegation {
     /// Has the client take it no more. Whether it holds it.
     pub(in super::super) fn recall(&self) -> Recalled {
         let mut state = self.delegations.state();
-        let State { holds, buckets, tally, last_end } = &mut *state;
+        let State { holds, buckets, tally, least } = &mut *state;
         let hold = &mut holds[self.key];
         let of_name = buckets.get_mut(&hold.bucket).and_then(|names| names.get_mut(&hold.name));
         if let Some(of_name) = of_name.filter(|_| mem::take(&mut hold.owned)) {
@@ -52,7 +51,7 @@ impl Delegation {
             (of_name.owned, tally.owned) = (of_name.owned - 1, tally.owned - 1);
         }
         let recalled = self.map.recall(self.slot);
-        *last_end = clock::now();
+        *least = holds[self.key].end(self.delegations.epoch).max(*least);
         recalled
     }
 

@@ -275,7 +275,7 @@ fn who_takes_a_name_twice_has_tokens_in_a_row_if_nobody_else_had_it() {
     let host = Host::start();
     let (mut one, mut two) = (host.owner(1), host.owner(2));
     let (_, mut last) = one.take_in(0, "db", EXCLUSIVE);
-    let (_, held) = two.take_in(1, "other", EXCLUSIVE);
+    let (_, held) = two.take_in(2, "other", EXCLUSIVE);
     for _ in 0..3 {
         // It has waited, and so has the lock only once.
         let asked = two.ask_in(0, "db", EXCLUSIVE);
@@ -289,8 +289,17 @@ fn who_takes_a_name_twice_has_tokens_in_a_row_if_nobody_else_had_it() {
         let (_, next) = two.take_in(0, "db", EXCLUSIVE);
         assert_eq!(next.get(), token.get() + 1);
         assert_eq!(two.release(0), Released::Kept);
+        // It owns the name again, and has it taken back by its own next request.
+        assert!(two.retake(0).is_some());
+        let again = two.ask_in(1, "db", EXCLUSIVE);
+        assert!(two.waits());
+        assert_eq!(two.release(0), Released::Tell);
+        two.finish(RequestId::from_parts(two.asked - 1, (two.asked - 1).into()));
+        assert_eq!(two.granted_in_slot(again).get(), next.get() + 2);
+        assert_eq!(two.release(1), Released::Tell);
+        two.finish(again);
         last = one.take_in(0, "db", EXCLUSIVE).1;
-        assert!(last.get() > next.get() + 1);
+        assert!(last.get() > next.get() + 2);
     }
 }
 
@@ -300,7 +309,7 @@ fn a_moment_by_the_daemons_epoch_is_a_token_between_earlier_and_later_ones() {
     let mut owner = host.owner(1);
     let mut last = 0;
     for _ in 0..100 {
-        let (request, token) = owner.take_in(0, "db", EXCLUSIVE);
+        let (request, token) = owner.take_in(0, "db", SHARED);
         assert!(token.get() > last);
         assert_eq!(owner.release(0), Released::Kept);
         last = owner.epoch.wrapping_add(now());
