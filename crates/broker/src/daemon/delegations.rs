@@ -196,10 +196,6 @@ impl Delegations {
         let OfName { holds: keys, owned, .. } = of_name;
         let freed = keys.iter().filter_map(|key| {
             let hold = &mut holds[*key];
-            let together = (kind.mode(), hold.mode) == (Mode::Shared, Mode::Shared);
-            if together {
-                return None;
-            }
             let freed = hold.disown(owned, tally);
             *least = hold.end(self.epoch).max(*least);
             freed
