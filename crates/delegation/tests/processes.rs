@@ -67,7 +67,7 @@ fn a_forked_process_has_no_part_in_the_map() {
 }
 
 #[test]
-#[ignore = "a role"]
+#[ignore = "is what a process does that another test starts"]
 fn forks() {
     let file = file("map");
     let owner = OwnerMap::make(&file).unwrap();
@@ -101,7 +101,7 @@ fn a_limit_of_file_sizes_is_an_error_and_kills_nobody() {
 }
 
 #[test]
-#[ignore = "a role"]
+#[ignore = "is what a process does that another test starts"]
 fn is_limited() {
     let limit = |bytes| {
         let maximum = getrlimit(Resource::Fsize).maximum;
@@ -150,7 +150,7 @@ fn where_room_cannot_be_asked_for_it_is_written() {
 }
 
 #[test]
-#[ignore = "a role"]
+#[ignore = "is what a process does that another test starts"]
 fn has_a_disk_that_gives_no_room() {
     let file = file("map");
     let asked = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1);
@@ -163,7 +163,7 @@ fn has_a_disk_that_gives_no_room() {
 }
 
 #[test]
-#[ignore = "a role"]
+#[ignore = "is what a process does that another test starts"]
 fn has_a_full_disk() {
     fn fill(file: &mut File) {
         let full = io::copy(&mut io::repeat(1), file).unwrap_err();
@@ -242,14 +242,14 @@ extern "C" fn leave(_: i32) {
 }
 
 #[test]
-#[ignore = "a role"]
+#[ignore = "is what a process does that another test starts"]
 fn has_another_bus_error() {
     survive_ours();
     fault();
 }
 
 #[test]
-#[ignore = "a role"]
+#[ignore = "is what a process does that another test starts"]
 fn is_sent_a_bus_error() {
     before(SigHandler::SigDfl);
     survive_ours();
@@ -257,7 +257,7 @@ fn is_sent_a_bus_error() {
 }
 
 #[test]
-#[ignore = "a role"]
+#[ignore = "is what a process does that another test starts"]
 fn handles_bus_errors() {
     before(SigHandler::Handler(leave));
     survive_ours();
@@ -265,7 +265,7 @@ fn handles_bus_errors() {
 }
 
 #[test]
-#[ignore = "a role"]
+#[ignore = "is what a process does that another test starts"]
 fn ignores_bus_errors() {
     before(SigHandler::SigIgn);
     survive_ours();

@@ -44,8 +44,6 @@ const KEEP: usize = 1024;
 /// Who has locked a client may lock this; who has locked this locks nobody.
 #[derive(Debug)]
 pub(super) struct Delegations {
-    /// Added to a moment, the smallest fencing token that may be granted then.
-    epoch: u64,
     state: Mutex<State>,
 }
 
@@ -57,6 +55,14 @@ struct State {
     /// The names are of many clients: none may have them collide to slow down the others.
     buckets: HashMap<Arc<str>, HashMap<ResourceName, OfName, RandomState>, RandomState>,
     tally: Tally,
+    tokens: Bound,
+}
+
+/// What is known of the tokens of owners, who count by themselves.
+#[derive(Debug, Default)]
+struct Bound {
+    /// Added to a moment, the token that no owner has had before it.
+    epoch: u64,
     /// Larger than all tokens of those who have ceased to own a name, of whatever bucket.
     least: u64,
 }
@@ -149,8 +155,9 @@ pub(super) struct Tally {
 impl Delegations {
     /// With this token or a larger one for what is granted at the moment zero.
     pub(super) fn new(epoch: u64) -> Arc<Self> {
-        let state = State { least: now(epoch), ..State::default() };
-        Arc::new(Self { epoch, state: Mutex::new(state) })
+        let mut tokens = Bound { epoch, least: 0 };
+        tokens.least = tokens.now();
+        Arc::new(Self { state: Mutex::new(State { tokens, ..State::default() }) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -158,8 +165,9 @@ impl Delegations {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Added to a moment, the smallest fencing token of who shares a name then.
     pub(super) fn epoch(&self) -> u64 {
-        self.epoch
+        self.state().tokens.epoch
     }
 
     /// The smallest token that may be granted now of this name: larger than all that its owners have
@@ -173,7 +181,7 @@ impl Delegations {
         let state = self.state();
         let of_name = state.buckets.get(bucket).and_then(|names| names.get(name));
         let is_owned = of_name.is_some_and(|of_name| of_name.owned > 0);
-        FencingToken::new(if is_owned { now(self.epoch) } else { state.least })
+        FencingToken::new(if is_owned { state.tokens.now() } else { state.tokens.least })
     }
 
     /// Recalls whoever owns a name and would be in the way of this request. What of it is free.
@@ -184,7 +192,7 @@ impl Delegations {
         kind: RequestKind,
     ) -> Vec<Freed> {
         let mut state = self.state();
-        let State { holds, buckets, tally, least } = &mut *state;
+        let State { holds, buckets, tally, tokens } = &mut *state;
         let of_name = buckets.get_mut(bucket).and_then(|names| names.get_mut(name));
         // FAST: once they are recalled, a long queue does not have them all looked at again; nor do
         // many who share it.
@@ -196,9 +204,7 @@ impl Delegations {
         let OfName { holds: keys, owned, .. } = of_name;
         let freed = keys.iter().filter_map(|key| {
             let hold = &mut holds[*key];
-            let freed = hold.disown(owned, tally);
-            *least = hold.end(self.epoch).max(*least);
-            freed
+            hold.settle(owned, tally, tokens)
         });
         freed.collect()
     }
@@ -265,10 +271,10 @@ impl Delegations {
 
     fn remove(&self, key: usize) {
         let mut state = self.state();
-        let State { holds, buckets, tally, least } = &mut *state;
+        let State { holds, buckets, tally, tokens } = &mut *state;
         let hold = holds.remove(key);
         if hold.owned {
-            *least = hold.end(self.epoch).max(*least);
+            tokens.raise_above(&hold);
         }
         tally.taken = tally.taken.saturating_add(hold.taken());
         let Some(names) = buckets.get_mut(&hold.bucket) else { return };
@@ -320,14 +326,14 @@ impl Delegations {
     /// Recalls those whose words have changed from one look to the next. What of it is free.
     pub(super) fn recall_changed(&self, before: &Looks, after: &Looks) -> Vec<Freed> {
         let mut state = self.state();
-        let State { holds, buckets, tally, least } = &mut *state;
+        let State { holds, buckets, tally, tokens } = &mut *state;
         let mut freed = Vec::new();
         for (one, other) in before.0.iter().zip(&after.0) {
             let changed = (one != other).then(|| holds.get_mut(other.key)).flatten();
             let Some(hold) = changed else { continue };
             let of_name = buckets.get_mut(&hold.bucket).and_then(|names| names.get_mut(&hold.name));
-            freed.extend(of_name.and_then(|of_name| hold.disown(&mut of_name.owned, tally)));
-            *least = hold.end(self.epoch).max(*least);
+            freed
+                .extend(of_name.and_then(|of_name| hold.settle(&mut of_name.owned, tally, tokens)));
         }
         freed
     }
@@ -356,26 +362,41 @@ impl Delegations {
 }
 
 impl Hold {
-    /// Recalls its owner, if it has not been, and counts one less that own the name. What of it is free:
-    /// who holds it says when it is.
-    fn disown(&mut self, owned: &mut usize, tally: &mut Tally) -> Option<Freed> {
+    /// Recalls its owner for others, if it has not been. What of it is free: who holds it says when it
+    /// is.
+    fn settle(
+        &mut self,
+        owned: &mut usize,
+        tally: &mut Tally,
+        tokens: &mut Bound,
+    ) -> Option<Freed> {
+        let recalled = self.disown(owned, tally, tokens)?;
+        tally.recalled += 1;
+        (recalled == Recalled::Free).then(|| (self.client.clone(), self.request))
+    }
+
+    /// Recalls its owner, if it has not been, and counts one less that own the name. Whether it is held.
+    fn disown(
+        &mut self,
+        owned: &mut usize,
+        tally: &mut Tally,
+        tokens: &mut Bound,
+    ) -> Option<Recalled> {
         if !mem::take(&mut self.owned) {
             return None;
         }
         *owned -= 1;
         tally.owned -= 1;
-        tally.recalled += 1;
-        let is_free = self.map.recall(self.slot) == Recalled::Free;
-        is_free.then(|| (self.client.clone(), self.request))
+        let recalled = self.map.recall(self.slot);
+        // Afterwards: nothing is taken any more.
+        tokens.raise_above(self);
+        Some(recalled)
     }
 
-    /// The smallest token that is larger than all that its owner has had, which takes it no more.
-    fn end(&self, epoch: u64) -> u64 {
-        let look = self.map.look(self.slot);
-        let counted = look.count().checked_sub(self.first).filter(|_| self.mode == Mode::Exclusive);
-        let last = counted.map(|taken| self.token.get().saturating_add(taken));
-        // Nobody who counts, and is not believed, has a token above the clock.
-        last.map_or(now(epoch), |last| last.min(now(epoch))).saturating_add(1)
+    /// The last token that its owner has had, as it has counted them. Those who share a name do not.
+    fn last_token(&self) -> Option<u64> {
+        let taken = self.map.look(self.slot).count().checked_sub(self.first)?;
+        (self.mode == Mode::Exclusive).then(|| self.token.get().saturating_add(taken))
     }
 
     /// How often its owner has taken it without asking.
@@ -384,9 +405,18 @@ impl Hold {
     }
 }
 
-/// The token of this moment.
-fn now(epoch: u64) -> u64 {
-    epoch.wrapping_add(clock::now())
+impl Bound {
+    /// The token of this moment: nobody has a larger one, however fast it counts.
+    fn now(&self) -> u64 {
+        self.epoch.wrapping_add(clock::now())
+    }
+
+    /// Goes above all that the owner has had, which takes nothing any more.
+    fn raise_above(&mut self, hold: &Hold) {
+        let now = self.now();
+        let last = hold.last_token().map_or(now, |last| last.min(now));
+        self.least = self.least.max(last.saturating_add(1));
+    }
 }
 
 impl Looks {

@@ -13,7 +13,7 @@ use super::{
     super::{
         delegations::{Delegation, Grant},
         map::ClientMap,
-        requests::Outcome,
+        requests::{Outcome, Shown},
     },
     Client,
 };
@@ -106,20 +106,23 @@ impl Client {
         let (Some(delegations), Some(Mapped { map, me })) = (&self.delegations, &self.map) else {
             return None;
         };
-        let shown = self.requests.of(request)?;
-        let open = self.agents.get(&shown.agent)?;
-        delegations.grant(&Grant {
-            client: me,
-            map,
-            slot,
-            request,
-            bucket: &open.bucket,
-            name: shown.name,
-            mode: shown.mode,
-            client_id: open.locks.client_id(),
-            token,
-            owned,
-        })
+        delegations.grant(&self.placed(map, me, slot, request, token, owned)?)
+    }
+
+    /// What is granted by this request, in that slot.
+    fn placed<'a>(
+        &'a self,
+        map: &'a Arc<ClientMap>,
+        client: &'a Weak<Mutex<Self>>,
+        slot: Slot,
+        request: RequestId,
+        token: FencingToken,
+        owned: bool,
+    ) -> Option<Grant<'a>> {
+        let Shown { agent, name, mode, .. } = self.requests.of(request)?;
+        let open = self.agents.get(&agent)?;
+        let (bucket, client_id) = (&open.bucket, open.locks.client_id());
+        Some(Grant { client, map, slot, request, bucket, name, mode, client_id, token, owned })
     }
 
     /// What it holds of this stands in these slots of its map.
@@ -130,7 +133,10 @@ impl Client {
         slots: &[(RequestId, Slot)],
     ) {
         for &(request, slot) in slots {
-            let delegation = self.delegation_in(map, me, slot, request);
+            let token = self.requests.of(request).and_then(|shown| shown.token);
+            let placed = token.and_then(|token| self.placed(map, me, slot, request, token, false));
+            let delegations = self.delegations.as_ref();
+            let delegation = delegations.zip(placed).and_then(|(all, placed)| all.keep(&placed));
             if delegation.is_some() {
                 self.requests.put(request, delegation);
             } else {
@@ -139,30 +145,6 @@ impl Client {
                 self.requests.finish(request);
             }
         }
-    }
-
-    fn delegation_in(
-        &self,
-        map: &Arc<ClientMap>,
-        me: &Weak<Mutex<Self>>,
-        slot: Slot,
-        request: RequestId,
-    ) -> Option<Delegation> {
-        let shown = self.requests.of(request)?;
-        let token = shown.token?;
-        let open = self.agents.get(&shown.agent)?;
-        self.delegations.as_ref()?.keep(&Grant {
-            client: me,
-            map,
-            slot,
-            request,
-            bucket: &open.bucket,
-            name: shown.name,
-            mode: shown.mode,
-            client_id: open.locks.client_id(),
-            token,
-            owned: false,
-        })
     }
 
     /// Releases what it owns and does not hold.

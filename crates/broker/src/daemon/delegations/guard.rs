@@ -1,6 +1,6 @@
 //! A lock in a slot, for as long as it is there.
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
 use navlock_core::FencingToken;
 use navlock_delegation::{Look, Recalled};
@@ -43,16 +43,11 @@ impl Delegation {
     /// Has the client take it no more. Whether it holds it.
     pub(in super::super) fn recall(&self) -> Recalled {
         let mut state = self.delegations.state();
-        let State { holds, buckets, tally, least } = &mut *state;
+        let State { holds, buckets, tally, tokens } = &mut *state;
         let hold = &mut holds[self.key];
         let of_name = buckets.get_mut(&hold.bucket).and_then(|names| names.get_mut(&hold.name));
-        if let Some(of_name) = of_name.filter(|_| mem::take(&mut hold.owned)) {
-            // Nobody asks for it: it is not one that was recalled for others.
-            (of_name.owned, tally.owned) = (of_name.owned - 1, tally.owned - 1);
-        }
-        let recalled = self.map.recall(self.slot);
-        *least = holds[self.key].end(self.delegations.epoch).max(*least);
-        recalled
+        let disowned = of_name.and_then(|known| hold.disown(&mut known.owned, tally, tokens));
+        disowned.unwrap_or_else(|| self.map.recall(self.slot))
     }
 
     /// It was lost to a thief.

@@ -17,6 +17,7 @@ fn until(mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + LONG;
     while !is_so() {
         assert!(Instant::now() < deadline, "it is not so");
+        // Nobody is told of it: a daemon looks at what sleeps every few seconds.
         thread::sleep(Duration::from_millis(1));
     }
 }
