@@ -303,7 +303,9 @@ impl Owned {
     /// A request is about to be made. Where, and what to say before it.
     pub(super) fn begin(&self, asked: &Asked<'_>) -> Began {
         let mut slots = self.slots();
-        // From here on whoever wants the name looks whether anybody waits for it.
+        // From here on whoever wants the name looks whether anybody waits for it. The agent may know
+        // where it was found although it has it no more, and come to have it there again.
+        self.hints.clear(asked.agent, asked.name);
         for agent in slots.takers(&asked.bucket, asked.name) {
             self.hints.clear(agent, asked.name);
         }

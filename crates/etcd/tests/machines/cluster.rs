@@ -131,7 +131,7 @@ fn nobody_notices_that_a_node_hangs() {
 
 #[test]
 fn a_holder_whose_node_hangs_has_lost_before_another_is_granted() {
-    let cluster = Cluster::start();
+    let mut cluster = Cluster::start();
     let leader = cluster.leader();
     let endpoints = cluster.endpoints();
     let others: Vec<_> = (0..3).filter(|nth| *nth != leader).map(|nth| &endpoints[nth]).collect();
@@ -157,7 +157,10 @@ fn a_holder_whose_node_hangs_has_lost_before_another_is_granted() {
         let (heir, granted) = heir.join().unwrap();
         assert!(lost < granted, "told {:?} too late", lost - granted);
         assert!(heir.fencing_token() > guard.fencing_token());
-        cluster.nodes[leader].go_on();
+        // It starts anew instead of going on: a leader that goes on ends the leases that it takes for
+        // over before it finds that there is another, the heir's among them (etcd issue 15247).
+        cluster.nodes[leader].kill();
+        cluster.nodes[leader].restart();
         drop(guard);
         settle(&alone);
         assert!(!heir.is_lost(), "what is released was lost");

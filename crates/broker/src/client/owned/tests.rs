@@ -121,6 +121,25 @@ fn nothing_is_taken_while_a_request_of_the_same_agent_for_it_waits() {
 }
 
 #[test]
+fn nothing_is_taken_past_who_waits_where_it_was_found_before() {
+    for other in 0..2 {
+        let mut case = Case::new();
+        let (_, index) = case.own(0, "db", EXCLUSIVE);
+        let found = case.take(0, "db", EXCLUSIVE).unwrap();
+        assert_eq!(case.owned.release(found), Released::Kept);
+        assert_eq!(case.word(index).recall(), Recalled::Free);
+        // It comes to be the agent's again, and where it was, while another request waits.
+        let (_, again) = case.ask(0, "db", EXCLUSIVE);
+        assert_eq!(again.slot, Some(index));
+        case.ask(other, "db", EXCLUSIVE);
+        assert!(case.owned.finish_first(case.grant(index, 0, "db", false)));
+        assert_eq!(case.take(0, "db", EXCLUSIVE), None);
+        case.owned.end_wait("app", agent(other), &named("db"), Mode::Exclusive);
+        assert!(case.take(0, "db", EXCLUSIVE).is_some());
+    }
+}
+
+#[test]
 fn what_cannot_be_had_beside_a_request_is_given_back_before_it() {
     let mut case = Case::new();
     let (idle, index) = case.own(0, "db", SHARED);
