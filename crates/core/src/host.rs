@@ -55,6 +55,28 @@ pub fn terminate_all<'a>(handles: impl IntoIterator<Item = &'a LockManager>) {
     Agent::end_all(&agents, Ended::Terminated);
 }
 
+/// Whether the agent of this handle may ask for anything now: what is looked at before a name is.
+///
+/// For a face that has checks of its own between these and the request.
+///
+/// ```
+/// # use navlock_core::{Error, UserAgent, host};
+/// let locks = UserAgent::new().lock_manager("app");
+/// assert_eq!(host::check_environment(&locks), Ok(()));
+/// locks.set_fully_active(false);
+/// assert_eq!(host::check_environment(&locks), Err(Error::NotFullyActive));
+/// ```
+///
+/// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-request>, steps 3 and 4.
+///
+/// # Errors
+///
+/// In this order: [`Error::NotFullyActive`], [`Error::Terminated`] or [`Error::Closed`];
+/// [`Error::Unobtainable`].
+pub fn check_environment(locks: &LockManager) -> Result<(), Error> {
+    locks.environment().obtain_lock_manager().map(drop)
+}
+
 /// Goes on with what this agent had through another process, which has ended, in a reach that
 /// [is leased](crate::UserAgent::is_leased). For each claim a future as that of its request was, or
 /// `None` if it is not there any more. The claims are in the order of their requests; what is not

@@ -1,0 +1,49 @@
+//! `navigator.locks` for JavaScript engines, without an engine: the interfaces of the Web Locks API
+//! ([section 3]) in Rust.
+//!
+//! Use `navlock-boa` or `navlock-rquickjs` to have `navigator.locks` in one of those engines. This crate
+//! is for those who bring it to another engine: they implement [`Engine`], which says what is asked of
+//! it, and give their lock manager objects a [`Realm`] each, which does all the rest: the conversions
+//! and checks of arguments in their order, the requests, the tasks in which callbacks are called, and
+//! the end of the agent. It knows no threads; that a grant comes from another one is seen by
+//! [`Realm::poll_ready`].
+//!
+//! The calling order, for one call of a script:
+//!
+//! 1. The engine's function `request` finds out whether its `this` is a lock manager (if not, it
+//!    answers with [`illegal_invocation`]), and calls [`Realm::request`]. The promise goes to the script.
+//! 2. The host waits for [`Realm::poll_ready`] beside all else that it waits for, as long as
+//!    [`Realm::is_waiting`] at least, and then calls [`Realm::run_task`] once. It runs the engine's
+//!    microtasks.
+//! 3. What the callback returned is settled some time: the engine calls [`Realm::settle`]. If a signal
+//!    aborts before the callback is called, it calls [`Realm::abort`].
+//!
+//! [section 3]: https://w3c.github.io/web-locks/#api
+
+#![forbid(unsafe_code)]
+
+mod engine;
+mod inbox;
+mod realm;
+mod webidl;
+
+pub use crate::{
+    engine::{Engine, RequestKey},
+    realm::Realm,
+};
+
+/// A promise that is rejected with a `TypeError`: what a function of the interface answers with if its
+/// `this` is no lock manager. Nothing else is converted or checked then.
+///
+/// Spec: <https://webidl.spec.whatwg.org/#dfn-create-operation-function>
+///
+/// # Errors
+///
+/// Only what no script can catch.
+pub fn illegal_invocation<E: Engine>(engine: &mut E, function: &str) -> Result<E::Value, E::Error> {
+    let (promise, deferred) = engine.new_promise()?;
+    let reason =
+        engine.type_error(&format!("{function}() was called on what is no LockManager"))?;
+    engine.reject(deferred, reason)?;
+    Ok(promise)
+}

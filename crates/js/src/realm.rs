@@ -1,0 +1,654 @@
+//! A realm: an agent whose locks scripts ask for.
+
+use std::{
+    cell::RefCell,
+    fmt,
+    future::Future,
+    pin::Pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use navlock_core::{
+    Error, LockFuture, LockGuard, LockInfo, LockManager, LockManagerSnapshot, Mode, ResourceName,
+    host::{self, PolledGuard},
+};
+use slab::Slab;
+
+use crate::{
+    Engine, RequestKey,
+    inbox::Inbox,
+    webidl::{self, Arguments},
+};
+
+/// An agent of a JavaScript engine, with what its scripts have asked for: what the object
+/// `navigator.locks` of a realm stands for.
+///
+/// Cheap to clone; the clones are the same. When the last one is dropped, or with [`end`](Self::end),
+/// the agent ends: its requests are aborted, its locks released.
+///
+/// The method steps ([`request`](Self::request), [`query`](Self::query)) are what the functions of the
+/// interface do once `this` is known to be a lock manager. They never run a callback. That is a task,
+/// as is the answer to a query and the loss of a lock: the host is told by
+/// [`poll_ready`](Self::poll_ready) that there is one, has it done by [`run_task`](Self::run_task), and
+/// runs the engine's microtasks before it has the next one done.
+///
+/// `V` and `D` are the engine's [`Value`](Engine::Value) and [`Deferred`](Engine::Deferred).
+///
+/// Spec: <https://w3c.github.io/web-locks/#api-lock-manager>
+pub struct Realm<V, D>(Rc<Inner<V, D>>);
+
+struct Inner<V, D> {
+    locks: LockManager,
+    inbox: Arc<Inbox>,
+    state: RefCell<State<V, D>>,
+}
+
+/// Not borrowed while the engine runs, nor while anything is released: both may come back here.
+struct State<V, D> {
+    slots: Slab<Slot<V, D>>,
+    /// Of each slot that was ever used: whoever comes into a slot next can have the same.
+    wakers: Vec<Waker>,
+    /// Grows with each request.
+    serial: u32,
+    /// How many requests and questions are not answered yet.
+    waiting: usize,
+}
+
+struct Slot<V, D> {
+    serial: u32,
+    what: What<V, D>,
+}
+
+/// What a script has asked for.
+enum What<V, D> {
+    Request(Request<V, D>),
+    Query { answer: Question, promise: D },
+}
+
+type Question = Pin<Box<dyn Future<Output = Result<LockManagerSnapshot, Error>>>>;
+
+/// A lock request, later its lock: <https://w3c.github.io/web-locks/#concept-lock-request>.
+struct Request<V, D> {
+    stage: Stage,
+    /// `None` once it is called.
+    callback: Option<V>,
+    /// The signal and its abort algorithm, until the callback is called.
+    signal: Option<(V, V)>,
+    /// What settles the lock's released promise.
+    promise: D,
+}
+
+enum Stage {
+    /// It is about to be made.
+    New,
+    /// It is in its queue.
+    Waiting(LockFuture<'static, Option<LockGuard>>),
+    /// The callback is to be called, with the lock if there is one: a task is on its way.
+    Due(Option<PolledGuard>),
+    /// The waiting promise is not settled yet.
+    Held(Option<PolledGuard>),
+    /// It can never be granted: a task is on its way.
+    Failed(Error),
+}
+
+/// What is to be done in a task.
+enum Task<V, D> {
+    Begin(V, Option<PolledGuard>),
+    Fail(Request<V, D>, Error),
+    Answer(D, Result<LockManagerSnapshot, Error>),
+}
+
+/// For how many slots a realm that uses none keeps memory.
+const KEEP: usize = 1024;
+
+impl<V: Clone, D> Realm<V, D> {
+    /// The realm that is this agent.
+    pub fn new(locks: LockManager) -> Self {
+        let state = State { slots: Slab::new(), wakers: Vec::new(), serial: 0, waiting: 0 };
+        Self(Rc::new(Inner { locks, inbox: Arc::default(), state: RefCell::new(state) }))
+    }
+
+    /// The agent.
+    pub fn locks(&self) -> &LockManager {
+        &self.0.locks
+    }
+
+    /// What `request()` does with these arguments. The promise that it answers with.
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-request>
+    ///
+    /// # Errors
+    ///
+    /// Only what no script can catch. Everything else is a rejection.
+    pub fn request<E: Engine<Value = V, Deferred = D>>(
+        &self,
+        engine: &mut E,
+        arguments: &[V],
+    ) -> Result<V, E::Error> {
+        // 10. Made first, so that everything that fails can reject it.
+        let (promise, deferred) = engine.new_promise()?;
+        // 1. and everything before it is Web IDL's.
+        match self.check(engine, arguments) {
+            Ok(request) => self.request_a_lock(engine, request, deferred)?,
+            Err(error) => {
+                let reason = engine.catch(error)?;
+                engine.reject(deferred, reason)?;
+            }
+        }
+        // 12.
+        Ok(promise)
+    }
+
+    /// Whether a request with these arguments may be made.
+    fn check<E: Engine<Value = V, Deferred = D>>(
+        &self,
+        engine: &mut E,
+        given: &[V],
+    ) -> Result<Checked<V>, E::Error> {
+        let Arguments { name, options, signal, callback } = Arguments::convert(engine, given)?;
+        // 2. to 8.
+        let checked = host::check_environment(&self.0.locks)
+            .and_then(|()| webidl::resource_name(&name))
+            .and_then(|name| options.kind().map(|_| name));
+        let name = match checked {
+            Ok(name) => name,
+            Err(error) => return Err(exception(engine, &error)),
+        };
+        // 9.
+        if let Some(signal) = &signal {
+            if let Some(reason) = engine.abort_reason(signal)? {
+                return Err(engine.throw(reason));
+            }
+        }
+        let request = self.0.locks.lock_with(name, options).into_owned();
+        Ok(Checked { request, signal, callback })
+    }
+
+    /// Spec: <https://w3c.github.io/web-locks/#request-a-lock>
+    fn request_a_lock<E: Engine<Value = V, Deferred = D>>(
+        &self,
+        engine: &mut E,
+        checked: Checked<V>,
+        promise: D,
+    ) -> Result<(), E::Error> {
+        let Checked { mut request, signal, callback } = checked;
+        // 1.
+        let made = Request { stage: Stage::New, callback: Some(callback), signal: None, promise };
+        let key = self.enter(What::Request(made));
+        // 2.
+        if let Some(signal) = signal {
+            let algorithm = match engine.add_abort_algorithm(&signal, key) {
+                Ok(algorithm) => algorithm,
+                Err(error) => return self.give_up(engine, key, error),
+            };
+            // A signal that is not the adapter's own may run scripts: they may have aborted it.
+            let mut state = self.0.state.borrow_mut();
+            let Some(request) = state.request(key) else { return Ok(()) };
+            request.signal = Some((signal, algorithm));
+        }
+        // 3. Its answer is never acted upon in this turn.
+        let waker = self.0.state.borrow().wakers[key.index as usize].clone();
+        let mut context = Context::from_waker(&waker);
+        let answer = Pin::new(&mut request).poll(&mut context);
+        let stage = match answer {
+            Poll::Ready(answer) => {
+                self.0.inbox.push(key.index);
+                Stage::of(answer)
+            }
+            Poll::Pending => Stage::Waiting(request),
+        };
+        // What it replaces is nothing that could be released.
+        if let Some(request) = self.0.state.borrow_mut().request(key) {
+            request.stage = stage;
+        }
+        Ok(())
+    }
+
+    /// A request that cannot be made, as its signal takes no algorithm.
+    fn give_up<E: Engine<Value = V, Deferred = D>>(
+        &self,
+        engine: &mut E,
+        key: RequestKey,
+        error: E::Error,
+    ) -> Result<(), E::Error> {
+        let left = self.leave(key);
+        let reason = engine.catch(error)?;
+        match left {
+            Some(What::Request(request)) => engine.reject(request.promise, reason),
+            _ => Ok(()),
+        }
+    }
+
+    /// What `query()` does. The promise that it answers with.
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-query>
+    ///
+    /// # Errors
+    ///
+    /// As [`request`](Self::request).
+    pub fn query<E: Engine<Value = V, Deferred = D>>(&self, engine: &mut E) -> Result<V, E::Error> {
+        // 4.
+        let (promise, deferred) = engine.new_promise()?;
+        // 1. to 3.
+        if let Err(error) = host::check_environment(&self.0.locks) {
+            let error = exception(engine, &error);
+            let reason = engine.catch(error)?;
+            engine.reject(deferred, reason)?;
+            return Ok(promise);
+        }
+        // 5. Asked now, and not when the task comes: what is requested later is not in it.
+        let locks = self.0.locks.clone();
+        let answer: Question = Box::pin(async move { locks.query().await });
+        let key = self.enter(What::Query { answer, promise: deferred });
+        self.begin_query(key);
+        // 6.
+        Ok(promise)
+    }
+
+    fn begin_query(&self, key: RequestKey) {
+        let mut state = self.0.state.borrow_mut();
+        let State { slots, wakers, .. } = &mut *state;
+        let index = key.index as usize;
+        let Some(Slot { what: What::Query { answer, .. }, .. }) = slots.get_mut(index) else {
+            return;
+        };
+        let mut context = Context::from_waker(&wakers[index]);
+        if let Poll::Ready(told) = answer.as_mut().poll(&mut context) {
+            *answer = Box::pin(std::future::ready(told));
+            self.0.inbox.push(key.index);
+        }
+    }
+
+    /// Ready when there is a task, or the realm has ended. Of the contexts given here, the last one is
+    /// woken; from any thread.
+    pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.0.inbox.poll(context)
+    }
+
+    /// Does one task, if there is one: calls a callback, answers a query, or rejects the promise of what
+    /// failed or was lost. Whether there was one. The host has the engine run its microtasks before the
+    /// next.
+    ///
+    /// # Errors
+    ///
+    /// Only what no script can catch. The request that it concerns has ended then: its lock is released,
+    /// and its promise rejected with an `AbortError` if the engine still can.
+    pub fn run_task<E: Engine<Value = V, Deferred = D>>(
+        &self,
+        engine: &mut E,
+    ) -> Result<bool, E::Error> {
+        while let Some(index) = self.0.inbox.next() {
+            if let Some((key, task)) = self.next_task(index) {
+                self.run(engine, key, task)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What is to be done about a slot that was woken. Whoever was in it may be gone.
+    fn next_task(&self, index: u32) -> Option<(RequestKey, Task<V, D>)> {
+        let mut state = self.0.state.borrow_mut();
+        let at = index as usize;
+        let waker = state.wakers.get(at)?.clone();
+        let mut context = Context::from_waker(&waker);
+        let slot = state.slots.get_mut(at)?;
+        let key = RequestKey { index, serial: slot.serial };
+        let request = match &mut slot.what {
+            What::Query { answer, .. } => {
+                let Poll::Ready(told) = answer.as_mut().poll(&mut context) else { return None };
+                let Some(What::Query { promise, .. }) = state.remove(key) else { return None };
+                return Some((key, Task::Answer(promise, told)));
+            }
+            What::Request(request) => request,
+        };
+        if let Stage::Waiting(future) = &mut request.stage {
+            let Poll::Ready(answer) = Pin::new(future).poll(&mut context) else { return None };
+            request.stage = Stage::of(answer);
+        }
+        let lost = |guard: &PolledGuard| match guard.poll_lost(&context) {
+            Poll::Ready(lost) => Some(Error::from(lost)),
+            Poll::Pending => None,
+        };
+        // From here on the loss of the lock wakes the slot.
+        let failed = match &mut request.stage {
+            Stage::Failed(error) => Some(error.clone()),
+            Stage::Due(Some(guard)) | Stage::Held(Some(guard)) => lost(guard),
+            Stage::New | Stage::Waiting(_) | Stage::Due(None) | Stage::Held(None) => None,
+        };
+        if let Some(error) = failed {
+            let Some(What::Request(request)) = state.remove(key) else { return None };
+            return Some((key, Task::Fail(request, error)));
+        }
+        let Stage::Due(guard) = &mut request.stage else { return None };
+        let guard = guard.take();
+        let callback = request.callback.clone()?;
+        Some((key, Task::Begin(callback, guard)))
+    }
+
+    fn run<E: Engine<Value = V, Deferred = D>>(
+        &self,
+        engine: &mut E,
+        key: RequestKey,
+        task: Task<V, D>,
+    ) -> Result<(), E::Error> {
+        match task {
+            Task::Begin(callback, guard) => self.begin(engine, key, &callback, guard),
+            Task::Fail(request, error) => {
+                let Request { stage, callback, signal, promise } = request;
+                drop((stage, callback));
+                let error = exception(engine, &error);
+                let reason = engine.catch(error)?;
+                engine.reject(promise, reason)?;
+                remove_algorithm(engine, signal)
+            }
+            Task::Answer(promise, Ok(snapshot)) => {
+                let value = snapshot_value(engine, &snapshot)?;
+                engine.resolve(promise, value)
+            }
+            Task::Answer(promise, Err(error)) => {
+                let error = exception(engine, &error);
+                let reason = engine.catch(error)?;
+                engine.reject(promise, reason)
+            }
+        }
+    }
+
+    /// The task of a grant, or of a lock that is not available.
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#process-the-lock-request-queue>, step 2.14.1;
+    /// <https://w3c.github.io/web-locks/#request-a-lock>, step 3.5.1
+    fn begin<E: Engine<Value = V, Deferred = D>>(
+        &self,
+        engine: &mut E,
+        key: RequestKey,
+        callback: &V,
+        guard: Option<PolledGuard>,
+    ) -> Result<(), E::Error> {
+        let named = guard.as_ref().map(|guard| (guard.name().clone(), guard.mode()));
+        // Kept by the request, so that whatever ends that releases it.
+        let signal = {
+            let mut state = self.0.state.borrow_mut();
+            let Some(request) = state.request(key) else { return Ok(()) };
+            request.stage = Stage::Held(guard);
+            request.callback = None;
+            let signal = request.signal.take();
+            state.waiting -= 1;
+            signal
+        };
+        let called = call(engine, key, callback, named, signal);
+        let Err(error) = called else { return Ok(()) };
+        match engine.catch(error) {
+            Ok(reason) => self.settle(engine, key, Err(reason)),
+            Err(error) => {
+                // As best it can: what is told is why the script was stopped.
+                let _ = self.abandon(engine, key);
+                Err(error)
+            }
+        }
+    }
+
+    /// A callback that was stopped by what no script can catch.
+    fn abandon<E: Engine<Value = V, Deferred = D>>(
+        &self,
+        engine: &mut E,
+        key: RequestKey,
+    ) -> Result<(), E::Error> {
+        let Some(What::Request(Request { stage, promise, .. })) = self.leave(key) else {
+            return Ok(());
+        };
+        drop(stage);
+        let reason = engine.dom_exception("AbortError", "the callback was stopped")?;
+        engine.reject(promise, reason)
+    }
+
+    /// What the callback returned is settled: the engine was asked for this by [`Engine::react`].
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#lock-concept-waiting-promise>
+    ///
+    /// # Errors
+    ///
+    /// Only what no script can catch. The lock is released all the same.
+    pub fn settle<E: Engine<Value = V, Deferred = D>>(
+        &self,
+        engine: &mut E,
+        key: RequestKey,
+        outcome: Result<V, V>,
+    ) -> Result<(), E::Error> {
+        // It was lost, and the promise rejected, while the callback ran.
+        let Some(What::Request(Request { stage, promise, .. })) = self.leave(key) else {
+            return Ok(());
+        };
+        // The task that was to say so has not come yet.
+        let lost = match &stage {
+            Stage::Held(Some(guard)) => guard.poll_lost(&Context::from_waker(Waker::noop())),
+            _ => Poll::Pending,
+        };
+        // 1. Released first: who hears of the promise finds the lock free.
+        drop(stage);
+        // 2.
+        match (lost, outcome) {
+            (Poll::Ready(lost), _) => {
+                let error = exception(engine, &Error::Lost(lost));
+                let reason = engine.catch(error)?;
+                engine.reject(promise, reason)
+            }
+            (Poll::Pending, Ok(value)) => engine.resolve(promise, value),
+            (Poll::Pending, Err(reason)) => engine.reject(promise, reason),
+        }
+    }
+
+    /// The signal of a request has aborted, with this reason: the engine was asked for this by
+    /// [`Engine::add_abort_algorithm`].
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#signal-to-abort-the-request>
+    ///
+    /// # Errors
+    ///
+    /// Only what no script can catch. The request is aborted all the same.
+    pub fn abort<E: Engine<Value = V, Deferred = D>>(
+        &self,
+        engine: &mut E,
+        key: RequestKey,
+        reason: V,
+    ) -> Result<(), E::Error> {
+        let is_aborted = {
+            let mut state = self.0.state.borrow_mut();
+            let request = state.request(key);
+            // The callback has begun, and the algorithm was to be removed: nothing aborts it now.
+            request.is_some_and(|request| request.callback.is_some())
+        };
+        let left = if is_aborted { self.leave(key) } else { None };
+        let Some(What::Request(Request { stage, promise, .. })) = left else { return Ok(()) };
+        // 1. Out of the queue; or, if it has been granted and its callback not called, released.
+        drop(stage);
+        // 2.
+        engine.reject(promise, reason)
+    }
+
+    /// Whether the script waits for anything that somebody else brings about: the host stays for it. A
+    /// lock that is held is not that.
+    pub fn is_waiting(&self) -> bool {
+        self.0.state.borrow().waiting > 0
+    }
+
+    /// The agent ends: its requests are aborted, its locks released. Nothing is settled any more, and no
+    /// callback called; what scripts ask for later is rejected.
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
+    pub fn end(&self) {
+        self.0.end();
+    }
+
+    fn enter(&self, what: What<V, D>) -> RequestKey {
+        let mut state = self.0.state.borrow_mut();
+        state.serial = state.serial.wrapping_add(1);
+        state.waiting += 1;
+        let serial = state.serial;
+        let at = state.slots.insert(Slot { serial, what });
+        let index = u32::try_from(at).expect("memory ends before 2^32 requests");
+        while state.wakers.len() <= at {
+            // Slots come one after the other.
+            let slot = u32::try_from(state.wakers.len()).unwrap_or(index);
+            let waker = self.0.inbox.waker(slot);
+            state.wakers.push(waker);
+        }
+        RequestKey { index, serial }
+    }
+
+    /// What is dropped by the caller, when nothing is borrowed.
+    fn leave(&self, key: RequestKey) -> Option<What<V, D>> {
+        self.0.state.borrow_mut().remove(key)
+    }
+}
+
+/// What a request is made of, when all checks are done.
+struct Checked<V> {
+    request: LockFuture<'static, Option<LockGuard>>,
+    signal: Option<V>,
+    callback: V,
+}
+
+impl<V, D> State<V, D> {
+    fn request(&mut self, key: RequestKey) -> Option<&mut Request<V, D>> {
+        match self.slots.get_mut(key.index as usize)? {
+            Slot { serial, what: What::Request(request) } if *serial == key.serial => Some(request),
+            _ => None,
+        }
+    }
+
+    fn remove(&mut self, key: RequestKey) -> Option<What<V, D>> {
+        let at = key.index as usize;
+        if self.slots.get(at)?.serial != key.serial {
+            return None;
+        }
+        let Slot { what, .. } = self.slots.remove(at);
+        self.waiting -= usize::from(what.is_waiting());
+        // A peak of requests leaves nothing behind.
+        if self.slots.is_empty() && self.wakers.len() > KEEP {
+            self.slots = Slab::new();
+            self.wakers = Vec::new();
+        }
+        Some(what)
+    }
+}
+
+impl<V, D> What<V, D> {
+    /// Whether its script waits for what somebody else brings about.
+    fn is_waiting(&self) -> bool {
+        match self {
+            Self::Request(request) => !matches!(request.stage, Stage::Held(_)),
+            Self::Query { .. } => true,
+        }
+    }
+}
+
+impl Stage {
+    fn of(answer: Result<Option<LockGuard>, Error>) -> Self {
+        match answer {
+            Ok(guard) => Self::Due(guard.map(LockGuard::into_polled)),
+            Err(error) => Self::Failed(error),
+        }
+    }
+}
+
+impl<V, D> Inner<V, D> {
+    fn end(&self) {
+        self.inbox.close();
+        // All at one moment, not one by one as they are dropped.
+        self.locks.terminate();
+        let ended = {
+            let mut state = self.state.borrow_mut();
+            state.waiting = 0;
+            std::mem::take(&mut state.slots)
+        };
+        drop(ended);
+    }
+}
+
+impl<V, D> Drop for Inner<V, D> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl<V, D> Clone for Realm<V, D> {
+    fn clone(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
+
+impl<V, D> fmt::Debug for Realm<V, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Realm").field("locks", &self.0.locks).finish_non_exhaustive()
+    }
+}
+
+/// Calls the callback, and has what it returns settle the request.
+fn call<E: Engine>(
+    engine: &mut E,
+    key: RequestKey,
+    callback: &E::Value,
+    named: Option<(ResourceName, Mode)>,
+    signal: Option<(E::Value, E::Value)>,
+) -> Result<(), E::Error> {
+    // 2.14.1.1. The abort algorithm has done that, unless others have kept the abort from it.
+    if let Some((signal, _)) = &signal {
+        if let Some(reason) = engine.abort_reason(signal)? {
+            return Err(engine.throw(reason));
+        }
+    }
+    // 2.14.1.2.
+    remove_algorithm(engine, signal)?;
+    // 2.14.1.3.
+    let lock = match named {
+        Some((name, mode)) => engine.lock(&name, mode)?,
+        None => engine.null(),
+    };
+    let returned = engine.call(callback, lock)?;
+    engine.react(returned, key)
+}
+
+/// Spec: <https://w3c.github.io/web-locks/#snapshot-the-lock-state>
+fn snapshot_value<E: Engine>(
+    engine: &mut E,
+    snapshot: &LockManagerSnapshot,
+) -> Result<E::Value, E::Error> {
+    let mut list = |locks: &[LockInfo]| {
+        let mut values = Vec::with_capacity(locks.len());
+        for lock in locks {
+            let client_id: Vec<u16> = lock.client_id.to_string().encode_utf16().collect();
+            let mode: Vec<u16> = lock.mode.as_str().encode_utf16().collect();
+            let name: Vec<u16> = lock.name.utf16().collect();
+            let properties = [
+                ("clientId", engine.string(&client_id)?),
+                ("mode", engine.string(&mode)?),
+                ("name", engine.string(&name)?),
+            ];
+            values.push(engine.object(properties)?);
+        }
+        engine.array(values)
+    };
+    let (held, pending) = (list(&snapshot.held)?, list(&snapshot.pending)?);
+    engine.object([("held", held), ("pending", pending)])
+}
+
+/// The error that it is to throw the exception that an error of ours is to scripts.
+fn exception<E: Engine>(engine: &mut E, error: &Error) -> E::Error {
+    match engine.dom_exception(error.dom_exception_name(), &error.to_string()) {
+        Ok(exception) => engine.throw(exception),
+        Err(error) => error,
+    }
+}
+
+fn remove_algorithm<E: Engine>(
+    engine: &mut E,
+    signal: Option<(E::Value, E::Value)>,
+) -> Result<(), E::Error> {
+    match signal {
+        Some((signal, algorithm)) => engine.remove_abort_algorithm(&signal, &algorithm),
+        None => Ok(()),
+    }
+}
