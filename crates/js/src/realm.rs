@@ -435,8 +435,8 @@ impl<V: Clone, D> Realm<V, D> {
                 let reason = engine.catch(error)?;
                 engine.reject(promise, reason)
             }
-            (Poll::Pending, Ok(value)) => engine.resolve(promise, value),
-            (Poll::Pending, Err(reason)) => engine.reject(promise, reason),
+            (_, Ok(value)) => engine.resolve(promise, value),
+            (_, Err(reason)) => engine.reject(promise, reason),
         }
     }
 

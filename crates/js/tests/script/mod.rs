@@ -1,0 +1,399 @@
+//! An engine without a language: functions are Rust closures, promises are settled by hand or by them.
+//!
+//! It can be told to fail at its n-th call with what no script can catch.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    rc::Rc,
+};
+
+use navlock_core::{LockManager, Mode, ResourceName};
+use navlock_js::{Engine, Realm, RequestKey};
+
+type Function = Rc<dyn Fn(&mut Script, Value) -> Result<Value, Failure>>;
+type Getter = Rc<dyn Fn(&mut Script) -> Result<Value, Failure>>;
+
+#[derive(Clone)]
+pub(crate) enum Value {
+    Undefined,
+    Null,
+    Boolean(bool),
+    String(Vec<u16>),
+    Symbol,
+    Object(Rc<Vec<(&'static str, Property)>>),
+    Array(Rc<Vec<Value>>),
+    Function(Function),
+    Error { name: &'static str, message: String },
+    Promise(Promise),
+    Signal(Rc<Signal>),
+    Algorithm(u64),
+}
+
+#[derive(Clone)]
+pub(crate) enum Property {
+    Data(Value),
+    Getter(Getter),
+}
+
+/// Why a call has failed.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    Thrown(Value),
+    /// What no script can catch.
+    Stopped,
+}
+
+#[derive(Clone)]
+pub(crate) struct Promise(Rc<RefCell<PromiseState>>);
+
+#[derive(Default)]
+struct PromiseState {
+    outcome: Option<Result<Value, Value>>,
+    reactions: Vec<RequestKey>,
+}
+
+/// A signal, which its test aborts.
+#[derive(Default)]
+pub(crate) struct Signal {
+    reason: RefCell<Option<Value>>,
+    algorithms: RefCell<Vec<RequestKey>>,
+}
+
+pub(crate) type ScriptRealm = Realm<Value, Promise>;
+
+/// The engine, with the one realm that it has.
+pub(crate) struct Script {
+    pub(crate) realm: ScriptRealm,
+    microtasks: VecDeque<(RequestKey, Result<Value, Value>)>,
+    /// After how many more calls one fails.
+    fuse: Cell<Option<usize>>,
+}
+
+impl Script {
+    pub(crate) fn new(locks: LockManager) -> Self {
+        Self { realm: Realm::new(locks), microtasks: VecDeque::new(), fuse: Cell::new(None) }
+    }
+
+    pub(crate) fn fail_after(&self, calls: Option<usize>) {
+        self.fuse.set(calls);
+    }
+
+    /// What may fail.
+    fn step(&self) -> Result<(), Failure> {
+        match self.fuse.get() {
+            None => Ok(()),
+            Some(0 | 1) => {
+                self.fuse.set(Some(0));
+                Err(Failure::Stopped)
+            }
+            Some(calls) => {
+                self.fuse.set(Some(calls - 1));
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn request(&mut self, arguments: &[Value]) -> Result<Promise, Failure> {
+        let realm = self.realm.clone();
+        realm.request(self, arguments).map(Value::into_promise)
+    }
+
+    pub(crate) fn query(&mut self) -> Result<Promise, Failure> {
+        let realm = self.realm.clone();
+        realm.query(self).map(Value::into_promise)
+    }
+
+    /// Runs tasks, and the microtasks after each, until there are none.
+    pub(crate) fn run(&mut self) -> Result<(), Failure> {
+        let realm = self.realm.clone();
+        loop {
+            self.run_microtasks()?;
+            if !realm.run_task(self)? {
+                return Ok(());
+            }
+        }
+    }
+
+    pub(crate) fn run_microtasks(&mut self) -> Result<(), Failure> {
+        let realm = self.realm.clone();
+        while let Some((key, outcome)) = self.microtasks.pop_front() {
+            realm.settle(self, key, outcome)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn abort(&mut self, signal: &Signal, reason: &Value) -> Result<(), Failure> {
+        let realm = self.realm.clone();
+        *signal.reason.borrow_mut() = Some(reason.clone());
+        for key in signal.algorithms.take() {
+            realm.abort(self, key, reason.clone())?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn settle(&mut self, promise: &Promise, outcome: Result<Value, Value>) {
+        let mut state = promise.0.borrow_mut();
+        if state.outcome.is_none() {
+            let reactions = state.reactions.drain(..).map(|key| (key, outcome.clone()));
+            self.microtasks.extend(reactions);
+            state.outcome = Some(outcome);
+        }
+    }
+}
+
+impl Signal {
+    pub(crate) fn algorithms(&self) -> Vec<RequestKey> {
+        self.algorithms.borrow().clone()
+    }
+}
+
+impl Promise {
+    pub(crate) fn new() -> Self {
+        Self(Rc::default())
+    }
+
+    pub(crate) fn outcome(&self) -> Option<Result<Value, Value>> {
+        self.0.borrow().outcome.clone()
+    }
+
+    /// What it is rejected with: the name of the exception, or what was thrown.
+    pub(crate) fn rejection(&self) -> Option<String> {
+        match self.outcome()? {
+            Ok(_) => None,
+            Err(Value::Error { name, .. }) => Some(name.to_owned()),
+            Err(Value::String(units)) => Some(String::from_utf16_lossy(&units)),
+            Err(_) => Some("something".to_owned()),
+        }
+    }
+}
+
+impl Value {
+    fn into_promise(self) -> Promise {
+        match self {
+            Value::Promise(promise) => promise,
+            _ => panic!("it does not answer with a promise"),
+        }
+    }
+
+    pub(crate) fn function(
+        run: impl Fn(&mut Script, Value) -> Result<Value, Failure> + 'static,
+    ) -> Self {
+        Self::Function(Rc::new(run))
+    }
+
+    pub(crate) fn object<const N: usize>(properties: [(&'static str, Value); N]) -> Self {
+        let properties = properties.map(|(key, value)| (key, Property::Data(value)));
+        Self::Object(Rc::new(properties.into()))
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<Value> {
+        let Self::Object(properties) = self else { return None };
+        properties.iter().find_map(|(name, property)| match property {
+            Property::Data(value) if *name == key => Some(value.clone()),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::String(units) => String::from_utf16_lossy(units),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::String(text.encode_utf16().collect())
+    }
+}
+
+impl std::fmt::Debug for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::String(units) => write!(f, "{:?}", String::from_utf16_lossy(units)),
+            Self::Error { name, message } => write!(f, "{name}: {message}"),
+            Self::Boolean(value) => value.fmt(f),
+            Self::Undefined => f.write_str("undefined"),
+            Self::Null => f.write_str("null"),
+            _ => f.write_str("something"),
+        }
+    }
+}
+
+impl Engine for Script {
+    type Value = Value;
+    type Deferred = Promise;
+    type Error = Failure;
+
+    fn undefined(&mut self) -> Value {
+        Value::Undefined
+    }
+
+    fn null(&mut self) -> Value {
+        Value::Null
+    }
+
+    fn is_undefined(&mut self, value: &Value) -> bool {
+        matches!(value, Value::Undefined)
+    }
+
+    fn is_null(&mut self, value: &Value) -> bool {
+        matches!(value, Value::Null)
+    }
+
+    fn is_object(&mut self, value: &Value) -> bool {
+        use Value::{Boolean, Null, String, Symbol, Undefined};
+        !matches!(value, Undefined | Null | Boolean(_) | String(_) | Symbol)
+    }
+
+    fn is_callable(&mut self, value: &Value) -> bool {
+        matches!(value, Value::Function(_))
+    }
+
+    fn to_boolean(&mut self, value: &Value) -> bool {
+        !matches!(value, Value::Undefined | Value::Null | Value::Boolean(false))
+    }
+
+    fn to_utf16(&mut self, value: &Value) -> Result<Vec<u16>, Failure> {
+        self.step()?;
+        match value {
+            Value::String(units) => Ok(units.clone()),
+            Value::Object(_) => match self.get(value, "toString")? {
+                Value::Function(convert) => {
+                    let text = convert(self, Value::Undefined)?;
+                    self.to_utf16(&text)
+                }
+                _ => Ok("[object Object]".encode_utf16().collect()),
+            },
+            Value::Symbol => {
+                let error = self.type_error("a symbol is no string")?;
+                Err(self.throw(error))
+            }
+            other => Ok(format!("{other:?}").encode_utf16().collect()),
+        }
+    }
+
+    fn get(&mut self, object: &Value, key: &'static str) -> Result<Value, Failure> {
+        self.step()?;
+        let Value::Object(properties) = object else { return Ok(Value::Undefined) };
+        let found =
+            properties.iter().find(|(name, _)| *name == key).map(|(_, found)| found.clone());
+        match found {
+            None => Ok(Value::Undefined),
+            Some(Property::Data(value)) => Ok(value),
+            Some(Property::Getter(get)) => get(self),
+        }
+    }
+
+    fn call(&mut self, function: &Value, argument: Value) -> Result<Value, Failure> {
+        self.step()?;
+        match function {
+            Value::Function(run) => run(self, argument),
+            _ => panic!("a value is called that is no function"),
+        }
+    }
+
+    fn string(&mut self, units: &[u16]) -> Result<Value, Failure> {
+        self.step()?;
+        Ok(Value::String(units.to_vec()))
+    }
+
+    fn object<const N: usize>(
+        &mut self,
+        properties: [(&'static str, Value); N],
+    ) -> Result<Value, Failure> {
+        self.step()?;
+        Ok(Value::object(properties))
+    }
+
+    fn array(&mut self, values: Vec<Value>) -> Result<Value, Failure> {
+        self.step()?;
+        Ok(Value::Array(Rc::new(values)))
+    }
+
+    fn lock(&mut self, name: &ResourceName, mode: Mode) -> Result<Value, Failure> {
+        self.step()?;
+        let name = Value::String(name.utf16().collect());
+        Ok(Value::object([("name", name), ("mode", mode.as_str().into())]))
+    }
+
+    fn type_error(&mut self, message: &str) -> Result<Value, Failure> {
+        self.dom_exception("TypeError", message)
+    }
+
+    fn dom_exception(&mut self, name: &'static str, message: &str) -> Result<Value, Failure> {
+        self.step()?;
+        Ok(Value::Error { name, message: message.to_owned() })
+    }
+
+    fn throw(&mut self, value: Value) -> Failure {
+        Failure::Thrown(value)
+    }
+
+    fn catch(&mut self, error: Failure) -> Result<Value, Failure> {
+        match error {
+            Failure::Thrown(value) => Ok(value),
+            Failure::Stopped => Err(error),
+        }
+    }
+
+    fn new_promise(&mut self) -> Result<(Value, Promise), Failure> {
+        self.step()?;
+        let promise = Promise::new();
+        Ok((Value::Promise(promise.clone()), promise))
+    }
+
+    fn resolve(&mut self, deferred: Promise, value: Value) -> Result<(), Failure> {
+        self.step()?;
+        self.settle(&deferred, Ok(value));
+        Ok(())
+    }
+
+    fn reject(&mut self, deferred: Promise, reason: Value) -> Result<(), Failure> {
+        self.step()?;
+        self.settle(&deferred, Err(reason));
+        Ok(())
+    }
+
+    fn react(&mut self, value: Value, key: RequestKey) -> Result<(), Failure> {
+        self.step()?;
+        let Value::Promise(promise) = value else {
+            self.microtasks.push_back((key, Ok(value)));
+            return Ok(());
+        };
+        match promise.outcome() {
+            Some(outcome) => self.microtasks.push_back((key, outcome)),
+            None => promise.0.borrow_mut().reactions.push(key),
+        }
+        Ok(())
+    }
+
+    fn is_signal(&mut self, value: &Value) -> Result<bool, Failure> {
+        self.step()?;
+        Ok(matches!(value, Value::Signal(_)))
+    }
+
+    fn abort_reason(&mut self, signal: &Value) -> Result<Option<Value>, Failure> {
+        self.step()?;
+        let Value::Signal(signal) = signal else { panic!("it was looked whether it is one") };
+        Ok(signal.reason.borrow().clone())
+    }
+
+    fn add_abort_algorithm(&mut self, signal: &Value, key: RequestKey) -> Result<Value, Failure> {
+        self.step()?;
+        let Value::Signal(signal) = signal else { panic!("it was looked whether it is one") };
+        signal.algorithms.borrow_mut().push(key);
+        Ok(Value::Algorithm(key.to_bits()))
+    }
+
+    fn remove_abort_algorithm(&mut self, signal: &Value, algorithm: &Value) -> Result<(), Failure> {
+        self.step()?;
+        let (Value::Signal(signal), Value::Algorithm(bits)) = (signal, algorithm) else {
+            panic!("it is not the algorithm of a signal")
+        };
+        signal.algorithms.borrow_mut().retain(|key| *key != RequestKey::from_bits(*bits));
+        Ok(())
+    }
+}
