@@ -1,0 +1,85 @@
+//! What a request is before and after its future is polled, and what becomes of several locks.
+
+#![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
+
+use navlock_core::{
+    Error, FailedName, LockManager, LockOptions, Lost, Mode, UserAgent, blocking::block_on,
+};
+
+fn two_agents() -> (LockManager, LockManager) {
+    let locks = UserAgent::new().lock_manager("app");
+    (locks.clone(), locks.bucket().lock_manager())
+}
+
+#[test]
+fn a_request_tells_what_it_waits_for_while_it_does() {
+    let (locks, other) = two_agents();
+    let held = other.lock("db").blocking().unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    let options = LockOptions { mode: Mode::Shared, ..LockOptions::default() };
+    let mut request = pin!(locks.lock_with("db", options).into_future());
+    assert_eq!(request.pending(), None);
+    assert!(request.as_mut().poll(&mut context).is_pending());
+    assert_eq!(
+        request.pending().map(|(name, mode)| (name.as_str(), mode)),
+        Some((Some("db"), Mode::Shared))
+    );
+    drop(held);
+    assert!(request.as_mut().poll(&mut context).is_ready());
+    assert_eq!(request.pending(), None);
+}
+
+#[test]
+fn a_request_that_is_detached_keeps_its_place_and_needs_no_handle() {
+    let (locks, other) = two_agents();
+    let held = other.lock("db").blocking().unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut request = locks.lock("db").into_owned();
+    assert!(pin!(&mut request).poll(&mut context).is_pending());
+    let mut detached = request.detach().expect("it is pending");
+    drop(locks);
+    let mut last = pin!(other.lock("db").into_future());
+    assert!(last.as_mut().poll(&mut context).is_pending());
+    drop(held);
+    assert!(last.as_mut().poll(&mut context).is_pending());
+    let Poll::Ready(Ok(granted)) = pin!(&mut detached).poll(&mut context) else {
+        panic!("it is not granted")
+    };
+    drop(granted);
+    assert!(last.as_mut().poll(&mut context).is_ready());
+    // What is over, and what has not begun, is not in a queue.
+    assert!(detached.detach().is_none());
+    assert!(other.lock("db").into_owned().detach().is_none());
+}
+
+#[test]
+fn one_of_several_locks_that_is_lost_ends_the_callback_and_is_named() {
+    let (locks, other) = two_agents();
+    let (mut thief, mut context) = (None, Context::from_waker(Waker::noop()));
+    let mut request =
+        pin!(locks.request_all(["a", "b"], async |_| std::future::pending::<()>().await));
+    assert!(request.as_mut().poll(&mut context).is_pending());
+    thief.replace(other.lock("b").steal().blocking().unwrap());
+    let Poll::Ready(Err(lost)) = request.as_mut().poll(&mut context) else {
+        panic!("it goes on although a lock was stolen")
+    };
+    assert_eq!(lost.error, Error::Lost(Lost::Stolen));
+    assert_eq!(lost.at, Some(FailedName::Name("b".try_into().unwrap())));
+    assert!(other.try_lock("a").blocking().unwrap().is_some());
+}
+
+#[test]
+fn one_of_several_locks_that_is_lost_in_the_last_step_of_the_callback_is_told_too() {
+    let (locks, other) = two_agents();
+    let mut thief = None;
+    let ended = block_on(locks.request_all(["a", "b"], async |_| {
+        thief = Some(other.lock("a").steal().await);
+    }));
+    assert_eq!(ended.map_err(Error::from), Err(Error::Lost(Lost::Stolen)));
+}
