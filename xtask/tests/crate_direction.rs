@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, process::Command};
 
 /// Each crate, with those of ours that it may depend on outside its tests.
-const MAY_DEPEND_ON: [(&str, &[&str]); 14] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 18] = [
     ("navlock-engine", &[]),
     ("navlock-core", &["navlock-engine"]),
     ("navlock-delegation", &["navlock-engine"]),
@@ -14,12 +14,16 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 14] = [
     ("navlock", &["navlock-core", "navlock-broker", "navlock-etcd"]),
     ("navlock-cli", &["navlock", "navlock-broker", "navlock-etcd"]),
     ("navlock-node", &["navlock"]),
+    ("navlock-js", &["navlock-core"]),
+    ("navlock-boa", &["navlock-core", "navlock-js"]),
+    ("navlock-rquickjs", &["navlock-core", "navlock-js"]),
     // Not published, and above everything: nothing that is published may depend on these.
     ("navlock-testkit", &["navlock-engine", "navlock-core"]),
     (
         "navlock-benches",
         &["navlock", "navlock-broker", "navlock-core", "navlock-engine", "navlock-etcd-client"],
     ),
+    ("navlock-js-run", &["navlock", "navlock-core", "navlock-boa", "navlock-rquickjs"]),
     ("navlock-torture", &["navlock"]),
     ("xtask", &[]),
 ];
