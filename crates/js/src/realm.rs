@@ -482,6 +482,25 @@ impl<V: Clone, D> Realm<V, D> {
         self.0.end();
     }
 
+    /// Shows all values that are kept, each once: to an engine whose collector of garbage has to be told
+    /// what an object of Rust's keeps. Shows none if that is asked while something is changed.
+    pub fn trace(&self, mut value: impl FnMut(&V), mut deferred: impl FnMut(&D)) {
+        let Ok(state) = self.0.state.try_borrow() else { return };
+        for (_, slot) in &state.slots {
+            match &slot.what {
+                What::Request(request) => {
+                    request.callback.iter().for_each(&mut value);
+                    if let Some((signal, algorithm)) = &request.signal {
+                        value(signal);
+                        value(algorithm);
+                    }
+                    deferred(&request.promise);
+                }
+                What::Query { promise, .. } => deferred(promise),
+            }
+        }
+    }
+
     fn enter(&self, what: What<V, D>) -> RequestKey {
         let mut state = self.0.state.borrow_mut();
         state.serial = state.serial.wrapping_add(1);

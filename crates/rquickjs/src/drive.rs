@@ -1,0 +1,147 @@
+//! What has the tasks of agents done.
+
+use std::{
+    cell::Cell,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread},
+};
+
+use rquickjs::{Error, Result};
+
+use crate::Locks;
+
+/// How the tasks of an agent come to be done.
+#[derive(Debug, Default)]
+pub(crate) struct Drive {
+    pub(crate) has_ended: Cell<bool>,
+    /// Whether a future is to be spawned when there is something to wait for.
+    #[cfg(feature = "futures")]
+    pub(crate) spawns: Cell<bool>,
+    /// Whether there is one.
+    #[cfg(feature = "futures")]
+    pub(crate) is_spawned: Cell<bool>,
+    /// Whether it stays when there is nothing to wait for.
+    #[cfg(feature = "futures")]
+    pub(crate) stays: Cell<bool>,
+}
+
+/// Runs all jobs of the context's runtime, and all tasks of the agent of its `navigator.locks`, until
+/// there are none and the agent [waits](Locks::is_waiting) for nothing. Blocks the thread while it waits.
+///
+/// For programs that use a `Runtime` without a loop of their own: what `AsyncRuntime::idle` is to an
+/// `AsyncRuntime`. With timers or other agents, they need one: see [`Locks`].
+///
+/// # Errors
+///
+/// [`Error::Exception`], with the exception for `Ctx::catch`, if a microtask of a script throws, or a
+/// script is interrupted. Another call goes on with the rest.
+pub fn run(context: &rquickjs::Context) -> Result<()> {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        while context.runtime().execute_pending_job().map_err(|_| Error::Exception)? {}
+        let next = context.with(|ctx| {
+            let Some(locks) = Locks::of(&ctx) else { return Result::Ok(Next::Done) };
+            if locks.run_task()? {
+                return Ok(Next::GoOn);
+            }
+            if locks.has_ended() || !locks.is_waiting() {
+                return Ok(Next::Done);
+            }
+            match locks.poll_ready(&mut Context::from_waker(&waker)) {
+                Poll::Ready(()) => Ok(Next::GoOn),
+                Poll::Pending => Ok(Next::Wait),
+            }
+        })?;
+        match next {
+            Next::GoOn => {}
+            // Woken for nothing, it looks again.
+            Next::Wait => thread::park(),
+            Next::Done => return Ok(()),
+        }
+    }
+}
+
+enum Next {
+    GoOn,
+    Wait,
+    Done,
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[cfg(not(feature = "futures"))]
+impl crate::engine::Quick<'_> {
+    /// Its host does the tasks.
+    #[expect(clippy::unused_self, reason = "it is, with futures")]
+    pub(crate) fn spawn(&self) {}
+}
+
+#[cfg(feature = "futures")]
+mod spawned {
+    use std::{
+        future::Future,
+        pin::Pin,
+        rc::Weak,
+        task::{Context, Poll},
+    };
+
+    use crate::{engine::Quick, home::Home};
+
+    /// How many tasks are done before others of the runtime have their turn.
+    const AT_ONCE: usize = 16;
+
+    impl Quick<'_> {
+        /// Has a future of the runtime do the tasks of this agent, if one is wanted and not there.
+        pub(crate) fn spawn(&self) {
+            let drive = self.agent().drive;
+            if drive.spawns.get() && !drive.is_spawned.replace(true) {
+                let home = std::rc::Rc::downgrade(&self.home);
+                self.ctx().spawn(Spawned { home, number: self.number });
+            }
+        }
+    }
+
+    /// Does the tasks of an agent. It does not keep the context, which may end meanwhile.
+    struct Spawned<'js> {
+        home: Weak<Home<'js>>,
+        number: usize,
+    }
+
+    impl Future for Spawned<'_> {
+        type Output = ();
+
+        fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+            // From here on the engine keeps the context.
+            let engine = self.home.upgrade().and_then(|home| home.engine(self.number));
+            let Some(mut engine) = engine else { return Poll::Ready(()) };
+            let agent = engine.agent();
+            for _ in 0..AT_ONCE {
+                if agent.drive.has_ended.get() {
+                    return Poll::Ready(());
+                }
+                if agent.realm.poll_ready(context).is_pending() {
+                    if agent.realm.is_waiting() || agent.drive.stays.get() {
+                        return Poll::Pending;
+                    }
+                    agent.drive.is_spawned.set(false);
+                    return Poll::Ready(());
+                }
+                // The script was stopped, and the request has ended: nobody else can be told.
+                if agent.realm.run_task(&mut engine).is_err() {
+                    drop(engine.ctx().catch());
+                }
+                // The runtime would run them after all tasks that are ready.
+                while engine.ctx().execute_pending_job() {}
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    }
+}

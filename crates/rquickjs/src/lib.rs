@@ -1,0 +1,33 @@
+#![cfg_attr(feature = "futures", doc = include_str!("../README.md"))]
+#![cfg_attr(not(feature = "futures"), doc = "`navigator.locks` for rquickjs.")]
+#![deny(unsafe_code)]
+#![allow(elided_lifetimes_in_paths, reason = "what rquickjs derives has such")]
+
+mod drive;
+mod engine;
+mod function;
+mod home;
+mod interfaces;
+mod locks;
+
+pub use navlock;
+use navlock::LockManager;
+use rquickjs::{Ctx, Result};
+
+pub use crate::{drive::run, locks::Locks};
+
+/// Has scripts of this context find `navigator.locks`: this agent, which is the context's own.
+///
+/// What is missing is defined: `navigator`, the interfaces `LockManager` and `Lock`, and of the DOM
+/// `DOMException`, `Event`, `EventTarget`, `AbortController` and `AbortSignal`. To be called before any
+/// script that is not trusted, as one could have changed what all that is made of; and after the host's
+/// own `AbortSignal` and `setTimeout`, if it has such.
+///
+/// # Errors
+///
+/// [`Error::Exception`](rquickjs::Error::Exception), with the exception for `Ctx::catch`: if
+/// `navigator.locks` is registered in this context already; if the context lacks intrinsics of the
+/// language (`Context::full` has all); or if a limit of memory is reached.
+pub fn register<'js>(ctx: &Ctx<'js>, locks: LockManager) -> Result<Locks<'js>> {
+    Locks::register(ctx, locks)
+}

@@ -1,0 +1,164 @@
+//! The host's handle of an agent.
+
+use std::{
+    fmt,
+    task::{Context, Poll},
+};
+
+use navlock::LockManager;
+use rquickjs::{Class, Ctx, Exception, Object, Result};
+
+use crate::{
+    engine::Quick,
+    home::{Home, HomeObject},
+    interfaces::{self, ManagerObject},
+};
+
+/// An agent of a context, for its host, which has the agent's tasks done and can end it.
+///
+/// A task is the call of a callback, the answer to a `query()`, or the rejection for a lock that was
+/// lost. They are done by a future of the runtime ([`spawn`](Self::spawn)), by [`run`](crate::run), or by
+/// the host's own loop:
+///
+/// 1. As long as there are jobs, it runs them (`Runtime::execute_pending_job`).
+/// 2. It does one task ([`run_task`](Self::run_task)). If there was one, it goes on with 1.
+/// 3. It waits for [`poll_ready`](Self::poll_ready) beside all else. If there is nothing else, it need
+///    not wait unless the agent [is waiting](Self::is_waiting).
+///
+/// The handle lives no longer than `Context::with` does. [`Locks::of`] gives it again.
+#[must_use = "callbacks are called by what drives the agent: `spawn()`, `run()`, or `run_task()`"]
+pub struct Locks<'js> {
+    engine: Quick<'js>,
+}
+
+impl<'js> Locks<'js> {
+    /// The agent of `navigator.locks`, if that was registered in this context.
+    pub fn of(ctx: &Ctx<'js>) -> Option<Self> {
+        let home = Home::find(ctx)?;
+        let manager = home.borrow().0.navigator.get()?.1.clone();
+        let number = manager.as_class::<ManagerObject<'_>>()?.borrow().number;
+        Some(Self { engine: Quick::new(&home, number) })
+    }
+
+    /// Another agent of this context, for a host that gives scripts several lock managers, as those of
+    /// several storage buckets. Scripts have it by its [`object`](Self::object), which the host gives
+    /// them; the global interfaces `LockManager` and `Lock` are defined if they are not there yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`register`](crate::register), but that there can be several.
+    pub fn open(ctx: &Ctx<'js>, locks: LockManager) -> Result<Self> {
+        let home = home_with_interfaces(ctx)?;
+        let number = home.borrow().0.enter(locks)?;
+        Ok(Self { engine: Quick::new(&home, number) })
+    }
+
+    pub(crate) fn register(ctx: &Ctx<'js>, locks: LockManager) -> Result<Self> {
+        if Self::of(ctx).is_some() {
+            let message = "navigator.locks is registered in this context already";
+            return Err(Exception::throw_type(ctx, message));
+        }
+        let registered = Self::open(ctx, locks)?;
+        interfaces::define_navigator(&registered.engine.object, registered.object())?;
+        Ok(registered)
+    }
+
+    /// The object with the interface `LockManager`.
+    pub fn object(&self) -> Object<'js> {
+        self.engine.agent().object
+    }
+
+    /// The agent as programs in Rust have it: what it holds and waits for is this context's, its client
+    /// id is what scripts see in snapshots, and it can be made
+    /// [not fully active](LockManager::set_fully_active).
+    pub fn lock_manager(&self) -> LockManager {
+        self.engine.realm().locks().clone()
+    }
+
+    /// Ready when there is a task, or the agent has ended. Of the contexts given here, the last one is
+    /// woken; from any thread.
+    pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.engine.realm().poll_ready(context)
+    }
+
+    /// Does one task, if there is one, and says whether. Before the next one, the host runs the jobs of
+    /// the runtime.
+    ///
+    /// # Errors
+    ///
+    /// `Error::Exception`, with an exception that no script can catch, as an interrupt is one. The
+    /// request that it concerns has ended: its lock is released, and its promise rejected with an
+    /// `AbortError` as long as QuickJS still can.
+    pub fn run_task(&self) -> Result<bool> {
+        let mut engine = self.engine.clone();
+        engine.realm().run_task(&mut engine)
+    }
+
+    /// Whether a script waits for anything that others bring about: a lock, or the answer to a `query()`.
+    /// A host that would end otherwise stays for that. A lock that is held is nothing to stay for.
+    pub fn is_waiting(&self) -> bool {
+        self.engine.realm().is_waiting()
+    }
+
+    /// Ends the agent: its requests are aborted, its locks released, and no callback of it is called any
+    /// more. What its scripts ask for later is rejected.
+    ///
+    /// That is what happens to all agents of a context when it is freed. QuickJS does that some time
+    /// after the last `Context` of it was dropped, when its garbage is collected: with
+    /// `Runtime::run_gc`, or at the latest with the runtime. Who has several contexts in a runtime, and
+    /// drops one, ends its agents before.
+    pub fn end(&self) {
+        let agent = self.engine.agent();
+        agent.drive.has_ended.set(true);
+        agent.realm.end();
+    }
+
+    /// Whether the agent has ended here, by [`end`](Self::end).
+    pub fn has_ended(&self) -> bool {
+        self.engine.agent().drive.has_ended.get()
+    }
+
+    /// Has a future of the runtime do the tasks, with `AsyncRuntime::drive`, `AsyncRuntime::idle` and
+    /// whatever else drives it. It is there as long as the agent [is waiting](Self::is_waiting):
+    /// `AsyncRuntime::idle` waits for that, and not for locks that are held.
+    ///
+    /// So while the agent waits for nothing, its scripts hear only with their next request that a lock of
+    /// theirs was lost. [`spawn_until_end`](Self::spawn_until_end) is for hosts that stay anyway.
+    ///
+    /// # Panics
+    ///
+    /// As `Ctx::spawn` does: in a context of a `Runtime`, which has no futures.
+    #[cfg(feature = "futures")]
+    pub fn spawn(self) {
+        self.engine.agent().drive.spawns.set(true);
+        self.engine.spawn();
+    }
+
+    /// The same with a future that stays until the agent ends: scripts hear at once that a lock of theirs
+    /// was stolen, or lost otherwise, and `AsyncRuntime::idle` does not return before. For hosts that have
+    /// `AsyncRuntime::drive` run beside all else.
+    ///
+    /// # Panics
+    ///
+    /// As [`spawn`](Self::spawn).
+    #[cfg(feature = "futures")]
+    pub fn spawn_until_end(self) {
+        self.engine.agent().drive.stays.set(true);
+        self.spawn();
+    }
+}
+
+impl fmt::Debug for Locks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locks").field("lock_manager", &self.lock_manager()).finish_non_exhaustive()
+    }
+}
+
+fn home_with_interfaces<'js>(ctx: &Ctx<'js>) -> Result<Class<'js, HomeObject<'js>>> {
+    if let Some(home) = Home::find(ctx) {
+        return Ok(home);
+    }
+    let home = Home::make(ctx)?;
+    interfaces::define(&home)?;
+    Ok(home)
+}
