@@ -1,0 +1,54 @@
+//! Whose locks an agent sees.
+
+use std::path::PathBuf;
+
+use navlock::{BrokerReach, ConnectOptions, LockManager, Place, UserAgent};
+
+use crate::args::{Args, Reach};
+
+/// The user agent and the bucket of all agents of this process.
+pub(crate) struct Locks {
+    user_agent: UserAgent,
+    pub(crate) reach: Reach,
+    pub(crate) bucket: String,
+}
+
+impl Locks {
+    /// # Errors
+    ///
+    /// What is wrong with the settings, or that this process may have no more threads. Of a broker that
+    /// cannot be reached tell the requests.
+    pub(crate) fn open(args: &Args) -> Result<Self, String> {
+        let reach = args.reach()?;
+        let user_agent = match reach {
+            Reach::Process => UserAgent::new(),
+            Reach::Machine => machine(ConnectOptions::default())?,
+        };
+        Ok(Self { user_agent, reach, bucket: args.bucket() })
+    }
+
+    /// A new agent.
+    pub(crate) fn lock_manager(&self) -> LockManager {
+        self.user_agent.lock_manager(&self.bucket)
+    }
+
+    /// A new agent elsewhere, for `runtime.openLocks`.
+    ///
+    /// # Errors
+    ///
+    /// There is no such kind; or as [`open`](Self::open).
+    pub(crate) fn elsewhere(&self, kind: &str, name: &str) -> Result<LockManager, String> {
+        let user_agent = match kind {
+            "bucket" => return Ok(self.user_agent.lock_manager(name)),
+            "private" => UserAgent::new(),
+            "socket" => machine(ConnectOptions::default().place(Place::at(PathBuf::from(name))))?,
+            _ => return Err(format!("openLocks knows bucket, private and socket, not {kind:?}")),
+        };
+        Ok(user_agent.lock_manager(&self.bucket))
+    }
+}
+
+fn machine(options: ConnectOptions) -> Result<UserAgent, String> {
+    let reach = BrokerReach::connect_when_needed(options).map_err(|error| error.to_string())?;
+    Ok(UserAgent::with_reach(reach))
+}

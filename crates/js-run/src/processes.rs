@@ -1,0 +1,120 @@
+//! Other processes of this program, and the lines that this one is given.
+
+use std::{
+    env,
+    io::{BufRead, BufReader, Read, Write, stdin},
+    os::unix::process::ExitStatusExt,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+};
+
+use clap::ValueEnum;
+use serde_json::json;
+
+use crate::{
+    agent::Shared,
+    args::Reach,
+    mailbox::{Event, Mailbox, Source},
+};
+
+/// A process that an agent has started.
+pub(crate) struct Process {
+    child: Arc<Mutex<Child>>,
+    input: Option<ChildStdin>,
+}
+
+impl Process {
+    /// Gives it a line. What is not read any more is lost; its end is told of anyway.
+    pub(crate) fn write(&mut self, line: &str) {
+        if let Some(input) = &mut self.input {
+            if writeln!(input, "{line}").is_err() {
+                self.input = None;
+            }
+        }
+    }
+
+    pub(crate) fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+    }
+}
+
+/// Starts another process like this one, with the same engine, reach and bucket. What it prints and its
+/// end are told line by line.
+///
+/// # Errors
+///
+/// It cannot be started.
+pub(crate) fn start(
+    shared: &Shared,
+    number: u64,
+    arguments: Vec<String>,
+    mailbox: &Arc<Mailbox>,
+) -> Result<Process, String> {
+    let program = env::current_exe().map_err(|error| format!("this program has gone: {error}"))?;
+    let name = |value: Option<clap::builder::PossibleValue>| {
+        value.map(|value| value.get_name().to_owned()).unwrap_or_default()
+    };
+    let mut command = Command::new(program);
+    command
+        .args(["--engine", &name(shared.engine.to_possible_value())])
+        .args(["--reach", &name(Reach::to_possible_value(&shared.locks.reach))])
+        .args(["--bucket", &shared.locks.bucket])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let cannot = |error| format!("cannot start a process: {error}");
+    let mut child = command.spawn().map_err(cannot)?;
+    let input = child.stdin.take();
+    let output = child.stdout.take().map(|stream| tell_lines(stream, number, "line", mailbox));
+    let errors = child.stderr.take().map(|stream| tell_lines(stream, number, "errorLine", mailbox));
+    let child = Arc::new(Mutex::new(child));
+    let process = Process { child: Arc::clone(&child), input };
+    let mailbox = Arc::clone(mailbox);
+    thread::spawn(move || {
+        // All that it has written comes before its end.
+        for reader in [output, errors].into_iter().flatten() {
+            let _ = reader.join();
+        }
+        // Its streams are closed: it ends now, or has closed them itself and is waited for.
+        let status = child.lock().unwrap_or_else(PoisonError::into_inner).wait();
+        let (code, signal) = status.map_or((None, None), |status| (status.code(), status.signal()));
+        let end = json!({ "process": number, "end": { "code": code, "signal": signal } });
+        mailbox.send(Event { text: end.to_string(), over: Some(Source::Process(number)) });
+    });
+    Ok(process)
+}
+
+fn tell_lines(
+    stream: impl Read + Send + 'static,
+    number: u64,
+    member: &'static str,
+    mailbox: &Arc<Mailbox>,
+) -> JoinHandle<()> {
+    let mailbox = Arc::clone(mailbox);
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            let text = json!({ "process": number, member: line }).to_string();
+            mailbox.send(Event { text, over: None });
+        }
+    })
+}
+
+/// Has the agent told of the lines of the standard input.
+///
+/// # Errors
+///
+/// There is no room for a thread.
+pub(crate) fn read_input(mailbox: Arc<Mailbox>) -> Result<(), String> {
+    let read = move || {
+        for line in stdin().lock().lines().map_while(Result::ok) {
+            mailbox.send(Event { text: json!({ "input": line }).to_string(), over: None });
+        }
+        let text = json!({ "input": null }).to_string();
+        mailbox.send(Event { text, over: Some(Source::Input) });
+    };
+    let thread = thread::Builder::new().name("input".to_owned()).spawn(read);
+    thread.map(drop).map_err(|error| format!("there is no room for a thread: {error}"))
+}

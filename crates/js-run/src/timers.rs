@@ -1,0 +1,60 @@
+//! The timers of an agent.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap},
+    time::{Duration, Instant},
+};
+
+/// Timers by the number that a script knows them by. Those that are due at the same time fire in the
+/// order in which they were set.
+#[derive(Default)]
+pub(crate) struct Timers {
+    queue: BinaryHeap<Reverse<(Instant, u64)>>,
+    /// Those that were not cancelled, and whether an agent lives for them.
+    set: HashMap<u64, bool>,
+    referenced: usize,
+}
+
+impl Timers {
+    /// `number` grows from one to the next.
+    pub(crate) fn set(&mut self, number: u64, milliseconds: f64, is_referenced: bool) {
+        // A century for whatever is longer, or no number.
+        let century = 100.0 * 366.0 * 86_400.0;
+        let seconds = (milliseconds / 1000.0).clamp(0.0, century);
+        let after = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
+        self.queue.push(Reverse((Instant::now() + after, number)));
+        self.set.insert(number, is_referenced);
+        self.referenced += usize::from(is_referenced);
+    }
+
+    pub(crate) fn cancel(&mut self, number: u64) {
+        if self.set.remove(&number) == Some(true) {
+            self.referenced -= 1;
+        }
+    }
+
+    /// Takes the next one that is due.
+    pub(crate) fn take_due(&mut self) -> Option<u64> {
+        let due = self.next_due().filter(|due| *due <= Instant::now())?;
+        let Reverse((_, number)) = self.queue.pop().filter(|Reverse((first, _))| *first == due)?;
+        self.cancel(number);
+        Some(number)
+    }
+
+    /// When the next one is due.
+    pub(crate) fn next_due(&mut self) -> Option<Instant> {
+        while let Some(Reverse((due, number))) = self.queue.peek() {
+            if self.set.contains_key(number) {
+                return Some(*due);
+            }
+            self.queue.pop();
+        }
+        None
+    }
+
+    /// Whether an agent lives for one of them.
+    pub(crate) fn keep_alive(&self) -> bool {
+        self.referenced > 0
+    }
+}

@@ -1,0 +1,55 @@
+//! Workers: agents on threads of their own.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::{
+    agent::{Role, Shared, on_thread},
+    mailbox::{Event, Mailbox, Source},
+};
+
+/// Starts a worker. Its parent is told of its end once what it had is released.
+///
+/// # Errors
+///
+/// There is no room for a thread.
+pub(crate) fn start(shared: Arc<Shared>, role: Role) -> Result<Arc<Mailbox>, String> {
+    let Role::Worker { number, parent, .. } = &role else {
+        return Err("the main agent is no worker".to_owned());
+    };
+    let (number, parent) = (*number, Arc::clone(parent));
+    let mailbox = Arc::new(Mailbox::default());
+    let own = Arc::clone(&mailbox);
+    let run = shared.run_worker;
+    let worker = move || {
+        let end = End { number, parent };
+        let error = run(shared, role, &own).err().map(|failure| failure.to_string());
+        end.tell(error.as_deref());
+    };
+    match on_thread("worker", worker) {
+        Ok(_) => Ok(mailbox),
+        Err(error) => Err(format!("there is no room for a worker: {error}")),
+    }
+}
+
+/// Tells of the end of a worker, also if that is a panic.
+struct End {
+    number: u64,
+    parent: Arc<Mailbox>,
+}
+
+impl End {
+    fn tell(&self, error: Option<&str>) {
+        let text = json!({ "worker": self.number, "end": { "error": error } }).to_string();
+        self.parent.send(Event { text, over: Some(Source::Worker(self.number)) });
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.tell(Some("the worker has panicked"));
+        }
+    }
+}
