@@ -10,7 +10,8 @@ use rquickjs::{
 use crate::{
     engine::Quick,
     home::{HomeObject, instance},
-    interfaces::{LockObject, ManagerObject},
+    interfaces::LockObject,
+    locks::Locks,
 };
 
 /// A function of this crate.
@@ -127,9 +128,7 @@ impl<'js> Native<'js> {
 
 /// The agent whose lock manager a function is called on.
 fn manager<'js>(params: &Params<'_, 'js>) -> Option<Quick<'js>> {
-    let this = params.this();
-    let manager = this.as_object()?.as_class::<ManagerObject<'_>>()?.borrow();
-    Some(Quick::new(&manager.home, manager.number))
+    Some(Locks::of_object(params.this().as_object()?)?.engine)
 }
 
 impl<'js> JsClass<'js> for Native<'js> {

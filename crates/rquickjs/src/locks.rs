@@ -28,7 +28,7 @@ use crate::{
 /// The handle lives no longer than `Context::with` does. [`Locks::of`] gives it again.
 #[must_use = "callbacks are called by what drives the agent: `spawn()`, `run()`, or `run_task()`"]
 pub struct Locks<'js> {
-    engine: Quick<'js>,
+    pub(crate) engine: Quick<'js>,
 }
 
 impl<'js> Locks<'js> {
@@ -36,8 +36,13 @@ impl<'js> Locks<'js> {
     pub fn of(ctx: &Ctx<'js>) -> Option<Self> {
         let home = Home::find(ctx)?;
         let manager = home.borrow().0.navigator.get()?.1.clone();
-        let number = manager.as_class::<ManagerObject<'_>>()?.borrow().number;
-        Some(Self { engine: Quick::new(&home, number) })
+        Self::of_object(&manager)
+    }
+
+    /// The agent of this object, if it has the interface `LockManager`.
+    pub fn of_object(object: &Object<'js>) -> Option<Self> {
+        let manager = object.as_class::<ManagerObject<'_>>()?.borrow();
+        Some(Self { engine: Quick::new(&manager.home, manager.number) })
     }
 
     /// Another agent of this context, for a host that gives scripts several lock managers, as those of

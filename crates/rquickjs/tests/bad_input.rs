@@ -1,0 +1,311 @@
+//! Scripts that throw where nobody expects it, and limits that are reached: nothing is held, nothing
+//! panics, nothing leaks.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use std::{cell::Cell, rc::Rc};
+
+use common::{Program, alone, context, log, program, step};
+use navlock_rquickjs::{
+    Locks,
+    navlock::{LockManager, UserAgent},
+    run,
+};
+use rquickjs::{Context, Ctx, Function, Object, Persistent, Runtime};
+
+fn is_free(user_agent: &UserAgent) -> bool {
+    let other: LockManager = user_agent.lock_manager("app");
+    other.lock("db").if_available().blocking().unwrap().is_some()
+}
+
+#[test]
+fn a_callback_that_throws_rejects_and_releases() {
+    let told = alone().told(
+        "
+        follow('first', navigator.locks.request('db', () => { throw 'mine'; }));
+        follow('second', navigator.locks.request('db', () => 'granted'));",
+    );
+    assert_eq!(told, "first failed: mine, second: granted");
+}
+
+#[test]
+fn what_getters_and_proxies_throw_is_a_rejection() {
+    let told = alone().told("
+        const thrower = new Proxy({}, { get(target, key) { throw `no ${String(key)}`; } });
+        const revoked = Proxy.revocable({}, {});
+        revoked.revoke();
+        follow('options', navigator.locks.request('db', thrower, () => {}));
+        follow('revoked', navigator.locks.request('db', revoked.proxy, () => {}));
+        follow('name', navigator.locks.request({ toString() { throw 'no name'; } }, () => {}));
+        follow('symbol', navigator.locks.request(Symbol('db'), () => {}));
+        follow('signal', navigator.locks.request('db', { signal: new Proxy(new AbortController().signal, {}) }, () => {}));
+        follow('thenable', navigator.locks.request('db', () => ({ get then() { throw 'no then'; } })));
+        follow('free', navigator.locks.request('db', { ifAvailable: true }, (lock) => lock !== null));");
+    let mut told: Vec<_> = told.split(", ").collect();
+    told.sort_unstable();
+    let expected = [
+        "free: false",
+        "name failed: no name",
+        "options failed: no ifAvailable",
+        "revoked failed: TypeError: revoked proxy",
+        "signal failed: TypeError: the option signal of request() is not an AbortSignal",
+        "symbol failed: TypeError: cannot convert symbol to string",
+        "thenable failed: no then",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_callback_can_be_a_proxy_and_its_options_too() {
+    let told = alone().told("
+        const callback = new Proxy((lock) => lock.mode, {});
+        const read = [];
+        const options = new Proxy({ mode: 'shared' }, { get: (target, key) => (read.push(key), target[key]) });
+        follow('proxies', navigator.locks.request('db', options, callback).then((mode) => `${mode} ${read}`));");
+    assert_eq!(told, "proxies: shared ifAvailable,mode,signal,steal");
+}
+
+#[test]
+fn a_function_of_the_interface_on_anything_else_is_a_rejection() {
+    let told = alone().told("
+        const { request, query } = LockManager.prototype;
+        for (const it of [undefined, null, 1, {}, Object.create(LockManager.prototype), new Proxy(navigator.locks, {})]) {
+            for (const method of [request, query]) {
+                follow(method.name, method.call(it, 'db', () => {}));
+            }
+        }
+        const { get } = Object.getOwnPropertyDescriptor(Lock.prototype, 'name');
+        try { get.call({}); } catch (error) { note(error); }
+        try { Object.getPrototypeOf(navigator).locks; } catch (error) { note(error); }");
+    let both = "request failed: TypeError: request() was called on what is no LockManager, \
+                query failed: TypeError: query() was called on what is no LockManager";
+    let thrown = "TypeError: this is no Lock, TypeError: this is no Navigator, ";
+    assert_eq!(told, format!("{thrown}{}", [both; 6].join(", ")));
+}
+
+#[test]
+fn a_signal_of_another_context_is_refused_and_its_lock_manager_is_not() {
+    let user_agent = UserAgent::new();
+    let runtime = Runtime::new().unwrap();
+    let own = context(&runtime, user_agent.lock_manager("app"));
+    let other = context(&runtime, user_agent.lock_manager("app"));
+    let passed = other.with(|ctx| {
+        let made = "({ signal: new AbortController().signal, locks: navigator.locks })";
+        Persistent::save(&ctx, ctx.eval::<Object<'_>, _>(made).unwrap())
+    });
+    own.with(|ctx| {
+        ctx.globals().set("other", passed.restore(&ctx).unwrap()).unwrap();
+        let script = "
+            follow('signal', navigator.locks.request('db', { signal: other.signal }, () => {}));
+            const { request } = LockManager.prototype;
+            follow('theirs', request.call(other.locks, 'db', (lock) => `${lock} ${lock instanceof Lock}`));";
+        ctx.eval::<(), _>(script).unwrap();
+    });
+    step(&other);
+    step(&own);
+    let told = log(&own);
+    let refused = "signal failed: TypeError: the option signal of request() is not an AbortSignal";
+    assert_eq!(told, format!("{refused}, theirs: [object Lock] false"));
+}
+
+#[test]
+fn a_lone_surrogate_survives_as_name_and_in_snapshots() {
+    let told = alone().told(r"
+        const name = 'a\uD800' + '\u0000' + '\uDC00b\u{1F512}';
+        follow('same', navigator.locks.request(name, async (lock) => {
+            const { held } = await navigator.locks.query();
+            return lock.name === name && held[0].name === name;
+        }));
+        follow('other', navigator.locks.request('a\uD801' + '\u0000' + '\uDC00b\u{1F512}', { ifAvailable: true }, (lock) => lock !== null));");
+    assert_eq!(told, "other: true, same: true");
+}
+
+#[test]
+fn what_scripts_make_of_the_language_changes_nothing() {
+    let program = alone();
+    // All at once, in a context of its own.
+    program.eval::<()>("
+        const controller = new AbortController();
+        const { prototype } = Promise;
+        const { then, constructor } = prototype;
+        const never = (what) => () => { note(`a script was asked for ${what}`); throw 'never'; };
+        const trap = { set: never('a setter'), configurable: true };
+        prototype.then = never('then');
+        Object.defineProperty(prototype, 'constructor', { get: never('constructor'), configurable: true });
+        Promise.resolve = Promise.reject = never('resolve');
+        for (const key of ['held', 'name', 'mode']) Object.defineProperty(Object.prototype, key, trap);
+        Object.defineProperty(Array.prototype, '0', trap);
+        String.prototype.charCodeAt = String.fromCharCode = Reflect.apply = never('a function');
+        Function.prototype.call = Function.prototype.apply = never('call');
+        TypeError = DOMException = AbortSignal = never('an error');
+        globalThis.asked = [
+            navigator.locks.request('held', () => new Promise(() => {})),
+            navigator.locks.request('plain\\uD800', (lock) => lock.name),
+            navigator.locks.query(),
+            navigator.locks.request('held', { signal: controller.signal }, () => {}),
+            navigator.locks.request('held', 1, () => {}),
+        ];
+        controller.abort();
+        globalThis.restore = () => {
+            prototype.then = then;
+            Object.defineProperty(prototype, 'constructor', { value: constructor });
+            for (const key of ['held', 'name', 'mode']) delete Object.prototype[key];
+            delete Array.prototype[0];
+        };");
+    program.step();
+    program.run(
+        "restore();
+        const [, plain, asked, aborted, wrong] = globalThis.asked;
+        follow('plain', plain.then((name) => name.length));
+        follow('asked', asked.then(({ held }) => Object.keys(held[0])));
+        follow('aborted', aborted.catch(({ name }) => name));
+        follow('wrong', wrong.catch(({ message }) => message));",
+    );
+    let expected = "plain: 6, asked: clientId,mode,name, aborted: AbortError, \
+                    wrong: the options of request() are not an object";
+    assert_eq!(program.log(), expected);
+}
+
+/// A program whose scripts are stopped while the cell is true.
+fn interruptible() -> (UserAgent, Program, Rc<Cell<bool>>) {
+    let user_agent = UserAgent::new();
+    let program = program(user_agent.lock_manager("app"));
+    let is_stopped = Rc::new(Cell::new(false));
+    let asked = Rc::clone(&is_stopped);
+    program.runtime.set_interrupt_handler(Some(Box::new(move || asked.get())));
+    (user_agent, program, is_stopped)
+}
+
+#[test]
+fn a_callback_that_is_interrupted_releases_its_lock() {
+    for callback in ["() => { for (;;); }", "async () => { for (;;); }"] {
+        let (user_agent, program, is_stopped) = interruptible();
+        program.eval::<()>(&format!(
+            "
+            follow('first', navigator.locks.request('db', {callback}));
+            follow('second', navigator.locks.request('db', () => 'granted'));"
+        ));
+        is_stopped.set(true);
+        program.context.with(|ctx| {
+            let error = Locks::of(&ctx).unwrap().run_task().unwrap_err();
+            assert!(error.is_exception());
+            assert!(ctx.catch().is_uncatchable_error());
+        });
+        is_stopped.set(false);
+        run(&program.context).unwrap();
+        let told = program.log();
+        assert_eq!(told, "first failed: AbortError: the callback was stopped, second: granted");
+        assert!(is_free(&user_agent));
+    }
+}
+
+#[test]
+fn a_conversion_that_is_interrupted_asks_for_nothing() {
+    for arguments in [
+        "{ toString() { for (;;); } }, () => {}",
+        "'db', { get mode() { for (;;); } }, () => {}",
+        "'db', { get signal() { for (;;); } }, () => {}",
+    ] {
+        let (user_agent, program, is_stopped) = interruptible();
+        is_stopped.set(true);
+        program.context.with(|ctx| {
+            let script = format!(
+                "try {{ navigator.locks.request({arguments}); }} catch {{ note('caught'); }}"
+            );
+            assert!(ctx.eval::<(), _>(script).unwrap_err().is_exception());
+            assert!(ctx.catch().is_uncatchable_error());
+        });
+        is_stopped.set(false);
+        run(&program.context).unwrap();
+        assert_eq!(program.log(), "");
+        assert!(is_free(&user_agent));
+    }
+}
+
+#[test]
+fn a_thenable_that_is_interrupted_holds_no_more_than_its_promise_does() {
+    let (user_agent, program, is_stopped) = interruptible();
+    program.eval::<()>(
+        "follow('first', navigator.locks.request('db', () => ({ get then() { for (;;); } })));",
+    );
+    is_stopped.set(true);
+    program.context.with(|ctx| {
+        let result = Locks::of(&ctx).unwrap().run_task();
+        drop(result);
+        drop(ctx.catch());
+    });
+    is_stopped.set(false);
+    run(&program.context).unwrap();
+    assert!(program.log().starts_with("first failed: "));
+    assert!(is_free(&user_agent));
+}
+
+const SCRIPT: &str = "globalThis.go = () => {
+    const ignore = () => {};
+    for (let i = 0; i < 3; i++) {
+        const controller = new AbortController();
+        const { signal } = controller;
+        navigator.locks.request('db', { signal }, async (lock) => { await lock.name; throw 1; }).catch(ignore);
+        navigator.locks.request('db', { signal }, ignore).catch(ignore);
+        navigator.locks.request('db', 1, ignore).catch(ignore);
+        navigator.locks.query().catch(ignore);
+        controller.abort();
+    }
+};";
+
+/// Calls `go`, does all that follows, and says whether QuickJS ever failed.
+fn exhaust(context: &Context, limit: usize) -> bool {
+    context.runtime().set_memory_limit(limit);
+    let mut has_failed = context.with(|ctx| {
+        let go: Function<'_> = ctx.globals().get("go").unwrap();
+        fails(&ctx, &go.call::<_, ()>(()))
+    });
+    loop {
+        let (go_on, failed) = context.with(|ctx| {
+            while ctx.execute_pending_job() {}
+            match Locks::of(&ctx).unwrap().run_task() {
+                Ok(go_on) => (go_on, false),
+                error => (true, fails(&ctx, &error)),
+            }
+        });
+        has_failed |= failed;
+        if !go_on {
+            break;
+        }
+    }
+    context.runtime().set_memory_limit(0);
+    has_failed
+}
+
+fn fails<T>(ctx: &Ctx<'_>, result: &rquickjs::Result<T>) -> bool {
+    if result.is_err() {
+        drop(ctx.catch());
+    }
+    result.is_err()
+}
+
+#[test]
+fn a_limit_of_memory_that_is_reached_anywhere_panics_nowhere_and_leaks_nothing() {
+    let used =
+        |program: &Program| usize::try_from(program.runtime.memory_usage().malloc_size).unwrap();
+    let mut failures = 0;
+    let mut room = 0;
+    loop {
+        let user_agent = UserAgent::new();
+        let program = program(user_agent.lock_manager("app"));
+        // Read before, as QuickJS itself loses memory where it runs out of it while it reads a script.
+        program.eval::<()>(SCRIPT);
+        let has_failed = exhaust(&program.context, used(&program) + room);
+        failures += usize::from(has_failed);
+        if !has_failed && room > 64 * 1024 {
+            break;
+        }
+        room += 331;
+        // What it could not do, the end of the runtime does.
+        drop(program);
+        assert!(is_free(&user_agent));
+    }
+    assert!(failures > 10);
+}

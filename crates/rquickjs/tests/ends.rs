@@ -1,0 +1,225 @@
+//! The ends of agents: all that they have is free then, and QuickJS finds nothing left.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use std::{cell::RefCell, rc::Rc};
+
+use common::{Program, abort_on_leaks, alone, context, define_kit, eval, log, program, step};
+use navlock_rquickjs::{
+    Locks,
+    navlock::{Error, UserAgent},
+    register, run,
+};
+use rquickjs::{Context, Ctx, Function, Runtime};
+
+/// Everything that an agent can have at once, and a promise that follows each.
+const EVERYTHING: &str = "
+    globalThis.controller = new AbortController();
+    follow('held', navigator.locks.request('held', () => new Promise(() => {})));
+    follow('waits', navigator.locks.request('held', () => {}));
+    follow('waits with a signal', navigator.locks.request('held', { signal: controller.signal }, () => {}));
+    follow('due', navigator.locks.request('due', () => {}));
+    follow('is asked', navigator.locks.query());
+    controller.signal.addEventListener('abort', () => note('aborted'));";
+
+fn is_free(user_agent: &UserAgent, name: &str) -> bool {
+    let other = user_agent.lock_manager("app");
+    other.lock(name).if_available().blocking().unwrap().is_some()
+}
+
+#[test]
+fn a_runtime_that_ends_leaves_nothing_of_its_agents() {
+    let user_agent = UserAgent::new();
+    let program = program(user_agent.lock_manager("app"));
+    program.eval::<()>(EVERYTHING);
+    program.step();
+    // After the step there is more again that nobody has taken up.
+    program.eval::<()>(
+        "follow('due again', navigator.locks.request('due', () => {})); navigator.locks.query();",
+    );
+    assert!(!is_free(&user_agent, "held"));
+    let Program { context, runtime } = program;
+    drop(context);
+    drop(runtime);
+    assert!(is_free(&user_agent, "held"));
+}
+
+#[test]
+fn a_context_ends_its_agents_when_it_is_freed_and_no_other() {
+    let user_agent = UserAgent::new();
+    let runtime = Runtime::new().unwrap();
+    let first = context(&runtime, user_agent.lock_manager("app"));
+    let second = context(&runtime, user_agent.lock_manager("app"));
+    for context in [&first, &second] {
+        let script = "navigator.locks.request('held', () => { note('granted'); return new Promise(() => {}); });";
+        eval::<()>(context, script);
+        step(context);
+    }
+    assert_eq!((log(&first), log(&second)), ("granted".to_owned(), String::new()));
+    drop(first);
+    step(&second);
+    assert_eq!(log(&second), "", "QuickJS has not collected the first one yet");
+    runtime.run_gc();
+    step(&second);
+    assert_eq!(log(&second), "granted");
+    assert!(!is_free(&user_agent, "held"));
+    drop(second);
+    runtime.run_gc();
+    assert!(is_free(&user_agent, "held"));
+}
+
+#[test]
+fn a_context_in_the_place_of_another_has_an_agent_of_its_own() {
+    let user_agent = UserAgent::new();
+    let runtime = Runtime::new().unwrap();
+    for _ in 0..20 {
+        let context = Context::full(&runtime).unwrap();
+        context.with(|ctx| {
+            abort_on_leaks(&ctx);
+            assert!(Locks::of(&ctx).is_none());
+            let _ = register(&ctx, user_agent.lock_manager("app")).unwrap();
+            define_kit(&ctx);
+        });
+        eval::<()>(&context, "follow('held', navigator.locks.request('held', () => 'done'));");
+        run(&context).unwrap();
+        assert_eq!(log(&context), "held: done");
+        drop(context);
+        runtime.run_gc();
+    }
+}
+
+#[test]
+fn an_agent_that_is_ended_has_nothing_and_asks_in_vain() {
+    let user_agent = UserAgent::new();
+    let program = program(user_agent.lock_manager("app"));
+    program.eval::<()>(EVERYTHING);
+    program.step();
+    assert_eq!(program.log(), "due: undefined, is asked: [object Object]");
+    program.context.with(|ctx| {
+        let locks = Locks::of(&ctx).unwrap();
+        assert!(locks.is_waiting() && !locks.has_ended());
+        locks.end();
+        assert!(!locks.is_waiting() && locks.has_ended());
+    });
+    assert!(is_free(&user_agent, "held"));
+    let told = program
+        .told("controller.abort(); follow('late', navigator.locks.request('late', () => {}));");
+    assert_eq!(told, "aborted, late failed: InvalidStateError: the agent has been terminated");
+}
+
+#[test]
+fn an_agent_may_end_in_its_own_callback() {
+    let program = alone();
+    program.context.with(|ctx| {
+        let end = |ctx: Ctx<'_>| Locks::of(&ctx).unwrap().end();
+        ctx.globals().set("end", Function::new(ctx.clone(), end).unwrap()).unwrap();
+    });
+    let told = program.told("
+        follow('first', navigator.locks.request('a', () => { note('begins'); end(); note('ended'); return 1; }));
+        follow('second', navigator.locks.request('a', () => {}));");
+    assert_eq!(told, "begins, ended");
+}
+
+#[test]
+fn a_context_may_be_dropped_in_a_callback() {
+    let user_agent = UserAgent::new();
+    let runtime = Runtime::new().unwrap();
+    let dropped = context(&runtime, user_agent.lock_manager("app"));
+    let other = context(&runtime, user_agent.lock_manager("app"));
+    // rquickjs keeps the first context with such a function.
+    other.with(|ctx| drop(Function::new(ctx, || ()).unwrap()));
+    let handle = Rc::new(RefCell::new(None));
+    let own = Rc::clone(&handle);
+    dropped.with(|ctx| {
+        let drop_it = move |ctx: Ctx<'_>| {
+            own.borrow_mut().take();
+            ctx.run_gc();
+        };
+        ctx.globals().set("dropIt", Function::new(ctx.clone(), drop_it).unwrap()).unwrap();
+    });
+    eval::<()>(
+        &dropped,
+        "navigator.locks.request('held', () => { dropIt(); return new Promise(() => {}); });
+        navigator.locks.request('held', () => {});",
+    );
+    let last = dropped.clone();
+    *handle.borrow_mut() = Some(dropped);
+    last.with(|ctx| assert!(Locks::of(&ctx).unwrap().run_task().unwrap()));
+    assert!(handle.borrow().is_none());
+    drop(last);
+    // Those have it as well.
+    while runtime.execute_pending_job().unwrap() {}
+    runtime.run_gc();
+    assert!(is_free(&user_agent, "held"));
+}
+
+#[test]
+fn what_scripts_delete_ends_nothing() {
+    let program = alone();
+    program.eval::<()>("
+        follow('held', navigator.locks.request('a', () => new Promise((resolve) => { globalThis.release = resolve; })));
+        follow('waits', navigator.locks.request('a', () => 'granted'));
+        delete globalThis.navigator; delete globalThis.LockManager; delete globalThis.Lock;");
+    program.runtime.run_gc();
+    program.step();
+    program.runtime.run_gc();
+    assert_eq!(program.told("release('released')"), "held: released, waits: granted");
+}
+
+#[test]
+fn a_lock_manager_is_not_registered_twice() {
+    let program = alone();
+    program.context.with(|ctx| {
+        let error = register(&ctx, UserAgent::new().lock_manager("app")).unwrap_err();
+        assert!(error.is_exception());
+        let error: rquickjs::Exception<'_> = ctx.catch().get().unwrap();
+        assert_eq!(
+            error.message().unwrap(),
+            "navigator.locks is registered in this context already"
+        );
+    });
+    assert_eq!(program.told("follow('a', navigator.locks.request('a', () => 1))"), "a: 1");
+}
+
+#[test]
+fn a_second_lock_manager_of_a_context_is_another_agent() {
+    let user_agent = UserAgent::new();
+    let program = program(user_agent.lock_manager("app"));
+    program.context.with(|ctx| {
+        let locks = Locks::open(&ctx, user_agent.lock_manager("other")).unwrap();
+        ctx.globals().set("other", locks.object()).unwrap();
+    });
+    program.eval::<()>("
+        navigator.locks.request('a', () => new Promise(() => {}));
+        follow('other', other.request('a', (lock) => { note(lock); return other instanceof LockManager; }));");
+    program.step();
+    assert_eq!(program.log(), "");
+    program.context.with(|ctx| {
+        let object = ctx.globals().get("other").unwrap();
+        let locks = Locks::of_object(&object).unwrap();
+        assert!(locks.run_task().unwrap());
+        while ctx.execute_pending_job() {}
+    });
+    assert_eq!(program.log(), "[object Lock], other: true");
+}
+
+#[test]
+fn a_lock_manager_that_the_host_ends_rejects_what_waits_for_it() {
+    let user_agent = UserAgent::new();
+    let locks = user_agent.lock_manager("app");
+    let program = program(locks.clone());
+    program.eval::<()>(
+        "
+        follow('held', navigator.locks.request('a', () => new Promise(() => {})));
+        follow('waits', navigator.locks.request('a', () => {}));",
+    );
+    program.step();
+    // Not through the context: as when a broker is gone.
+    locks.terminate();
+    run(&program.context).unwrap();
+    let told = program.log();
+    assert!(told.contains("waits failed: InvalidStateError"), "{told}");
+    assert_eq!(locks.lock("a").blocking().unwrap_err(), Error::Terminated);
+}
