@@ -24,13 +24,15 @@ const STACK: usize = 64 << 20;
 /// With what a program ends whose top level waits for what can never come, as in Node.
 const NEVER: i32 = 13;
 
+/// Runs a worker on its new thread.
+type RunWorker = fn(Arc<Shared>, Role, &Arc<Mailbox>) -> Result<(), Failure>;
+
 /// What all agents of this process share.
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) title: &'static str,
     pub(crate) locks: Locks,
-    /// Runs a worker on its new thread.
-    pub(crate) run_worker: fn(Arc<Shared>, Role, &Arc<Mailbox>) -> Result<(), Failure>,
+    pub(crate) run_worker: RunWorker,
 }
 
 /// Which agent it is.
