@@ -1,7 +1,5 @@
 //! What the program asks of an engine.
 
-#![allow(dead_code, reason = "until the engines are here")]
-
 #[cfg(feature = "boa")]
 mod boa;
 #[cfg(feature = "quickjs")]

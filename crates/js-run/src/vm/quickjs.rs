@@ -5,14 +5,17 @@ use std::{
     fs,
     path::Path,
     rc::Rc,
-    sync::{Mutex, PoisonError, atomic::{AtomicU64, Ordering}},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
 };
 
 use navlock_rquickjs::Locks;
 use rquickjs::{
-    ArrayBuffer, ArrayBufferSource, CatchResultExt, CaughtError, Ctx, Error, Exception, Function, Module, Object,
-    Persistent, Promise, Runtime, Value,
+    ArrayBuffer, ArrayBufferSource, CatchResultExt, CaughtError, Ctx, Error, Exception, Function,
+    Module, Object, Persistent, Promise, Runtime, Value,
     context::EvalOptions,
     function::Opt,
     loader::{ImportAttributes, Loader, Resolver},
@@ -58,7 +61,7 @@ impl Vm for QuickJs {
                 let mut rejections = rejections.borrow_mut();
                 rejections.retain(|(other, _)| *other != promise);
                 if !is_handled {
-                    rejections.push((promise, describe(&ctx, reason)));
+                    rejections.push((promise, describe(&ctx, &reason)));
                 }
             }
         })));
@@ -247,6 +250,7 @@ unsafe impl ArrayBufferSource for Memory {
 
 // ---- What has failed
 
+#[expect(clippy::needless_pass_by_value, reason = "so that it is what `map_err` takes")]
 fn engine(error: Error) -> Failure {
     Failure::Engine(error.to_string())
 }
@@ -254,19 +258,18 @@ fn engine(error: Error) -> Failure {
 fn uncaught(error: CaughtError<'_>) -> Failure {
     match error {
         CaughtError::Error(error) => engine(error),
-        CaughtError::Exception(exception) => Failure::Uncaught(describe(
-            exception.ctx(),
-            exception.clone().into_value(),
-        )),
-        CaughtError::Value(value) => Failure::Uncaught(describe(&value.ctx().clone(), value)),
+        CaughtError::Exception(exception) => {
+            Failure::Uncaught(describe(exception.ctx(), exception.as_value()))
+        }
+        CaughtError::Value(value) => Failure::Uncaught(describe(value.ctx(), &value)),
     }
 }
 
 /// A thrown value for people: its name, its message and its stack.
-fn describe<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> String {
+fn describe<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> String {
     let text = || -> rquickjs::Result<String> {
         let stack = value.as_object().map(|object| object.get::<_, Option<String>>("stack"));
-        let text = ctx.globals().get::<_, Function<'_>>("String")?.call::<_, String>((&value,))?;
+        let text = ctx.globals().get::<_, Function<'_>>("String")?.call::<_, String>((value,))?;
         Ok(match stack.transpose()?.flatten() {
             Some(stack) => format!("{text}\n{}", stack.trim_end()),
             None => text,

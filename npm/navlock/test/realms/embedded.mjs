@@ -1,0 +1,18 @@
+// navlock's in an engine embedded into Rust: what navlock-js-run registers.
+
+const { runtime } = globalThis;
+
+export async function openRealm() {
+  const { locks } = navigator;
+  const { LockManager, Lock } = globalThis;
+  return {
+    locks,
+    LockManager,
+    Lock,
+    // Tests run beside each other with one broker, and each has its own bucket "red".
+    openBucket: (name) => runtime.openLocks('bucket', `${runtime.bucket} ${name}`),
+    openUserAgent: () => (runtime.reach === 'process'
+      ? runtime.openLocks('private', '')
+      : runtime.openLocks('socket', `${runtime.environment('NAVLOCK_SOCKET')}-other`)),
+  };
+}
