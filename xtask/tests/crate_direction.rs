@@ -15,7 +15,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 18] = [
     ("navlock-cli", &["navlock", "navlock-broker", "navlock-etcd"]),
     ("navlock-node", &["navlock"]),
     ("navlock-js", &["navlock-core"]),
-    ("navlock-boa", &["navlock-core", "navlock-js"]),
+    ("navlock-boa", &["navlock", "navlock-js"]),
     ("navlock-rquickjs", &["navlock", "navlock-js"]),
     // Not published, and above everything: nothing that is published may depend on these.
     ("navlock-testkit", &["navlock-engine", "navlock-core"]),

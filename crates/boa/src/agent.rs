@@ -1,0 +1,113 @@
+//! Agents: lock managers in a realm.
+
+use std::{
+    cell::{Cell, RefCell},
+    fmt,
+    rc::{Rc, Weak},
+};
+
+use boa_engine::{
+    Context, Finalize, JsNativeError, JsObject, JsResult, JsValue, Trace,
+    builtins::promise::ResolvingFunctions,
+};
+use navlock::LockManager;
+use navlock_js::{Realm, RequestKey};
+
+use crate::{driver::Driver, engine::Boa, home::Home, interfaces};
+
+/// An agent, with all that its scripts have asked for.
+pub(crate) struct Agent {
+    pub(crate) requests: Realm<JsValue, ResolvingFunctions>,
+    /// `None` once its context has gone.
+    home: RefCell<Option<Rc<Home>>>,
+    pub(crate) driver: Driver,
+    /// It is behind `navigator.locks` of its realm.
+    pub(crate) is_navigators: Cell<bool>,
+    /// Made when it is first asked for.
+    object: RefCell<Option<JsObject>>,
+}
+
+impl Agent {
+    pub(crate) fn new(locks: LockManager, home: Rc<Home>, driver: Driver) -> Rc<Self> {
+        Rc::new(Self {
+            requests: Realm::new(locks),
+            home: RefCell::new(Some(home)),
+            driver,
+            is_navigators: Cell::new(false),
+            object: RefCell::default(),
+        })
+    }
+
+    /// Whether it is in this realm of its context.
+    pub(crate) fn is_in(&self, realm: &boa_engine::realm::Realm) -> bool {
+        self.home.borrow().as_ref().is_some_and(|home| home.realm == *realm)
+    }
+
+    /// Calls the engine in the agent's realm, and sees to it that what the agent waits for from then on
+    /// is looked after.
+    pub(crate) fn enter<T>(
+        self: &Rc<Self>,
+        context: &mut Context,
+        call: impl FnOnce(&mut Boa<'_>) -> JsResult<T>,
+    ) -> JsResult<T> {
+        let home = self.home()?;
+        let outer = context.enter_realm(home.realm.clone());
+        let result = call(&mut Boa { context, agent: self, home: &home });
+        context.enter_realm(outer);
+        self.drive(context);
+        result
+    }
+
+    fn home(&self) -> JsResult<Rc<Home>> {
+        let gone = || JsNativeError::typ().with_message("the context of these locks is gone");
+        self.home.borrow().clone().ok_or_else(|| gone().into())
+    }
+
+    /// The `LockManager`.
+    pub(crate) fn object(self: &Rc<Self>) -> JsResult<JsObject> {
+        let home = self.home()?;
+        let mut object = self.object.borrow_mut();
+        Ok(object.get_or_insert_with(|| interfaces::lock_manager(&home, self)).clone())
+    }
+
+    pub(crate) fn settle(
+        self: &Rc<Self>,
+        key: RequestKey,
+        outcome: Result<JsValue, JsValue>,
+        context: &mut Context,
+    ) -> JsResult<JsValue> {
+        self.enter(context, |boa| self.requests.settle(boa, key, outcome))?;
+        Ok(JsValue::undefined())
+    }
+
+    /// One task. Whether there was one.
+    pub(crate) fn run_task(self: &Rc<Self>, context: &mut Context) -> JsResult<bool> {
+        self.enter(context, |boa| self.requests.run_task(boa))
+    }
+
+    /// Its context is gone.
+    pub(crate) fn leave(&self) {
+        self.requests.end();
+        drop((self.home.take(), self.object.take()));
+    }
+}
+
+/// An agent, for what the engine collects: that must not keep it, nor be the last to let it go.
+#[derive(Clone, Trace, Finalize)]
+pub(crate) struct WeakAgent(#[unsafe_ignore_trace] Weak<Agent>);
+
+impl WeakAgent {
+    pub(crate) fn of(agent: &Rc<Agent>) -> Self {
+        Self(Rc::downgrade(agent))
+    }
+
+    pub(crate) fn upgrade(&self) -> Option<Rc<Agent>> {
+        self.0.upgrade()
+    }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent").field("locks", self.requests.locks()).finish_non_exhaustive()
+    }
+}

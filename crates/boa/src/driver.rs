@@ -1,0 +1,130 @@
+//! How the tasks of an agent come to be run by the engine's own jobs.
+
+use std::{
+    cell::{Cell, RefCell},
+    future::poll_fn,
+    rc::Rc,
+    task::{Poll, Waker},
+};
+
+use boa_engine::{
+    Context, JsResult, JsValue,
+    job::{NativeAsyncJob, PromiseJob},
+};
+
+use crate::agent::Agent;
+
+/// Who has the tasks of an agent run.
+#[derive(Debug)]
+pub(crate) enum Driver {
+    /// A job of the context's executor, which is there as long as scripts wait for something.
+    Jobs(Jobs),
+    /// The embedder.
+    Host,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    /// The executor has our job.
+    is_queued: Cell<bool>,
+    /// Whoever polls it.
+    waker: RefCell<Option<Waker>>,
+}
+
+/// How many rounds of promise jobs are let pass before a task. Executors in the manner of Boa's own poll
+/// jobs like ours after each round, and not when no promise job is left; a round is what the one before
+/// has queued.
+const ROUNDS: u32 = 16;
+
+impl Agent {
+    /// Has the executor look after the agent as long as it waits for something. To be called whenever
+    /// that may have changed.
+    pub(crate) fn drive(self: &Rc<Self>, context: &mut Context) {
+        let Driver::Jobs(jobs) = &self.driver else { return };
+        if !self.requests.is_waiting() {
+            // The job ends.
+            if let Some(waker) = jobs.waker.take() {
+                waker.wake();
+            }
+        } else if !jobs.is_queued.replace(true) {
+            let queued = Queued(Rc::clone(self));
+            let job = NativeAsyncJob::new(async move |context| queued.run(context).await);
+            context.enqueue_job(job.into());
+        }
+    }
+}
+
+/// That the executor has our job. It may drop it: when another job fails, Boa's does that with all.
+struct Queued(Rc<Agent>);
+
+impl Queued {
+    async fn run(&self, context: &RefCell<&mut Context>) -> JsResult<JsValue> {
+        let Self(agent) = self;
+        while self.has_task().await {
+            round(ROUNDS, context).await;
+            agent.run_task(&mut context.borrow_mut())?;
+        }
+        Ok(JsValue::undefined())
+    }
+
+    /// Waits for a task. `false`: there is nothing more to wait for.
+    async fn has_task(&self) -> bool {
+        let Self(agent) = self;
+        poll_fn(|polled| {
+            if !agent.requests.is_waiting() {
+                return Poll::Ready(false);
+            }
+            if agent.requests.poll_ready(polled).is_ready() {
+                return Poll::Ready(true);
+            }
+            if let Driver::Jobs(jobs) = &agent.driver {
+                *jobs.waker.borrow_mut() = Some(polled.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        if let Driver::Jobs(jobs) = &self.0.driver {
+            jobs.is_queued.set(false);
+        }
+    }
+}
+
+/// Waits until so many promise jobs have run of which each was queued by the one before.
+async fn round(count: u32, context: &RefCell<&mut Context>) {
+    let passed = Rc::new(Passed::default());
+    queue(count, Rc::clone(&passed), &mut context.borrow_mut());
+    poll_fn(|polled| {
+        if passed.is_over.get() {
+            return Poll::Ready(());
+        }
+        *passed.waker.borrow_mut() = Some(polled.waker().clone());
+        Poll::Pending
+    })
+    .await;
+}
+
+#[derive(Default)]
+struct Passed {
+    is_over: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+fn queue(count: u32, passed: Rc<Passed>, context: &mut Context) {
+    let job = PromiseJob::new(move |context| {
+        if count > 1 {
+            queue(count - 1, passed, context);
+        } else {
+            passed.is_over.set(true);
+            if let Some(waker) = passed.waker.take() {
+                waker.wake();
+            }
+        }
+        Ok(JsValue::undefined())
+    });
+    context.enqueue_job(job.into());
+}

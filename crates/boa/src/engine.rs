@@ -1,0 +1,235 @@
+//! What `navlock-js` asks of an engine, of Boa.
+
+use std::rc::Rc;
+
+use boa_engine::{
+    Context, Finalize, JsError, JsNativeError, JsObject, JsResult, JsString, JsValue,
+    NativeFunction, Trace,
+    builtins::promise::ResolvingFunctions,
+    job::PromiseJob,
+    js_string,
+    object::{
+        FunctionObjectBuilder,
+        builtins::{JsArray, JsPromise},
+    },
+};
+use navlock::{Mode, ResourceName};
+use navlock_js::{Engine, RequestKey};
+
+use crate::{
+    agent::{Agent, WeakAgent},
+    home::Home,
+    interfaces,
+};
+
+/// A context whose current realm is that of an agent.
+pub(crate) struct Boa<'a> {
+    pub(crate) context: &'a mut Context,
+    pub(crate) agent: &'a Rc<Agent>,
+    pub(crate) home: &'a Home,
+}
+
+impl Engine for Boa<'_> {
+    type Value = JsValue;
+    type Deferred = ResolvingFunctions;
+    type Error = JsError;
+
+    fn undefined(&mut self) -> JsValue {
+        JsValue::undefined()
+    }
+
+    fn null(&mut self) -> JsValue {
+        JsValue::null()
+    }
+
+    fn is_undefined(&mut self, value: &JsValue) -> bool {
+        value.is_undefined()
+    }
+
+    fn is_null(&mut self, value: &JsValue) -> bool {
+        value.is_null()
+    }
+
+    fn is_object(&mut self, value: &JsValue) -> bool {
+        value.is_object()
+    }
+
+    fn is_callable(&mut self, value: &JsValue) -> bool {
+        value.is_callable()
+    }
+
+    fn to_boolean(&mut self, value: &JsValue) -> bool {
+        value.to_boolean()
+    }
+
+    fn to_utf16(&mut self, value: &JsValue) -> JsResult<Vec<u16>> {
+        Ok(value.to_string(self.context)?.to_vec())
+    }
+
+    fn get(&mut self, object: &JsValue, key: &'static str) -> JsResult<JsValue> {
+        object_of(object)?.get(property(key), self.context)
+    }
+
+    fn call(&mut self, function: &JsValue, argument: JsValue) -> JsResult<JsValue> {
+        object_of(function)?.call(&JsValue::undefined(), &[argument], self.context)
+    }
+
+    fn string(&mut self, units: &[u16]) -> JsResult<JsValue> {
+        Ok(JsString::from(units).into())
+    }
+
+    fn object<const N: usize>(
+        &mut self,
+        properties: [(&'static str, JsValue); N],
+    ) -> JsResult<JsValue> {
+        let object = JsObject::with_object_proto(self.context.intrinsics());
+        for (key, value) in properties {
+            object.create_data_property_or_throw(property(key), value, self.context)?;
+        }
+        Ok(object.into())
+    }
+
+    fn array(&mut self, values: Vec<JsValue>) -> JsResult<JsValue> {
+        Ok(JsArray::from_iter(values, self.context).into())
+    }
+
+    fn lock(&mut self, name: &ResourceName, mode: Mode) -> JsResult<JsValue> {
+        Ok(interfaces::lock(self.home, name, mode))
+    }
+
+    fn type_error(&mut self, message: &str) -> JsResult<JsValue> {
+        let error = JsNativeError::typ().with_message(message.to_owned());
+        Ok(error.into_opaque(self.context).into())
+    }
+
+    fn dom_exception(&mut self, name: &'static str, message: &str) -> JsResult<JsValue> {
+        self.home.dom.exception(name, message, self.context)
+    }
+
+    fn throw(&mut self, value: JsValue) -> JsError {
+        JsError::from_opaque(value)
+    }
+
+    fn catch(&mut self, error: JsError) -> JsResult<JsValue> {
+        error.into_opaque(self.context)
+    }
+
+    fn new_promise(&mut self) -> JsResult<(JsValue, ResolvingFunctions)> {
+        let (promise, functions) = JsPromise::new_pending(self.context);
+        Ok((promise.into(), functions))
+    }
+
+    fn resolve(&mut self, deferred: ResolvingFunctions, value: JsValue) -> JsResult<()> {
+        deferred.resolve.call(&JsValue::undefined(), &[value], self.context).map(drop)
+    }
+
+    fn reject(&mut self, deferred: ResolvingFunctions, reason: JsValue) -> JsResult<()> {
+        deferred.reject.call(&JsValue::undefined(), &[reason], self.context).map(drop)
+    }
+
+    fn react(&mut self, value: JsValue, key: RequestKey) -> JsResult<()> {
+        if !value.is_object() {
+            // FAST: a promise that is fulfilled with it calls its reactions in a job as well.
+            let agent = Rc::downgrade(self.agent);
+            let job = PromiseJob::new(move |context| match agent.upgrade() {
+                Some(agent) => agent.settle(key, Ok(value), context),
+                None => Ok(JsValue::undefined()),
+            });
+            self.context.enqueue_job(job.into());
+            return Ok(());
+        }
+        let (promise, functions) = JsPromise::new_pending(self.context);
+        functions.resolve.call(&JsValue::undefined(), &[value], self.context)?;
+        // Nobody sees this promise, and without a prototype it has no `constructor` that scripts could
+        // have changed: PerformPromiseThen asks for it.
+        promise.set_prototype(None);
+        let reaction = Reaction { agent: WeakAgent::of(self.agent), key: key.to_bits() };
+        let fulfilled = NativeFunction::from_copy_closure_with_captures(
+            |_, arguments, reaction: &Reaction, context| reaction.settle(arguments, Ok, context),
+            reaction.clone(),
+        );
+        let rejected = NativeFunction::from_copy_closure_with_captures(
+            |_, arguments, reaction: &Reaction, context| reaction.settle(arguments, Err, context),
+            reaction,
+        );
+        let realm = &self.home.realm;
+        let (fulfilled, rejected) =
+            (fulfilled.to_js_function(realm), rejected.to_js_function(realm));
+        promise.then(Some(fulfilled), Some(rejected), self.context).map(drop)
+    }
+
+    fn is_signal(&mut self, value: &JsValue) -> JsResult<bool> {
+        Ok(value.is_object() && self.home.dom.is_signal(value, self.context)?)
+    }
+
+    fn abort_reason(&mut self, signal: &JsValue) -> JsResult<Option<JsValue>> {
+        self.home.dom.abort_reason(signal, self.context)
+    }
+
+    fn add_abort_algorithm(&mut self, signal: &JsValue, key: RequestKey) -> JsResult<JsValue> {
+        let reaction = Reaction { agent: WeakAgent::of(self.agent), key: key.to_bits() };
+        let algorithm = NativeFunction::from_copy_closure_with_captures(
+            |_, _, (reaction, signal): &(Reaction, JsValue), context| {
+                reaction.abort(signal, context)
+            },
+            (reaction, signal.clone()),
+        );
+        let algorithm = FunctionObjectBuilder::new(&self.home.realm, algorithm).build();
+        self.home.dom.add(signal, algorithm, self.context)
+    }
+
+    fn remove_abort_algorithm(&mut self, signal: &JsValue, handle: &JsValue) -> JsResult<()> {
+        self.home.dom.remove(signal, handle, self.context)
+    }
+}
+
+/// What a function that the engine calls knows of a request.
+#[derive(Clone, Trace, Finalize)]
+struct Reaction {
+    agent: WeakAgent,
+    #[unsafe_ignore_trace]
+    key: u64,
+}
+
+impl Reaction {
+    fn settle(
+        &self,
+        arguments: &[JsValue],
+        outcome: fn(JsValue) -> Result<JsValue, JsValue>,
+        context: &mut Context,
+    ) -> JsResult<JsValue> {
+        let Some(agent) = self.agent.upgrade() else { return Ok(JsValue::undefined()) };
+        let value = arguments.first().cloned().unwrap_or_default();
+        agent.settle(RequestKey::from_bits(self.key), outcome(value), context)
+    }
+
+    fn abort(&self, signal: &JsValue, context: &mut Context) -> JsResult<JsValue> {
+        let Some(agent) = self.agent.upgrade() else { return Ok(JsValue::undefined()) };
+        agent.enter(context, |boa| {
+            let reason = boa.abort_reason(signal)?.unwrap_or_default();
+            agent.requests.abort(boa, RequestKey::from_bits(self.key), reason)
+        })?;
+        Ok(JsValue::undefined())
+    }
+}
+
+/// What `navlock-js` reads the properties of, or calls, is known to be an object.
+fn object_of(value: &JsValue) -> JsResult<JsObject> {
+    let not_one = || JsNativeError::typ().with_message("not an object");
+    value.as_object().ok_or_else(|| not_one().into())
+}
+
+/// The keys that `navlock-js` uses, as strings that need no memory.
+fn property(key: &'static str) -> JsString {
+    match key {
+        "ifAvailable" => js_string!("ifAvailable"),
+        "mode" => js_string!("mode"),
+        "signal" => js_string!("signal"),
+        "steal" => js_string!("steal"),
+        "clientId" => js_string!("clientId"),
+        "name" => js_string!("name"),
+        "held" => js_string!("held"),
+        "pending" => js_string!("pending"),
+        other => JsString::from(other),
+    }
+}

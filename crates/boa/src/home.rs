@@ -1,0 +1,100 @@
+//! What agents have of a context: one of its realms, with the interfaces in it.
+
+use std::{cell::RefCell, rc::Rc};
+
+use boa_engine::{Context, JsNativeError, JsObject, JsResult, realm::Realm};
+use navlock::host;
+
+use crate::{agent::Agent, dom::Dom, interfaces};
+
+/// A realm of Boa in which the interfaces are defined.
+///
+/// All of it keeps objects alive, and with them the realm: so it lives in the context, and not in what a
+/// host may keep for longer.
+pub(crate) struct Home {
+    pub(crate) realm: Realm,
+    pub(crate) dom: Dom,
+    pub(crate) lock: JsObject,
+    pub(crate) lock_manager: JsObject,
+}
+
+/// What is kept in the data of a context, so that its end is the end of its agents.
+#[derive(Default)]
+struct Homes(Rc<RefCell<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    homes: Vec<Rc<Home>>,
+    agents: Vec<Rc<Agent>>,
+}
+
+impl Home {
+    /// That of the context's current realm; the interfaces are defined there if they are not yet.
+    pub(crate) fn of(context: &mut Context) -> JsResult<Rc<Self>> {
+        let kept = kept(context);
+        let realm = context.realm().clone();
+        if let Some(home) = kept.borrow().homes.iter().find(|home| home.realm == realm) {
+            return Ok(Rc::clone(home));
+        }
+        // What is ours is not what the embedder wants to limit.
+        let limits = context.runtime_limits();
+        context.set_runtime_limits(boa_engine::vm::RuntimeLimits::default());
+        let home = Self::define(realm, context);
+        context.set_runtime_limits(limits);
+        let home = Rc::new(home?);
+        kept.borrow_mut().homes.push(Rc::clone(&home));
+        Ok(home)
+    }
+
+    fn define(realm: Realm, context: &mut Context) -> JsResult<Self> {
+        let dom = Dom::define(context)?;
+        let lock = interfaces::define_lock(context)?;
+        let lock_manager = interfaces::define_lock_manager(context)?;
+        Ok(Self { realm, dom, lock, lock_manager })
+    }
+}
+
+/// Has the agent end with the context.
+pub(crate) fn keep(agent: &Rc<Agent>, context: &mut Context) {
+    kept(context).borrow_mut().agents.push(Rc::clone(agent));
+}
+
+pub(crate) fn agents(context: &Context) -> Vec<Rc<Agent>> {
+    context.get_data::<Homes>().map(|homes| homes.0.borrow().agents.clone()).unwrap_or_default()
+}
+
+/// The agent behind `navigator.locks` of the current realm.
+pub(crate) fn navigators(context: &Context) -> Option<Rc<Agent>> {
+    let is_it = |agent: &Rc<Agent>| agent.is_navigators.get() && agent.is_in(context.realm());
+    agents(context).into_iter().find(is_it)
+}
+
+/// # Errors
+///
+/// It is another context's.
+pub(crate) fn check(agent: &Rc<Agent>, context: &Context) -> JsResult<()> {
+    let is_its = |homes: &Homes| homes.0.borrow().agents.iter().any(|its| Rc::ptr_eq(its, agent));
+    if context.get_data::<Homes>().is_some_and(is_its) {
+        return Ok(());
+    }
+    Err(JsNativeError::typ().with_message("these locks are those of another context").into())
+}
+
+fn kept(context: &mut Context) -> Rc<RefCell<Kept>> {
+    if !context.has_data::<Homes>() {
+        context.insert_data(Homes::default());
+    }
+    context.get_data::<Homes>().map(|homes| Rc::clone(&homes.0)).unwrap_or_default()
+}
+
+impl Drop for Homes {
+    fn drop(&mut self) {
+        let Kept { homes, agents } = self.0.take();
+        // At one moment: none of them is granted what another held.
+        host::terminate_all(agents.iter().map(|agent| agent.requests.locks()));
+        for agent in &agents {
+            agent.leave();
+        }
+        drop((agents, homes));
+    }
+}

@@ -1,0 +1,14 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod agent;
+mod dom;
+mod driver;
+mod engine;
+mod home;
+mod interfaces;
+mod locks;
+
+pub use navlock;
+
+pub use crate::locks::{Locks, LocksExtension, register};

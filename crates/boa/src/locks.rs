@@ -1,0 +1,218 @@
+//! Registration, and the handle that embedders have of it.
+
+use std::{
+    rc::Rc,
+    task::{Context as TaskContext, Poll},
+};
+
+use boa_engine::{Context, JsNativeError, JsObject, JsResult, realm::Realm};
+use navlock::{LockManager, UserAgent};
+
+use crate::{
+    agent::Agent,
+    driver::{Driver, Jobs},
+    home::{self, Home},
+    interfaces,
+};
+
+/// Gives a realm `navigator.locks`, with the interfaces `Lock` and `LockManager`, and what it lacks of
+/// `AbortController`, `AbortSignal`, `DOMException`, `Event` and `EventTarget`.
+///
+/// An extension as those of Boa's runtime are; with the feature `runtime` it is one.
+///
+/// ```
+/// use boa_engine::{Context, Source};
+/// use navlock_boa::LocksExtension;
+///
+/// let mut context = Context::default();
+/// // Locks that no other realm has.
+/// LocksExtension::default().register(None, &mut context)?;
+/// context.eval(Source::from_bytes("navigator.locks.request('db', () => (globalThis.done = true))"))?;
+/// context.run_jobs()?;
+/// assert!(context.eval(Source::from_bytes("done"))?.to_boolean());
+/// # Ok::<(), boa_engine::JsError>(())
+/// ```
+#[derive(Debug)]
+pub struct LocksExtension {
+    locks: LockManager,
+    is_by_host: bool,
+}
+
+/// An embedder's handle of the agent behind a lock manager of scripts.
+///
+/// Cheap to clone; the clones are the same. It keeps nothing alive: when the context is dropped, the
+/// agent ends.
+#[derive(Debug, Clone)]
+pub struct Locks(Rc<Agent>);
+
+impl LocksExtension {
+    /// The scripts of the realm ask for locks as this agent.
+    ///
+    /// A realm is an agent, so each has a handle of its own: ask the bucket for another one with
+    /// [`lock_manager`](navlock::Bucket::lock_manager), and do not give away a clone.
+    pub fn new(locks: LockManager) -> Self {
+        Self { locks, is_by_host: false }
+    }
+
+    /// The embedder runs the tasks itself, by [`Locks::poll_ready`] and [`Locks::run_task`], and not the
+    /// context's job executor.
+    #[must_use]
+    pub fn driven_by_host(mut self) -> Self {
+        self.is_by_host = true;
+        self
+    }
+
+    /// Registers it in this realm, or in the context's current one.
+    ///
+    /// `navigator` is made if there is none. `AbortSignal.timeout` counts with the realm's `setTimeout`,
+    /// if it has one by now.
+    ///
+    /// # Errors
+    ///
+    /// It is registered in the realm already, or a global of the same name is there that cannot be
+    /// replaced.
+    pub fn register(self, realm: Option<Realm>, context: &mut Context) -> JsResult<Locks> {
+        within(realm, context, |context| {
+            if Locks::of(context).is_some() {
+                let error = JsNativeError::typ()
+                    .with_message("navigator.locks is registered in this realm already");
+                return Err(error.into());
+            }
+            let locks = self.made_in(context)?;
+            interfaces::install(locks.object(context)?, context)?;
+            locks.0.is_navigators.set(true);
+            Ok(locks)
+        })
+    }
+
+    /// Makes a lock manager that is not `navigator.locks`, for a host that gives scripts several, as those
+    /// of storage buckets are: [`Locks::object`]. The interfaces are defined in the realm if they are not
+    /// yet.
+    ///
+    /// # Errors
+    ///
+    /// A global of the same name is there that cannot be replaced.
+    pub fn open(self, realm: Option<Realm>, context: &mut Context) -> JsResult<Locks> {
+        within(realm, context, |context| self.made_in(context))
+    }
+
+    fn made_in(self, context: &mut Context) -> JsResult<Locks> {
+        let home = Home::of(context)?;
+        let driver = if self.is_by_host { Driver::Host } else { Driver::Jobs(Jobs::default()) };
+        let agent = Agent::new(self.locks, home, driver);
+        home::keep(&agent, context);
+        Ok(Locks(agent))
+    }
+}
+
+impl Default for LocksExtension {
+    /// With locks that no other realm has.
+    fn default() -> Self {
+        Self::new(UserAgent::new().lock_manager(""))
+    }
+}
+
+#[cfg(feature = "runtime")]
+impl boa_runtime::RuntimeExtension for LocksExtension {
+    fn register(self, realm: Option<Realm>, context: &mut Context) -> JsResult<()> {
+        Self::register(self, realm, context).map(drop)
+    }
+}
+
+/// Gives the context's current realm `navigator.locks`: short for
+/// [`LocksExtension::new`] and [`register`](LocksExtension::register).
+///
+/// # Errors
+///
+/// As [`LocksExtension::register`].
+pub fn register(context: &mut Context, locks: LockManager) -> JsResult<Locks> {
+    LocksExtension::new(locks).register(None, context)
+}
+
+impl Locks {
+    /// That of the `navigator.locks` of the context's current realm, if it is registered.
+    pub fn of(context: &Context) -> Option<Self> {
+        home::navigators(context).map(Self)
+    }
+
+    /// Those of all lock managers of the context.
+    pub fn all(context: &Context) -> Vec<Self> {
+        home::agents(context).into_iter().map(Self).collect()
+    }
+
+    /// The object with the interface `LockManager`, always the same.
+    ///
+    /// # Errors
+    ///
+    /// The context is not the agent's.
+    pub fn object(&self, context: &Context) -> JsResult<JsObject> {
+        home::check(&self.0, context)?;
+        self.0.object()
+    }
+
+    /// The agent, as Rust code knows it.
+    pub fn lock_manager(&self) -> &LockManager {
+        self.0.requests.locks()
+    }
+
+    /// Says whether the realm is fully active. While it is not, what its scripts ask for is rejected
+    /// with an `InvalidStateError`.
+    pub fn set_fully_active(&self, is_active: bool) {
+        self.lock_manager().set_fully_active(is_active);
+    }
+
+    /// The agent ends: its requests are aborted, its locks released. Nothing is settled any more, and no
+    /// callback called; what scripts ask for later is rejected with an `InvalidStateError`.
+    ///
+    /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
+    pub fn end(&self) {
+        self.0.requests.end();
+    }
+
+    /// Whether scripts wait for a lock, or for the answer to a query: a host stays for it. A lock that is
+    /// held is not that.
+    pub fn is_waiting(&self) -> bool {
+        self.0.requests.is_waiting()
+    }
+
+    /// Ready when there is a task, or the agent has ended. Of the contexts given here, the last one is
+    /// woken; from any thread.
+    ///
+    /// For [hosts that drive](LocksExtension::driven_by_host) the agent.
+    pub fn poll_ready(&self, context: &mut TaskContext<'_>) -> Poll<()> {
+        self.0.requests.poll_ready(context)
+    }
+
+    /// Runs one task, if there is one: calls a callback, answers a query, or rejects the promise of what
+    /// failed or was lost. Whether there was one. Then the host runs the promise jobs, all of them,
+    /// before it runs the next task.
+    ///
+    /// # Errors
+    ///
+    /// Only what no script can catch, as Boa's runtime limits are: the callback was stopped by it, its
+    /// lock is released, and its promise rejected with an `AbortError`. And if the context is not the
+    /// agent's.
+    pub fn run_task(&self, context: &mut Context) -> JsResult<bool> {
+        home::check(&self.0, context)?;
+        self.0.run_task(context)
+    }
+
+    /// Has the context's job executor look after the agent again. For embedders whose executor has
+    /// dropped jobs: Boa's own drops all of them when one has failed, and when its future is dropped.
+    /// The next request of a script does the same.
+    pub fn resume(&self, context: &mut Context) {
+        self.0.drive(context);
+    }
+}
+
+fn within<T>(
+    realm: Option<Realm>,
+    context: &mut Context,
+    call: impl FnOnce(&mut Context) -> JsResult<T>,
+) -> JsResult<T> {
+    let Some(realm) = realm else { return call(context) };
+    let outer = context.enter_realm(realm);
+    let result = call(context);
+    context.enter_realm(outer);
+    result
+}
