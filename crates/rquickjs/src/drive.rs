@@ -3,7 +3,7 @@
 use std::{
     cell::Cell,
     sync::Arc,
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Wake, Waker},
     thread::{self, Thread},
 };
 
@@ -26,11 +26,11 @@ pub(crate) struct Drive {
     pub(crate) stays: Cell<bool>,
 }
 
-/// Runs all jobs of the context's runtime, and all tasks of the agent of its `navigator.locks`, until
-/// there are none and the agent [waits](Locks::is_waiting) for nothing. Blocks the thread while it waits.
+/// Runs all jobs of the context's runtime, and all tasks of the [agents](Locks::all) of this context,
+/// until there are none and no agent [waits](Locks::is_waiting). Blocks the thread while one waits.
 ///
 /// For programs that use a `Runtime` without a loop of their own: what `AsyncRuntime::idle` is to an
-/// `AsyncRuntime`. With timers or other agents, they need one: see [`Locks`].
+/// `AsyncRuntime`. With timers, or several contexts, they need one: see [`Locks`].
 ///
 /// # Errors
 ///
@@ -38,34 +38,39 @@ pub(crate) struct Drive {
 /// script is interrupted. Another call goes on with the rest.
 pub fn run(context: &rquickjs::Context) -> Result<()> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    loop {
+    let finish_jobs = || {
         while context.runtime().execute_pending_job().map_err(|_| Error::Exception)? {}
-        let next = context.with(|ctx| {
-            let Some(locks) = Locks::of(&ctx) else { return Result::Ok(Next::Done) };
-            if locks.run_task()? {
-                return Ok(Next::GoOn);
-            }
-            if locks.has_ended() || !locks.is_waiting() {
-                return Ok(Next::Done);
-            }
-            match locks.poll_ready(&mut Context::from_waker(&waker)) {
-                Poll::Ready(()) => Ok(Next::GoOn),
-                Poll::Pending => Ok(Next::Wait),
-            }
-        })?;
-        match next {
-            Next::GoOn => {}
+        Ok::<_, Error>(())
+    };
+    loop {
+        finish_jobs()?;
+        // One task of each agent in turn.
+        let mut number = 0;
+        let mut is_idle = true;
+        while let Some(has_run) =
+            context.with(|ctx| Locks::all(&ctx).nth(number).map(|locks| locks.run_task()))
+        {
+            is_idle &= !has_run?;
+            finish_jobs()?;
+            number += 1;
+        }
+        if !is_idle {
+            continue;
+        }
+        let (is_ready, is_waiting) = context.with(|ctx| {
+            let waker = &mut Context::from_waker(&waker);
+            Locks::all(&ctx).fold((false, false), |(is_ready, is_waiting), locks| {
+                (is_ready | locks.poll_ready(waker).is_ready(), is_waiting | locks.is_waiting())
+            })
+        });
+        if !is_ready && !is_waiting {
+            return Ok(());
+        }
+        if !is_ready {
             // Woken for nothing, it looks again.
-            Next::Wait => thread::park(),
-            Next::Done => return Ok(()),
+            thread::park();
         }
     }
-}
-
-enum Next {
-    GoOn,
-    Wait,
-    Done,
 }
 
 struct Unpark(Thread);

@@ -159,6 +159,10 @@ impl<'js> Home<'js> {
         Ok(number)
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.agents.borrow().len()
+    }
+
     pub(crate) fn agent(&self, number: usize) -> Agent<'js> {
         self.agents.borrow()[number].clone()
     }

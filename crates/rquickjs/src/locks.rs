@@ -45,6 +45,16 @@ impl<'js> Locks<'js> {
         Some(Self { engine: Quick::new(&manager.home, manager.number) })
     }
 
+    /// All agents of this context that have not ended: that of `navigator.locks`, and those that were
+    /// [opened](Self::open).
+    pub fn all(ctx: &Ctx<'js>) -> impl Iterator<Item = Self> + use<'js> {
+        let home = Home::find(ctx);
+        let count = home.as_ref().map_or(0, |home| home.borrow().0.count());
+        let engines = (0..count).zip(home.into_iter().cycle());
+        let all = engines.map(|(number, home)| Self { engine: Quick::new(&home, number) });
+        all.filter(|locks| !locks.has_ended())
+    }
+
     /// Another agent of this context, for a host that gives scripts several lock managers, as those of
     /// several storage buckets. Scripts have it by its [`object`](Self::object), which the host gives
     /// them; the global interfaces `LockManager` and `Lock` are defined if they are not there yet.
