@@ -34,6 +34,8 @@ pub(crate) struct QuickJs {
     deliver: Persistent<Function<'static>>,
     module: Option<Persistent<Promise<'static>>>,
     rejections: Rejections,
+    /// Grows, so that each agent of the context comes to be the first that is asked for a task.
+    turn: usize,
     stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
     context: rquickjs::Context,
 }
@@ -70,7 +72,7 @@ impl Vm for QuickJs {
             let deliver = open(&ctx, setup).catch(&ctx).map_err(uncaught)?;
             Ok(Persistent::save(&ctx, deliver))
         })?;
-        Ok(Self { deliver, module: None, rejections, stop, context })
+        Ok(Self { deliver, module: None, rejections, turn: 0, stop, context })
     }
 
     fn import(&mut self, file: &Path) -> Result<(), Failure> {
@@ -92,18 +94,29 @@ impl Vm for QuickJs {
     }
 
     fn poll_locks(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.context.with(|ctx| {
-            let ready = Locks::of(&ctx).map(|locks| locks.poll_ready(context));
-            ready.unwrap_or(Poll::Pending)
-        })
+        // Each is asked, as each wakes only who has asked it.
+        let is_ready = |locks: &Locks<'_>| locks.poll_ready(context).is_ready();
+        let ready = self.context.with(|ctx| Locks::all(&ctx).filter(is_ready).count());
+        if ready > 0 { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn run_lock_task(&mut self) -> Result<(), Failure> {
-        self.run(|ctx, _| Locks::of(ctx).map_or(Ok(()), |locks| locks.run_task().map(drop)))
+        let turn = self.turn;
+        self.turn = turn.wrapping_add(1);
+        self.run(|ctx, _| {
+            let count = Locks::all(ctx).count();
+            let in_turn = Locks::all(ctx).chain(Locks::all(ctx)).skip(turn % count.max(1));
+            for locks in in_turn.take(count) {
+                if locks.run_task()? {
+                    break;
+                }
+            }
+            Ok(())
+        })
     }
 
     fn is_waiting(&self) -> bool {
-        self.context.with(|ctx| Locks::of(&ctx).is_some_and(|locks| locks.is_waiting()))
+        self.context.with(|ctx| Locks::all(&ctx).any(|locks| locks.is_waiting()))
     }
 }
 
