@@ -324,6 +324,9 @@ impl Delegations {
     }
 
     /// Recalls those whose words have changed from one look to the next. What of it is free.
+    ///
+    /// Of what was recalled before, a change is the end, whatever the word says: an owner can only
+    /// release it, once. One that goes on changing it would keep us looking.
     pub(super) fn recall_changed(&self, before: &Looks, after: &Looks) -> Vec<Freed> {
         let mut state = self.state();
         let State { holds, buckets, tally, tokens } = &mut *state;
@@ -331,6 +334,10 @@ impl Delegations {
         for (one, other) in before.0.iter().zip(&after.0) {
             let changed = (one != other).then(|| holds.get_mut(other.key)).flatten();
             let Some(hold) = changed else { continue };
+            if !hold.owned {
+                freed.push((hold.client.clone(), hold.request));
+                continue;
+            }
             let of_name = buckets.get_mut(&hold.bucket).and_then(|names| names.get_mut(&hold.name));
             freed
                 .extend(of_name.and_then(|of_name| hold.settle(&mut of_name.owned, tally, tokens)));

@@ -2,7 +2,7 @@
 //!
 //! Nothing but their words changes while we look at the engine. So they are read before that and after
 //! it: if they are the same, that was one moment. If they are not, after a few tries, those are recalled
-//! that have changed, and there are so many only.
+//! that have changed, and those that change after that are free: there are so many only.
 
 use std::future::Future;
 
@@ -94,5 +94,60 @@ impl House {
                 None => true,
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, future::ready, os::unix::fs::FileExt, sync::Arc};
+
+    use futures_util::FutureExt;
+    use navlock_core::{ClientId, FencingToken, Mode, host::RequestKind};
+    use navlock_delegation::OwnerMap;
+    use navlock_engine::RequestId;
+
+    use super::*;
+    use crate::{
+        Place,
+        client_files::{ClientFiles, Found},
+        daemon::{Options, delegations::Delegations, house::lock, user_agent},
+    };
+
+    #[test]
+    fn a_word_that_goes_on_changing_though_it_was_recalled_ends_with_its_lock() {
+        // What no owner does: it says that its hold is lost, that it is not, and that it has ended.
+        for states in [[0b0_0111, 0b0_1111], [0b0_0111, 0]] {
+            let directory = tempfile::tempdir().unwrap();
+            let files = ClientFiles::of(&Place::at(directory.path().join("sock")));
+            let own = files.register([1; 16]).unwrap();
+            let map = OwnerMap::make(own.file()).unwrap();
+            let (options, locks) = (Options::default(), user_agent(FencingToken::new(1)));
+            let delegations = Some(Delegations::new(0));
+            let house =
+                Arc::new(House::new(locks, &options, Some(files), &Found::default(), delegations));
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let _in_it = runtime.enter();
+            let stay = house.enter(Some([1; 16]), false, None);
+            assert!(stay.map(map.nonce()).is_some());
+            let mut client = lock(&stay.client);
+            client.open_agent(0, ClientId::random(), "app".to_owned()).unwrap();
+            let (id, name) = (RequestId::from_parts(1, 1), "db".try_into().unwrap());
+            let kind = RequestKind::Wait(Mode::Exclusive);
+            client.request(0, id, name, kind, Some(0)).unwrap();
+            drop(client);
+            assert!(map.slot(0).unwrap().word().look().is_held());
+
+            let asked = Cell::new(0);
+            let ask = || {
+                asked.set(asked.get() + 1);
+                assert!(asked.get() < 20, "it is looked at for ever");
+                let word: u64 = states[(asked.get() + 1) % 2] | 1 << 5;
+                own.file().write_all_at(&word.to_ne_bytes(), 256).unwrap();
+                ready(Ok(()))
+            };
+            let found = house.at_one_moment("app", None, ask).now_or_never();
+            assert!(found.is_some_and(|found| found.is_ok()));
+            assert_eq!(lock(&stay.client).count(), (0, 0));
+        }
     }
 }
