@@ -42,6 +42,8 @@ struct Client {
     directory: PathBuf,
     /// By which its file is called, and its agent.
     number: u8,
+    /// Which it speaks.
+    version: u16,
     file: File,
     map: Option<OwnerMap>,
     /// What the daemon has said of its tokens.
@@ -131,7 +133,7 @@ impl Client {
         flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
         let raw = Self::greet(directory, number, version, false, &[]);
         let directory = directory.to_owned();
-        Self { raw, directory, number, file, map: None, epoch: 0, asked: 0 }
+        Self { raw, directory, number, version, file, map: None, epoch: 0, asked: 0 }
     }
 
     /// Where its file is.
@@ -172,7 +174,7 @@ impl Client {
 
     /// Comes back to another daemon, and claims this. What it is told before all else.
     fn come_back(&mut self, claims: &[ToDaemon]) -> Vec<FromDaemon> {
-        self.raw = Self::greet(&self.directory, self.number, VERSION, true, claims);
+        self.raw = Self::greet(&self.directory, self.number, self.version, true, claims);
         self.all_said()
     }
 

@@ -1,5 +1,7 @@
 //! Names that are a client's own until somebody else asks for them.
 
+mod older;
+
 use std::{
     fs::{self, File},
     future::Future,

@@ -9,7 +9,7 @@ use navlock_delegation::Released;
 use navlock_engine::RequestId;
 use navlock_wire::{FromDaemon, Lost, ToDaemon};
 
-use super::{EXCLUSIVE, Host, SHARED, TRY};
+use super::{Client, EXCLUSIVE, Host, SHARED, TRY};
 use crate::daemon::LONG;
 
 /// Until it is so.
@@ -182,6 +182,36 @@ fn who_has_not_all_in_its_map_is_given_up_and_holds_nothing_by_then() {
     assert!(!path.exists());
     let told = owner.come_back(&claims);
     assert_eq!(told, [FromDaemon::Lost { request: db, how: Lost::Disconnected }]);
+}
+
+#[test]
+fn a_sleeper_of_an_older_release_is_given_up_beside_one_of_today_that_is_kept() {
+    let mut host = Host::start();
+    let (mut old, mut owner) = (Client::connect(host.directory.path(), 1, 4), host.owner(2));
+    let (request, old_token) = old.take("old", EXCLUSIVE);
+    let (_, token) = owner.take_in(0, "new", EXCLUSIVE);
+    owner.own(1, "idle", EXCLUSIVE);
+    host.kill();
+    host.begin();
+    let mut other = host.client(3);
+    assert!(other.take("old", TRY).1 > old_token);
+    assert!(!old.path().exists(), "it cannot know that it was given up");
+    other.take("idle", TRY);
+    let asked = other.ask("new", TRY);
+    assert_eq!(other.raw.hear(), FromDaemon::Unavailable { request: asked });
+    assert!(owner.look(0).is_held() && owner.path().exists());
+    // When they go on.
+    let name = "old".try_into().unwrap();
+    let (mode, since) = (EXCLUSIVE.mode(), 1);
+    let claim = ToDaemon::ClaimLock { agent: 0, request, name, mode, token: old_token, since };
+    let told = old.come_back(&[claim]);
+    assert_eq!(told, [FromDaemon::Lost { request, how: Lost::Disconnected }]);
+    let claims = [owner.claim(0)];
+    assert_eq!(owner.come_back(&claims), []);
+    let asked = old.ask("new", EXCLUSIVE);
+    assert!(old.waits());
+    drop(owner);
+    assert!(old.granted(asked) > token);
 }
 
 #[test]
