@@ -11,26 +11,32 @@ use std::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
+    thread,
     time::{Duration, Instant},
 };
 
 use bytes::{Buf, BytesMut};
-use navlock_core::blocking::{self, Source};
+use navlock_core::{
+    Error,
+    blocking::{self, Source},
+};
 use navlock_delegation::OwnerMap;
 use navlock_wire::ClientKey;
 use rustix::net::SendFlags;
 
 use super::{
     handshake::Welcomed,
-    io::{Ear, End, Wires, has_hung_up, wake},
-    keeper::Keeper,
+    io::{Ear, End, Wires, has_hung_up, wait, wake},
+    keeper::{Keeper, RETURN},
     owned::Owned,
     start_thread,
     table::{MapTask, Table},
 };
 use crate::{
     client_files::{ClientFiles, Registration},
-    clock, testament,
+    clock,
+    error::{ConnectError, Reason},
+    testament,
 };
 
 /// How often the keeper looks at the clock while there are terms: the one that it sleeps by may stand
@@ -45,6 +51,13 @@ const LOOK_ALONE: Duration = Duration::from_millis(100);
 pub(super) struct Connection {
     shared: Arc<Shared>,
 }
+
+/// How often it is tried again to have a thread, while somebody waits for the connection that it is to
+/// make.
+const LOOK_FOR_THREAD: Duration = Duration::from_millis(200);
+
+/// How long it may take another thread to hear what has been said.
+const MOMENT: Duration = Duration::from_millis(500);
 
 /// What the owners share with the thread that keeps the connection.
 ///
@@ -314,11 +327,49 @@ impl Shared {
 
     /// Has the keeper look what there is to do.
     pub(super) fn nudge(&self) {
-        // If there is no thread to be had, it is tried again with the next nudge.
-        let lacks_thread = self.keep().is_err();
-        self.turns.lacks_thread.store(lacks_thread, SeqCst);
+        // If there is no thread to be had, it is tried again with the next nudge, and by who waits.
+        let _ = self.try_keep();
         // A full pipe is as good: it has a byte in it.
         let _ = (&self.nudge).write(&[0]);
+    }
+
+    /// Starts the keeper's thread, if it has none, and notes whether there was one to be had.
+    fn try_keep(&self) -> io::Result<()> {
+        let kept = self.keep();
+        self.turns.lacks_thread.store(kept.is_err(), SeqCst);
+        kept
+    }
+
+    /// Waits for a moment for what keeps the connection to have a thread, without which there is never
+    /// an answer. Whether there is none yet: whoever has waited as long for it as for a daemon is told.
+    fn wait_for_thread(&self, deadline: Option<Instant>) -> bool {
+        let Err(error) = self.try_keep() else { return false };
+        self.end_given_up();
+        let lacked = self.table().needed_since().map(clock::since);
+        if lacked.is_some_and(|lacked| lacked >= RETURN) {
+            let reason = Reason::Io("starting a thread", error.into());
+            let why = ConnectError { socket: self.path.clone(), reason }.to_string();
+            self.give_up(&Error::Unreachable(why));
+            return true;
+        }
+        let look = Instant::now() + LOOK_FOR_THREAD;
+        let until = deadline.map_or(look, |deadline| deadline.min(look));
+        wait(None, false, self.interrupt.end(), Some(until));
+        true
+    }
+
+    /// Tells everybody who waits that there is no connection.
+    pub(super) fn give_up(&self, error: &Error) {
+        let wakers = self.table().give_up(error);
+        self.leave();
+        wake(wakers);
+    }
+
+    /// Has no daemon wait for us if we have nothing to come back for.
+    pub(super) fn leave(&self) {
+        if self.table().leave() {
+            self.unregister();
+        }
     }
 
     fn registration(&self) -> MutexGuard<'_, Option<Registration>> {
@@ -569,6 +620,30 @@ impl Shared {
         if is_word { Heard::Word } else { Heard::Nothing }
     }
 
+    /// Hears what has been said already, also if another thread is about to.
+    pub(super) fn hear_all(&self) {
+        if self.is_forked() {
+            return;
+        }
+        let deadline = Instant::now() + MOMENT;
+        loop {
+            match self.hear(|_| {}) {
+                Heard::Word => {}
+                Heard::Nothing | Heard::End => return,
+                Heard::Elsewhere => {
+                    let is_connected = self.writer().socket.is_some();
+                    if !is_connected || Instant::now() >= deadline {
+                        return;
+                    }
+                    // Whoever has the ear hears what there is, and lets go of it.
+                    self.nudge();
+                    self.interrupt.ring();
+                    thread::yield_now();
+                }
+            }
+        }
+    }
+
     /// Hears what has been said already, if there is no thread that does.
     fn hear_unkept(&self) {
         if self.is_forked() || !self.turns.unkept.load(SeqCst) {
@@ -616,7 +691,13 @@ impl Source for Shared {
                 ear.wait(self.interrupt.end(), deadline);
             }
         });
-        matches!(heard, Heard::Nothing | Heard::Word)
+        match heard {
+            Heard::Nothing | Heard::Word => true,
+            Heard::Elsewhere | Heard::End if self.turns.lacks_thread.load(SeqCst) => {
+                is_woken() || self.wait_for_thread(deadline)
+            }
+            Heard::Elsewhere | Heard::End => false,
+        }
     }
 
     fn interrupt(&self) {

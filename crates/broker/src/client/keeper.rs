@@ -34,7 +34,7 @@ const REST: Duration = Duration::from_millis(4);
 
 /// For how long there may be no daemon before those who wait for one are told. Who holds is not lost
 /// by that.
-const RETURN: Duration = Duration::from_secs(9);
+pub(super) const RETURN: Duration = Duration::from_secs(9);
 
 /// A daemon that ends sooner than this and has said nothing is as good as none. One that lasts may
 /// have been waiting for others.
@@ -260,20 +260,9 @@ impl Keeper {
 
     /// Tells everybody who waits that there is no connection.
     fn give_up(&self, failed: &Failed) {
-        let error = Error::Unreachable(failed.why.clone());
-        let mut wakers = self.shared.table().give_up(&error);
-        if failed.is_refused {
-            wakers.extend(self.shared.table().lose(|_| true));
-        }
-        self.leave();
-        wake(wakers);
-    }
-
-    /// Has no daemon wait for us if we have nothing to come back for.
-    fn leave(&self) {
-        if self.shared.table().leave() {
-            self.shared.unregister();
-        }
+        let lost = if failed.is_refused { self.shared.table().lose(|_| true) } else { Vec::new() };
+        self.shared.give_up(&Error::Unreachable(failed.why.clone()));
+        wake(lost);
     }
 
     /// Waits until somebody needs a connection, and makes one, as long as something is held also for
@@ -285,7 +274,7 @@ impl Keeper {
             }
             let is_needed = self.shared.table().needs_link();
             if !is_needed && self.shared.watch_held().is_none() {
-                self.leave();
+                self.shared.leave();
                 wait(None, false, &self.nudged, None);
                 continue;
             }

@@ -245,6 +245,13 @@ impl BrokerReach {
         self.0.shared().unheard()
     }
 
+    /// Hears what the broker has said until now, also where a thread is about to: a lock that is asked
+    /// after that whether it is lost knows. For who has waited for something else as well, which may
+    /// have come to be known sooner.
+    pub fn hear(&self) {
+        self.0.shared().hear_all();
+    }
+
     /// Starts the thread that hears what is said on this connection and keeps it, if there is none.
     ///
     /// # Errors

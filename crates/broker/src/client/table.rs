@@ -46,6 +46,8 @@ pub(super) struct Table {
     mapping: Mapping,
     pub(super) questions: Questions,
     link: Link,
+    /// Since when somebody needs a connection, while there is none.
+    needed_since: navlock_wire::Moment,
     /// The version of the protocol that is spoken with the daemon, or was with the last; 0 before the
     /// first.
     version: u16,
@@ -107,6 +109,7 @@ impl Table {
             mapping: Mapping::new(delegate),
             questions: Questions::default(),
             link: Link::Down,
+            needed_since: 0,
             version: 0,
             is_given_up: false,
             reach: None,

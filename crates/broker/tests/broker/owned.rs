@@ -1,5 +1,6 @@
 //! Names that are a client's own until somebody else asks for them.
 
+mod heard;
 mod older;
 
 use std::{

@@ -159,8 +159,10 @@ impl Supervisor {
                     Failure::new(NOT_EXECUTABLE, message)
                 })?;
                 self.family.command_has_ended();
-                // In its last moments, and before them: these looks hear what has been said.
+                // In its last moments, and before them: what has been said by now counts, though the
+                // thread that hears it may not have come to it.
                 if came.word || unheard.is_none() {
+                    reach.hear();
                     for (name, how) in newly_lost(guards, &mut known, &context) {
                         tell(name, how, Command::HasEnded);
                     }

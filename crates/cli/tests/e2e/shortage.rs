@@ -5,15 +5,16 @@ use std::{
     io::Read,
     os::unix::{fs::MetadataExt, process::CommandExt},
     path::PathBuf,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
-use crate::sandbox::{NAVLOCK, Sandbox, finish};
+use crate::sandbox::{NAVLOCK, Sandbox, eventually, finish};
 
 /// Users that nobody is, one for each test that counts what one has.
 const NOBODY: u32 = 54_713;
 const NOBODY_ELSE: u32 = 54_714;
 const NOBODY_ALONE: u32 = 54_715;
+const NOBODY_WAITING: u32 = 54_716;
 
 /// A test that only root can do says so where it cannot.
 fn is_root(test: &str) -> bool {
@@ -133,6 +134,50 @@ fn a_command_is_told_that_a_broker_gave_it_up_also_for_want_of_threads() {
     assert!(finish(as_nobody(&["run", "-w", "25", "db", "true"])).status.success());
     assert_eq!(finish(holder).status.code(), Some(75));
     drop(command);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn who_waits_when_the_broker_dies_goes_on_with_a_thread_or_is_told_that_there_is_none() {
+    if !is_root("threads") {
+        return;
+    }
+    let (sandbox, program) = sandbox_of(NOBODY_WAITING);
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = sandbox.program(&program);
+        command.args(arguments).uid(NOBODY_WAITING).gid(NOBODY_WAITING);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let threads = |waiter: &Child, limit: &str| {
+        let mut command = sandbox.program("prlimit");
+        command.args(["--pid", &waiter.id().to_string(), limit]);
+        command.uid(NOBODY_WAITING).gid(NOBODY_WAITING);
+        assert!(command.status().unwrap().success());
+    };
+    let script = "echo runs; while read x; do :; done";
+    let mut holder = as_nobody(&["run", "db", "sh", "-c", script]);
+    holder.stdout.take().unwrap().read_exact(&mut [0; 5]).unwrap();
+    let mut number = 0;
+    let [goes_on, stays] = ["exit 5", "exit 3"].map(|script| {
+        let waiter = as_nobody(&["run", "db", "sh", "-c", script]);
+        number += 1;
+        eventually("it waits", || {
+            let shown = finish(as_nobody(&["query", "--json"]));
+            String::from_utf8_lossy(&shown.stdout).matches("pending").count() == number
+        });
+        threads(&waiter, "--nproc=1:");
+        waiter
+    });
+    sandbox.kill_broker();
+    threads(&goes_on, "--nproc=500:");
+    let output = finish(stays);
+    assert_eq!(output.status.code(), Some(69), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("starting a thread"), "{said}");
+    drop(holder.stdin.take());
+    assert_eq!(finish(goes_on).status.code(), Some(5));
+    finish(holder);
 }
 
 #[test]

@@ -4,8 +4,10 @@ use std::task::Waker;
 
 use navlock_core::{Error, Lost};
 use navlock_engine::RequestId;
+use navlock_wire::Moment;
 
 use super::{Request, State, Table, id};
+use crate::clock;
 
 /// Whether there is a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,6 +27,7 @@ impl Table {
     pub(super) fn need_link(&mut self) {
         if self.link == Link::Down {
             self.link = Link::Coming;
+            self.needed_since = clock::now();
         }
     }
 
@@ -33,10 +36,16 @@ impl Table {
         self.link == Link::Coming
     }
 
+    /// Since when there is no connection and somebody needs one.
+    pub(in super::super) fn needed_since(&self) -> Option<Moment> {
+        self.needs_link().then_some(self.needed_since)
+    }
+
     /// The connection has ended. Whether nothing was heard on it.
     pub(in super::super) fn disconnected(&mut self) -> bool {
         self.outgoing.clear();
         self.link = Link::Coming;
+        self.needed_since = clock::now();
         self.mapping.end_session();
         self.tell_alone();
         !self.has_heard
