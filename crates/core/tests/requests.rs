@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
 
 use std::{
-    future::{Future, IntoFuture},
+    cell::Cell,
+    future::{Future, IntoFuture, poll_fn},
     pin::pin,
     task::{Context, Poll, Waker},
 };
@@ -59,16 +60,23 @@ fn a_request_that_is_detached_keeps_its_place_and_needs_no_handle() {
 }
 
 #[test]
-fn one_of_several_locks_that_is_lost_ends_the_callback_and_is_named() {
+fn one_of_several_locks_that_is_lost_ends_the_callback_before_its_next_step_and_is_named() {
     let (locks, other) = two_agents();
-    let (mut thief, mut context) = (None, Context::from_waker(Waker::noop()));
-    let mut request =
-        pin!(locks.request_all(["a", "b"], async |_| std::future::pending::<()>().await));
+    let mut context = Context::from_waker(Waker::noop());
+    let steps = Cell::new(0);
+    let mut request = pin!(locks.request_all(["a", "b"], async |_| {
+        poll_fn(|_| {
+            steps.set(steps.get() + 1);
+            Poll::<()>::Pending
+        })
+        .await;
+    }));
     assert!(request.as_mut().poll(&mut context).is_pending());
-    thief.replace(other.lock("b").steal().blocking().unwrap());
+    let _thief = other.lock("b").steal().blocking().unwrap();
     let Poll::Ready(Err(lost)) = request.as_mut().poll(&mut context) else {
         panic!("it goes on although a lock was stolen")
     };
+    assert_eq!(steps.get(), 1);
     assert_eq!(lost.error, Error::Lost(Lost::Stolen));
     assert_eq!(lost.at, Some(FailedName::Name("b".try_into().unwrap())));
     assert!(other.try_lock("a").blocking().unwrap().is_some());
