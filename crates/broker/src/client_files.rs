@@ -251,6 +251,21 @@ impl ClientFiles {
         let _ = remove_if_there(&self.inherited_path(client));
     }
 
+    /// The clients whose own files are there, be they locked or not.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be told.
+    pub(crate) fn own_files(&self) -> io::Result<Vec<ClientKey>> {
+        let entries = match fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        entries
+            .filter_map(|entry| entry.map(|entry| client(&entry.file_name())).transpose())
+            .collect()
+    }
+
     /// All that is there, less what nobody has locked, which is removed.
     ///
     /// # Errors

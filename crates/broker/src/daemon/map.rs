@@ -134,6 +134,14 @@ impl ClientMap {
         });
     }
 
+    /// The largest token of the last holds in it.
+    pub(super) fn last_token(&self) -> u64 {
+        let token = |slot: &navlock_delegation::Slot| {
+            slot.description().map(|_| slot.token(slot.word().look().count()))
+        };
+        self.slots().into_iter().filter_map(|slot| self.at(slot, token)?).max().unwrap_or(0)
+    }
+
     /// Has it hold nothing, besides.
     pub(super) fn take_back_all(&self) {
         self.each(|slot| {

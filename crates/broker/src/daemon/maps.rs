@@ -79,6 +79,22 @@ impl Maps {
     }
 }
 
+/// The largest token that clients of an earlier daemon have had, the dead among them, as far as maps tell;
+/// they take nothing by themselves from here on.
+///
+/// Who shares a name takes its tokens from the clock of the daemon that it knew, also when that is gone: they
+/// may be above all that it has promised, and above this machine's clock if that was turned back since.
+pub(super) fn last_token(files: &ClientFiles) -> u64 {
+    // What cannot be looked at is waited for, and says nothing of its tokens.
+    let clients = files.own_files().unwrap_or_default();
+    let maps = clients.into_iter().filter_map(|client| ClientMap::of(files, client).ok()?);
+    let last = maps.map(|map| {
+        map.recall_all();
+        map.last_token()
+    });
+    last.max().unwrap_or(0)
+}
+
 impl ClientMap {
     /// What its client claims by it, and where that stands.
     fn claims(&self, client: &mut Client) -> (Claims, Vec<(RequestId, Slot)>) {

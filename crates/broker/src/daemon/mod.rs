@@ -180,9 +180,11 @@ pub fn run(
     let in_it = runtime.enter();
     let mut foothold = Foothold::take(place, options.state.as_deref())?;
     drop(in_it);
-    let mut tokens = Tokens::begin(place.tokens(), options.state.as_deref());
-    // Before anybody can connect: who registers from here on is no client of an earlier daemon.
     let files = ClientFiles::of(place);
+    // Before the files of the dead are removed.
+    let last = maps::last_token(&files);
+    let mut tokens = Tokens::begin(place.tokens(), options.state.as_deref(), last);
+    // Before anybody can connect: who registers from here on is no client of an earlier daemon.
     let found = files.find().map_err(failed)?;
     let user_agent = user_agent(tokens.first()).map_err(DaemonError::Reach)?;
     let mut options = options.clone();

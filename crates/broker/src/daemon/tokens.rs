@@ -72,12 +72,13 @@ enum Found {
 }
 
 impl Tokens {
-    /// Those of a daemon that starts now, by the system's clock.
-    pub(super) fn begin(beside: PathBuf, state: Option<&Path>) -> Self {
-        Self::begin_at(SystemTime::now(), beside, state)
+    /// Those of a daemon that starts now, by the system's clock. This is the last one that somebody has
+    /// had without a daemon, as it says.
+    pub(super) fn begin(beside: PathBuf, state: Option<&Path>, last: u64) -> Self {
+        Self::begin_at(SystemTime::now(), beside, state, last)
     }
 
-    fn begin_at(now: SystemTime, beside: PathBuf, state: Option<&Path>) -> Self {
+    fn begin_at(now: SystemTime, beside: PathBuf, state: Option<&Path>, last: u64) -> Self {
         let now = nanoseconds(now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
         let now = now.min(LARGEST);
         let state = state.map(|directory| directory.join("tokens"));
@@ -112,6 +113,9 @@ impl Tokens {
                 Found::Nothing => {}
                 Found::Nonsense => tokens.disbelieved.push(file),
             }
+        }
+        if is_believed(last, now) {
+            tokens.first = tokens.first.max(last.saturating_add(1));
         }
         tokens.renew(PATIENCE);
         tokens
@@ -214,11 +218,14 @@ fn found(file: &Path, now: u64) -> Found {
     }
     let number = lock_file::read_short(file).and_then(|text| text.trim().parse().ok());
     match number {
-        Some(number) if number <= now.saturating_add(nanoseconds(BELIEVED)).min(LARGEST) => {
-            Found::Promise(number)
-        }
+        Some(number) if is_believed(number, now) => Found::Promise(number),
         _ => Found::Nonsense,
     }
+}
+
+/// Whether that can be a daemon's number, which is not too far ahead of this one.
+fn is_believed(number: u64, now: u64) -> bool {
+    number <= now.saturating_add(nanoseconds(BELIEVED)).min(LARGEST)
 }
 
 fn write(path: &Path, number: u64) -> io::Result<()> {
@@ -270,7 +277,11 @@ mod tests {
         }
 
         fn begin(&self, now: SystemTime) -> Tokens {
-            Tokens::begin_at(now, self.directory.path().join("tokens"), Some(&self.state()))
+            self.begin_after(now, 0)
+        }
+
+        fn begin_after(&self, now: SystemTime, last: u64) -> Tokens {
+            Tokens::begin_at(now, self.directory.path().join("tokens"), Some(&self.state()), last)
         }
     }
 
@@ -316,6 +327,20 @@ mod tests {
             let before = files.begin(now + YEAR);
             fs::remove_file(lost).unwrap();
             assert!(files.begin(now).first >= before.used());
+        }
+    }
+
+    #[test]
+    fn tokens_grow_over_what_was_taken_without_a_daemon_unless_that_cannot_be() {
+        let files = Files::new();
+        let now = SystemTime::now();
+        let last = nanoseconds(YEAR) + files.begin(now).first;
+        assert_eq!(files.begin_after(now, last).first, last + 1);
+        for nonsense in [nanoseconds(130 * YEAR) + last, u64::MAX] {
+            assert!(
+                files.begin_after(now, nonsense).first < last + nanoseconds(YEAR),
+                "{nonsense}"
+            );
         }
     }
 
@@ -366,8 +391,8 @@ mod tests {
         let beside = files.directory.path().join("tokens");
         let nowhere = Path::new("/dev/null/navlock");
         for state in [None, Some(nowhere)] {
-            let first = Tokens::begin(beside.clone(), state).first;
-            assert!(Tokens::begin(beside.clone(), state).first > first);
+            let first = Tokens::begin(beside.clone(), state, 0).first;
+            assert!(Tokens::begin(beside.clone(), state, 0).first > first);
         }
     }
 

@@ -297,6 +297,30 @@ fn tokens_grow_over_daemons_and_takes_between_them() {
 }
 
 #[test]
+fn tokens_grow_over_what_readers_took_without_a_daemon_by_a_clock_that_was_ahead() {
+    const HOUR: u64 = 3_600_000_000_000;
+    for is_killed in [false, true] {
+        let mut host = Host::start();
+        let mut owner = host.owner(1);
+        owner.own(0, "db", SHARED);
+        host.kill();
+        // By the clock of its daemon, which was ahead of the one that the next daemon goes by.
+        let slot = owner.slot(0);
+        slot.rebase(slot.token(0), slot.token(0) + HOUR);
+        let last = owner.retake(0).unwrap();
+        assert_eq!(owner.release(0), Released::Kept);
+        let owner = (!is_killed).then_some(owner);
+        host.begin();
+        assert!(host.client(2).take("db", EXCLUSIVE).1 > last);
+        // And so for all that follow.
+        drop(owner);
+        host.kill();
+        host.begin();
+        assert!(host.client(3).take("db", EXCLUSIVE).1 > last);
+    }
+}
+
+#[test]
 fn who_waits_behind_a_sleeper_does_so_in_its_order() {
     let mut host = Host::with(|options| options.recovery = Duration::from_secs(1));
     let (mut sleeper, mut waiter) = (host.owner(1), host.client(2));
