@@ -83,11 +83,17 @@ impl<'js> Locks<'js> {
         self.engine.agent().object
     }
 
-    /// The agent as programs in Rust have it: what it holds and waits for is this context's, its client
-    /// id is what scripts see in snapshots, and it can be made
-    /// [not fully active](LockManager::set_fully_active).
+    /// The agent as programs in Rust have it: what it holds and waits for is this context's, and its
+    /// client id is what scripts see in snapshots.
     pub fn lock_manager(&self) -> LockManager {
         self.engine.realm().locks().clone()
+    }
+
+    /// Says whether the context is fully active: for hosts with documents that can be kept and not shown.
+    /// While it is not, what its scripts ask for is rejected with an `InvalidStateError`. What they hold
+    /// and wait for is not touched.
+    pub fn set_fully_active(&self, is_fully_active: bool) {
+        self.engine.realm().locks().set_fully_active(is_fully_active);
     }
 
     /// Ready when there is a task, or the agent has ended. Of the contexts given here, the last one is

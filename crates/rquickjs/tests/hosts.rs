@@ -162,3 +162,28 @@ fn a_host_sees_to_several_agents_of_a_context() {
     });
     assert_eq!(program.told("follow('other', other.request('db', () => 3));"), "other: 3");
 }
+
+#[test]
+fn a_context_that_is_not_fully_active_asks_in_vain_and_keeps_what_it_has() {
+    let program = alone();
+    let set = |is_active| {
+        program.context.with(|ctx| Locks::of(&ctx).unwrap().set_fully_active(is_active));
+    };
+    program.eval::<()>("
+        follow('held', navigator.locks.request('db', () => new Promise((resolve) => { globalThis.release = resolve; })));
+        follow('waits', navigator.locks.request('db', () => 'granted'));");
+    program.step();
+    set(false);
+    let told = program.told(
+        "
+        follow('new', navigator.locks.request('other', () => {}).catch(({ name }) => name));
+        follow('query', navigator.locks.query().catch(({ name }) => name));
+        release('released');",
+    );
+    assert_eq!(
+        told,
+        "new: InvalidStateError, query: InvalidStateError, held: released, waits: granted"
+    );
+    set(true);
+    assert_eq!(program.told("follow('new', navigator.locks.request('other', () => 1));"), "new: 1");
+}
