@@ -40,6 +40,11 @@ impl Inbox {
         self.state().ready.pop_front()
     }
 
+    /// How many slots are to be looked at.
+    pub(crate) fn len(&self) -> usize {
+        self.state().ready.len()
+    }
+
     pub(crate) fn push(&self, slot: u32) {
         let mut state = self.state();
         if state.is_closed {

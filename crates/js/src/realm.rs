@@ -267,6 +267,12 @@ impl<V: Clone, D> Realm<V, D> {
         self.0.inbox.poll(context)
     }
 
+    /// How many tasks there are, at most: some may turn out to be none. For a host that has a task of
+    /// someone else's event loop for each.
+    pub fn tasks(&self) -> usize {
+        self.0.inbox.len()
+    }
+
     /// Does one task, if there is one: calls a callback, answers a query, or rejects the promise of what
     /// failed or was lost. Whether there was one. The host has the engine run its microtasks before the
     /// next.

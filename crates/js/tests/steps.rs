@@ -100,6 +100,25 @@ fn a_task_is_one_callback_and_who_runs_tasks_is_woken_from_other_threads() {
 }
 
 #[test]
+fn a_realm_says_how_many_tasks_there_are() {
+    let (mut script, other) = start();
+    let realm = script.realm.clone();
+    for name in ["one", "two"] {
+        script.request(&[name.into(), identity()]).unwrap();
+    }
+    assert_eq!(realm.tasks(), 2, "one for each that was granted");
+    let held = other.lock("held").blocking().unwrap();
+    script.request(&["held".into(), identity()]).unwrap();
+    assert_eq!(realm.tasks(), 2, "none for one that waits");
+    drop(held);
+    assert_eq!(realm.tasks(), 3);
+    for left in [2, 1, 0] {
+        assert!(realm.run_task(&mut script).unwrap());
+        assert_eq!(realm.tasks(), left);
+    }
+}
+
+#[test]
 fn checks_are_made_in_the_order_of_the_specification() {
     let signal = || Value::Signal(Rc::default());
     let aborted = || {
