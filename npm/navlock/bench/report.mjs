@@ -10,7 +10,7 @@ export function text(tables, figures) {
     .join('\n');
 }
 
-export function markdown(tables, figures, { rounds, date, machine, versions }) {
+export function markdown(tables, figures, { rounds, date, machine, versions, command, after }) {
   const parts = [
     `Microseconds: medians of ${rounds} interleaved rounds, each in a process of its own, with the smallest and the largest.`,
     ...tables.map((table) => {
@@ -18,7 +18,8 @@ export function markdown(tables, figures, { rounds, date, machine, versions }) {
       const line = (cells) => `| ${cells.join(' | ')} |`;
       return `**${table.title}**\n\n${[line(head), `|${'---|'.repeat(head.length)}`, ...rows.map(line)].join('\n')}`;
     }),
-    `Measured with \`cargo xtask bench js\`: ${date}, ${machine}; ${versions}.`,
+    ...(after ? [after] : []),
+    `Measured with \`${command}\`: ${date}, ${machine}; ${versions}.`,
   ];
   return `${parts.join('\n\n')}\n`;
 }
@@ -48,7 +49,7 @@ function spread(all) {
   return `${micros(median(all))} (${micros(Math.min(...all))}–${micros(Math.max(...all))})`;
 }
 
-function median(all) {
+export function median(all) {
   const sorted = [...all].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;

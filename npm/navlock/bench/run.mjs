@@ -5,16 +5,16 @@
 
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { cpus, loadavg, tmpdir } from 'node:os';
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { cpus, tmpdir } from 'node:os';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
-import { runtimes } from '../test/runtimes.mjs';
 import { markdown, text } from './report.mjs';
+import { about, interleave, runInside, splice } from './rounds.mjs';
 import { tables } from './tables.mjs';
 
 const { values } = parseArgs({
@@ -42,35 +42,13 @@ try {
   const hasTaskset = process.platform === 'linux' && spawnSync('taskset', ['--version']).status === 0;
   if (!hasTaskset) console.error('taskset is not installed: what is pinned to one CPU is left out');
 
-  const before = loadavg()[0];
-  /** By table, row and column the figures of all rounds. */
-  const figures = new Map();
-  for (let round = 0; round < rounds; round++) {
-    for (const table of tables) {
-      for (const column of table.columns) {
-        const cases = table.rows.filter((row) => wanted(table, row, column)).map((row) => row.case);
-        if (cases.length === 0 || (table.cpus && !hasTaskset)) continue;
-        const place = places[column.subject];
-        if (place === null) continue;
-        const measured = measure(column, [...new Set(cases)], table.cpus, place);
-        for (const row of table.rows) {
-          const figure = measured[row.case]?.[row.figure ?? 'each'];
-          if (figure === undefined) continue;
-          const key = `${table.id} ${row.title} ${column.title}`;
-          figures.set(key, [...(figures.get(key) ?? []), figure]);
-        }
-      }
-    }
-    console.error(`round ${round + 1} of ${rounds}`);
-  }
-  const environment = {
-    rounds,
-    date: new Date().toISOString().slice(0, 10),
-    machine: `${cpus()[0].model.trim()}, ${cpus().length} CPUs, load average ${before.toFixed(2)} before and ${loadavg()[0].toFixed(2)} after`,
-    versions: Object.entries(runtimes).map(([name, [file]]) => `${name} ${version(file)}`).join(', '),
-  };
+  const say = about(rounds);
+  const figures = interleave(tables, { rounds, only: values.only }, (column, cases, cpuList) => {
+    const place = places[column.subject];
+    return (cpuList && !hasTaskset) || place === null ? null : measure(column, cases, cpuList, place);
+  });
   console.log(text(tables, figures));
-  if (values.splice) splice(values.splice, markdown(tables, figures, environment));
+  if (values.splice) splice(values.splice, 'bench:js', markdown(tables, figures, { ...say(), command: 'cargo xtask bench js' }));
 } finally {
   // Brokers go on for a while, and would make their files anew.
   const sockets = readdirSync(folder).filter((name) => /^(any|\d+)\.sock(\.etcd|\.asking)?$/.test(name));
@@ -81,22 +59,14 @@ try {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 }
 
-function wanted(table, row, column) {
-  const name = `${table.id} ${row.title} ${column.title}`;
-  return !row.without?.includes(column.title) && (!values.only || name.includes(values.only));
-}
-
 /** Runs one process of a subject on these CPUs, or wherever it likes. */
 function measure({ subject, runtime }, cases, cpuList, place) {
-  const pinned = cpuList ? ['taskset', '--cpu-list', cpuList] : [];
-  const [file, ...words] = [...pinned, ...runtimes[runtime], beside('inside.mjs'), subject, String(scale), ...cases];
   const env = { ...process.env, NAVLOCK_SOCKET: path.join(folder, `${cpuList ?? 'any'}.sock`), ...(place && { BENCH_PLACE: place }) };
   // A broker of its own, which keeps its locks there.
   if (subject === 'machines') Object.assign(env, { NAVLOCK_SOCKET: `${env.NAVLOCK_SOCKET}.etcd`, NAVLOCK_ETCD: place });
   if (subject === 'asking') Object.assign(env, { NAVLOCK_SOCKET: `${env.NAVLOCK_SOCKET}.asking`, NAVLOCK_DELEGATE: '0' });
   try {
-    const output = execFileSync(file, words, { encoding: 'utf8', timeout: 60_000, killSignal: 'SIGKILL', env });
-    return JSON.parse(output.slice(output.lastIndexOf('@figures') + '@figures'.length));
+    return runInside(runtime, 'inside.mjs', [subject, String(scale), ...cases], { env, cpuList });
   } catch (error) {
     // Ours may not fail. Node's own locks forget a waiter in another thread now and then.
     if (OURS.includes(subject)) throw error;
@@ -161,16 +131,4 @@ async function appeared(file) {
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
   return file;
-}
-
-function version(file) {
-  return execFileSync(file, ['--version'], { encoding: 'utf8' }).match(/\d+\.\d+\.\d+/)[0];
-}
-
-function splice(file, table) {
-  const [start, end] = ['<!-- bench:js -->', '<!-- /bench:js -->'];
-  const before = readFileSync(file, 'utf8');
-  const [from, to] = [before.indexOf(start), before.indexOf(end)];
-  if (from < 0 || to < from) throw new Error(`${file} has no place for the tables: ${start} and ${end}`);
-  writeFileSync(file, `${before.slice(0, from + start.length)}\n${table}${before.slice(to)}`);
 }
