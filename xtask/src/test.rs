@@ -80,7 +80,10 @@ fn package() -> Result {
     // A check of the suite itself: what is known of other implementations is what it says of them.
     run(&mut npm(&["run", "conformance", "--", "--subject", "native"]))?;
     // That the benchmarks run; what they measure here means nothing.
-    run(&mut npm(&["run", "bench", "--", "--quick"]))
+    run(&mut npm(&["run", "bench", "--", "--quick"]))?;
+    run(&mut npm(&["run", "bench:faces", "--", "--quick"]))?;
+    // What that has built has section 3 in Rust, by the same rules.
+    run(&mut npm(&["run", "conformance", "--", "--subject", "one-face"]))
 }
 
 /// The programs in `examples/`.

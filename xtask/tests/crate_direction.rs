@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, process::Command};
 
 /// Each crate, with those of ours that it may depend on outside its tests.
-const MAY_DEPEND_ON: [(&str, &[&str]); 18] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 19] = [
     ("navlock-engine", &[]),
     ("navlock-core", &["navlock-engine"]),
     ("navlock-delegation", &["navlock-engine"]),
@@ -24,6 +24,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 18] = [
         &["navlock", "navlock-broker", "navlock-core", "navlock-engine", "navlock-etcd-client"],
     ),
     ("navlock-js-run", &["navlock", "navlock-core", "navlock-boa", "navlock-rquickjs"]),
+    ("navlock-one-face", &["navlock", "navlock-js"]),
     ("navlock-torture", &["navlock"]),
     ("xtask", &[]),
 ];

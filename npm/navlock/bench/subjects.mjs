@@ -22,6 +22,14 @@ export const subjects = {
       return lockManager(createUserAgent({ reach: 'process', bucket: 'bench' }).locks);
     },
   },
+  'one face': {
+    title: 'navlock-js on Node-API',
+    cases: LOCK_MANAGER,
+    open: async () => {
+      const { default: face } = await import('./one-face/face.cjs');
+      return lockManager(face.openLockManager('bench').locks);
+    },
+  },
   machine: {
     title: 'navlock between processes',
     cases: ['sequential', 'acquire', 'handover'],

@@ -19,7 +19,7 @@ const lockManagers = ['async-mutex', 'async-lock', 'map of promises', 'hop'];
 const js = (title, name, rest = {}) => ({ title, case: name, ...rest });
 
 /** What the lock managers of all runtimes are asked for. */
-const rows = [
+export const rows = [
   js('sequential, one name', 'sequential'),
   js('1,000 names at once, each', 'names', { without: ['hop'] }),
   js('1,000 shared at once, each', 'shared', { without: lockManagers }),

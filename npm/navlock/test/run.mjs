@@ -48,7 +48,7 @@ for (const name of values.subject.split(',').flatMap(expand)) {
   const surprises = [];
   for (const result of results.filter(isSurprise)) {
     // Others may have had bad luck with the order in which things happened. Ours may not.
-    const again = name.startsWith('navlock-') ? [] : (await conformance(name, { words: result.test.name })).results;
+    const again = isOurs(name) ? [] : (await conformance(name, { words: result.test.name })).results;
     if (!again.some((other) => other.test === result.test && !isSurprise(other))) surprises.push(result);
   }
   failed ||= surprises.length > 0;
@@ -62,11 +62,17 @@ if (values.json) console.log(JSON.stringify(reports, null, 2));
 if (values.update) writeFileSync(EXPECTATIONS, `${JSON.stringify(expectations, null, 2)}\n`);
 process.exitCode = failed && !values.update ? 1 : 0;
 
-/** The subjects that are meant: `navlock` is ours everywhere, `native` all others. */
+function isOurs(name) {
+  return name.startsWith('navlock-') || name.startsWith('one-face-');
+}
+
+/**
+ * The subjects that are meant: `navlock` is the package everywhere, `one-face` what `npm run bench:faces`
+ * measures beside it, `native` all others.
+ */
 function expand(word) {
   const names = Object.keys(subjects);
-  const isOurs = (name) => name.startsWith('navlock-');
-  if (word === 'navlock') return names.filter(isOurs);
+  if (word === 'navlock' || word === 'one-face') return names.filter((name) => name.startsWith(`${word}-`));
   if (word !== 'native') return [word];
   return names.filter((name) => !isOurs(name)).filter((name) => {
     const missing = subjects[name].missing?.();

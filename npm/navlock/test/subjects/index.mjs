@@ -85,3 +85,13 @@ for (const [name, { title, offers }] of Object.entries(kinds)) {
     };
   }
 }
+
+// What bench/one-face measures, once `npm run bench:faces` has built it.
+for (const name of ['node', 'deno', 'bun']) {
+  const { title, offers } = kinds[name];
+  subjects[`one-face-${name}`] = {
+    title: `navlock-js on Node-API, ${title}`,
+    offers: [...EVERYWHERE, ...offers, 'programs', 'buckets', 'user agents', 'navlock'],
+    open: () => openRuntime({ realm: 'one-face', command: withCollector[name], reach: 'process' }),
+  };
+}
