@@ -23,6 +23,8 @@ pub(crate) struct Agent {
     pub(crate) driver: Driver,
     /// It is behind `navigator.locks` of its realm.
     pub(crate) is_navigators: Cell<bool>,
+    /// By its host, or with its context.
+    pub(crate) has_ended: Cell<bool>,
     /// Made when it is first asked for.
     object: RefCell<Option<JsObject>>,
 }
@@ -34,6 +36,7 @@ impl Agent {
             home: RefCell::new(Some(home)),
             driver,
             is_navigators: Cell::new(false),
+            has_ended: Cell::new(false),
             object: RefCell::default(),
         })
     }
@@ -85,9 +88,15 @@ impl Agent {
         self.enter(context, |boa| self.requests.run_task(boa))
     }
 
+    pub(crate) fn end(&self) {
+        self.has_ended.set(true);
+        // This wakes its job.
+        self.requests.end();
+    }
+
     /// Its context is gone.
     pub(crate) fn leave(&self) {
-        self.requests.end();
+        self.end();
         drop((self.home.take(), self.object.take()));
     }
 }

@@ -29,6 +29,14 @@ pub(crate) struct Jobs {
     is_queued: Cell<bool>,
     /// Whoever polls it.
     waker: RefCell<Option<Waker>>,
+    /// It stays until the agent ends, also when there is nothing to wait for.
+    is_until_end: bool,
+}
+
+impl Jobs {
+    pub(crate) fn until_end() -> Self {
+        Self { is_until_end: true, ..Self::default() }
+    }
 }
 
 /// How many rounds of promise jobs are let pass before a task. Executors in the manner of Boa's own poll
@@ -41,7 +49,7 @@ impl Agent {
     /// that may have changed.
     pub(crate) fn drive(self: &Rc<Self>, context: &mut Context) {
         let Driver::Jobs(jobs) = &self.driver else { return };
-        if !self.requests.is_waiting() {
+        if !self.is_wanted(jobs) {
             // The job ends.
             if let Some(waker) = jobs.waker.take() {
                 waker.wake();
@@ -51,6 +59,13 @@ impl Agent {
             let job = NativeAsyncJob::new(async move |context| queued.run(context).await);
             context.enqueue_job(job.into());
         }
+    }
+}
+
+impl Agent {
+    /// Whether the job has something to wait for.
+    fn is_wanted(&self, jobs: &Jobs) -> bool {
+        self.requests.is_waiting() || jobs.is_until_end && !self.has_ended.get()
     }
 }
 
@@ -70,16 +85,15 @@ impl Queued {
     /// Waits for a task. `false`: there is nothing more to wait for.
     async fn has_task(&self) -> bool {
         let Self(agent) = self;
+        let Driver::Jobs(jobs) = &agent.driver else { return false };
         poll_fn(|polled| {
-            if !agent.requests.is_waiting() {
+            if !agent.is_wanted(jobs) {
                 return Poll::Ready(false);
             }
             if agent.requests.poll_ready(polled).is_ready() {
                 return Poll::Ready(true);
             }
-            if let Driver::Jobs(jobs) = &agent.driver {
-                *jobs.waker.borrow_mut() = Some(polled.waker().clone());
-            }
+            *jobs.waker.borrow_mut() = Some(polled.waker().clone());
             Poll::Pending
         })
         .await

@@ -8,17 +8,14 @@ use boa_engine::{
     builtins::promise::ResolvingFunctions,
     job::PromiseJob,
     js_string,
-    object::{
-        FunctionObjectBuilder,
-        builtins::{JsArray, JsPromise},
-    },
+    object::builtins::{JsArray, JsPromise},
 };
 use navlock::{Mode, ResourceName};
 use navlock_js::{Engine, RequestKey};
 
 use crate::{
     agent::{Agent, WeakAgent},
-    home::Home,
+    home::{self, Home},
     interfaces,
 };
 
@@ -26,7 +23,7 @@ use crate::{
 pub(crate) struct Boa<'a> {
     pub(crate) context: &'a mut Context,
     pub(crate) agent: &'a Rc<Agent>,
-    pub(crate) home: &'a Home,
+    pub(crate) home: &'a Rc<Home>,
 }
 
 impl Engine for Boa<'_> {
@@ -159,11 +156,12 @@ impl Engine for Boa<'_> {
     }
 
     fn is_signal(&mut self, value: &JsValue) -> JsResult<bool> {
-        Ok(value.is_object() && self.home.dom.is_signal(value, self.context)?)
+        Ok(value.is_object() && self.home_of(value)?.is_some())
     }
 
     fn abort_reason(&mut self, signal: &JsValue) -> JsResult<Option<JsValue>> {
-        self.home.dom.abort_reason(signal, self.context)
+        let Some(home) = self.home_of(signal)? else { return Ok(None) };
+        home.dom.abort_reason(signal, self.context)
     }
 
     fn add_abort_algorithm(&mut self, signal: &JsValue, key: RequestKey) -> JsResult<JsValue> {
@@ -174,12 +172,29 @@ impl Engine for Boa<'_> {
             },
             (reaction, signal.clone()),
         );
-        let algorithm = FunctionObjectBuilder::new(&self.home.realm, algorithm).build();
-        self.home.dom.add(signal, algorithm, self.context)
+        let algorithm = algorithm.to_js_function(&self.home.realm);
+        let Some(home) = self.home_of(signal)? else { return Ok(JsValue::undefined()) };
+        home.dom.add(signal, algorithm, self.context)
     }
 
     fn remove_abort_algorithm(&mut self, signal: &JsValue, handle: &JsValue) -> JsResult<()> {
-        self.home.dom.remove(signal, handle, self.context)
+        let Some(home) = self.home_of(signal)? else { return Ok(()) };
+        home.dom.remove(signal, handle, self.context)
+    }
+}
+
+impl Boa<'_> {
+    /// Whose signal it is: each realm's script knows its own alone, and all of the context's count.
+    fn home_of(&mut self, signal: &JsValue) -> JsResult<Option<Rc<Home>>> {
+        if self.home.dom.is_signal(signal, self.context)? {
+            return Ok(Some(Rc::clone(self.home)));
+        }
+        for home in home::homes(self.context) {
+            if home.dom.is_signal(signal, self.context)? {
+                return Ok(Some(home));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -59,6 +59,10 @@ pub(crate) fn keep(agent: &Rc<Agent>, context: &mut Context) {
     kept(context).borrow_mut().agents.push(Rc::clone(agent));
 }
 
+pub(crate) fn homes(context: &Context) -> Vec<Rc<Home>> {
+    context.get_data::<Homes>().map(|homes| homes.0.borrow().homes.clone()).unwrap_or_default()
+}
+
 pub(crate) fn agents(context: &Context) -> Vec<Rc<Agent>> {
     context.get_data::<Homes>().map(|homes| homes.0.borrow().agents.clone()).unwrap_or_default()
 }

@@ -35,7 +35,7 @@ use crate::{
 #[derive(Debug)]
 pub struct LocksExtension {
     locks: LockManager,
-    is_by_host: bool,
+    driver: Driver,
 }
 
 /// An embedder's handle of the agent behind a lock manager of scripts.
@@ -51,14 +51,23 @@ impl LocksExtension {
     /// A realm is an agent, so each has a handle of its own: ask the bucket for another one with
     /// [`lock_manager`](navlock::Bucket::lock_manager), and do not give away a clone.
     pub fn new(locks: LockManager) -> Self {
-        Self { locks, is_by_host: false }
+        Self { locks, driver: Driver::Jobs(Jobs::default()) }
     }
 
     /// The embedder runs the tasks itself, by [`Locks::poll_ready`] and [`Locks::run_task`], and not the
     /// context's job executor.
     #[must_use]
     pub fn driven_by_host(mut self) -> Self {
-        self.is_by_host = true;
+        self.driver = Driver::Host;
+        self
+    }
+
+    /// The job by which the context's executor runs the tasks stays until the agent ends, and not only as
+    /// long as a script waits for something: so scripts hear at once of locks that others steal. An
+    /// executor that waits for all of its jobs, as `run_jobs` of Boa's own does, does not return then.
+    #[must_use]
+    pub fn driven_until_end(mut self) -> Self {
+        self.driver = Driver::Jobs(Jobs::until_end());
         self
     }
 
@@ -98,9 +107,9 @@ impl LocksExtension {
 
     fn made_in(self, context: &mut Context) -> JsResult<Locks> {
         let home = Home::of(context)?;
-        let driver = if self.is_by_host { Driver::Host } else { Driver::Jobs(Jobs::default()) };
-        let agent = Agent::new(self.locks, home, driver);
+        let agent = Agent::new(self.locks, home, self.driver);
         home::keep(&agent, context);
+        agent.drive(context);
         Ok(Locks(agent))
     }
 }
@@ -166,7 +175,7 @@ impl Locks {
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     pub fn end(&self) {
-        self.0.requests.end();
+        self.0.end();
     }
 
     /// Whether scripts wait for a lock, or for the answer to a query: a host stays for it. A lock that is

@@ -1,7 +1,7 @@
 //! What the tests are written with: contexts with locks, and what their scripts have said.
 
 #![allow(dead_code, reason = "no test uses all of it")]
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 use std::{sync::mpsc, thread, time::Duration};
 
