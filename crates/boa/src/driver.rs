@@ -55,14 +55,12 @@ impl Agent {
                 waker.wake();
             }
         } else if !jobs.is_queued.replace(true) {
-            let queued = Queued(Rc::clone(self));
+            let queued = Queued { agent: Rc::clone(self), is_followed: Cell::new(false) };
             let job = NativeAsyncJob::new(async move |context| queued.run(context).await);
             context.enqueue_job(job.into());
         }
     }
-}
 
-impl Agent {
     /// Whether the job has something to wait for.
     fn is_wanted(&self, jobs: &Jobs) -> bool {
         self.requests.is_waiting() || jobs.is_until_end && !self.has_ended.get()
@@ -70,21 +68,37 @@ impl Agent {
 }
 
 /// That the executor has our job. It may drop it: when another job fails, Boa's does that with all.
-struct Queued(Rc<Agent>);
+struct Queued {
+    agent: Rc<Agent>,
+    /// Another job has taken its place.
+    is_followed: Cell<bool>,
+}
 
 impl Queued {
     async fn run(&self, context: &RefCell<&mut Context>) -> JsResult<JsValue> {
-        let Self(agent) = self;
         while self.has_task().await {
             round(ROUNDS, context).await;
-            agent.run_task(&mut context.borrow_mut())?;
+            let context = &mut context.borrow_mut();
+            if let Err(error) = self.agent.run_task(context) {
+                // For executors that go on.
+                self.follow(context);
+                return Err(error);
+            }
         }
         Ok(JsValue::undefined())
     }
 
+    fn follow(&self, context: &mut Context) {
+        if let Driver::Jobs(jobs) = &self.agent.driver {
+            self.is_followed.set(true);
+            jobs.is_queued.set(false);
+            self.agent.drive(context);
+        }
+    }
+
     /// Waits for a task. `false`: there is nothing more to wait for.
     async fn has_task(&self) -> bool {
-        let Self(agent) = self;
+        let agent = &self.agent;
         let Driver::Jobs(jobs) = &agent.driver else { return false };
         poll_fn(|polled| {
             if !agent.is_wanted(jobs) {
@@ -102,8 +116,10 @@ impl Queued {
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        if let Driver::Jobs(jobs) = &self.0.driver {
-            jobs.is_queued.set(false);
+        if let Driver::Jobs(jobs) = &self.agent.driver {
+            if !self.is_followed.get() {
+                jobs.is_queued.set(false);
+            }
         }
     }
 }

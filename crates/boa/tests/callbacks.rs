@@ -102,13 +102,13 @@ fn the_lock_is_free_when_the_promise_of_its_request_is_settled() {
 fn what_scripts_make_of_promises_does_not_disturb_requests() {
     let logged = Page::new().run(
         "const { then } = Promise.prototype;
-        const request = navigator.locks.request('db', () => 'value');
+        const request = navigator.locks.request('db', async () => 'value');
         Object.defineProperty(Promise.prototype, 'constructor', { get() { log('constructor'); } });
         Promise.resolve = () => log('resolve');
         Reflect.apply(then, request, [(value) => log(value)]);",
     );
-    assert!(logged.ends_with("value"), "{logged}");
-    assert!(!logged.contains("resolve"), "{logged}");
+    // One is this script's `then`; one is how the language adopts what the callback has returned.
+    assert_eq!(logged, "constructor; constructor; value");
 }
 
 #[test]

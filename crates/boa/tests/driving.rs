@@ -6,14 +6,17 @@ mod kit;
 
 use std::{
     cell::{Cell, RefCell},
+    collections::VecDeque,
+    future::Future,
+    pin::Pin,
     rc::Rc,
-    task::{Context as TaskContext, Waker},
+    task::{Context as TaskContext, Poll, Waker},
     thread,
 };
 
 use boa_engine::{
-    Context, JsNativeError, JsValue, NativeFunction, Source,
-    job::{GenericJob, JobExecutor, SimpleJobExecutor},
+    Context, JsNativeError, JsResult, JsValue, NativeFunction, Source,
+    job::{GenericJob, Job, JobExecutor, NativeAsyncJob, PromiseJob, SimpleJobExecutor},
     js_string,
 };
 use kit::Page;
@@ -140,6 +143,66 @@ fn jobs_that_fail_take_nothing_from_requests_that_wait() {
     page.locks.resume(&mut page.context);
     page.context.run_jobs().unwrap();
     assert_eq!(page.logged(), "db");
+}
+
+/// An executor that goes on when a job has failed, and runs promise jobs until there are none.
+#[derive(Default)]
+struct GoesOn {
+    promise_jobs: RefCell<VecDeque<PromiseJob>>,
+    async_jobs: RefCell<VecDeque<NativeAsyncJob>>,
+    failed: Cell<u32>,
+}
+
+impl JobExecutor for GoesOn {
+    fn enqueue_job(self: Rc<Self>, job: Job, _: &mut Context) {
+        match job {
+            Job::PromiseJob(job) => self.promise_jobs.borrow_mut().push_back(job),
+            Job::AsyncJob(job) => self.async_jobs.borrow_mut().push_back(job),
+            _ => {}
+        }
+    }
+
+    fn run_jobs(self: Rc<Self>, context: &mut Context) -> JsResult<()> {
+        let context = RefCell::new(context);
+        let mut running = Vec::new();
+        let mut waker = TaskContext::from_waker(Waker::noop());
+        loop {
+            while let Some(job) = { self.promise_jobs.borrow_mut().pop_front() } {
+                job.call(&mut context.borrow_mut())?;
+            }
+            running.extend(self.async_jobs.take().into_iter().map(|job| job.call(&context)));
+            running.retain_mut(|job| match Pin::new(job).poll(&mut waker) {
+                Poll::Pending => true,
+                Poll::Ready(done) => {
+                    self.failed.set(self.failed.get() + u32::from(done.is_err()));
+                    false
+                }
+            });
+            let is_idle =
+                self.promise_jobs.borrow().is_empty() && self.async_jobs.borrow().is_empty();
+            if is_idle && running.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_callback_that_is_stopped_takes_nothing_from_other_requests() {
+    let executor = Rc::new(GoesOn::default());
+    let context = Context::builder().job_executor(Rc::clone(&executor)).build().unwrap();
+    let mut page = Page::with(LocksExtension::default(), context);
+    page.context.runtime_limits_mut().set_loop_iteration_limit(10_000);
+    let logged = page.run(
+        "let chain = Promise.resolve();
+        for (let link = 0; link < 100; link++) chain = chain.then(() => {});
+        chain.then(() => log('end of a long chain'));
+        navigator.locks.request('db', () => { for (;;); });
+        navigator.locks.request('other', (lock) => log(lock.name));",
+    );
+    assert_eq!(logged, "end of a long chain; other");
+    assert_eq!(executor.failed.get(), 1);
+    assert_eq!(page.run("navigator.locks.request('db', (lock) => log(lock.name))"), "db");
 }
 
 #[test]
