@@ -40,15 +40,22 @@
   const isObject = (value) => (typeof value === 'object' && value !== null) || typeof value === 'function';
   const isCallable = (value) => typeof value === 'function';
 
-  /** An array that no prototype can disturb. */
-  const list = () => setPrototypeOf([], null);
-  const append = (items, item) => (items[items.length] = item);
+  /**
+   * A list that no prototype can disturb. It is no array, as Boa 0.22 forgets to remove the elements behind
+   * a new `length` once the place that sets it has been run before.
+   */
+  const list = () => ({ __proto__: null, length: 0 });
+  const append = (items, item) => (items[items.length++] = item);
+
+  function truncate(items, length) {
+    while (items.length > length) delete items[--items.length];
+  }
 
   function removeFrom(items, item) {
     let index = 0;
     while (index < items.length && items[index] !== item) index++;
     for (; index < items.length - 1; index++) items[index] = items[index + 1];
-    items.length = index;
+    truncate(items, index);
   }
 
   /** Tells of an exception that nobody can catch, and goes on. */
@@ -480,7 +487,7 @@
           const signal = fromWeak(dependents[index].reference);
           if (signal !== undefined && signals.of(signal).reason === undefined) dependents[count++] = dependents[index];
         }
-        dependents.length = count;
+        truncate(dependents, count);
         source.sweepAt = count < 8 ? 16 : 2 * count;
       }
       append(dependents, entry);
