@@ -83,7 +83,11 @@
     return buffer;
   }
 
+  const units = (text) => Array.from({ length: text.length }, (_, index) => text.charCodeAt(index));
+
   const encode = (message) => JSON.stringify(message ?? null, (_, value) => {
+    // Boa's JSON.parse refuses the escapes of surrogates that stand alone: JSON.parse('"\\ud800"').
+    if (typeof value === 'string' && /[\ud800-\udfff]/.test(value)) return { '@text': units(value) };
     if (typeof value !== 'object' || value === null) return value;
     if (numbers.has(value)) return { '@memory': numbers.get(value) };
     if (ArrayBuffer.isView(value) && numbers.has(value.buffer)) {
@@ -94,6 +98,7 @@
 
   const decode = (value) => {
     if (typeof value !== 'object' || value === null) return value;
+    if ('@text' in value) return String.fromCharCode(...value['@text']);
     if ('@memory' in value) return opened(value['@memory']);
     if ('@view' in value) return new global[value['@view']](opened(value.number), value.offset, value.length);
     for (const key of Object.keys(value)) value[key] = decode(value[key]);
@@ -173,7 +178,8 @@
 
   // ---- The global scope
 
-  const reportError = (error) => void host('report', inspect(error));
+  let reporter;
+  const reportError = (error) => void (reporter ? reporter(error) : host('report', inspect(error)));
 
   define({
     self: global,
@@ -197,6 +203,8 @@
       close: () => void host('close'),
       readFile: (path) => host('read', path),
       readLines,
+      /** Has `callback` told of what is reported, which otherwise ends the agent. */
+      onReport: (callback) => void (reporter = callback),
       ignoreRejections: () => void host('ignore rejections'),
       unreferencedTimer: (callback, milliseconds) => setTimer(callback, milliseconds, { referenced: false }),
       memory: () => (collectGarbage(), Number(host('memory'))),

@@ -1,0 +1,135 @@
+//! The conformance suite of the npm package (`npm/navlock/test/suite`), file by file as it is there, on each
+//! engine: within a process, and through a broker. And what `dom.js` defines, as scripts of each engine see
+//! it.
+//!
+//! Each test of the suite has a process and a bucket of its own. Its name here is the engine, the reach, the
+//! file and its sentence: `cargo test -p navlock-js-run --test suite -- boa` takes those of Boa. What an
+//! engine cannot show, and what is expected to fail there, stands in
+//! `npm/navlock/test/subjects/embedded.json`; what passes against it fails as well.
+
+#![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
+
+mod broker;
+mod program;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use serde::Deserialize;
+
+use crate::{
+    broker::Broker,
+    program::{Outcome, Program},
+};
+
+/// How much longer than in a browser a test may take: the engines are interpreters, not optimised here,
+/// and share the machine with other tests.
+const PATIENCE: u32 = 12;
+
+/// `embedded.json`
+#[derive(Deserialize)]
+struct Subjects {
+    /// What the tests of the suite may need: see `npm/navlock/test/subjects/index.mjs`.
+    offers: Vec<String>,
+    boa: Subject,
+    quickjs: Subject,
+}
+
+#[derive(Deserialize)]
+struct Subject {
+    /// The tests that are expected to fail, and why.
+    expected: BTreeMap<String, String>,
+}
+
+/// A line of `embedded-test.mjs --list`.
+#[derive(Deserialize)]
+struct Listed {
+    file: String,
+    name: String,
+    needs: Vec<String>,
+    /// In milliseconds.
+    deadline: u32,
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let subjects: Subjects =
+        serde_json::from_str(include_str!("../../../../npm/navlock/test/subjects/embedded.json"))
+            .unwrap();
+    let mut trials = Vec::new();
+    #[cfg(feature = "boa")]
+    add("boa", &subjects.boa, &subjects.offers, &mut trials);
+    #[cfg(feature = "quickjs")]
+    add("quickjs", &subjects.quickjs, &subjects.offers, &mut trials);
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+fn add(engine: &'static str, subject: &Subject, offers: &[String], trials: &mut Vec<Trial>) {
+    let listed = list(engine);
+    for name in subject.expected.keys() {
+        assert!(listed.iter().any(|test| test.name == *name), "there is no test to fail: {name}");
+    }
+    trials.push(Trial::test(format!("{engine}: the DOM that scripts find"), move || dom(engine)));
+    let broker = Arc::new(Broker::default());
+    for reach in ["process", "machine"] {
+        for Listed { file, name, needs, deadline } in &listed {
+            let is_offered =
+                |need: &String| offers.contains(need) || need == "processes" && reach == "machine";
+            if !needs.iter().all(is_offered) {
+                continue;
+            }
+            let job = serde_json::json!({
+                "realm": "embedded", "test": name, "file": file, "patience": PATIENCE,
+            });
+            let deadline = deadline * PATIENCE;
+            let (expected, broker) = (subject.expected.get(name).cloned(), Arc::clone(&broker));
+            let run = move || {
+                let mut program =
+                    Program::new(engine, reach, "npm/navlock/test/host/embedded-test.mjs");
+                if reach == "machine" {
+                    program.with_broker(&broker);
+                }
+                judge(program.run(&[job.to_string()], deadline), expected.as_deref())
+            };
+            trials.push(Trial::test(format!("{engine}, {reach}: {file}: {name}"), run));
+        }
+    }
+}
+
+fn list(engine: &'static str) -> Vec<Listed> {
+    let mut program = Program::new(engine, "process", "npm/navlock/test/host/embedded-test.mjs");
+    let output = program.output(&["--list".to_owned()], 60_000).unwrap();
+    let listed: Vec<Listed> =
+        output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(listed.len() > 200, "the list of the suite is too short: {output}");
+    listed
+}
+
+/// A line of `dom.mjs`.
+#[derive(Deserialize)]
+struct OfDom {
+    name: String,
+    failure: Option<String>,
+}
+
+fn dom(engine: &'static str) -> Result<(), Failed> {
+    let mut program = Program::new(engine, "process", "crates/js-run/tests/dom.mjs");
+    let output = program.output(&[], 60_000)?;
+    let told: Result<Vec<OfDom>, _> = output.lines().map(serde_json::from_str).collect();
+    let told = told.map_err(|error| format!("{error}: {output}"))?;
+    let failed = told.iter().filter_map(|OfDom { name, failure }| Some((name, failure.as_ref()?)));
+    let failed: Vec<_> = failed.map(|(name, failure)| format!("{name}: {failure}")).collect();
+    if told.len() < 30 {
+        return Err(format!("only {} tests were run", told.len()).into());
+    }
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
+}
+
+/// Whether it is as expected.
+fn judge(outcome: Outcome, expected: Option<&str>) -> Result<(), Failed> {
+    match (outcome.passed, expected) {
+        (true, None) | (false, Some(_)) => Ok(()),
+        (false, None) => Err(outcome.reason.unwrap_or_default().into()),
+        (true, Some(why)) => Err(format!("passes, though it is expected to fail: {why}").into()),
+    }
+}

@@ -1,0 +1,119 @@
+//! A process of navlock-js-run.
+
+use std::{
+    io::Read,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::Deserialize;
+
+use crate::broker::Broker;
+
+/// What stands before the outcome in the output of a test.
+const MARK: &str = "\n@outcome ";
+
+/// How much longer a process may take than its test, to start, and to tell of a missed deadline.
+const GRACE: u32 = 30_000;
+
+/// What `runTest` of the suite's kit says.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Outcome {
+    pub(crate) passed: bool,
+    pub(crate) reason: Option<String>,
+}
+
+pub(crate) struct Program(Command);
+
+impl Program {
+    /// `script` is a path in the repository.
+    pub(crate) fn new(engine: &str, reach: &str, script: &str) -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_navlock-js-run"));
+        command
+            .args(["--engine", engine, "--reach", reach])
+            .args(["--bucket", &uuid::Uuid::new_v4().to_string()])
+            .arg(root.join(script))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // With it ends what it leaves running.
+            .process_group(0);
+        Self(command)
+    }
+
+    pub(crate) fn with_broker(&mut self, broker: &Broker) {
+        self.0.env("NAVLOCK_SOCKET", broker.socket()).env("NAVLOCK_BIN", "/nonexistent");
+    }
+
+    /// Runs a test.
+    pub(crate) fn run(&mut self, arguments: &[String], milliseconds: u32) -> Outcome {
+        let failed = |reason| Outcome { passed: false, reason: Some(reason) };
+        let output = match self.output(arguments, milliseconds + GRACE) {
+            Ok(output) => output,
+            Err(reason) => return failed(reason),
+        };
+        let outcome = output.rsplit_once(MARK).map(|(_, outcome)| serde_json::from_str(outcome));
+        match outcome {
+            Some(Ok(outcome)) => outcome,
+            _ => failed(format!("the process ended before its test: {output}")),
+        }
+    }
+
+    /// What it prints, with what it complains of if it has not ended well.
+    pub(crate) fn output(
+        &mut self,
+        arguments: &[String],
+        milliseconds: u32,
+    ) -> Result<String, String> {
+        let mut child = self.0.args(arguments).spawn().unwrap();
+        let group = Group(Pid::from_child(&child));
+        let (output, errors) =
+            (read(child.stdout.take().unwrap()), read(child.stderr.take().unwrap()));
+        let (ended, has_ended) = mpsc::channel();
+        let wait = thread::spawn(move || {
+            let status = wait(&mut child);
+            // Nobody waits for it any more if it was too late.
+            let _ = ended.send(());
+            status
+        });
+        let is_late = has_ended.recv_timeout(Duration::from_millis(milliseconds.into())).is_err();
+        drop(group);
+        let (status, mut output) = (wait.join().unwrap(), output.join().unwrap());
+        let errors = errors.join().unwrap();
+        if is_late {
+            return Err(format!("the process hangs: {output}{errors}"));
+        }
+        if !status.success() {
+            output.push_str(&format!("\n{status}: {errors}"));
+        }
+        Ok(output)
+    }
+}
+
+fn wait(child: &mut Child) -> std::process::ExitStatus {
+    child.wait().unwrap()
+}
+
+fn read(mut stream: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut text = Vec::new();
+        stream.read_to_end(&mut text).unwrap();
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}
+
+/// A process with what it has started.
+struct Group(Pid);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // It may be that nobody is left.
+        let _ = kill_process_group(self.0, Signal::KILL);
+    }
+}
