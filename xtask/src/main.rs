@@ -6,6 +6,7 @@
 //! - `cargo xtask fresh`: follows the README on a minimal Debian that has only Rust and Node.
 //! - `cargo xtask torture`: kills, stops and starves workers at random, and sees that their locks hold.
 //! - `cargo xtask msrv`: builds and tests the library with the oldest Rust that is promised.
+//! - `cargo xtask wpt`: the web-platform-tests of Web Locks on the engines embedded in Rust.
 //! - `cargo xtask fuzz`: searches for bytes that break the codec of the broker's protocol.
 
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ mod msrv;
 mod run;
 mod test;
 mod torture;
+mod wpt;
 
 use std::process::ExitCode;
 
@@ -34,6 +36,7 @@ usage: cargo xtask <command>
                             --reach broker|etcd, --seed N, --without KIND, --break
   fresh [OPTION…]           follow the README on a minimal Debian that has only Rust and Node
   msrv                      build and test the library with the oldest Rust that is promised
+  wpt --wpt CHECKOUT        the web-platform-tests on Boa and QuickJS; needs Node and a checkout of them
   fuzz [SECONDS]            search for bytes that break the broker's codec; a minute each way
 ";
 
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         ["break-rules", rest @ ..] => break_rules::break_rules(rest),
         ["fresh", rest @ ..] => fresh::fresh(rest),
         ["msrv", rest @ ..] => msrv::msrv(rest),
+        ["wpt", rest @ ..] => wpt::wpt(rest),
         _ => Err(USAGE.to_owned()),
     };
     match result {

@@ -6,20 +6,23 @@ import path from 'node:path';
 const require = createRequire(import.meta.url);
 const executable = (name, file) => path.join(path.dirname(require.resolve(`${name}/package.json`)), file);
 
-const deno = [executable('deno', 'deno'), 'run', '--allow-all', '--no-prompt', '--quiet'];
+const deno = () => [executable('deno', 'deno'), 'run', '--allow-all', '--no-prompt', '--quiet'];
 
-/** What a program is started with. `node20` is the oldest Node that we support. */
+/**
+ * What a program is started with. `node20` is the oldest Node that we support. Each is looked for when it is
+ * asked for: what needs none of them works without.
+ */
 export const runtimes = {
-  node: [executable('node', 'bin/node'), '--no-warnings'],
-  node20: [executable('node-20', 'bin/node'), '--no-warnings'],
-  deno,
-  bun: [executable('bun', 'bin/bun.exe'), 'run'],
+  get node() { return [executable('node', 'bin/node'), '--no-warnings']; },
+  get node20() { return [executable('node-20', 'bin/node'), '--no-warnings']; },
+  get deno() { return deno(); },
+  get bun() { return [executable('bun', 'bin/bun.exe'), 'run']; },
 };
 
 /** The same, with a collector that a program can call. Bun always has one. */
 export const withCollector = {
-  node: [...runtimes.node, '--expose-gc'],
-  node20: [...runtimes.node20, '--expose-gc'],
-  deno: [...deno, '--v8-flags=--expose-gc'],
-  bun: runtimes.bun,
+  get node() { return [...runtimes.node, '--expose-gc']; },
+  get node20() { return [...runtimes.node20, '--expose-gc']; },
+  get deno() { return [...deno(), '--v8-flags=--expose-gc']; },
+  get bun() { return runtimes.bun; },
 };

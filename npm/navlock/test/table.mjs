@@ -12,8 +12,9 @@ import { rules } from './rules.mjs';
 const PAGE = new URL('../../../CONFORMANCE.md', import.meta.url);
 const [START, END] = ['<!-- conformance:js -->', '<!-- /conformance:js -->'];
 
-/** Ours in each runtime, within a process and through the broker; then the others. */
-const ALL = [...['node', 'node20', 'deno', 'bun'].map((runtime) => `navlock-${runtime}+navlock-${runtime}-machine`), 'node', 'deno', 'chromium'].join();
+/** Ours in each runtime and engine, within a process and through the broker; then the others. */
+const OURS = ['navlock-node', 'navlock-node20', 'navlock-deno', 'navlock-bun', 'boa', 'quickjs'];
+const ALL = [...OURS.map((name) => `${name}+${name}-machine`), 'node', 'deno', 'chromium'].join();
 
 const { values } = parseArgs({
   options: {

@@ -42,7 +42,7 @@ const expectations = JSON.parse(readFileSync(EXPECTATIONS, 'utf8'));
 let surprises = 0;
 for (const name of values.subject.split(',')) {
   const session = await subjects[name].open();
-  if (!session.execute) throw new Error(`${name} is no runtime that these tests can be run in`);
+  if (!session.runFile) throw new Error(`${name} is no runtime that these tests can be run in`);
   const expected = expectations[name] ?? {};
   const seen = {};
   let [passed, failed] = [0, 0];
@@ -103,7 +103,7 @@ function* files() {
 
 /** @returns {Promise<Record<string, { status: string, message?: string }>>} */
 async function run(session, file, scope) {
-  const { code, signal, output, late } = await session.execute('wpt-process.mjs', { checkout, file, scope }, DEADLINE);
+  const { code, signal, output, late } = await session.runFile({ checkout, file, scope }, DEADLINE);
   const results = {};
   let done = false;
   for (const line of output.split('\n')) {

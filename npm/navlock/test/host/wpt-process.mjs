@@ -3,6 +3,7 @@
 import process from 'node:process';
 
 import { runFile } from './wpt-file.mjs';
+import { platform } from './wpt-platform.mjs';
 import { startWorker } from './wpt-worker-outside.mjs';
 
 const job = JSON.parse(process.argv[2]);
@@ -11,4 +12,4 @@ const job = JSON.parse(process.argv[2]);
 setInterval(() => {}, 60_000);
 
 if (job.scope === 'worker') startWorker(job, { file: job.file });
-else await runFile(job);
+else await runFile(job, platform);

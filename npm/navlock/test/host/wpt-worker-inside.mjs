@@ -7,13 +7,14 @@ import vm from 'node:vm';
 import { parentPort, workerData } from 'node:worker_threads';
 
 import { runFile } from './wpt-file.mjs';
+import { platform } from './wpt-platform.mjs';
 
 // In a worker of the web it is in the URL; Bun takes the query away, and has arguments.
 const given = new URL(import.meta.url).searchParams.get('job') ?? (globalThis.Bun ? process.argv[2] : undefined);
 const job = JSON.parse(given ?? workerData);
 
 if (job.script) await runScript();
-else await runFile({ ...job, scope: 'worker' });
+else await runFile({ ...job, scope: 'worker' }, platform);
 
 /** A script that talks to its owner as a worker of the web does. */
 async function runScript() {

@@ -1,9 +1,10 @@
 // What the suite is run on: implementations, each in a runtime.
 
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 
 import { withCollector } from '../runtimes.mjs';
 import { CHROMIUM, openBrowser } from './browser.mjs';
+import { openEmbedded } from './embedded.mjs';
 import { openRuntime } from './runtime.mjs';
 
 /**
@@ -23,11 +24,13 @@ import { openRuntime } from './runtime.mjs';
  * @property {string} title
  * @property {string[]} offers
  * @property {() => string | false} [missing]  what it needs and does not find
+ * @property {boolean} [isEmbedded]  it is ours in an engine embedded into Rust: cargo builds what runs it
  * @property {() => Promise<Session>} open
  *
  * @typedef {object} Session
  * @property {string} version
  * @property {(test: import('../kit/test.mjs').Test) => Promise<{ passed: boolean, reason?: string }>} run
+ * @property {(job: object, ms: number) => Promise<object>} [runFile]  of the web-platform-tests
  * @property {() => Promise<void>} close
  */
 
@@ -94,4 +97,19 @@ for (const name of ['node', 'deno', 'bun']) {
     offers: [...EVERYWHERE, ...offers, 'programs', 'buckets', 'user agents', 'navlock'],
     open: () => openRuntime({ realm: 'one-face', command: withCollector[name], reach: 'process' }),
   };
+}
+
+/** Engines embedded into Rust, and what navlock-js-run can show of them. Its own tests read it as well. */
+const embedded = JSON.parse(readFileSync(new URL('embedded.json', import.meta.url), 'utf8'));
+
+// navlock in these: `boa`, `boa-machine` and so on.
+for (const engine of ['boa', 'quickjs']) {
+  for (const reach of ['process', 'machine']) {
+    subjects[reach === 'process' ? engine : `${engine}-machine`] = {
+      title: `${embedded[engine].title}, reach ${reach}`,
+      offers: [...embedded.offers, ...(reach === 'machine' ? ['processes'] : [])],
+      isEmbedded: true,
+      open: () => openEmbedded({ engine, reach }),
+    };
+  }
 }

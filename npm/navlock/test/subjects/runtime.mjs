@@ -16,18 +16,31 @@ const GRACE = 3_000;
 /** @returns {Promise<import('./index.mjs').Session>} */
 export async function openRuntime({ realm, command, reach }) {
   const version = execFileSync(command[0], ['--version'], { encoding: 'utf8' }).match(/\d+\.\d+\.\d+/)[0];
+  const { execute, close } = openHosts({ realm, command, reach });
+  return {
+    version,
+    runFile: (job, ms) => execute('wpt-process.mjs', job, ms),
+    run: async (test) => outcome(await execute('test-process.mjs', { test: test.name }, test.deadline + GRACE)),
+    close,
+  };
+}
+
+/**
+ * What runs modules of host/, each in a bucket of its own.
+ *
+ * @param {{ realm: string, command: string[], reach?: string, program?: string }} what  `program` is the
+ *     command line `navlock`, if it is not that of the package
+ */
+export function openHosts({ realm, command, reach, program }) {
   // A broker of this session's own: what else runs on the machine does not matter.
-  const { socket, remove } = openPlace();
+  const { socket, remove } = openPlace(program);
   const environment = () => ({
     ...process.env,
     ...(reach && { NAVLOCK_REACH: reach, NAVLOCK_BUCKET: randomUUID(), NAVLOCK_SOCKET: socket }),
+    ...(program && { NAVLOCK_BIN: program }),
   });
-  /** Runs a module of host/, in a bucket of its own. */
-  const execute = (module, job, ms) => executeModule(command, module, { realm, command, ...job }, environment(), ms);
   return {
-    version,
-    execute,
-    run: async (test) => outcome(await execute('test-process.mjs', { test: test.name }, test.deadline + GRACE)),
+    execute: (module, job, ms) => executeModule(command, module, { realm, command, ...job }, environment(), ms),
     close: async () => remove(),
   };
 }
@@ -66,7 +79,7 @@ function endGroup(pid) {
   }
 }
 
-function outcome({ code, signal, output, errors, late }) {
+export function outcome({ code, signal, output, errors, late }) {
   const start = output.lastIndexOf(MARK);
   if (start >= 0) return JSON.parse(output.slice(start + MARK.length));
   if (late) return { passed: false, reason: 'the process hangs: it did not even see its own deadline' };

@@ -1,0 +1,66 @@
+// Scripts in engines embedded in Rust, in Node, and commands have the same locks.
+
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import assert from 'node:assert/strict';
+import process from 'node:process';
+import { createInterface } from 'node:readline';
+import { after, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { openPlace } from '../kit/place.mjs';
+import { build } from '../subjects/embedded.mjs';
+
+const { navlock, 'navlock-js-run': jsRun } = build();
+const place = openPlace(navlock);
+const env = { ...process.env, NAVLOCK_SOCKET: place.socket, NAVLOCK_BIN: navlock, NAVLOCK_REACH: 'machine', NAVLOCK_BUCKET: 'shared' };
+const holder = fileURLToPath(new URL('holder.mjs', import.meta.url));
+
+const children = [];
+after(() => {
+  for (const child of children) child.kill('SIGKILL');
+  place.remove();
+});
+
+/** A program that prints "granted" and holds its lock until it is given a line. */
+function start(file, args) {
+  const child = spawn(file, args, { env, stdio: ['pipe', 'pipe', 'inherit'] });
+  children.push(child);
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  return {
+    line: async () => (await lines.next()).value,
+    release: () => child.stdin.write('\n'),
+    ended: once(child, 'exit'),
+  };
+}
+
+/** How many hold and wait. */
+function state() {
+  const output = execFileSync(navlock, ['query', '--bucket', 'shared', '--json'], { env, encoding: 'utf8' });
+  const states = output.split('\n').filter(Boolean).map((line) => JSON.parse(line).state);
+  return ['held', 'pending'].map((wanted) => states.filter((state) => state === wanted).length);
+}
+
+test('scripts on Boa and QuickJS, a Node process and a command exclude each other', { timeout: 60_000 }, async () => {
+  const programs = {
+    Boa: [jsRun, ['--engine', 'boa', holder]],
+    Node: [process.execPath, [holder]],
+    'navlock run': [navlock, ['run', '--bucket', 'shared', 'db', '--', 'sh', '-c', 'echo granted; read line; echo released']],
+    QuickJS: [jsRun, ['--engine', 'quickjs', holder]],
+  };
+  const queue = [];
+  for (const [name, [file, args]] of Object.entries(programs)) {
+    const program = { name, ...start(file, args) };
+    queue.push(program);
+    if (queue.length === 1) assert.equal(await program.line(), 'granted', name);
+    // It has taken its place before the next one asks.
+    while (state().join() !== [1, queue.length - 1].join());
+  }
+  for (const [index, { name, line, release, ended }] of queue.entries()) {
+    if (index > 0) assert.equal(await line(), 'granted', name);
+    assert.deepEqual(state(), [1, queue.length - 1 - index], `who holds and who waits while ${name} holds`);
+    release();
+    assert.equal(await line(), 'released', name);
+    assert.deepEqual(await ended, [0, null], `the end of ${name}`);
+  }
+});

@@ -1,0 +1,40 @@
+// Runs one file of the web-platform-tests in navlock-js-run, in the main agent (as a window) or in a worker; and
+// the workers that the files start.
+
+import { runFile } from './wpt-file.mjs';
+
+const { runtime } = globalThis;
+const job = JSON.parse(runtime.isWorker ? runtime.argument : runtime.arguments[0]);
+
+/** @type {import('./wpt-file.mjs').Platform} */
+const platform = {
+  read: runtime.readFile,
+  evaluate: runtime.evaluate,
+  print: (line) => console.log(line),
+  end: () => runtime.exit(0),
+  locationOf: (href) => ({ href, pathname: href.replace(/^[a-z]+:\/\/[^/]*/, ''), toString: () => href }),
+  ignoreRejections: runtime.ignoreRejections,
+  startWorker(job, what, onMessage = () => {}) {
+    const worker = runtime.startWorker('embedded-wpt.mjs', JSON.stringify({ ...job, ...what }), { message: onMessage });
+    return { post: worker.post, end: worker.terminate };
+  },
+};
+
+if (job.script) await runScript();
+else if (job.scope === 'worker' && !runtime.isWorker) platform.startWorker(job, {});
+else await runFile(job, platform);
+
+// What waits for a lock for ever is to be seen as that, not as the end of the process.
+if (!runtime.isWorker) setInterval(() => {}, 60_000);
+
+/** A script that talks to its owner as a worker of the web does. */
+async function runScript() {
+  const { openRealm } = await import(`../realms/${job.realm}.mjs`);
+  await openRealm();
+  globalThis.postMessage = runtime.parent.post;
+  globalThis.addEventListener = (type, listener) => {
+    if (type === 'message') runtime.parent.listen((data) => listener.call(globalThis, { data }));
+  };
+  const file = `${job.checkout}/${job.script}`;
+  runtime.evaluate(runtime.readFile(file), file);
+}

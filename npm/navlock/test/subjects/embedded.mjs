@@ -1,0 +1,41 @@
+// Runs tests in processes of navlock-js-run, one each. Cargo builds it, and the broker.
+
+import { execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+import { openHosts, outcome } from './runtime.mjs';
+
+const REPOSITORY = fileURLToPath(new URL('../../../../', import.meta.url));
+
+/** How much longer than in a browser a test may take, in an interpreter that is not optimised. */
+const PATIENCE = 12;
+
+/** How much longer a process may take than its test, to start and to tell of a missed deadline. */
+const GRACE = 10_000;
+
+let executables;
+
+/** @returns {Promise<import('./index.mjs').Session>} */
+export async function openEmbedded({ engine, reach }) {
+  executables ??= build();
+  const command = [executables['navlock-js-run'], '--engine', engine];
+  const { execute, close } = openHosts({ realm: 'embedded', command, reach, program: executables.navlock });
+  const { output } = await execute('embedded-version.mjs', {}, GRACE);
+  return {
+    version: output.trim(),
+    runFile: (job, ms) => execute('embedded-wpt.mjs', job, PATIENCE * ms),
+    async run(test) {
+      const deadline = PATIENCE * test.deadline + GRACE;
+      return outcome(await execute('embedded-test.mjs', { test: test.name, patience: PATIENCE }, deadline));
+    },
+    close,
+  };
+}
+
+/** @returns {Record<string, string>} the programs, by name */
+export function build() {
+  const args = ['build', '--quiet', '--profile', 'test', '--message-format', 'json', '-p', 'navlock-js-run', '-p', 'navlock-cli'];
+  const output = execFileSync('cargo', args, { cwd: REPOSITORY, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'], maxBuffer: 1 << 28 });
+  const built = output.split('\n').filter(Boolean).map((line) => JSON.parse(line)).filter(({ executable }) => executable);
+  return Object.fromEntries(built.map(({ target, executable }) => [target.name, executable]));
+}
