@@ -1,0 +1,18 @@
+// Counts to five while it holds a lock that all programs of the user share. Run it in two terminals:
+//
+//   cargo run -p navlock-js-run -- --engine boa crates/js-run/examples/counter.mjs
+//   cargo run -p navlock-js-run -- --engine quickjs crates/js-run/examples/counter.mjs
+//
+// The second waits until the first is done. `navlock run counter -- sh` and a Node process with
+// `navlock/register` wait for them, and they for those.
+
+const pause = () => new Promise((resolve) => setTimeout(resolve, 1_000));
+
+console.log(`${runtime.engine}: waiting`);
+await navigator.locks.request('counter', async (lock) => {
+  for (let count = 1; count <= 5; count++) {
+    console.log(`${runtime.engine}: ${count} under ${lock.name}`);
+    await pause();
+  }
+});
+console.log(`${runtime.engine}: done`);
