@@ -90,7 +90,7 @@ impl Program {
             return Err(format!("the process hangs: {output}{errors}"));
         }
         if !status.success() {
-            output.push_str(&format!("\n{status}: {errors}"));
+            output = format!("{output}\n{status}: {errors}");
         }
         Ok(output)
     }
