@@ -202,6 +202,27 @@ fn a_callback_that_is_interrupted_releases_its_lock() {
 }
 
 #[test]
+fn a_callback_that_is_interrupted_after_it_has_waited_holds_until_its_agent_ends() {
+    let (user_agent, program, is_stopped) = interruptible();
+    program.eval::<()>(
+        "
+        follow('first', navigator.locks.request('db', async () => { await null; for (;;); }));",
+    );
+    is_stopped.set(true);
+    program.context.with(|ctx| {
+        assert!(Locks::of(&ctx).unwrap().run_task().unwrap());
+        while ctx.execute_pending_job() {}
+    });
+    is_stopped.set(false);
+    run(&program.context).unwrap();
+    // QuickJS has dropped the function where it was, and settles its promise never.
+    assert_eq!(program.log(), "");
+    assert!(!is_free(&user_agent));
+    program.context.with(|ctx| Locks::of(&ctx).unwrap().end());
+    assert!(is_free(&user_agent));
+}
+
+#[test]
 fn a_conversion_that_is_interrupted_asks_for_nothing() {
     for arguments in [
         "{ toString() { for (;;); } }, () => {}",

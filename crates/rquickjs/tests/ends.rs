@@ -4,15 +4,20 @@
 
 mod common;
 
-use std::{cell::RefCell, rc::Rc};
+use std::{
+    cell::RefCell,
+    future::{Future, poll_fn},
+    rc::Rc,
+    task::Poll,
+};
 
 use common::{Program, abort_on_leaks, alone, context, define_kit, eval, log, program, step};
 use navlock_rquickjs::{
     Locks,
-    navlock::{Error, UserAgent},
+    navlock::{Error, UserAgent, blocking},
     register, run,
 };
-use rquickjs::{Context, Ctx, Function, Runtime};
+use rquickjs::{AsyncContext, AsyncRuntime, Context, Ctx, Function, Runtime};
 
 /// Everything that an agent can have at once, and a promise that follows each.
 const EVERYTHING: &str = "
@@ -225,4 +230,53 @@ fn a_lock_manager_that_the_host_ends_rejects_what_waits_for_it() {
     let told = program.log();
     assert!(told.contains("waits failed: InvalidStateError"), "{told}");
     assert_eq!(locks.lock("a").blocking().unwrap_err(), Error::Terminated);
+}
+
+#[test]
+fn rquickjs_keeps_the_first_context_with_a_function_of_rust_until_the_runtime_ends() {
+    let user_agent = UserAgent::new();
+    let runtime = Runtime::new().unwrap();
+    let first = Context::full(&runtime).unwrap();
+    first.with(|ctx| drop(Function::new(ctx, || ()).unwrap()));
+    for ends in [false, true] {
+        let context = if ends { Context::full(&runtime).unwrap() } else { first.clone() };
+        context.with(|ctx| {
+            abort_on_leaks(&ctx);
+            let _ = register(&ctx, user_agent.lock_manager("app")).unwrap();
+        });
+        let name = if ends { "second" } else { "first" };
+        let hold = format!("navigator.locks.request('{name}', () => new Promise(() => {{}}));");
+        eval::<()>(&context, &hold);
+        step(&context);
+    }
+    runtime.run_gc();
+    assert!(is_free(&user_agent, "second"), "it was dropped and is freed");
+    drop(first);
+    runtime.run_gc();
+    assert!(!is_free(&user_agent, "first"), "it was dropped, and rquickjs keeps it");
+    drop(runtime);
+    assert!(is_free(&user_agent, "first"));
+}
+
+#[test]
+fn a_runtime_with_futures_that_ends_leaves_nothing_of_its_agents() {
+    let user_agent = UserAgent::new();
+    let agent = user_agent.lock_manager("app");
+    blocking::block_on(async {
+        let runtime = AsyncRuntime::new().unwrap();
+        let context = AsyncContext::full(&runtime).await.unwrap();
+        let begin = move |ctx: Ctx<'_>| {
+            abort_on_leaks(&ctx);
+            register(&ctx, agent).unwrap().spawn();
+            define_kit(&ctx);
+            ctx.eval::<(), _>(EVERYTHING).unwrap();
+        };
+        context.with(begin).await;
+        let mut idle = Box::pin(runtime.idle());
+        let is_waiting = poll_fn(|context| Poll::Ready(idle.as_mut().poll(context).is_pending()));
+        assert!(is_waiting.await);
+        drop(idle);
+        assert!(!is_free(&user_agent, "held"));
+    });
+    assert!(is_free(&user_agent, "held"));
 }
