@@ -59,6 +59,24 @@ impl<'js> Quick<'js> {
         self.agent().realm
     }
 
+    /// Whose signal it is: this context's, or that of another context of the runtime.
+    fn home_of_signal(
+        &self,
+        value: &Value<'js>,
+    ) -> Result<Option<Class<'js, HomeObject<'js>>>, Error> {
+        let is_signal_of =
+            |home: &Home<'js>| home.hooks.is_signal.call::<_, bool>((value.clone(),));
+        if is_signal_of(&self.home)? {
+            return Ok(Some(self.object.clone()));
+        }
+        for other in Home::all(self.ctx()) {
+            if other != self.object && is_signal_of(&other.borrow().0)? {
+                return Ok(Some(other));
+            }
+        }
+        Ok(None)
+    }
+
     /// A function that scripts do not see, for something of this agent's.
     fn native(&self, operation: Operation<'js>) -> Result<Function<'js>, Error> {
         Native::function(&self.object, self.number, operation)
@@ -232,11 +250,12 @@ impl<'js> Engine for Quick<'js> {
     }
 
     fn is_signal(&mut self, value: &Value<'js>) -> Result<bool, Error> {
-        self.home.hooks.is_signal.call((value.clone(),))
+        Ok(self.home_of_signal(value)?.is_some())
     }
 
     fn abort_reason(&mut self, signal: &Value<'js>) -> Result<Option<Value<'js>>, Error> {
-        let hooks = &self.home.hooks;
+        let Some(home) = self.home_of_signal(signal)? else { return Ok(None) };
+        let hooks = &home.borrow().0.hooks;
         if !hooks.aborted.call((signal.clone(),))? {
             return Ok(None);
         }
@@ -248,8 +267,9 @@ impl<'js> Engine for Quick<'js> {
         signal: &Value<'js>,
         key: RequestKey,
     ) -> Result<Value<'js>, Error> {
+        let Some(home) = self.home_of_signal(signal)? else { return Ok(self.undefined()) };
         let algorithm = self.native(Operation::Abort { key, signal: signal.clone() })?;
-        self.home.hooks.add.call((signal.clone(), algorithm))
+        home.borrow().0.hooks.add.call((signal.clone(), algorithm))
     }
 
     fn remove_abort_algorithm(
@@ -257,7 +277,8 @@ impl<'js> Engine for Quick<'js> {
         signal: &Value<'js>,
         algorithm: &Value<'js>,
     ) -> Result<(), Error> {
-        self.home.hooks.remove.call((signal.clone(), algorithm.clone()))
+        let Some(home) = self.home_of_signal(signal)? else { return Ok(()) };
+        home.borrow().0.hooks.remove.call((signal.clone(), algorithm.clone()))
     }
 }
 

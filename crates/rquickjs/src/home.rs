@@ -108,6 +108,14 @@ impl<'js> Home<'js> {
         home.object.get().cloned()
     }
 
+    /// Those of all contexts of the runtime.
+    pub(crate) fn all(ctx: &Ctx<'js>) -> Vec<Class<'js, HomeObject<'js>>> {
+        let Some(homes) = ctx.userdata::<Homes<'_>>() else { return Vec::new() };
+        let homes = homes.0.borrow();
+        let alive = homes.values().filter_map(Weak::upgrade);
+        alive.filter_map(|home| home.object.get().cloned()).collect()
+    }
+
     /// That of a context that has none yet.
     pub(crate) fn make(ctx: &Ctx<'js>) -> Result<Class<'js, HomeObject<'js>>> {
         let tools = evaluate(ctx, "navlock:tools", include_str!("tools.js"))?;

@@ -86,28 +86,42 @@ fn a_function_of_the_interface_on_anything_else_is_a_rejection() {
 }
 
 #[test]
-fn a_signal_of_another_context_is_refused_and_its_lock_manager_is_not() {
+fn signals_and_lock_managers_of_another_context_are_such_here_as_well() {
     let user_agent = UserAgent::new();
     let runtime = Runtime::new().unwrap();
     let own = context(&runtime, user_agent.lock_manager("app"));
     let other = context(&runtime, user_agent.lock_manager("app"));
     let passed = other.with(|ctx| {
-        let made = "({ signal: new AbortController().signal, locks: navigator.locks })";
+        let made = "const controller = new AbortController();
+            ({ controller, signal: controller.signal, locks: navigator.locks })";
         Persistent::save(&ctx, ctx.eval::<Object<'_>, _>(made).unwrap())
     });
     own.with(|ctx| {
         ctx.globals().set("other", passed.restore(&ctx).unwrap()).unwrap();
         let script = "
-            follow('signal', navigator.locks.request('db', { signal: other.signal }, () => {}));
+            const { signal } = other;
+            follow('runs', navigator.locks.request('db', { signal }, () => signal.aborted));
+            navigator.locks.request('held', () => new Promise(() => {}));
+            follow('waits', navigator.locks.request('held', { signal }, () => {}));
             const { request } = LockManager.prototype;
-            follow('theirs', request.call(other.locks, 'db', (lock) => `${lock} ${lock instanceof Lock}`));";
+            follow('theirs', request.call(other.locks, 'theirs', (lock) => `${lock} ${lock instanceof Lock}`));";
         ctx.eval::<(), _>(script).unwrap();
     });
     step(&other);
     step(&own);
-    let told = log(&own);
-    let refused = "signal failed: TypeError: the option signal of request() is not an AbortSignal";
-    assert_eq!(told, format!("{refused}, theirs: [object Lock] false"));
+    assert_eq!(log(&own), "theirs: [object Lock] false, runs: false");
+    own.with(|ctx| ctx.eval::<(), _>("other.controller.abort('theirs');").unwrap());
+    step(&own);
+    assert_eq!(log(&own), "waits failed: theirs");
+    // And when the context that has made it is gone, as far as its host is concerned.
+    drop(other);
+    runtime.run_gc();
+    let script =
+        "follow('late', navigator.locks.request('held', { signal: other.signal }, () => {}));
+        globalThis.other = undefined;";
+    own.with(|ctx| ctx.eval::<(), _>(script).unwrap());
+    step(&own);
+    assert_eq!(log(&own), "late failed: theirs");
 }
 
 #[test]
