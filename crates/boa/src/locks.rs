@@ -74,7 +74,8 @@ impl LocksExtension {
     /// Registers it in this realm, or in the context's current one.
     ///
     /// `navigator` is made if there is none. `AbortSignal.timeout` counts with the realm's `setTimeout`,
-    /// if it has one by now.
+    /// if it has one by now, or else with timers of the context's job executor. From then on the realm
+    /// lives as long as the context.
     ///
     /// # Errors
     ///

@@ -177,6 +177,16 @@ fn signals_of_other_realms_of_the_context_abort_requests() {
 }
 
 #[test]
+fn a_signal_of_a_timeout_aborts_by_timers_of_the_job_executor() {
+    let logged = Page::new().run(
+        "navigator.locks.request('db', () => new Promise(() => {}));
+        const signal = AbortSignal.timeout(1);
+        settled(navigator.locks.request('db', { signal }, () => log('never')));",
+    );
+    assert_eq!(logged, " rejected TimeoutError");
+}
+
+#[test]
 fn it_is_registered_once_in_a_realm() {
     let mut page = Page::new();
     let again = LocksExtension::default().register(None, &mut page.context);
