@@ -105,7 +105,7 @@ mod spawned {
     impl Quick<'_> {
         /// Has a future of the runtime do the tasks of this agent, if one is wanted and not there.
         pub(crate) fn spawn(&self) {
-            let drive = self.agent().drive;
+            let drive = self.drive();
             if drive.spawns.get() && !drive.is_spawned.replace(true) {
                 let home = std::rc::Rc::downgrade(&self.home);
                 self.ctx().spawn(Spawned { home, number: self.number });

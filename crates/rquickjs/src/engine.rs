@@ -7,12 +7,14 @@ use navlock_js::{Engine, RequestKey};
 use rquickjs::{
     Array, Class, Coerced, Constructor, Ctx, Error, FromJs, Function, Object, Promise, String,
     Value,
+    atom::PredefinedAtom,
     class::{Trace, Tracer},
-    function::Args,
+    function::{Args, This},
     object::Property,
 };
 
 use crate::{
+    drive::Drive,
     function::{Native, Operation},
     home::{Agent, Home, HomeObject, QuickRealm, instance},
     interfaces::LockObject,
@@ -55,8 +57,12 @@ impl<'js> Quick<'js> {
         self.home.agent(self.number)
     }
 
+    pub(crate) fn drive(&self) -> Rc<Drive> {
+        self.home.drive(self.number)
+    }
+
     pub(crate) fn realm(&self) -> QuickRealm<'js> {
-        self.agent().realm
+        self.home.realm(self.number)
     }
 
     /// Whose signal it is: this context's, or that of another context of the runtime.
@@ -245,8 +251,16 @@ impl<'js> Engine for Quick<'js> {
     }
 
     fn react(&mut self, value: Value<'js>, key: RequestKey) -> Result<(), Error> {
-        let settle = self.native(Operation::Settle(key))?;
-        self.home.tools.react.call((value, settle))
+        let (promise, resolve, _) = Promise::new(self.ctx())?;
+        // So that `then` makes a promise of the language's own kind, whatever scripts have made of
+        // `Promise.prototype.constructor`. No script ever sees this one.
+        promise.prop(PredefinedAtom::Constructor, Property::from(self.undefined()))?;
+        let fulfilled = self.native(Operation::Settle { key, is_fulfilled: true })?;
+        let rejected = self.native(Operation::Settle { key, is_fulfilled: false })?;
+        let then = &self.home.tools.then;
+        then.call::<_, Value<'js>>((This(promise), fulfilled, rejected))?;
+        // Handled by now, so that a rejection is nobody's concern.
+        resolve.call((value,))
     }
 
     fn is_signal(&mut self, value: &Value<'js>) -> Result<bool, Error> {

@@ -42,8 +42,13 @@ pub(crate) enum Operation<'js> {
     Locks,
     /// An interface object, which constructs nothing.
     Illegal,
-    /// What a callback has returned is settled: the arguments are whether it is fulfilled, and with what.
-    Settle(RequestKey),
+    /// What a callback has returned is settled, with the argument.
+    Settle {
+        /// For this request.
+        key: RequestKey,
+        /// How.
+        is_fulfilled: bool,
+    },
     /// The signal of a request has aborted.
     Abort {
         /// Of this request.
@@ -66,26 +71,31 @@ impl<'js> Native<'js> {
     }
 
     fn run(&self, params: &Params<'_, 'js>) -> Result<Value<'js>> {
-        let mut engine = Quick::new(&self.home, self.number);
-        match &self.operation {
+        let own = || Quick::new(&self.home, self.number);
+        let refuse = |function| navlock_js::illegal_invocation(&mut own(), function);
+        let mut engine = match &self.operation {
             Operation::Request => match manager(params) {
-                Some(mut engine) => {
-                    let arguments: Vec<_> =
-                        (0..params.len()).filter_map(|at| params.arg(at)).collect();
-                    let promise = engine.realm().request(&mut engine, &arguments);
-                    engine.spawn();
-                    promise
-                }
-                None => navlock_js::illegal_invocation(&mut engine, "request"),
+                Some(engine) => engine,
+                None => return refuse("request"),
             },
             Operation::Query => match manager(params) {
-                Some(mut engine) => {
-                    let promise = engine.realm().query(&mut engine);
-                    engine.spawn();
-                    promise
-                }
-                None => navlock_js::illegal_invocation(&mut engine, "query"),
+                Some(engine) => engine,
+                None => return refuse("query"),
             },
+            _ => own(),
+        };
+        match &self.operation {
+            Operation::Request => {
+                let arguments: Vec<_> = (0..params.len()).filter_map(|at| params.arg(at)).collect();
+                let promise = engine.realm().request(&mut engine, &arguments);
+                engine.spawn();
+                promise
+            }
+            Operation::Query => {
+                let promise = engine.realm().query(&mut engine);
+                engine.spawn();
+                promise
+            }
             Operation::LockName | Operation::LockMode => {
                 let this = params.this();
                 let Some(lock) = this.as_object().and_then(Object::as_class::<LockObject>) else {
@@ -109,10 +119,9 @@ impl<'js> Native<'js> {
                 _ => Err(engine.throw_type_error("this is no Navigator")),
             },
             Operation::Illegal => Err(engine.throw_type_error("Illegal constructor")),
-            Operation::Settle(key) => {
-                let is_fulfilled = params.arg(0).and_then(|value| value.as_bool());
-                let outcome = params.arg(1).unwrap_or_else(|| engine.undefined());
-                let outcome = if is_fulfilled == Some(true) { Ok(outcome) } else { Err(outcome) };
+            Operation::Settle { key, is_fulfilled } => {
+                let outcome = params.arg(0).unwrap_or_else(|| engine.undefined());
+                let outcome = if *is_fulfilled { Ok(outcome) } else { Err(outcome) };
                 engine.realm().settle(&mut engine, *key, outcome)?;
                 Ok(engine.undefined())
             }

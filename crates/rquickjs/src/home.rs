@@ -81,7 +81,7 @@ functions! {
         type_error: Constructor = "TypeError",
         from_char_code: Function = "fromCharCode",
         keep: Function = "keep",
-        react: Function = "react",
+        then: Function = "then",
         concatenate: Function = "concatenate",
         length: Function = "length",
         unit_at: Function = "unitAt",
@@ -173,6 +173,14 @@ impl<'js> Home<'js> {
 
     pub(crate) fn agent(&self, number: usize) -> Agent<'js> {
         self.agents.borrow()[number].clone()
+    }
+
+    pub(crate) fn realm(&self, number: usize) -> QuickRealm<'js> {
+        self.agents.borrow()[number].realm.clone()
+    }
+
+    pub(crate) fn drive(&self, number: usize) -> Rc<Drive> {
+        Rc::clone(&self.agents.borrow()[number].drive)
     }
 
     /// The way to this agent from where no call holds the context.

@@ -136,7 +136,7 @@ impl<'js> Locks<'js> {
 
     /// Whether the agent has ended here, by [`end`](Self::end).
     pub fn has_ended(&self) -> bool {
-        self.engine.agent().drive.has_ended.get()
+        self.engine.drive().has_ended.get()
     }
 
     /// Has a future of the runtime do the tasks, with `AsyncRuntime::drive`, `AsyncRuntime::idle` and
@@ -151,7 +151,7 @@ impl<'js> Locks<'js> {
     /// As `Ctx::spawn` does: in a context of a `Runtime`, which has no futures.
     #[cfg(feature = "futures")]
     pub fn spawn(self) {
-        self.engine.agent().drive.spawns.set(true);
+        self.engine.drive().spawns.set(true);
         self.engine.spawn();
     }
 
@@ -164,7 +164,7 @@ impl<'js> Locks<'js> {
     /// As [`spawn`](Self::spawn).
     #[cfg(feature = "futures")]
     pub fn spawn_until_end(self) {
-        self.engine.agent().drive.stays.set(true);
+        self.engine.drive().stays.set(true);
         self.spawn();
     }
 }

@@ -3,7 +3,7 @@
   'use strict';
 
   const { Promise, TypeError } = globalThis;
-  const { apply, defineProperty } = Reflect;
+  const { apply } = Reflect;
   const { then } = Promise.prototype;
   const { fromCharCode, prototype: { charCodeAt } } = String;
 
@@ -23,27 +23,14 @@
     }
   }
 
-  /** Has `then` make promises of the language's own kind, whatever `Promise.prototype.constructor` is. */
-  const unspecific = { __proto__: null, value: undefined };
-
   return {
     TypeError,
     fromCharCode,
+    then,
 
     /** Keeps `value` for as long as `object` lives, where no script finds it. */
     keep(object, value) {
       new Keeper(object, value);
-    },
-
-    /** Converts a value to a promise, and calls `settle(isFulfilled, outcome)` when that is settled. */
-    react(value, settle) {
-      let resolve;
-      const promise = new Promise((given) => {
-        resolve = given;
-      });
-      defineProperty(promise, 'constructor', unspecific);
-      apply(then, promise, [(outcome) => settle(true, outcome), (reason) => settle(false, reason)]);
-      resolve(value);
     },
 
     concatenate: (first, second) => first + second,
