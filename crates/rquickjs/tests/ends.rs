@@ -280,3 +280,40 @@ fn a_runtime_with_futures_that_ends_leaves_nothing_of_its_agents() {
     });
     assert!(is_free(&user_agent, "held"));
 }
+
+#[test]
+fn garbage_is_collected_wherever_scripts_run_and_nothing_that_is_used() {
+    let program = alone();
+    program.context.with(|ctx| {
+        // Not `Function::new` of a closure that keeps something: QuickJS does not see into that.
+        let collect = Function::new(ctx.clone(), |ctx: Ctx<'_>| ctx.run_gc()).unwrap();
+        ctx.globals().set("collect", collect).unwrap();
+    });
+    let told = program.told(
+        "const collected = (value) => { collect(); return value; };
+        const controllers = [1, 2].map(() => new AbortController());
+        controllers[0].signal.addEventListener('abort', collect);
+        const options = (signal) => ({ get mode() { return collected('shared'); }, get signal() { return collected(signal); } });
+        const name = { toString: () => collected('db') };
+        follow('returns', navigator.locks.request(name, options(undefined), () => collected('first')));
+        follow('then', navigator.locks.request(name, () => ({ then(resolve) { collect(); resolve(collected('second')); } })));
+        follow('aborted', navigator.locks.request(name, options(controllers[0].signal), collect));
+        follow('throws', navigator.locks.request(name, options(controllers[1].signal), async () => { collect(); await null; throw collected('third'); }));
+        follow('asked', navigator.locks.query().then(({ held }) => collected(held.length)));
+        follow('refused', navigator.locks.request(name, options({}), collect).catch(() => collected('fourth')));
+        controllers[0].abort('reason');
+        collect();",
+    );
+    let mut told: Vec<_> = told.split(", ").collect();
+    told.sort_unstable();
+    let expected = [
+        "aborted failed: reason",
+        "asked: 1",
+        "refused: fourth",
+        "returns: first",
+        "then: second",
+        "throws failed: third",
+    ];
+    assert_eq!(told, expected);
+    program.runtime.run_gc();
+}
