@@ -17,7 +17,7 @@ use crate::{
 /// An agent of a context, for its host, which has the agent's tasks done and can end it.
 ///
 /// A task is the call of a callback, the answer to a `query()`, or the rejection for a lock that was
-/// lost. They are done by a future of the runtime ([`spawn`](Self::spawn)), by [`run`](crate::run), or by
+/// lost. They are done by a future of the runtime (`spawn()`, feature `futures`), by [`run`](crate::run), or by
 /// the host's own loop:
 ///
 /// 1. As long as there are jobs, it runs them (`Runtime::execute_pending_job`).

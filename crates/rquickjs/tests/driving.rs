@@ -16,6 +16,7 @@ use std::{
 
 use common::{PATIENCE, abort_on_leaks, alone, define_kit, program, until};
 use navlock_rquickjs::{
+    Locks,
     navlock::{LockManager, UserAgent, blocking},
     register, run,
 };
@@ -138,6 +139,25 @@ fn idle_waits_for_requests_and_not_for_locks_that_are_held() {
         program.eval::<()>(HOLD).await;
         program.runtime.idle().await;
         assert_eq!(program.log().await, "");
+    });
+}
+
+#[test]
+fn idle_returns_when_the_agent_that_waits_is_ended_or_its_context_freed() {
+    block_on(async {
+        let user_agent = UserAgent::new();
+        let guard = user_agent.lock_manager("app").lock("db").await.unwrap();
+        for stays in [false, true] {
+            let program = Program::new(&user_agent, stays).await;
+            program.eval::<()>(WAIT).await;
+            program.context.with(|ctx| Locks::of(&ctx).unwrap().end()).await;
+            program.runtime.idle().await;
+            let Program { context, runtime } = Program::new(&user_agent, stays).await;
+            drop(context);
+            runtime.run_gc().await;
+            runtime.idle().await;
+        }
+        drop(guard);
     });
 }
 
