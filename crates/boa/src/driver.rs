@@ -39,9 +39,11 @@ impl Jobs {
     }
 }
 
-/// How many rounds of promise jobs are let pass before a task. Executors in the manner of Boa's own poll
-/// jobs like ours after each round, and not when no promise job is left; a round is what the one before
-/// has queued.
+/// How many rounds of promise jobs are let pass before a task.
+///
+/// DEVIATION: a task is to come when no microtask is left, and nobody can be asked whether one is.
+/// Executors in the manner of Boa's own poll jobs like ours after each round, and not when no promise job
+/// is left; a round is what the one before has queued.
 const ROUNDS: u32 = 16;
 
 impl Agent {

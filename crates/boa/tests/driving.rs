@@ -115,6 +115,14 @@ fn run_jobs_waits_for_a_lock_that_another_thread_releases() {
 }
 
 #[test]
+fn the_promise_of_a_request_can_be_awaited_by_rust() {
+    let mut page = Page::new();
+    let request = page.eval("navigator.locks.request('db', (lock) => lock.name)").unwrap();
+    let name = request.as_promise().unwrap().await_blocking(&mut page.context).unwrap();
+    assert_eq!(name, js_string!("db").into());
+}
+
+#[test]
 fn run_jobs_does_not_wait_for_locks_that_are_held_nor_for_requests_that_are_aborted() {
     let mut page = Page::new();
     let logged = page.run(
