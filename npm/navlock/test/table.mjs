@@ -1,6 +1,7 @@
 // Writes what the suite says of each rule and implementation into CONFORMANCE.md, between its
-// markers: node test/table.mjs [--subject navlock-node+navlock-node-machine,node] [--from FILE]. What
+// markers: node test/table.mjs [--subject navlock-node+navlock-node-machine,node] [--from FILE] [--only]. What
 // is joined by + has one column. FILE is what run.mjs prints with --json; without it the suite is run.
+// With --only, the columns of other subjects stay as they are.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import process from 'node:process';
@@ -20,6 +21,7 @@ const { values } = parseArgs({
   options: {
     subject: { type: 'string', default: ALL },
     from: { type: 'string' },
+    only: { type: 'boolean', default: false },
   },
 });
 
@@ -28,7 +30,8 @@ const reports = values.from ? fromFile(values.from) : await fromRuns();
 const page = readFileSync(PAGE, 'utf8');
 const [before, after] = [page.indexOf(START), page.indexOf(END)];
 if (before < 0 || after < before) throw new Error(`CONFORMANCE.md has no ${START} … ${END}`);
-writeFileSync(PAGE, page.slice(0, before) + [START, ...table(reports), ''].join('\n') + page.slice(after));
+const lines = values.only ? merged(page.slice(before + START.length + 1, after).trimEnd().split('\n'), table(reports)) : table(reports);
+writeFileSync(PAGE, page.slice(0, before) + [START, ...lines, ''].join('\n') + page.slice(after));
 
 /** @typedef {{ heading: string, tests: { name: string, rule: number, verdict: string, reason?: string }[] }} Report */
 
@@ -60,6 +63,28 @@ function joined(name, parts) {
   // The reach is no part of a title that is for both.
   const heading = parts.length === 1 ? `${title} ${version}` : `${title.replace(/, reach .*/, '')} ${version}`;
   return { heading, tests: parts.flatMap(({ tests }) => tests) };
+}
+
+/** The lines that there are, with the columns of these, which replace those of the same title or come last of ours. */
+function merged(old, made) {
+  const cells = (line) => line.split(/(?<!\\)\|/).slice(1, -1).map((cell) => cell.trim());
+  const title = (heading) => heading.replace(/ [\d.]+$/, '');
+  const [head, ...others] = old.filter((line) => line.startsWith('|')).map(cells);
+  const columns = cells(made[0]).map(title);
+  const stays = head.map((heading, index) => index < 2 || !columns.includes(title(heading)));
+  const end = head.filter((heading, index) => stays[index] && (index < 2 || heading.startsWith('navlock, '))).length;
+  const count = Object.keys(rules).length + 2;
+  const rows = [head, ...others].slice(0, count).map((row, index) => {
+    const kept = row.filter((_, column) => stays[column]);
+    return `| ${[...kept.slice(0, end), ...cells(made[index]).slice(2), ...kept.slice(end)].join(' | ')} |`;
+  });
+  const details = old.slice(old.findIndex((line) => !line.startsWith('|')));
+  const replaced = columns.slice(2).map((column) => `<details><summary>${column} `);
+  const kept = details.join('\n').split('\n\n').filter((part) => !part.startsWith('Made with'));
+  if (kept.some((part) => replaced.some((start) => part.trim().startsWith(start)))) {
+    throw new Error('a column with tests that fail cannot be replaced alone: write the whole table');
+  }
+  return [...rows, kept.join('\n\n'), '', ...made.slice(count + 1)];
 }
 
 /** @param {Report[]} reports */
