@@ -9,6 +9,7 @@ import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 import { openPlace } from '../kit/place.mjs';
+import { task } from '../kit/wait.mjs';
 import { build } from '../subjects/embedded.mjs';
 
 const { navlock, 'navlock-js-run': jsRun } = build();
@@ -54,7 +55,7 @@ test('scripts on Boa and QuickJS, a Node process and a command exclude each othe
     queue.push(program);
     if (queue.length === 1) assert.equal(await program.line(), 'granted', name);
     // It has taken its place before the next one asks.
-    while (state().join() !== [1, queue.length - 1].join());
+    while (state().join() !== [1, queue.length - 1].join()) await task();
   }
   for (const [index, { name, line, release, ended }] of queue.entries()) {
     if (index > 0) assert.equal(await line(), 'granted', name);

@@ -9,16 +9,38 @@ const job = JSON.parse(runtime.isWorker ? runtime.argument : runtime.arguments[0
 /** @type {import('./wpt-file.mjs').Platform} */
 const platform = {
   read: runtime.readFile,
-  evaluate: runtime.evaluate,
+  evaluate(source, file) {
+    runtime.evaluate(source, file);
+    if (file.endsWith('/webidl2.js')) globalThis.WebIDL2 = parsingByPieces(globalThis.WebIDL2);
+  },
   print: (line) => console.log(line),
   end: () => runtime.exit(0),
   locationOf: (href) => ({ href, pathname: href.replace(/^[a-z]+:\/\/[^/]*/, ''), toString: () => href }),
   ignoreRejections: runtime.ignoreRejections,
   startWorker(job, what, onMessage = () => {}) {
-    const worker = runtime.startWorker('embedded-wpt.mjs', JSON.stringify({ ...job, ...what }), { message: onMessage });
+    const worker = runtime.startWorker('embedded-wpt.mjs', JSON.stringify({ ...job, ...what }), {
+      message: onMessage,
+      end(error) {
+        if (error === null) return;
+        console.error(error);
+        runtime.exit(1);
+      },
+    });
     return { post: worker.post, end: worker.terminate };
   },
 };
+
+/**
+ * To Boa 0.22 each use of a regular expression costs as much as the whole text is long, and the parser uses
+ * one for each token: html.idl would take minutes. Definitions do not depend on each other to be parsed.
+ */
+function parsingByPieces(parser) {
+  const END = '\n};\n';
+  const parse = (source, options) => source.split(END)
+    .map((piece, index, { length }) => (index < length - 1 ? piece + END : piece))
+    .flatMap((piece) => parser.parse(piece, options));
+  return { ...parser, parse };
+}
 
 if (job.script) await runScript();
 else if (job.scope === 'worker' && !runtime.isWorker) platform.startWorker(job, {});
