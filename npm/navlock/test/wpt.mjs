@@ -16,6 +16,9 @@ const EXPECTATIONS = new URL('wpt-expectations.json', import.meta.url);
 /** A file may take so long; those that wait for what never comes take all of it. */
 const DEADLINE = 10_000;
 
+/** What tells of the DOM that engines embedded in Rust are given: folders of the checkout, if it has them. */
+const OF_THE_DOM = ['dom/abort', 'dom/events', 'webidl/ecmascript-binding/es-exceptions'];
+
 /** What cannot be asked outside of a browser. */
 const LEFT_OUT = {
   'non-secure-context.any.js': 'every program is a secure context',
@@ -47,7 +50,7 @@ for (const name of values.subject.split(',')) {
   const seen = {};
   let [passed, failed] = [0, 0];
   console.log(`\n${subjects[name].title} ${session.version}`);
-  for (const { file, scope } of files()) {
+  for (const { file, scope } of [...files(), ...(subjects[name].isEmbedded ? filesOfTheDOM() : [])]) {
     const key = `${file} (${scope})`;
     const results = await run(session, file, scope);
     for (const [test, { status, message }] of Object.entries(results)) {
@@ -98,6 +101,15 @@ function* files() {
     const scopes = source.match(/^\/\/ META: global=(.*)$/m)?.[1].split(',') ?? ['window', 'dedicatedworker'];
     if (scopes.includes('window')) yield { file, scope: 'window' };
     if (scopes.includes('dedicatedworker')) yield { file, scope: 'worker' };
+  }
+}
+
+function* filesOfTheDOM() {
+  for (const folder of OF_THE_DOM.filter((folder) => existsSync(path.join(checkout, folder)))) {
+    for (const file of readdirSync(path.join(checkout, folder)).sort()) {
+      const isAsked = file.endsWith('.any.js') && !file.includes('shadowrealm') && file.includes(values.file);
+      if (isAsked) yield { file: `/${folder}/${file}`, scope: 'window' };
+    }
   }
 }
 

@@ -22,6 +22,7 @@ export async function runFile(job, platform) {
   const { openRealm } = await import(`../realms/${job.realm}.mjs`);
   await openRealm();
   provideGlobals(job, platform);
+  const folder = job.file.startsWith('/') ? job.file.replace(/[^/]*$/, '') : '/web-locks/';
   const source = platform.read(inCheckout(job.checkout, job.file));
   const scripts = [...source.matchAll(/^\/\/ META: script=(.*)$/gm), ...source.matchAll(/<script src="(.*?)">/g)]
     .map(([, script]) => script)
@@ -34,7 +35,7 @@ export async function runFile(job, platform) {
   report(platform);
   // idlharness.js asks what kind of global this is. Node has one kind, and the Navigator of windows.
   if (!globalThis.DedicatedWorkerGlobalScope && !globalThis.Window) globalThis.Window = class Window {};
-  for (const script of scripts) load(inCheckout(job.checkout, script));
+  for (const script of scripts) load(inCheckout(job.checkout, script.startsWith('/') ? script : folder + script));
   platform.evaluate(code, job.file);
   // Where the harness sees a worker of the web, it waits to be told.
   const { DedicatedWorkerGlobalScope } = globalThis;
@@ -64,7 +65,7 @@ function report(platform) {
 function provideGlobals({ checkout, file, scope, realm }, platform) {
   const define = (name, value) => Object.defineProperty(globalThis, name, { configurable: true, writable: true, value });
   define('self', globalThis);
-  define('location', platform.locationOf(`http://localhost/web-locks/${file}`));
+  define('location', platform.locationOf(`http://localhost${file.startsWith('/') ? '' : '/web-locks/'}${file}`));
   if (!('isSecureContext' in globalThis)) define('isSecureContext', true);
   define('GLOBAL', {
     isWindow: () => scope === 'window',
