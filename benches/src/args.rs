@@ -1,5 +1,7 @@
 //! The command line.
 
+#[cfg(feature = "embedded")]
+use crate::embedded;
 use crate::{
     broker, etcd,
     harness::{Row, Scale},
@@ -7,10 +9,11 @@ use crate::{
 };
 
 const USAGE: &str = "\
-usage: navlock-benches in-process|broker|etcd [--rounds N] [--only ROW] [--quick] [--markdown FILE] [--splice FILE]
+usage: navlock-benches in-process|broker|etcd|embedded [--rounds N] [--only ROW] [--quick] [--markdown FILE] [--splice FILE]
   in-process       locks between the threads and tasks of one process
   broker           locks between the processes of one machine
   etcd             locks between machines
+  embedded         in JavaScript engines (if built with the feature `embedded`)
   --rounds N       how often each contender is measured (7; 21 of broker)
   --only ROW       one row, or `memory`
   --quick          tiny counts: shows that everything runs, the figures mean nothing
@@ -33,6 +36,8 @@ pub(crate) enum Family {
     InProcess,
     Broker,
     Etcd,
+    #[cfg(feature = "embedded")]
+    Embedded,
 }
 
 impl Family {
@@ -41,6 +46,8 @@ impl Family {
             "in-process" => Some(Self::InProcess),
             "broker" => Some(Self::Broker),
             "etcd" => Some(Self::Etcd),
+            #[cfg(feature = "embedded")]
+            "embedded" => Some(Self::Embedded),
             _ => None,
         }
     }
@@ -51,6 +58,8 @@ impl Family {
             Self::InProcess => "bench:in-process",
             Self::Broker => "bench:broker",
             Self::Etcd => "bench:etcd",
+            #[cfg(feature = "embedded")]
+            Self::Embedded => "bench:embedded",
         }
     }
 
@@ -58,6 +67,8 @@ impl Family {
     const fn rounds(self) -> usize {
         match self {
             Self::InProcess | Self::Etcd => 7,
+            #[cfg(feature = "embedded")]
+            Self::Embedded => 7,
             Self::Broker => 21,
         }
     }
@@ -67,6 +78,8 @@ impl Family {
             Self::InProcess => rows::all().iter().map(|row| row.id).chain(["memory"]).collect(),
             Self::Broker => broker::ROWS.to_vec(),
             Self::Etcd => etcd::ROWS.to_vec(),
+            #[cfg(feature = "embedded")]
+            Self::Embedded => embedded::ROWS.to_vec(),
         }
     }
 }

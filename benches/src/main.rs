@@ -1,7 +1,8 @@
 //! What navlock costs beside its peers, and beside what it cannot do without.
 //!
 //! `cargo xtask bench in-process` measures locks between threads and tasks, `cargo xtask bench
-//! broker` between processes, `cargo xtask bench etcd` between machines; `--quick` only shows that
+//! broker` between processes, `cargo xtask bench etcd` between machines, `cargo xtask bench embedded`
+//! `navigator.locks` in engines within Rust programs; `--quick` only shows that
 //! they run. The figures are wall-clock times, so what counts are ratios of figures of one run: see
 //! [`harness`] for how a run is made comparable, [`contender`] for who takes part, [`rows`] for what
 //! is measured, and [`broker`] and [`etcd`] for all of that beyond one process.
@@ -10,6 +11,8 @@ mod args;
 #[cfg_attr(not(target_os = "linux"), path = "broker_elsewhere.rs")]
 mod broker;
 mod contender;
+#[cfg(feature = "embedded")]
+mod embedded;
 mod environment;
 mod etcd;
 mod harness;
@@ -44,6 +47,8 @@ fn run(args: &Args) -> Result<(), String> {
         Family::InProcess => in_process(args),
         Family::Broker => broker::run(args)?,
         Family::Etcd => etcd::run(args)?,
+        #[cfg(feature = "embedded")]
+        Family::Embedded => embedded::run(args)?,
     };
     print!("{text}");
     if let Some(file) = &args.markdown {

@@ -10,8 +10,8 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
     if let ["js", rest @ ..] = arguments {
         return js(rest);
     }
-    let [family @ ("in-process" | "broker" | "etcd"), rest @ ..] = arguments else {
-        let usage = "usage: cargo xtask bench in-process|broker|etcd|js [--only ROW] [--rounds N]";
+    let [family @ ("in-process" | "broker" | "etcd" | "embedded"), rest @ ..] = arguments else {
+        let usage = "usage: cargo xtask bench in-process|broker|etcd|embedded|js [--only ROW] [--rounds N]";
         return Err(usage.to_owned());
     };
     if *family == "broker" {
@@ -21,9 +21,12 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
     // Locks of one process are code within a program, and built as programs are. What is between
     // processes or machines is ours on both ends, and built as it is released.
     let profile = if *family == "in-process" { "user" } else { "release" };
-    let benches = ["run", "--profile", profile, "--quiet", "--package", "navlock-benches", "--"];
+    let benches = ["run", "--profile", profile, "--quiet", "--package", "navlock-benches"];
     let mut command = cargo(&benches);
-    command.arg(family).args(rest);
+    if *family == "embedded" {
+        command.args(["--features", "embedded"]);
+    }
+    command.arg("--").arg(family).args(rest);
     if is_whole(rest) {
         command.args(["--splice", FIGURES]);
     }

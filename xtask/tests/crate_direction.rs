@@ -21,7 +21,15 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 19] = [
     ("navlock-testkit", &["navlock-engine", "navlock-core"]),
     (
         "navlock-benches",
-        &["navlock", "navlock-broker", "navlock-core", "navlock-engine", "navlock-etcd-client"],
+        &[
+            "navlock",
+            "navlock-broker",
+            "navlock-core",
+            "navlock-engine",
+            "navlock-etcd-client",
+            "navlock-boa",
+            "navlock-rquickjs",
+        ],
     ),
     ("navlock-js-run", &["navlock", "navlock-core", "navlock-boa", "navlock-rquickjs"]),
     ("navlock-one-face", &["navlock", "navlock-js"]),
