@@ -18,8 +18,6 @@ use super::{SCRIPT, Vm};
 pub(super) struct Boa {
     tasks: Rc<RefCell<VecDeque<ResolvingFunctions>>>,
     is_done: Rc<Cell<bool>>,
-    /// Turn about with the tasks of locks.
-    is_theirs: bool,
     locks: Locks,
     context: Context,
 }
@@ -54,7 +52,7 @@ impl Vm for Boa {
                 .register_global_callable(name, 0, function)
                 .map_err(|error| error.to_string())?;
         }
-        let mut vm = Self { tasks, is_done, is_theirs: false, locks, context };
+        let mut vm = Self { tasks, is_done, locks, context };
         vm.eval(SCRIPT)?;
         Ok(vm)
     }
@@ -65,14 +63,9 @@ impl Vm for Boa {
     }
 
     fn turn(&mut self) -> Result<bool, String> {
-        self.is_theirs = !self.is_theirs;
-        let ran = if self.is_theirs {
-            Ok(self.lock_task()? || self.own_task()?)
-        } else {
-            Ok(self.own_task()? || self.lock_task()?)
-        };
+        let has_run = self.lock_task()? || self.own_task()?;
         self.context.run_jobs().map_err(|error| error.to_string())?;
-        ran
+        Ok(has_run)
     }
 
     fn is_done(&mut self) -> bool {

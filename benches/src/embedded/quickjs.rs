@@ -9,7 +9,8 @@ use std::{
 use navlock::LockManager;
 use navlock_rquickjs::Locks;
 use rquickjs::{
-    CatchResultExt, Context, Ctx, Function, Object, Persistent, Promise, Result as JsResult, Runtime,
+    CatchResultExt, Context, Ctx, Function, Object, Persistent, Promise, Result as JsResult,
+    Runtime,
 };
 
 use super::{SCRIPT, Vm};
@@ -17,8 +18,6 @@ use super::{SCRIPT, Vm};
 pub(super) struct QuickJs {
     tasks: Rc<RefCell<VecDeque<Persistent<Function<'static>>>>>,
     is_done: Rc<Cell<bool>>,
-    /// Turn about with the tasks of locks.
-    is_theirs: bool,
     // Dropped last.
     context: Context,
 }
@@ -29,8 +28,7 @@ impl Vm for QuickJs {
     fn new(locks: LockManager) -> Result<Self, String> {
         let runtime = Runtime::new().map_err(|error| error.to_string())?;
         let context = Context::full(&runtime).map_err(|error| error.to_string())?;
-        let mut vm =
-            Self { tasks: Rc::default(), is_done: Rc::default(), is_theirs: false, context };
+        let mut vm = Self { tasks: Rc::default(), is_done: Rc::default(), context };
         vm.with(|vm, ctx| {
             let _ = navlock_rquickjs::register(ctx, locks)?;
             let globals: Object<'_> = ctx.globals();
@@ -58,19 +56,12 @@ impl Vm for QuickJs {
 
     fn turn(&mut self) -> Result<bool, String> {
         self.with(|vm, ctx| {
-            let own = |vm: &Self| {
-                let task = vm.tasks.borrow_mut().pop_front();
-                task.map(|task| task.restore(ctx)?.call::<_, ()>(())).transpose()
-            };
-            let locks = || Locks::of(ctx).map_or(Ok(false), |locks| locks.run_task());
-            vm.is_theirs = !vm.is_theirs;
-            let has_run = if vm.is_theirs {
-                locks()? || own(vm)?.is_some()
-            } else {
-                own(vm)?.is_some() || locks()?
-            };
+            let has_run = Locks::of(ctx).map_or(Ok(false), |locks| locks.run_task())?;
+            let task = if has_run { None } else { vm.tasks.borrow_mut().pop_front() };
+            let is_own = task.is_some();
+            task.map_or(Ok(()), |task| task.restore(ctx)?.call::<_, ()>(()))?;
             while ctx.execute_pending_job() {}
-            Ok(has_run)
+            Ok(has_run || is_own)
         })
     }
 

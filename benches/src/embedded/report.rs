@@ -55,7 +55,10 @@ pub(super) fn markdown(figures: &Figures, environment: &Environment, rounds: usi
              nanoseconds: medians of {rounds} interleaved rounds, with the smallest and the largest. The floor \
              is an `await` of an empty task of the same host.\n"
         )?;
-        writeln!(out, "| case | engine | navlock | floor | goal | reached |\n|---|---|---|---|---|---|")?;
+        writeln!(
+            out,
+            "| case | engine | navlock | floor | goal | reached |\n|---|---|---|---|---|---|"
+        )?;
         each(figures, |row, engine, own, floor| {
             let ratio = own.median / floor.median;
             let reached = if ratio <= MOST { "yes" } else { "no" };
@@ -82,7 +85,9 @@ fn each(
 ) -> fmt::Result {
     for row in ROWS {
         for engine in ENGINES {
-            let of = |is_floor| figures.get(&(row, engine, is_floor)).map(|all| Summary::of(all.clone()));
+            let of = |is_floor| {
+                figures.get(&(row, engine, is_floor)).map(|all| Summary::of(all.clone()))
+            };
             if let (Some(own), Some(floor)) = (of(false), of(true)) {
                 show(row, engine, &own, &floor)?;
             }
