@@ -11,7 +11,8 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
         return js(rest);
     }
     let [family @ ("in-process" | "broker" | "etcd" | "embedded"), rest @ ..] = arguments else {
-        let usage = "usage: cargo xtask bench in-process|broker|etcd|embedded|js [--only ROW] [--rounds N]";
+        let usage =
+            "usage: cargo xtask bench in-process|broker|etcd|embedded|js [--only ROW] [--rounds N]";
         return Err(usage.to_owned());
     };
     if *family == "broker" {
