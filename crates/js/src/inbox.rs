@@ -70,6 +70,11 @@ impl Inbox {
         }
     }
 
+    /// Whether the realm has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state().is_closed
+    }
+
     /// A waker that has this slot looked at. A slot keeps its waker whoever is in it: to be looked at
     /// once too often is harmless.
     pub(crate) fn waker(self: &Arc<Self>, slot: u32) -> Waker {

@@ -176,7 +176,7 @@ impl<V: Clone, D> Realm<V, D> {
         let Checked { mut request, signal, callback } = checked;
         // 1.
         let made = Request { stage: Stage::New, callback: Some(callback), signal: None, promise };
-        let key = self.enter(What::Request(made));
+        let Some(key) = self.enter(What::Request(made)) else { return Ok(()) };
         // 2.
         if let Some(signal) = signal {
             let algorithm = match engine.add_abort_algorithm(&signal, key) {
@@ -241,8 +241,9 @@ impl<V: Clone, D> Realm<V, D> {
         // 5. Asked now, and not when the task comes: what is requested later is not in it.
         let locks = self.0.locks.clone();
         let answer: Question = Box::pin(async move { locks.query().await });
-        let key = self.enter(What::Query { answer, promise: deferred });
-        self.begin_query(key);
+        if let Some(key) = self.enter(What::Query { answer, promise: deferred }) {
+            self.begin_query(key);
+        }
         // 6.
         Ok(promise)
     }
@@ -350,14 +351,18 @@ impl<V: Clone, D> Realm<V, D> {
                 engine.reject(promise, reason)?;
                 remove_algorithm(engine, signal)
             }
-            Task::Answer(promise, Ok(snapshot)) => {
-                let value = snapshot_value(engine, &snapshot)?;
-                engine.resolve(promise, value)
-            }
-            Task::Answer(promise, Err(error)) => {
-                let error = exception(engine, &error);
-                let reason = engine.catch(error)?;
-                engine.reject(promise, reason)
+            Task::Answer(promise, told) => {
+                let answer = match told {
+                    Ok(snapshot) => snapshot_value(engine, &snapshot),
+                    Err(error) => Err(exception(engine, &error)),
+                };
+                match answer {
+                    Ok(value) => engine.resolve(promise, value),
+                    Err(error) => {
+                        let reason = engine.catch(error)?;
+                        engine.reject(promise, reason)
+                    }
+                }
             }
         }
     }
@@ -507,7 +512,12 @@ impl<V: Clone, D> Realm<V, D> {
         }
     }
 
-    fn enter(&self, what: What<V, D>) -> RequestKey {
+    /// `None` if the realm has ended, as it may have since that was checked: a signal may run scripts
+    /// when it is asked whether it has aborted.
+    fn enter(&self, what: What<V, D>) -> Option<RequestKey> {
+        if self.0.inbox.is_closed() {
+            return None;
+        }
         let mut state = self.0.state.borrow_mut();
         state.serial = state.serial.wrapping_add(1);
         state.waiting += 1;
@@ -520,7 +530,7 @@ impl<V: Clone, D> Realm<V, D> {
             let waker = self.0.inbox.waker(slot);
             state.wakers.push(waker);
         }
-        RequestKey { index, serial }
+        Some(RequestKey { index, serial })
     }
 
     /// What is dropped by the caller, when nothing is borrowed.

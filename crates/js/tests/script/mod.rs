@@ -56,6 +56,8 @@ struct PromiseState {
 /// A signal, which its test aborts.
 #[derive(Default)]
 pub(crate) struct Signal {
+    /// What is run when it is first asked whether it has aborted.
+    pub(crate) when_asked: RefCell<Option<Getter>>,
     reason: RefCell<Option<Value>>,
     algorithms: RefCell<Vec<RequestKey>>,
 }
@@ -68,11 +70,22 @@ pub(crate) struct Script {
     microtasks: VecDeque<(RequestKey, Result<Value, Value>)>,
     /// After how many more calls one fails.
     fuse: Cell<Option<usize>>,
+    /// The same with something that is thrown, once.
+    throws: Cell<usize>,
 }
 
 impl Script {
     pub(crate) fn new(locks: LockManager) -> Self {
-        Self { realm: Realm::new(locks), microtasks: VecDeque::new(), fuse: Cell::new(None) }
+        Self {
+            realm: Realm::new(locks),
+            microtasks: VecDeque::new(),
+            fuse: Cell::default(),
+            throws: Cell::default(),
+        }
+    }
+
+    pub(crate) fn throw_at(&self, call: usize) {
+        self.throws.set(call);
     }
 
     pub(crate) fn fail_after(&self, calls: Option<usize>) {
@@ -81,6 +94,11 @@ impl Script {
 
     /// What may fail.
     fn step(&self) -> Result<(), Failure> {
+        let throws = self.throws.get();
+        self.throws.set(throws.saturating_sub(1));
+        if throws == 1 {
+            return Err(Failure::Thrown("as planned".into()));
+        }
         match self.fuse.get() {
             None => Ok(()),
             Some(0 | 1) => {
@@ -378,6 +396,8 @@ impl Engine for Script {
     fn abort_reason(&mut self, signal: &Value) -> Result<Option<Value>, Failure> {
         self.step()?;
         let Value::Signal(signal) = signal else { panic!("it was looked whether it is one") };
+        let when_asked = signal.when_asked.take();
+        when_asked.map(|run| run(self)).transpose()?;
         Ok(signal.reason.borrow().clone())
     }
 
