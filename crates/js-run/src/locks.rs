@@ -1,10 +1,10 @@
 //! Whose locks an agent sees.
 
-use std::path::PathBuf;
+use std::{env, path::PathBuf};
 
 use navlock::{BrokerReach, ConnectOptions, LockManager, Place, UserAgent};
 
-use crate::args::{Args, Reach};
+use crate::args::{Args, Reach, set};
 
 /// The user agent and the bucket of all agents of this process.
 pub(crate) struct Locks {
@@ -49,6 +49,17 @@ impl Locks {
 }
 
 fn machine(options: ConnectOptions) -> Result<UserAgent, String> {
+    let options = match broker() {
+        Some(program) => options.program(program),
+        None => options,
+    };
     let reach = BrokerReach::connect_when_needed(options).map_err(|error| error.to_string())?;
     Ok(UserAgent::with_reach(reach))
+}
+
+/// The program that starts a broker, where nobody has said which: the one that cargo has built beside this
+/// one, or else `navlock` from `PATH`.
+fn broker() -> Option<PathBuf> {
+    let beside = env::current_exe().ok()?.with_file_name("navlock");
+    (set("NAVLOCK_BIN").is_none() && beside.exists()).then_some(beside)
 }
