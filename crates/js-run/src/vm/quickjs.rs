@@ -60,11 +60,11 @@ impl Vm for QuickJs {
             let rejections = Rc::clone(&rejections);
             move |ctx, promise, reason, is_handled| {
                 let promise = Persistent::save(&ctx, promise);
+                // This may run a script, and that come back here.
+                let described = (!is_handled).then(|| describe(&ctx, &reason));
                 let mut rejections = rejections.borrow_mut();
                 rejections.retain(|(other, _)| *other != promise);
-                if !is_handled {
-                    rejections.push((promise, describe(&ctx, &reason)));
-                }
+                rejections.extend(described.map(|error| (promise, error)));
             }
         })));
         let context = rquickjs::Context::full(&runtime).map_err(engine)?;

@@ -1,6 +1,6 @@
 //! The conformance suite of the npm package (`npm/navlock/test/suite`), file by file as it is there, on each
 //! engine: within a process, and through a broker. And what `dom.js` defines, as scripts of each engine see
-//! it.
+//! it, and what becomes of programs.
 //!
 //! Each test of the suite has a process and a bucket of its own. Its name here is the engine, the reach, the
 //! file and its sentence: `cargo test -p navlock-js-run --test suite -- boa` takes those of Boa. What an
@@ -70,6 +70,10 @@ fn add(engine: &'static str, subject: &Subject, offers: &[String], trials: &mut 
         assert!(listed.iter().any(|test| test.name == *name), "there is no test to fail: {name}");
     }
     trials.push(Trial::test(format!("{engine}: the DOM that scripts find"), move || dom(engine)));
+    trials.push(Trial::test(format!("{engine}: the example that counts"), move || counts(engine)));
+    let rejection =
+        format!("{engine}: a program ends with a rejection that rejects more when it is shown");
+    trials.push(Trial::test(rejection, move || ends_with_rejection(engine)));
     let broker = Arc::new(Broker::default());
     for reach in ["process", "machine"] {
         for Listed { file, name, needs, deadline } in &listed {
@@ -123,6 +127,23 @@ fn dom(engine: &'static str) -> Result<(), Failed> {
         return Err(format!("only {} tests were run", told.len()).into());
     }
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
+}
+
+fn counts(engine: &'static str) -> Result<(), Failed> {
+    let mut program = Program::new(engine, "process", "crates/js-run/examples/counter.mjs");
+    let output = program.output(&[], 60_000)?;
+    let lines = output.lines().filter_map(|line| line.split_once(": ")).map(|(_, told)| told);
+    let counts = (1..=5).map(|count| format!("{count} under counter"));
+    let expected = std::iter::once("waiting".to_owned()).chain(counts).chain(["done".to_owned()]);
+    if lines.eq(expected) { Ok(()) } else { Err(output.into()) }
+}
+
+fn ends_with_rejection(engine: &'static str) -> Result<(), Failed> {
+    let mut program = Program::new(engine, "process", "crates/js-run/tests/rejection.mjs");
+    let output = program.output(&[], 60_000)?;
+    let is_told =
+        output.contains("exit status: 1: navlock-js-run: a rejection that nobody handles");
+    if is_told { Ok(()) } else { Err(output.into()) }
 }
 
 /// Whether it is as expected.
