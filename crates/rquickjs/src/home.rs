@@ -6,7 +6,7 @@ use std::{
     rc::{Rc, Weak},
 };
 
-use navlock::LockManager;
+use navlock::{LockManager, host};
 use navlock_js::Realm;
 use rquickjs::{
     Class, Constructor, Ctx, Error, Function, JsLifetime, Object, Result, Value,
@@ -236,6 +236,8 @@ impl Drop for HomeObject<'_> {
         // QuickJS by it any more.
         let Ok(mut agents) = self.0.agents.try_borrow_mut() else { return };
         let agents = std::mem::take(&mut *agents);
+        // At one moment: none of them is granted what another held.
+        host::terminate_all(agents.iter().map(|agent| agent.realm.locks()));
         for Agent { realm, drive, .. } in agents {
             drive.has_ended.set(true);
             realm.end();

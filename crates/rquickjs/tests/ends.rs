@@ -45,7 +45,7 @@ fn a_runtime_that_ends_leaves_nothing_of_its_agents() {
         "follow('due again', navigator.locks.request('due', () => {})); navigator.locks.query();",
     );
     assert!(!is_free(&user_agent, "held"));
-    let Program { context, runtime } = program;
+    let Program { context, runtime, .. } = program;
     drop(context);
     drop(runtime);
     assert!(is_free(&user_agent, "held"));
@@ -73,6 +73,24 @@ fn a_context_ends_its_agents_when_it_is_freed_and_no_other() {
     drop(second);
     runtime.run_gc();
     assert!(is_free(&user_agent, "held"));
+}
+
+#[test]
+fn no_agent_of_a_context_that_is_freed_is_granted_what_another_of_it_held() {
+    let user_agent = UserAgent::new();
+    let program = program(user_agent.lock_manager("app"));
+    program.context.with(|ctx| {
+        let locks = Locks::open(&ctx, user_agent.lock_manager("app")).unwrap();
+        ctx.globals().set("other", locks.object()).unwrap();
+    });
+    let other = user_agent.lock_manager("app");
+    let first = other.lock("db").blocking().unwrap().fencing_token().get();
+    program.eval::<()>(
+        "navigator.locks.request('db', () => new Promise(() => {})); other.request('db', () => {});",
+    );
+    drop(program);
+    // One grant, the one that was held, lies between.
+    assert_eq!(other.lock("db").blocking().unwrap().fencing_token().get(), first + 2);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::{
+    sync::mpsc::{RecvTimeoutError, Sender, channel},
     thread,
     time::{Duration, Instant},
 };
@@ -29,6 +30,7 @@ pub(crate) fn abort_on_leaks(ctx: &Ctx<'_>) {
 pub(crate) struct Program {
     pub(crate) context: Context,
     pub(crate) runtime: Runtime,
+    pub(crate) deadline: Deadline,
 }
 
 /// The program of an agent that nobody else shares locks with.
@@ -40,8 +42,23 @@ pub(crate) fn alone() -> Program {
 pub(crate) fn program(locks: LockManager) -> Program {
     let runtime = Runtime::new().unwrap();
     let context = context(&runtime, locks);
-    Program { context, runtime }
+    Program { context, runtime, deadline: within_deadline() }
 }
+
+/// Ends the process if the test hangs, which a test of one thread cannot do itself.
+pub(crate) fn within_deadline() -> Deadline {
+    let (test, ended) = channel::<()>();
+    thread::spawn(move || {
+        if ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("a test takes for ever");
+            std::process::abort();
+        }
+    });
+    Deadline(test)
+}
+
+/// Until it is dropped, the test has not ended.
+pub(crate) struct Deadline(Sender<()>);
 
 /// A context of this runtime with this agent.
 pub(crate) fn context(runtime: &Runtime, locks: LockManager) -> Context {
