@@ -128,6 +128,7 @@ fn nothing_is_taken_past_who_waits_where_it_was_found_before() {
         let found = case.take(0, "db", EXCLUSIVE).unwrap();
         assert_eq!(case.owned.release(found), Released::Kept);
         assert_eq!(case.word(index).recall(), Recalled::Free);
+        case.owned.give_back();
         // It comes to be the agent's again, and where it was, while another request waits.
         let (_, again) = case.ask(0, "db", EXCLUSIVE);
         assert_eq!(again.slot, Some(index));
