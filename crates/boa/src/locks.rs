@@ -145,9 +145,9 @@ impl Locks {
         home::navigators(context).map(Self)
     }
 
-    /// Those of all lock managers of the context.
+    /// Those of all lock managers of the context whose agents have not ended.
     pub fn all(context: &Context) -> Vec<Self> {
-        home::agents(context).into_iter().map(Self).collect()
+        home::agents(context).into_iter().map(Self).filter(|locks| !locks.has_ended()).collect()
     }
 
     /// The object with the interface `LockManager`, always the same.
@@ -177,6 +177,11 @@ impl Locks {
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     pub fn end(&self) {
         self.0.end();
+    }
+
+    /// Whether the agent has ended, by [`end`](Self::end) or with its context.
+    pub fn has_ended(&self) -> bool {
+        self.0.has_ended.get()
     }
 
     /// Whether scripts wait for a lock, or for the answer to a query: a host stays for it. A lock that is

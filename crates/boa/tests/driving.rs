@@ -21,7 +21,7 @@ use boa_engine::{
 };
 use kit::Page;
 use navlock_boa::{
-    LocksExtension,
+    Locks, LocksExtension,
     navlock::{LockManager, UserAgent, blocking::block_on},
 };
 
@@ -245,6 +245,23 @@ fn a_host_with_a_loop_of_its_own_runs_the_tasks() {
     assert!(!locks.run_task(&mut page.context).unwrap());
     page.context.run_jobs().unwrap();
     assert!(!locks.is_waiting());
+}
+
+#[test]
+fn a_host_that_looks_after_all_agents_has_nothing_to_do_for_one_that_has_ended() {
+    let user_agent = UserAgent::new();
+    let locks = LocksExtension::new(user_agent.lock_manager("app")).driven_by_host();
+    let mut page = Page::with(locks, Context::default());
+    let other = LocksExtension::new(user_agent.lock_manager("other")).driven_by_host();
+    let other = other.open(None, &mut page.context).unwrap();
+    assert_eq!(Locks::all(&page.context).len(), 2);
+    assert!(!other.has_ended());
+    other.end();
+    assert!(other.has_ended());
+    let waker = &mut TaskContext::from_waker(Waker::noop());
+    let all = Locks::all(&page.context);
+    assert!(all.iter().all(|locks| locks.poll_ready(waker).is_pending()), "it never sleeps again");
+    assert_eq!(all.len(), 1);
 }
 
 #[test]

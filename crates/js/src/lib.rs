@@ -25,6 +25,7 @@
 mod engine;
 mod inbox;
 mod realm;
+mod state;
 mod webidl;
 
 pub use crate::{

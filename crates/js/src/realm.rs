@@ -11,14 +11,14 @@ use std::{
 };
 
 use navlock_core::{
-    Error, LockFuture, LockGuard, LockInfo, LockManager, LockManagerSnapshot, Mode, ResourceName,
+    Error, LockFuture, LockGuard, LockManager, Mode, ResourceName,
     host::{self, PolledGuard},
 };
-use slab::Slab;
 
 use crate::{
     Engine, RequestKey,
     inbox::Inbox,
+    state::{Question, Request, Slot, Stage, State, Task, What},
     webidl::{self, Arguments},
 };
 
@@ -45,69 +45,10 @@ struct Inner<V, D> {
     state: RefCell<State<V, D>>,
 }
 
-/// Not borrowed while the engine runs, nor while anything is released: both may come back here.
-struct State<V, D> {
-    slots: Slab<Slot<V, D>>,
-    /// Of each slot that was ever used: whoever comes into a slot next can have the same.
-    wakers: Vec<Waker>,
-    /// Grows with each request.
-    serial: u32,
-    /// How many requests and questions are not answered yet.
-    waiting: usize,
-}
-
-struct Slot<V, D> {
-    serial: u32,
-    what: What<V, D>,
-}
-
-/// What a script has asked for.
-enum What<V, D> {
-    Request(Request<V, D>),
-    Query { answer: Question, promise: D },
-}
-
-type Question = Pin<Box<dyn Future<Output = Result<LockManagerSnapshot, Error>>>>;
-
-/// A lock request, later its lock: <https://w3c.github.io/web-locks/#concept-lock-request>.
-struct Request<V, D> {
-    stage: Stage,
-    /// `None` once it is called.
-    callback: Option<V>,
-    /// The signal and its abort algorithm, until the callback is called.
-    signal: Option<(V, V)>,
-    /// What settles the lock's released promise.
-    promise: D,
-}
-
-enum Stage {
-    /// It is about to be made.
-    New,
-    /// It is in its queue.
-    Waiting(LockFuture<'static, Option<LockGuard>>),
-    /// The callback is to be called, with the lock if there is one: a task is on its way.
-    Due(Option<PolledGuard>),
-    /// The waiting promise is not settled yet.
-    Held(Option<PolledGuard>),
-    /// It can never be granted: a task is on its way.
-    Failed(Error),
-}
-
-/// What is to be done in a task.
-enum Task<V, D> {
-    Begin(V, Option<PolledGuard>),
-    Fail(Request<V, D>, Error),
-    Answer(D, Result<LockManagerSnapshot, Error>),
-}
-
-/// For how many slots a realm that uses none keeps memory.
-const KEEP: usize = 1024;
-
 impl<V: Clone, D> Realm<V, D> {
     /// The realm that is this agent.
     pub fn new(locks: LockManager) -> Self {
-        let state = State { slots: Slab::new(), wakers: Vec::new(), serial: 0, waiting: 0 };
-        Self(Rc::new(Inner { locks, inbox: Arc::default(), state: RefCell::new(state) }))
+        Self(Rc::new(Inner { locks, inbox: Arc::default(), state: RefCell::default() }))
     }
 
     /// The agent.
@@ -132,10 +73,7 @@ impl<V: Clone, D> Realm<V, D> {
         // 1. and everything before it is Web IDL's.
         match self.check(engine, arguments) {
             Ok(request) => self.request_a_lock(engine, request, deferred)?,
-            Err(error) => {
-                let reason = engine.catch(error)?;
-                engine.reject(deferred, reason)?;
-            }
+            Err(error) => settle_with(engine, deferred, Err(error))?,
         }
         // 12.
         Ok(promise)
@@ -213,11 +151,9 @@ impl<V: Clone, D> Realm<V, D> {
         key: RequestKey,
         error: E::Error,
     ) -> Result<(), E::Error> {
-        let left = self.leave(key);
-        let reason = engine.catch(error)?;
-        match left {
-            Some(What::Request(request)) => engine.reject(request.promise, reason),
-            _ => Ok(()),
+        match self.leave(key) {
+            Some(What::Request(request)) => settle_with(engine, request.promise, Err(error)),
+            _ => engine.catch(error).map(drop),
         }
     }
 
@@ -234,8 +170,7 @@ impl<V: Clone, D> Realm<V, D> {
         // 1. to 3.
         if let Err(error) = host::check_environment(&self.0.locks) {
             let error = exception(engine, &error);
-            let reason = engine.catch(error)?;
-            engine.reject(deferred, reason)?;
+            settle_with(engine, deferred, Err(error))?;
             return Ok(promise);
         }
         // 5. Asked now, and not when the task comes: what is requested later is not in it.
@@ -263,7 +198,7 @@ impl<V: Clone, D> Realm<V, D> {
     }
 
     /// Ready when there is a task, or the realm has ended. Of the contexts given here, the last one is
-    /// woken; from any thread.
+    /// woken; from any thread, also while this realm is at work: its waker must not come back here.
     pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         self.0.inbox.poll(context)
     }
@@ -287,52 +222,13 @@ impl<V: Clone, D> Realm<V, D> {
         engine: &mut E,
     ) -> Result<bool, E::Error> {
         while let Some(index) = self.0.inbox.next() {
-            if let Some((key, task)) = self.next_task(index) {
+            let task = self.0.state.borrow_mut().next_task(index);
+            if let Some((key, task)) = task {
                 self.run(engine, key, task)?;
                 return Ok(true);
             }
         }
         Ok(false)
-    }
-
-    /// What is to be done about a slot that was woken. Whoever was in it may be gone.
-    fn next_task(&self, index: u32) -> Option<(RequestKey, Task<V, D>)> {
-        let mut state = self.0.state.borrow_mut();
-        let at = index as usize;
-        let waker = state.wakers.get(at)?.clone();
-        let mut context = Context::from_waker(&waker);
-        let slot = state.slots.get_mut(at)?;
-        let key = RequestKey { index, serial: slot.serial };
-        let request = match &mut slot.what {
-            What::Query { answer, .. } => {
-                let Poll::Ready(told) = answer.as_mut().poll(&mut context) else { return None };
-                let Some(What::Query { promise, .. }) = state.remove(key) else { return None };
-                return Some((key, Task::Answer(promise, told)));
-            }
-            What::Request(request) => request,
-        };
-        if let Stage::Waiting(future) = &mut request.stage {
-            let Poll::Ready(answer) = Pin::new(future).poll(&mut context) else { return None };
-            request.stage = Stage::of(answer);
-        }
-        let lost = |guard: &PolledGuard| match guard.poll_lost(&context) {
-            Poll::Ready(lost) => Some(Error::from(lost)),
-            Poll::Pending => None,
-        };
-        // From here on the loss of the lock wakes the slot.
-        let failed = match &mut request.stage {
-            Stage::Failed(error) => Some(error.clone()),
-            Stage::Due(Some(guard)) | Stage::Held(Some(guard)) => lost(guard),
-            Stage::New | Stage::Waiting(_) | Stage::Due(None) | Stage::Held(None) => None,
-        };
-        if let Some(error) = failed {
-            let Some(What::Request(request)) = state.remove(key) else { return None };
-            return Some((key, Task::Fail(request, error)));
-        }
-        let Stage::Due(guard) = &mut request.stage else { return None };
-        let guard = guard.take();
-        let callback = request.callback.clone()?;
-        Some((key, Task::Begin(callback, guard)))
     }
 
     fn run<E: Engine<Value = V, Deferred = D>>(
@@ -347,22 +243,15 @@ impl<V: Clone, D> Realm<V, D> {
                 let Request { stage, callback, signal, promise } = request;
                 drop((stage, callback));
                 let error = exception(engine, &error);
-                let reason = engine.catch(error)?;
-                engine.reject(promise, reason)?;
+                settle_with(engine, promise, Err(error))?;
                 remove_algorithm(engine, signal)
             }
             Task::Answer(promise, told) => {
                 let answer = match told {
-                    Ok(snapshot) => snapshot_value(engine, &snapshot),
+                    Ok(snapshot) => webidl::snapshot(engine, &snapshot),
                     Err(error) => Err(exception(engine, &error)),
                 };
-                match answer {
-                    Ok(value) => engine.resolve(promise, value),
-                    Err(error) => {
-                        let reason = engine.catch(error)?;
-                        engine.reject(promise, reason)
-                    }
-                }
+                settle_with(engine, promise, answer)
             }
         }
     }
@@ -443,8 +332,7 @@ impl<V: Clone, D> Realm<V, D> {
         match (lost, outcome) {
             (Poll::Ready(lost), _) => {
                 let error = exception(engine, &Error::Lost(lost));
-                let reason = engine.catch(error)?;
-                engine.reject(promise, reason)
+                settle_with(engine, promise, Err(error))
             }
             (_, Ok(value)) => engine.resolve(promise, value),
             (_, Err(reason)) => engine.reject(promise, reason),
@@ -497,19 +385,7 @@ impl<V: Clone, D> Realm<V, D> {
     /// what an object of Rust's keeps. Shows none if that is asked while something is changed.
     pub fn trace(&self, mut value: impl FnMut(&V), mut deferred: impl FnMut(&D)) {
         let Ok(state) = self.0.state.try_borrow() else { return };
-        for (_, slot) in &state.slots {
-            match &slot.what {
-                What::Request(request) => {
-                    request.callback.iter().for_each(&mut value);
-                    if let Some((signal, algorithm)) = &request.signal {
-                        value(signal);
-                        value(algorithm);
-                    }
-                    deferred(&request.promise);
-                }
-                What::Query { promise, .. } => deferred(promise),
-            }
-        }
+        state.trace(&mut value, &mut deferred);
     }
 
     /// `None` if the realm has ended, as it may have since that was checked: a signal may run scripts
@@ -518,19 +394,7 @@ impl<V: Clone, D> Realm<V, D> {
         if self.0.inbox.is_closed() {
             return None;
         }
-        let mut state = self.0.state.borrow_mut();
-        state.serial = state.serial.wrapping_add(1);
-        state.waiting += 1;
-        let serial = state.serial;
-        let at = state.slots.insert(Slot { serial, what });
-        let index = u32::try_from(at).expect("memory ends before 2^32 requests");
-        while state.wakers.len() <= at {
-            // Slots come one after the other.
-            let slot = u32::try_from(state.wakers.len()).unwrap_or(index);
-            let waker = self.0.inbox.waker(slot);
-            state.wakers.push(waker);
-        }
-        Some(RequestKey { index, serial })
+        Some(self.0.state.borrow_mut().enter(what, &self.0.inbox))
     }
 
     /// What is dropped by the caller, when nothing is borrowed.
@@ -546,59 +410,12 @@ struct Checked<V> {
     callback: V,
 }
 
-impl<V, D> State<V, D> {
-    fn request(&mut self, key: RequestKey) -> Option<&mut Request<V, D>> {
-        match self.slots.get_mut(key.index as usize)? {
-            Slot { serial, what: What::Request(request) } if *serial == key.serial => Some(request),
-            _ => None,
-        }
-    }
-
-    fn remove(&mut self, key: RequestKey) -> Option<What<V, D>> {
-        let at = key.index as usize;
-        if self.slots.get(at)?.serial != key.serial {
-            return None;
-        }
-        let Slot { what, .. } = self.slots.remove(at);
-        self.waiting -= usize::from(what.is_waiting());
-        // A peak of requests leaves nothing behind.
-        if self.slots.is_empty() && self.wakers.len() > KEEP {
-            self.slots = Slab::new();
-            self.wakers = Vec::new();
-        }
-        Some(what)
-    }
-}
-
-impl<V, D> What<V, D> {
-    /// Whether its script waits for what somebody else brings about.
-    fn is_waiting(&self) -> bool {
-        match self {
-            Self::Request(request) => !matches!(request.stage, Stage::Held(_)),
-            Self::Query { .. } => true,
-        }
-    }
-}
-
-impl Stage {
-    fn of(answer: Result<Option<LockGuard>, Error>) -> Self {
-        match answer {
-            Ok(guard) => Self::Due(guard.map(LockGuard::into_polled)),
-            Err(error) => Self::Failed(error),
-        }
-    }
-}
-
 impl<V, D> Inner<V, D> {
     fn end(&self) {
         self.inbox.close();
         // All at one moment, not one by one as they are dropped.
         self.locks.terminate();
-        let ended = {
-            let mut state = self.state.borrow_mut();
-            state.waiting = 0;
-            std::mem::take(&mut state.slots)
-        };
+        let ended = self.state.borrow_mut().take_all();
         drop(ended);
     }
 }
@@ -646,35 +463,30 @@ fn call<E: Engine>(
     engine.react(returned, key)
 }
 
-/// Spec: <https://w3c.github.io/web-locks/#snapshot-the-lock-state>
-fn snapshot_value<E: Engine>(
-    engine: &mut E,
-    snapshot: &LockManagerSnapshot,
-) -> Result<E::Value, E::Error> {
-    let mut list = |locks: &[LockInfo]| {
-        let mut values = Vec::with_capacity(locks.len());
-        for lock in locks {
-            let client_id: Vec<u16> = lock.client_id.to_string().encode_utf16().collect();
-            let mode: Vec<u16> = lock.mode.as_str().encode_utf16().collect();
-            let name: Vec<u16> = lock.name.utf16().collect();
-            let properties = [
-                ("clientId", engine.string(&client_id)?),
-                ("mode", engine.string(&mode)?),
-                ("name", engine.string(&name)?),
-            ];
-            values.push(engine.object(properties)?);
-        }
-        engine.array(values)
-    };
-    let (held, pending) = (list(&snapshot.held)?, list(&snapshot.pending)?);
-    engine.object([("held", held), ("pending", pending)])
-}
-
 /// The error that it is to throw the exception that an error of ours is to scripts.
 fn exception<E: Engine>(engine: &mut E, error: &Error) -> E::Error {
     match engine.dom_exception(error.dom_exception_name(), &error.to_string()) {
         Ok(exception) => engine.throw(exception),
         Err(error) => error,
+    }
+}
+
+/// Settles a promise with what came of something.
+///
+/// # Errors
+///
+/// Only what no script can catch.
+fn settle_with<E: Engine>(
+    engine: &mut E,
+    promise: E::Deferred,
+    outcome: Result<E::Value, E::Error>,
+) -> Result<(), E::Error> {
+    match outcome {
+        Ok(value) => engine.resolve(promise, value),
+        Err(error) => {
+            let reason = engine.catch(error)?;
+            engine.reject(promise, reason)
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What Web IDL makes of arguments: <https://webidl.spec.whatwg.org/#js-type-mapping>.
 
-use navlock_core::{Error, LockOptions, Mode, ResourceName};
+use navlock_core::{Error, LockInfo, LockManagerSnapshot, LockOptions, Mode, ResourceName};
 
 use crate::Engine;
 
@@ -102,6 +102,33 @@ fn lock_mode<E: Engine>(engine: &mut E, value: &E::Value) -> Result<Mode, E::Err
             Err(type_error(engine, &message))
         }
     }
+}
+
+/// The dictionary `LockManagerSnapshot`.
+///
+/// Spec: <https://w3c.github.io/web-locks/#dictdef-lockmanagersnapshot>,
+/// <https://w3c.github.io/web-locks/#snapshot-the-lock-state>
+pub(crate) fn snapshot<E: Engine>(
+    engine: &mut E,
+    snapshot: &LockManagerSnapshot,
+) -> Result<E::Value, E::Error> {
+    let mut list = |locks: &[LockInfo]| {
+        let mut values = Vec::with_capacity(locks.len());
+        for lock in locks {
+            let client_id: Vec<u16> = lock.client_id.to_string().encode_utf16().collect();
+            let mode: Vec<u16> = lock.mode.as_str().encode_utf16().collect();
+            let name: Vec<u16> = lock.name.utf16().collect();
+            let properties = [
+                ("clientId", engine.string(&client_id)?),
+                ("mode", engine.string(&mode)?),
+                ("name", engine.string(&name)?),
+            ];
+            values.push(engine.object(properties)?);
+        }
+        engine.array(values)
+    };
+    let (held, pending) = (list(&snapshot.held)?, list(&snapshot.pending)?);
+    engine.object([("held", held), ("pending", pending)])
 }
 
 /// The error that it is to throw a `TypeError`.

@@ -303,12 +303,10 @@ impl Owned {
     /// A request is about to be made. Where, and what to say before it.
     pub(super) fn begin(&self, asked: &Asked<'_>) -> Began {
         let mut slots = self.slots();
-        // From here on whoever wants the name looks whether anybody waits for it. The agent may know
-        // where it was found although it has it no more, and come to have it there again.
+        // From here on the agent looks whether anything of it waits for the name: it may know where it was
+        // found although it has it no more, and come to have it there again. What others have, and would
+        // overtake this with, is taken back.
         self.hints.clear(asked.agent, asked.name);
-        for agent in slots.takers(&asked.bucket, asked.name) {
-            self.hints.clear(agent, asked.name);
-        }
         slots.begin(&self.maps, asked)
     }
 

@@ -176,17 +176,6 @@ impl Slots {
         })
     }
 
-    /// The agents that can take this name, as often as they can.
-    pub(super) fn takers(
-        &self,
-        bucket: &str,
-        name: &ResourceName,
-    ) -> impl Iterator<Item = AgentId> {
-        let known = self.names.get(bucket).and_then(|names| names.get(name));
-        let slots = known.map_or(&[][..], |known| &known.slots);
-        slots.iter().filter_map(|index| Some(self.in_use.get(index)?.agent))
-    }
-
     pub(super) fn begin(&mut self, maps: &Maps, asked: &Asked<'_>) -> Began {
         let mut began = Began::default();
         self.settle(maps, asked, &mut began.finished);
