@@ -5,13 +5,14 @@ use crate::embedded;
 use crate::{
     broker, etcd,
     harness::{Row, Scale},
-    rows,
+    looking, rows,
 };
 
 const USAGE: &str = "\
-usage: navlock-benches in-process|broker|etcd|embedded [--rounds N] [--only ROW] [--quick] [--markdown FILE] [--splice FILE]
+usage: navlock-benches in-process|broker|looking|etcd|embedded [--rounds N] [--only ROW] [--quick] [--markdown FILE] [--splice FILE]
   in-process       locks between the threads and tasks of one process
   broker           locks between the processes of one machine
+  looking          what it costs others that somebody looks
   etcd             locks between machines
   embedded         in JavaScript engines (if built with the feature `embedded`)
   --rounds N       how often each contender is measured (7; 21 of broker)
@@ -35,6 +36,7 @@ pub(crate) struct Args {
 pub(crate) enum Family {
     InProcess,
     Broker,
+    Looking,
     Etcd,
     #[cfg(feature = "embedded")]
     Embedded,
@@ -45,6 +47,7 @@ impl Family {
         match word? {
             "in-process" => Some(Self::InProcess),
             "broker" => Some(Self::Broker),
+            "looking" => Some(Self::Looking),
             "etcd" => Some(Self::Etcd),
             #[cfg(feature = "embedded")]
             "embedded" => Some(Self::Embedded),
@@ -57,6 +60,7 @@ impl Family {
         match self {
             Self::InProcess => "bench:in-process",
             Self::Broker => "bench:broker",
+            Self::Looking => "bench:looking",
             Self::Etcd => "bench:etcd",
             #[cfg(feature = "embedded")]
             Self::Embedded => "bench:embedded",
@@ -66,7 +70,7 @@ impl Family {
     /// How many rounds give a median that another run gives again.
     const fn rounds(self) -> usize {
         match self {
-            Self::InProcess | Self::Etcd => 7,
+            Self::InProcess | Self::Looking | Self::Etcd => 7,
             #[cfg(feature = "embedded")]
             Self::Embedded => 7,
             Self::Broker => 21,
@@ -77,6 +81,7 @@ impl Family {
         match self {
             Self::InProcess => rows::all().iter().map(|row| row.id).chain(["memory"]).collect(),
             Self::Broker => broker::ROWS.to_vec(),
+            Self::Looking => looking::ROWS.to_vec(),
             Self::Etcd => etcd::ROWS.to_vec(),
             #[cfg(feature = "embedded")]
             Self::Embedded => embedded::ROWS.to_vec(),

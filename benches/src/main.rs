@@ -1,7 +1,8 @@
 //! What navlock costs beside its peers, and beside what it cannot do without.
 //!
 //! `cargo xtask bench in-process` measures locks between threads and tasks, `cargo xtask bench
-//! broker` between processes, `cargo xtask bench etcd` between machines, `cargo xtask bench embedded`
+//! broker` between processes, `cargo xtask bench looking` what it costs that somebody looks, `cargo
+//! xtask bench etcd` between machines, `cargo xtask bench embedded`
 //! `navigator.locks` in engines within Rust programs; `--quick` only shows that
 //! they run. The figures are wall-clock times, so what counts are ratios of figures of one run: see
 //! [`harness`] for how a run is made comparable, [`contender`] for who takes part, [`rows`] for what
@@ -16,6 +17,7 @@ mod embedded;
 mod environment;
 mod etcd;
 mod harness;
+mod looking;
 mod memory;
 mod report;
 mod rows;
@@ -30,6 +32,10 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1).peekable();
     let done = if args.next_if(|word| word == broker::PARTY).is_some() {
         broker::take_part(args)
+    } else if args.next_if(|word| word == looking::LOOKERS).is_some() {
+        looking::look(args)
+    } else if args.next_if(|word| word == looking::CONTROL).is_some() {
+        looking::tell(args)
     } else {
         Args::parse(args).and_then(|args| run(&args))
     };
@@ -46,6 +52,7 @@ fn run(args: &Args) -> Result<(), String> {
     let (text, markdown) = match args.family {
         Family::InProcess => in_process(args),
         Family::Broker => broker::run(args)?,
+        Family::Looking => looking::run(args)?,
         Family::Etcd => etcd::run(args)?,
         #[cfg(feature = "embedded")]
         Family::Embedded => embedded::run(args)?,

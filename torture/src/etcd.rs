@@ -3,13 +3,14 @@
 use std::{
     fs::{self, File},
     io,
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::PathBuf,
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
+use navlock_testkit::Port;
 use rustix::{
     mount::{MountFlags, mount},
     process::Signal,
@@ -49,6 +50,8 @@ enum Undo {
 
 pub(crate) struct Etcd {
     members: Vec<Member>,
+    /// Theirs, also while they are down.
+    _ports: Vec<Port>,
     /// One at most is disturbed at any time.
     disturbed: Option<(usize, Undo, u64)>,
     /// The cables of each machine, one to each member.
@@ -60,11 +63,8 @@ pub(crate) struct Etcd {
 impl Etcd {
     /// Starts three members, and tells the machines of them.
     pub(crate) fn start(sandbox: &Sandbox) -> io::Result<Self> {
-        let free =
-            (0..6).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<io::Result<Vec<_>>>()?;
-        let ports = free.iter().map(|listener| Ok(listener.local_addr()?.port()));
-        let ports = ports.collect::<io::Result<Vec<_>>>()?;
-        drop(free);
+        let free = (0..6).map(|_| Port::take()).collect::<io::Result<Vec<_>>>()?;
+        let ports: Vec<_> = free.iter().map(Port::number).collect();
         // Where nothing waits for a disk, and nothing is left.
         let parent = sandbox.logs.join("etcd");
         fs::create_dir(&parent)?;
@@ -88,7 +88,7 @@ impl Etcd {
             fs::write(&machine.config, settings)?;
         }
         let cut = vec![None; cables.len()];
-        let mut etcd = Self { members, disturbed: None, cables, cut };
+        let mut etcd = Self { members, _ports: free, disturbed: None, cables, cut };
         for nth in 0..etcd.members.len() {
             etcd.start_member(nth, &sandbox.logs)?;
         }

@@ -10,12 +10,13 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
     if let ["js", rest @ ..] = arguments {
         return js(rest);
     }
-    let [family @ ("in-process" | "broker" | "etcd" | "embedded"), rest @ ..] = arguments else {
-        let usage =
-            "usage: cargo xtask bench in-process|broker|etcd|embedded|js [--only ROW] [--rounds N]";
+    let [family @ ("in-process" | "broker" | "looking" | "etcd" | "embedded"), rest @ ..] =
+        arguments
+    else {
+        let usage = "usage: cargo xtask bench in-process|broker|looking|etcd|embedded|js [--only ROW] [--rounds N]";
         return Err(usage.to_owned());
     };
-    if *family == "broker" {
+    if matches!(*family, "broker" | "looking") {
         // The command is measured too, and is looked for beside the benchmarks.
         run(&mut cargo(&["build", "--release", "--quiet", "--package", "navlock-cli"]))?;
     }

@@ -27,13 +27,15 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 19] = [
             "navlock-core",
             "navlock-engine",
             "navlock-etcd-client",
+            "navlock-wire",
             "navlock-boa",
             "navlock-rquickjs",
+            "navlock-testkit",
         ],
     ),
     ("navlock-js-run", &["navlock", "navlock-core", "navlock-boa", "navlock-rquickjs"]),
     ("navlock-one-face", &["navlock", "navlock-js"]),
-    ("navlock-torture", &["navlock"]),
+    ("navlock-torture", &["navlock", "navlock-testkit"]),
     ("xtask", &[]),
 ];
 

@@ -7,16 +7,19 @@ use std::{
 };
 
 use boa_engine::{
-    Context, JsError, JsValue, NativeFunction, Source, builtins::promise::ResolvingFunctions,
-    js_string, object::builtins::JsPromise,
+    Context, JsError, JsObject, JsValue, NativeFunction, Source,
+    builtins::promise::ResolvingFunctions, js_string, object::builtins::JsPromise,
 };
 use navlock::LockManager;
 use navlock_boa::{Locks, LocksExtension};
 
 use super::{SCRIPT, Vm};
 
+/// A callback of `task`, and what settles its promise.
+type Task = (Option<JsObject>, ResolvingFunctions);
+
 pub(super) struct Boa {
-    tasks: Rc<RefCell<VecDeque<ResolvingFunctions>>>,
+    tasks: Rc<RefCell<VecDeque<Task>>>,
     is_done: Rc<Cell<bool>>,
     locks: Locks,
     context: Context,
@@ -36,9 +39,10 @@ impl Vm for Boa {
         // SAFETY: what they capture is no object of the collector's, and has none that it must trace:
         // those in the queue are its roots.
         let (task, done) = unsafe {
-            let task = NativeFunction::from_closure(move |_, _, context| {
+            let task = NativeFunction::from_closure(move |_, arguments, context| {
+                let callback = arguments.first().and_then(JsValue::as_callable);
                 let (promise, resolvers) = JsPromise::new_pending(context);
-                queue.borrow_mut().push_back(resolvers);
+                queue.borrow_mut().push_back((callback, resolvers));
                 Ok(promise.into())
             });
             let done = NativeFunction::from_closure(move |_, _, _| {
@@ -63,7 +67,7 @@ impl Vm for Boa {
     }
 
     fn turn(&mut self) -> Result<bool, String> {
-        let has_run = self.lock_task()? || self.own_task()?;
+        let has_run = self.own_task()? || self.lock_task()?;
         self.context.run_jobs().map_err(|error| error.to_string())?;
         Ok(has_run)
     }
@@ -79,8 +83,22 @@ impl Boa {
     }
 
     fn own_task(&mut self) -> Result<bool, String> {
-        let Some(resolvers) = self.tasks.borrow_mut().pop_front() else { return Ok(false) };
-        let resolved = resolvers.resolve.call(&JsValue::undefined(), &[], &mut self.context);
-        resolved.map(|_| true).map_err(|error| error.to_string())
+        let task = self.tasks.borrow_mut().pop_front();
+        let Some((callback, ResolvingFunctions { resolve, reject })) = task else {
+            return Ok(false);
+        };
+        let undefined = JsValue::undefined();
+        let context = &mut self.context;
+        let returned = match callback {
+            Some(callback) => callback.call(&undefined, &[], context),
+            None => Ok(JsValue::undefined()),
+        };
+        let settled = match returned {
+            Ok(value) => resolve.call(&undefined, &[value], context),
+            Err(error) => error
+                .into_opaque(context)
+                .and_then(|reason| reject.call(&undefined, &[reason], context)),
+        };
+        settled.map(|_| true).map_err(|error| error.to_string())
     }
 }

@@ -1,15 +1,19 @@
-//! `navlock-benches embedded`: `navigator.locks` in JavaScript engines within Rust programs, beside an
-//! empty task of the same engine.
+//! `navlock-benches embedded`: `navigator.locks` in JavaScript engines within Rust programs, beside what
+//! a host's own tasks cost in the same engine.
 //!
-//! Each engine runs the same script. Its host has two kinds of tasks: those of locks, and empty ones,
-//! which resolve a promise that a script awaits. A request needs one of the former, so one of the latter
-//! is what it cannot do without.
+//! Each engine runs the same script. Its host has tasks of locks, and those of a function of its own:
+//! `task(callback)` gives a promise, and queues a task that calls the callback and resolves the promise
+//! with what it returns. That is the floor: a request calls its callback in a task of the host and
+//! resolves a promise with the result as well, so it cannot do without. What it does besides is the lock.
+//!
+//! `task()`, with no callback, only resolves its promise. It is shown too, as what an `await` costs that
+//! runs nothing.
 
 mod boa;
 mod quickjs;
 mod report;
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{collections::BTreeMap, thread, time::Instant};
 
 use navlock::{LockManager, UserAgent};
 
@@ -27,13 +31,19 @@ const SCRIPT: &str = "
         for (let i = 0; i < count; i++) await navigator.locks.request('db', nothing);
       },
       async 'sequential floor'(count) {
+        for (let i = 0; i < count; i++) await task(nothing);
+      },
+      async 'sequential empty'(count) {
         for (let i = 0; i < count; i++) await task();
       },
       async 'names'(count) {
         for (let i = 0; i < count; i += 1000) await each(1000, (index) => navigator.locks.request(`name ${index}`, nothing));
       },
       async 'names floor'(count) {
-        for (let i = 0; i < count; i += 1000) await each(1000, task);
+        for (let i = 0; i < count; i += 1000) await each(1000, () => task(nothing));
+      },
+      async 'names empty'(count) {
+        for (let i = 0; i < count; i += 1000) await each(1000, () => task());
       },
       async 'waiters'(count) {
         let release;
@@ -44,7 +54,10 @@ const SCRIPT: &str = "
         await Promise.all([holder, all]);
       },
       async 'waiters floor'(count) {
-        await each(count, task);
+        await each(count, () => task(nothing));
+      },
+      async 'waiters empty'(count) {
+        await each(count, () => task());
       },
     };
     const run = (name, count) => void cases[name](count).then(done);
@@ -54,7 +67,7 @@ const SCRIPT: &str = "
 trait Vm: Sized {
     const NAME: &'static str;
 
-    /// Runs [`SCRIPT`], with `task()`, a promise that an empty task resolves, and `done()`.
+    /// Runs [`SCRIPT`], with `task(callback)` and `done()`.
     fn new(locks: LockManager) -> Result<Self, String>;
 
     fn eval(&mut self, source: &str) -> Result<(), String>;
@@ -66,8 +79,32 @@ trait Vm: Sized {
     fn is_done(&mut self) -> bool;
 }
 
+/// What a case does many of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// A request.
+    Request,
+    /// A task that calls a callback.
+    Floor,
+    /// A task that calls nothing.
+    Empty,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Request, Self::Floor, Self::Empty];
+
+    /// The function of [`SCRIPT`] that does it.
+    fn of_case(self, case: &str) -> String {
+        match self {
+            Self::Request => case.to_owned(),
+            Self::Floor => format!("{case} floor"),
+            Self::Empty => format!("{case} empty"),
+        }
+    }
+}
+
 /// Nanoseconds for one of what a case does many of, of each round.
-type Figures = BTreeMap<(&'static str, &'static str, bool), Vec<f64>>;
+type Figures = BTreeMap<(&'static str, &'static str, Kind), Vec<f64>>;
 
 /// The report, for people and for docs/figures.md.
 ///
@@ -93,16 +130,23 @@ fn measure<V: Vm>(args: &Args, figures: &mut Figures) -> Result<(), String> {
             _ => (row, 20_000),
         };
         let count = if args.scale == Scale::Quick { count / 10 } else { count };
-        for is_floor in [false, true] {
-            // A new one each time, so that none has the garbage of another.
-            let mut vm = V::new(UserAgent::new().lock_manager("bench"))?;
-            let name = if is_floor { format!("{case} floor") } else { case.to_owned() };
-            time(&mut vm, &name, count / 10)?;
-            let each = time(&mut vm, &name, count)?;
-            figures.entry((row, V::NAME, is_floor)).or_default().push(each);
+        for kind in Kind::ALL {
+            // On a thread of its own, so that none has the garbage of another: Boa's heap is a thread's.
+            let each = thread::scope(|threads| {
+                threads.spawn(|| measure_one::<V>(&kind.of_case(case), count)).join()
+            });
+            let each = each.map_err(|_| format!("{case} on {} has panicked", V::NAME))??;
+            figures.entry((row, V::NAME, kind)).or_default().push(each);
         }
     }
     Ok(())
+}
+
+/// Nanoseconds for one of so many, when the engine has done a tenth of them before.
+fn measure_one<V: Vm>(name: &str, count: u32) -> Result<f64, String> {
+    let mut vm = V::new(UserAgent::new().lock_manager("bench"))?;
+    time(&mut vm, name, count / 10)?;
+    time(&mut vm, name, count)
 }
 
 fn time<V: Vm>(vm: &mut V, name: &str, count: u32) -> Result<f64, String> {

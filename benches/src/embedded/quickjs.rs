@@ -9,14 +9,17 @@ use std::{
 use navlock::LockManager;
 use navlock_rquickjs::Locks;
 use rquickjs::{
-    CatchResultExt, Context, Ctx, Function, Object, Persistent, Promise, Result as JsResult,
-    Runtime,
+    CatchResultExt, Context, Ctx, Error, Function, Object, Persistent, Promise, Result as JsResult,
+    Runtime, Value, function::Opt,
 };
 
 use super::{SCRIPT, Vm};
 
+/// A callback of `task`, and the functions that resolve and reject its promise.
+type Task = (Option<Persistent<Function<'static>>>, [Persistent<Function<'static>>; 2]);
+
 pub(super) struct QuickJs {
-    tasks: Rc<RefCell<VecDeque<Persistent<Function<'static>>>>>,
+    tasks: Rc<RefCell<VecDeque<Task>>>,
     is_done: Rc<Cell<bool>>,
     // Dropped last.
     context: Context,
@@ -32,13 +35,7 @@ impl Vm for QuickJs {
         vm.with(|vm, ctx| {
             let _ = navlock_rquickjs::register(ctx, locks)?;
             let globals: Object<'_> = ctx.globals();
-            let tasks = Rc::clone(&vm.tasks);
-            let task = Function::new(ctx.clone(), move |ctx: Ctx<'_>| {
-                let (promise, resolve, _) = Promise::new(&ctx)?;
-                tasks.borrow_mut().push_back(Persistent::save(&ctx, resolve));
-                JsResult::Ok(Persistent::save(&ctx, promise))
-            })?;
-            globals.set("task", task)?;
+            globals.set("task", Function::new(ctx.clone(), queue_in(Rc::clone(&vm.tasks)))?)?;
             let is_done = Rc::clone(&vm.is_done);
             globals.set("done", Function::new(ctx.clone(), move || is_done.set(true))?)?;
             ctx.eval::<(), _>(SCRIPT)
@@ -56,12 +53,13 @@ impl Vm for QuickJs {
 
     fn turn(&mut self) -> Result<bool, String> {
         self.with(|vm, ctx| {
-            let has_run = Locks::of(ctx).map_or(Ok(false), |locks| locks.run_task())?;
-            let task = if has_run { None } else { vm.tasks.borrow_mut().pop_front() };
-            let is_own = task.is_some();
-            task.map_or(Ok(()), |task| task.restore(ctx)?.call::<_, ()>(()))?;
+            let task = vm.tasks.borrow_mut().pop_front();
+            let has_run = match task {
+                Some(task) => run(task, ctx).map(|()| true)?,
+                None => Locks::of(ctx).map_or(Ok(false), |locks| locks.run_task())?,
+            };
             while ctx.execute_pending_job() {}
-            Ok(has_run || is_own)
+            Ok(has_run)
         })
     }
 
@@ -77,5 +75,31 @@ impl QuickJs {
     ) -> Result<T, String> {
         let context = self.context.clone();
         context.with(|ctx| run(self, &ctx).catch(&ctx).map_err(|error| error.to_string()))
+    }
+}
+
+/// The function `task`.
+fn queue_in<'js>(
+    tasks: Rc<RefCell<VecDeque<Task>>>,
+) -> impl Fn(Ctx<'js>, Opt<Function<'js>>) -> JsResult<Promise<'js>> {
+    move |ctx, callback| {
+        let (promise, resolve, reject) = Promise::new(&ctx)?;
+        let callback = callback.0.map(|callback| Persistent::save(&ctx, callback));
+        let functions = [resolve, reject].map(|function| Persistent::save(&ctx, function));
+        tasks.borrow_mut().push_back((callback, functions));
+        Ok(promise)
+    }
+}
+
+fn run((callback, functions): Task, ctx: &Ctx<'_>) -> JsResult<()> {
+    let [resolve, reject] = functions;
+    let returned = match callback {
+        Some(callback) => callback.restore(ctx)?.call::<_, Value<'_>>(()),
+        None => Ok(Value::new_undefined(ctx.clone())),
+    };
+    match returned {
+        Ok(value) => resolve.restore(ctx)?.call((value,)),
+        Err(Error::Exception) => reject.restore(ctx)?.call((ctx.catch(),)),
+        Err(error) => Err(error),
     }
 }

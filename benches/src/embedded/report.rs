@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{Figures, ROWS};
+use super::{Figures, Kind, ROWS};
 use crate::{
     environment::{Environment, versions},
     harness::Summary,
@@ -17,7 +17,7 @@ const CRATES: &[&str] = &["navlock-js", "boa_engine", "rquickjs"];
 
 const ENGINES: [&str; 2] = ["Boa", "QuickJS"];
 
-/// What a request may be beside an empty task.
+/// What a request may be beside the floor.
 const MOST: f64 = 1.5;
 
 /// What a row is about.
@@ -33,14 +33,15 @@ fn title(row: &str) -> &str {
 /// Everything, for a terminal.
 pub(super) fn text(figures: &Figures) -> String {
     collect(|out| {
-        each(figures, |row, engine, own, floor| {
+        each(figures, |row, engine, [own, floor, empty]| {
             writeln!(
                 out,
-                "{:<36} {engine:<8} {:>9} ns; an empty task {:>9} ns; {:.2} x",
+                "{:<36} {engine:<8} {:>9} ns; floor {:>9} ns; {:.2} x; an empty task {:>9} ns",
                 title(row),
                 number(own.median),
                 number(floor.median),
-                own.median / floor.median
+                own.median / floor.median,
+                number(empty.median)
             )
         })
     })
@@ -53,25 +54,29 @@ pub(super) fn markdown(figures: &Figures, environment: &Environment, rounds: usi
             out,
             "`await navigator.locks.request(name, async () => {{}})` in engines within a Rust program, in \
              nanoseconds: medians of {rounds} interleaved rounds, with the smallest and the largest. The floor \
-             is an `await` of an empty task of the same host.\n"
+             is `await task(async () => {{}})`, where the host's own `task` queues a task that calls the \
+             function and resolves the promise with what it returns; an empty task is `await task()`, which \
+             calls nothing.\n"
         )?;
         writeln!(
             out,
-            "| case | engine | navlock | floor | goal | reached |\n|---|---|---|---|---|---|"
+            "| case | engine | navlock | floor | an empty task | goal | reached |\n\
+             |---|---|---|---|---|---|---|"
         )?;
-        each(figures, |row, engine, own, floor| {
+        each(figures, |row, engine, [own, floor, empty]| {
             let ratio = own.median / floor.median;
             let reached = if ratio <= MOST { "yes" } else { "no" };
+            let range = |of: &Summary| format!("({}–{})", number(of.min), number(of.max));
             writeln!(
                 out,
-                "| {} | {engine} | **{}** ({}–{}) | {} ({}–{}) | ≤ {MOST} × floor | {reached} ({ratio:.2} ×) |",
+                "| {} | {engine} | **{}** {} | {} {} | {} {} | ≤ {MOST} × floor | {reached} ({ratio:.2} ×) |",
                 title(row),
                 number(own.median),
-                number(own.min),
-                number(own.max),
+                range(own),
                 number(floor.median),
-                number(floor.min),
-                number(floor.max),
+                range(floor),
+                number(empty.median),
+                range(empty),
             )
         })?;
         let about = environment.describe(&versions(CRATES));
@@ -81,15 +86,13 @@ pub(super) fn markdown(figures: &Figures, environment: &Environment, rounds: usi
 
 fn each(
     figures: &Figures,
-    mut show: impl FnMut(&str, &str, &Summary, &Summary) -> fmt::Result,
+    mut show: impl FnMut(&str, &str, [&Summary; 3]) -> fmt::Result,
 ) -> fmt::Result {
     for row in ROWS {
         for engine in ENGINES {
-            let of = |is_floor| {
-                figures.get(&(row, engine, is_floor)).map(|all| Summary::of(all.clone()))
-            };
-            if let (Some(own), Some(floor)) = (of(false), of(true)) {
-                show(row, engine, &own, &floor)?;
+            let of = |kind| figures.get(&(row, engine, kind)).map(|all| Summary::of(all.clone()));
+            if let [Some(own), Some(floor), Some(empty)] = Kind::ALL.map(of) {
+                show(row, engine, [&own, &floor, &empty])?;
             }
         }
     }

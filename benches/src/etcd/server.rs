@@ -2,23 +2,16 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
-    net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
+    process::Command,
+    time::Duration,
 };
 
+use navlock_testkit::{Port, Start};
 use tempfile::TempDir;
 
 /// How long it may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Starts what is given to it, and kills it when its own standard input ends: with this process,
-/// however that ends. Then it removes the directory that is named first.
-const GUARD: &str = r#"directory=$1; shift; "$@" >/dev/null 2>&1 & pid=$!; echo $pid
-    cat >/dev/null; kill -9 $pid 2>/dev/null; wait; rm -rf "$directory""#;
 
 /// What etcd writes to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,7 +48,9 @@ pub(super) struct Server {
     store: Store,
     endpoint: String,
     file_system: String,
-    guard: Child,
+    // Before what it writes to is removed, and its ports are another's.
+    _running: navlock_testkit::Server,
+    _ports: [Port; 2],
     _directory: TempDir,
 }
 
@@ -68,40 +63,37 @@ impl Server {
         let failed = |error| format!("cannot start etcd in {}: {error}", folder.display());
         let directory = tempfile::Builder::new().prefix("etcd-").tempdir_in(&folder);
         let directory = directory.map_err(failed)?;
-        // Both at once, so that they differ.
-        let free = [TcpListener::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0")];
-        let mut endpoints = Vec::new();
-        for listener in free {
-            let address = listener.and_then(|listener| listener.local_addr()).map_err(failed)?;
-            endpoints.push(address.to_string());
-        }
-        let [client, peer] = [0, 1].map(|nth| format!("http://{}", endpoints[nth]));
-        let mut guard = Command::new("sh")
-            .args(["-c", GUARD, "sh"])
-            .arg(directory.path())
-            .args(["etcd", "--log-level=error", "--data-dir"])
-            .arg(directory.path().join("data"))
-            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
-            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-            .arg(format!("--initial-cluster=default={peer}"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(failed)?;
-        if let Some(said) = guard.stdout.take() {
-            BufReader::new(said).read_line(&mut String::new()).map_err(failed)?;
-        }
-        let endpoint = endpoints.swap_remove(0);
+        let ports = [Port::take().map_err(failed)?, Port::take().map_err(failed)?];
+        let [client, peer] = ports.each_ref().map(|port| format!("http://{port}"));
+        let data = directory.path().join("data");
+        let words = [
+            "etcd".to_owned(),
+            "--log-level=error".to_owned(),
+            format!("--data-dir={}", data.display()),
+            format!("--listen-client-urls={client}"),
+            format!("--advertise-client-urls={client}"),
+            format!("--listen-peer-urls={peer}"),
+            format!("--initial-advertise-peer-urls={peer}"),
+            format!("--initial-cluster=default={peer}"),
+        ];
+        let endpoint = ports[0].to_string();
+        let started = navlock_testkit::Server::start(&Start {
+            words: &words,
+            address: &endpoint,
+            said: &directory.path().join("said"),
+            removed: Some(directory.path()),
+            patience: PATIENCE,
+        });
+        let running = started.map_err(|failed| format!("etcd at {endpoint}: {failed}"))?;
         let file_system = file_system(&folder);
-        let server = Self { store, endpoint, file_system, guard, _directory: directory };
-        let since = Instant::now();
-        while TcpStream::connect(&server.endpoint).is_err() {
-            if since.elapsed() > PATIENCE {
-                return Err(format!("etcd does not listen on {}", server.endpoint));
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        Ok(server)
+        Ok(Self {
+            store,
+            endpoint,
+            file_system,
+            _running: running,
+            _ports: ports,
+            _directory: directory,
+        })
     }
 
     pub(super) fn store(&self) -> Store {
@@ -115,13 +107,6 @@ impl Server {
     /// What its data is on.
     pub(super) fn describe(&self) -> String {
         format!("{}: {}", self.store.as_str(), self.file_system)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.guard.stdin.take());
-        let _ = self.guard.wait();
     }
 }
 

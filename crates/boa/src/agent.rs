@@ -10,7 +10,7 @@ use boa_engine::{
     Context, Finalize, JsNativeError, JsObject, JsResult, JsValue, Trace,
     builtins::promise::ResolvingFunctions,
 };
-use navlock::LockManager;
+use navlock::{LockManager, UserAgent};
 use navlock_js::{Realm, RequestKey};
 
 use crate::{driver::Driver, engine::Boa, home::Home, interfaces};
@@ -23,8 +23,6 @@ pub(crate) struct Agent {
     pub(crate) driver: Driver,
     /// It is behind `navigator.locks` of its realm.
     pub(crate) is_navigators: Cell<bool>,
-    /// By its host, or with its context.
-    pub(crate) has_ended: Cell<bool>,
     /// Made when it is first asked for.
     object: RefCell<Option<JsObject>>,
 }
@@ -36,14 +34,30 @@ impl Agent {
             home: RefCell::new(Some(home)),
             driver,
             is_navigators: Cell::new(false),
-            has_ended: Cell::new(false),
             object: RefCell::default(),
         })
+    }
+
+    /// One that has ended: what there is instead of an agent that is kept by nobody any more.
+    pub(crate) fn ended(home: Rc<Home>) -> Rc<Self> {
+        let locks = UserAgent::new().lock_manager("");
+        locks.terminate();
+        Self::new(locks, home, Driver::Host)
     }
 
     /// Whether it is in this realm of its context.
     pub(crate) fn is_in(&self, realm: &boa_engine::realm::Realm) -> bool {
         self.home.borrow().as_ref().is_some_and(|home| home.realm == *realm)
+    }
+
+    /// Whether it is in this realm of a context.
+    pub(crate) fn is_at(&self, home: &Rc<Home>) -> bool {
+        self.home.borrow().as_ref().is_some_and(|its| Rc::ptr_eq(its, home))
+    }
+
+    /// By its host, with its context, or as Rust code ends agents.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.requests.has_ended()
     }
 
     /// Calls the engine in the agent's realm, and sees to it that what the agent waits for from then on
@@ -89,7 +103,6 @@ impl Agent {
     }
 
     pub(crate) fn end(&self) {
-        self.has_ended.set(true);
         // This wakes its job.
         self.requests.end();
     }

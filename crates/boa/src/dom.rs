@@ -3,7 +3,7 @@
 use std::slice;
 
 use boa_engine::{
-    Context, JsNativeError, JsResult, JsString, JsValue, NativeFunction, Source,
+    Context, JsNativeError, JsObject, JsResult, JsString, JsValue, NativeFunction, Source,
     job::{NativeJob, TimeoutJob},
     js_string,
     object::{FunctionObjectBuilder, ObjectInitializer, builtins::JsFunction},
@@ -124,6 +124,13 @@ fn set_timeout(context: &mut Context) -> JsResult<JsFunction> {
         Ok(JsValue::undefined())
     });
     Ok(FunctionObjectBuilder::new(context.realm(), timer).length(2).build())
+}
+
+/// The function by which a promise of the language tells that it is settled.
+pub(crate) fn own_then(context: &mut Context) -> JsResult<JsObject> {
+    let prototype = context.intrinsics().constructors().promise().prototype();
+    let then = prototype.get(js_string!("then"), context)?;
+    function(&then, "Promise.prototype.then").map(JsObject::from)
 }
 
 fn function(value: &JsValue, what: &str) -> JsResult<JsFunction> {

@@ -65,7 +65,7 @@ impl Agent {
 
     /// Whether the job has something to wait for.
     fn is_wanted(&self, jobs: &Jobs) -> bool {
-        self.requests.is_waiting() || jobs.is_until_end && !self.has_ended.get()
+        self.requests.is_waiting() || jobs.is_until_end && !self.has_ended()
     }
 }
 
@@ -103,11 +103,12 @@ impl Queued {
         let agent = &self.agent;
         let Driver::Jobs(jobs) = &agent.driver else { return false };
         poll_fn(|polled| {
-            if !agent.is_wanted(jobs) {
-                return Poll::Ready(false);
-            }
             if agent.requests.poll_ready(polled).is_ready() {
                 return Poll::Ready(true);
+            }
+            // After that, which is also woken when the agent ends.
+            if !agent.is_wanted(jobs) {
+                return Poll::Ready(false);
             }
             *jobs.waker.borrow_mut() = Some(polled.waker().clone());
             Poll::Pending

@@ -6,7 +6,6 @@ use boa_engine::{
     Context, Finalize, JsError, JsNativeError, JsObject, JsResult, JsString, JsValue,
     NativeFunction, Trace,
     builtins::promise::ResolvingFunctions,
-    job::PromiseJob,
     js_string,
     object::builtins::{JsArray, JsPromise},
 };
@@ -125,34 +124,7 @@ impl Engine for Boa<'_> {
     }
 
     fn react(&mut self, value: JsValue, key: RequestKey) -> JsResult<()> {
-        if !value.is_object() {
-            // FAST: a promise that is fulfilled with it calls its reactions in a job as well.
-            let agent = Rc::downgrade(self.agent);
-            let job = PromiseJob::new(move |context| match agent.upgrade() {
-                Some(agent) => agent.settle(key, Ok(value), context),
-                None => Ok(JsValue::undefined()),
-            });
-            self.context.enqueue_job(job.into());
-            return Ok(());
-        }
-        let (promise, functions) = JsPromise::new_pending(self.context);
-        functions.resolve.call(&JsValue::undefined(), &[value], self.context)?;
-        // Nobody sees this promise, and without a prototype it has no `constructor` that scripts could
-        // have changed: PerformPromiseThen asks for it.
-        promise.set_prototype(None);
-        let reaction = Reaction { agent: WeakAgent::of(self.agent), key: key.to_bits() };
-        let fulfilled = NativeFunction::from_copy_closure_with_captures(
-            |_, arguments, reaction: &Reaction, context| reaction.settle(arguments, Ok, context),
-            reaction.clone(),
-        );
-        let rejected = NativeFunction::from_copy_closure_with_captures(
-            |_, arguments, reaction: &Reaction, context| reaction.settle(arguments, Err, context),
-            reaction,
-        );
-        let realm = &self.home.realm;
-        let (fulfilled, rejected) =
-            (fulfilled.to_js_function(realm), rejected.to_js_function(realm));
-        promise.then(Some(fulfilled), Some(rejected), self.context).map(drop)
+        self.adopt(value, key)
     }
 
     fn is_signal(&mut self, value: &JsValue) -> JsResult<bool> {
@@ -165,12 +137,13 @@ impl Engine for Boa<'_> {
     }
 
     fn add_abort_algorithm(&mut self, signal: &JsValue, key: RequestKey) -> JsResult<JsValue> {
-        let reaction = Reaction { agent: WeakAgent::of(self.agent), key: key.to_bits() };
         let algorithm = NativeFunction::from_copy_closure_with_captures(
-            |_, _, (reaction, signal): &(Reaction, JsValue), context| {
-                reaction.abort(signal, context)
+            |_, _, algorithm: &Algorithm, context| algorithm.run(context),
+            Algorithm {
+                agent: WeakAgent::of(self.agent),
+                key: key.to_bits(),
+                signal: signal.clone(),
             },
-            (reaction, signal.clone()),
         );
         let algorithm = algorithm.to_js_function(&self.home.realm);
         let Some(home) = self.home_of(signal)? else { return Ok(JsValue::undefined()) };
@@ -198,30 +171,20 @@ impl Boa<'_> {
     }
 }
 
-/// What a function that the engine calls knows of a request.
-#[derive(Clone, Trace, Finalize)]
-struct Reaction {
+/// An abort algorithm.
+#[derive(Trace, Finalize)]
+struct Algorithm {
     agent: WeakAgent,
     #[unsafe_ignore_trace]
     key: u64,
+    signal: JsValue,
 }
 
-impl Reaction {
-    fn settle(
-        &self,
-        arguments: &[JsValue],
-        outcome: fn(JsValue) -> Result<JsValue, JsValue>,
-        context: &mut Context,
-    ) -> JsResult<JsValue> {
-        let Some(agent) = self.agent.upgrade() else { return Ok(JsValue::undefined()) };
-        let value = arguments.first().cloned().unwrap_or_default();
-        agent.settle(RequestKey::from_bits(self.key), outcome(value), context)
-    }
-
-    fn abort(&self, signal: &JsValue, context: &mut Context) -> JsResult<JsValue> {
+impl Algorithm {
+    fn run(&self, context: &mut Context) -> JsResult<JsValue> {
         let Some(agent) = self.agent.upgrade() else { return Ok(JsValue::undefined()) };
         agent.enter(context, |boa| {
-            let reason = boa.abort_reason(signal)?.unwrap_or_default();
+            let reason = boa.abort_reason(&self.signal)?.unwrap_or_default();
             agent.requests.abort(boa, RequestKey::from_bits(self.key), reason)
         })?;
         Ok(JsValue::undefined())

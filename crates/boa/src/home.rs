@@ -1,11 +1,15 @@
 //! What agents have of a context: one of its realms, with the interfaces in it.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{cell::RefCell, mem, rc::Rc};
 
 use boa_engine::{Context, JsNativeError, JsObject, JsResult, realm::Realm};
 use navlock::host;
 
-use crate::{agent::Agent, dom::Dom, interfaces};
+use crate::{
+    agent::Agent,
+    dom::{self, Dom},
+    interfaces,
+};
 
 /// A realm of Boa in which the interfaces are defined.
 ///
@@ -16,6 +20,8 @@ pub(crate) struct Home {
     pub(crate) dom: Dom,
     pub(crate) lock: JsObject,
     pub(crate) lock_manager: JsObject,
+    /// `Promise.prototype.then`, as the language has it.
+    pub(crate) then: JsObject,
 }
 
 /// What is kept in the data of a context, so that its end is the end of its agents.
@@ -50,13 +56,27 @@ impl Home {
         let dom = Dom::define(context)?;
         let lock = interfaces::define_lock(context)?;
         let lock_manager = interfaces::define_lock_manager(context)?;
-        Ok(Self { realm, dom, lock, lock_manager })
+        let then = dom::own_then(context)?;
+        Ok(Self { realm, dom, lock, lock_manager, then })
     }
 }
 
-/// Has the agent end with the context.
+/// Has the agent end with the context. Those of which nothing is left are kept no more, but for that of
+/// `navigator.locks`, which is there for ever.
 pub(crate) fn keep(agent: &Rc<Agent>, context: &mut Context) {
-    kept(context).borrow_mut().agents.push(Rc::clone(agent));
+    let kept = kept(context);
+    let ended: Vec<Rc<Agent>> = {
+        let agents = &mut kept.borrow_mut().agents;
+        agents.push(Rc::clone(agent));
+        // Not each time: constant amortised time.
+        let is_time = agents.len().is_power_of_two();
+        let stays = |agent: &Rc<Agent>| !agent.requests.is_over() || agent.is_navigators.get();
+        let (stay, over) =
+            mem::take(agents).into_iter().partition(|agent| !is_time || stays(agent));
+        *agents = stay;
+        over
+    };
+    drop(ended);
 }
 
 pub(crate) fn homes(context: &Context) -> Vec<Rc<Home>> {
@@ -77,7 +97,7 @@ pub(crate) fn navigators(context: &Context) -> Option<Rc<Agent>> {
 ///
 /// It is another context's.
 pub(crate) fn check(agent: &Rc<Agent>, context: &Context) -> JsResult<()> {
-    let is_its = |homes: &Homes| homes.0.borrow().agents.iter().any(|its| Rc::ptr_eq(its, agent));
+    let is_its = |homes: &Homes| homes.0.borrow().homes.iter().any(|home| agent.is_at(home));
     if context.get_data::<Homes>().is_some_and(is_its) {
         return Ok(());
     }
@@ -100,5 +120,30 @@ impl Drop for Homes {
             agent.leave();
         }
         drop((agents, homes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use navlock::UserAgent;
+
+    use super::*;
+    use crate::LocksExtension;
+
+    #[test]
+    fn a_context_keeps_no_agents_of_which_nothing_is_left() {
+        let context = &mut Context::default();
+        let user_agent = UserAgent::new();
+        let open = |context: &mut Context| {
+            LocksExtension::new(user_agent.lock_manager("app")).open(None, context).unwrap()
+        };
+        LocksExtension::default().register(None, context).unwrap().end();
+        let stays = open(context);
+        for _ in 0..100 {
+            open(context).end();
+        }
+        assert!(agents(context).len() <= 4, "{} agents are kept", agents(context).len());
+        assert!(navigators(context).is_some() && !stays.has_ended());
+        assert_eq!(crate::Locks::all(context).len(), 1);
     }
 }

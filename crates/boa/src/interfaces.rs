@@ -20,7 +20,7 @@ use crate::{
 #[derive(Trace, Finalize, JsData)]
 struct Lock {
     #[unsafe_ignore_trace]
-    name: JsString,
+    name: ResourceName,
     #[unsafe_ignore_trace]
     mode: Mode,
 }
@@ -34,7 +34,17 @@ struct LockManager(WeakAgent);
 /// Spec: <https://w3c.github.io/web-locks/#api-lock>
 pub(crate) fn define_lock(context: &mut Context) -> JsResult<JsObject> {
     let prototype = define("Lock", context)?;
-    attribute(&prototype, "name", |this, _, _| read(this, |lock| lock.name.clone()), context)?;
+    attribute(
+        &prototype,
+        "name",
+        |this, _, _| {
+            read(this, |lock| {
+                let units: Vec<u16> = lock.name.utf16().collect();
+                JsString::from(&units[..])
+            })
+        },
+        context,
+    )?;
     attribute(
         &prototype,
         "mode",
@@ -59,7 +69,9 @@ pub(crate) fn define_lock_manager(context: &mut Context) -> JsResult<JsObject> {
         "request",
         2,
         |this, arguments, context| {
-            let Some(agent) = agent_of(this) else { return illegal_invocation("request", context) };
+            let Some(agent) = agent_of(this, context)? else {
+                return illegal_invocation("request", context);
+            };
             agent.enter(context, |boa| agent.requests.request(boa, arguments))
         },
         context,
@@ -69,7 +81,9 @@ pub(crate) fn define_lock_manager(context: &mut Context) -> JsResult<JsObject> {
         "query",
         0,
         |this, _, context| {
-            let Some(agent) = agent_of(this) else { return illegal_invocation("query", context) };
+            let Some(agent) = agent_of(this, context)? else {
+                return illegal_invocation("query", context);
+            };
             agent.enter(context, |boa| agent.requests.query(boa))
         },
         context,
@@ -79,8 +93,7 @@ pub(crate) fn define_lock_manager(context: &mut Context) -> JsResult<JsObject> {
 
 /// A `Lock`.
 pub(crate) fn lock(home: &Home, name: &ResourceName, mode: Mode) -> JsValue {
-    let units: Vec<u16> = name.utf16().collect();
-    let lock = Lock { name: JsString::from(&units[..]), mode };
+    let lock = Lock { name: name.clone(), mode };
     JsObject::from_proto_and_data(home.lock.clone(), lock).into()
 }
 
@@ -197,8 +210,16 @@ fn read(this: &JsValue, attribute: impl FnOnce(&Lock) -> JsString) -> JsResult<J
     }
 }
 
-fn agent_of(this: &JsValue) -> Option<Rc<Agent>> {
-    this.as_object()?.downcast_ref::<LockManager>()?.0.upgrade()
+/// The agent of a lock manager, if it is one.
+fn agent_of(this: &JsValue, context: &mut Context) -> JsResult<Option<Rc<Agent>>> {
+    let object = this.as_object();
+    let Some(manager) = object.as_ref().and_then(JsObject::downcast_ref::<LockManager>) else {
+        return Ok(None);
+    };
+    match manager.0.upgrade() {
+        Some(agent) => Ok(Some(agent)),
+        None => Home::of(context).map(Agent::ended).map(Some),
+    }
 }
 
 /// The same as `navlock_js::illegal_invocation`, where there is no agent.

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod adopt;
 mod agent;
 mod dom;
 mod driver;

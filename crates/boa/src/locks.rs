@@ -145,9 +145,11 @@ impl Locks {
         home::navigators(context).map(Self)
     }
 
-    /// Those of all lock managers of the context whose agents have not ended.
+    /// Those of all lock managers of the context whose agents have not ended, or whose scripts are still
+    /// to be told of that.
     pub fn all(context: &Context) -> Vec<Self> {
-        home::agents(context).into_iter().map(Self).filter(|locks| !locks.has_ended()).collect()
+        let agents = home::agents(context).into_iter();
+        agents.filter(|agent| !agent.requests.is_over()).map(Self).collect()
     }
 
     /// The object with the interface `LockManager`, always the same.
@@ -179,9 +181,11 @@ impl Locks {
         self.0.end();
     }
 
-    /// Whether the agent has ended, by [`end`](Self::end) or with its context.
+    /// Whether the agent has ended: by [`end`](Self::end), with its context, or as any agent of Rust code
+    /// does, by [`terminate`](LockManager::terminate) or [`close`](UserAgent::close). By these, what its
+    /// scripts wait for and hold is rejected in tasks, as anything else that is lost.
     pub fn has_ended(&self) -> bool {
-        self.0.has_ended.get()
+        self.0.has_ended()
     }
 
     /// Whether scripts wait for a lock, or for the answer to a query: a host stays for it. A lock that is
@@ -190,8 +194,9 @@ impl Locks {
         self.0.requests.is_waiting()
     }
 
-    /// Ready when there is a task, or the agent has ended. Of the contexts given here, the last one is
-    /// woken; from any thread.
+    /// Ready when there is a task. Of the contexts given here, the last one is woken, from any thread;
+    /// also when the agent has ended: so a host that stays until then looks at
+    /// [`has_ended`](Self::has_ended) after this.
     ///
     /// For [hosts that drive](LocksExtension::driven_by_host) the agent.
     pub fn poll_ready(&self, context: &mut TaskContext<'_>) -> Poll<()> {

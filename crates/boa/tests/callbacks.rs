@@ -103,12 +103,15 @@ fn what_scripts_make_of_promises_does_not_disturb_requests() {
     let logged = Page::new().run(
         "const { then } = Promise.prototype;
         const request = navigator.locks.request('db', async () => 'value');
+        const thenable = { then: (resolve) => resolve('of a thenable') };
+        const another = navigator.locks.request('db', () => thenable);
         Object.defineProperty(Promise.prototype, 'constructor', { get() { log('constructor'); } });
         Promise.resolve = () => log('resolve');
-        Reflect.apply(then, request, [(value) => log(value)]);",
+        Reflect.apply(then, request, [log]);
+        Reflect.apply(then, another, [log]);",
     );
-    // One is this script's `then`; one is how the language adopts what the callback has returned.
-    assert_eq!(logged, "constructor; constructor; value");
+    // Two are this script's `then`; one is how the language adopts a promise that a callback has returned.
+    assert_eq!(logged, "constructor; constructor; constructor; value; of a thenable");
 }
 
 #[test]

@@ -290,6 +290,36 @@ fn scripts_hear_of_a_lock_that_is_stolen_though_they_wait_for_nothing() {
 }
 
 #[test]
+fn jobs_that_stay_until_the_agent_ends_hear_of_an_end_that_others_bring_about() {
+    let ends: [fn(&UserAgent, &LockManager); 2] =
+        [|_, locks| locks.terminate(), |user_agent, _| user_agent.close()];
+    for end in ends {
+        let user_agent = UserAgent::new();
+        let agent = user_agent.lock_manager("app");
+        let locks = LocksExtension::new(agent.clone()).driven_until_end();
+        let executor = Rc::new(SimpleJobExecutor::new());
+        let context = Context::builder().job_executor(Rc::clone(&executor)).build().unwrap();
+        let mut page = Page::with(locks, context);
+        page.eval("settled(navigator.locks.request('db', () => new Promise(() => {})))").unwrap();
+        let locks = page.locks.clone();
+        block_on(async {
+            let context = RefCell::new(&mut page.context);
+            let mut jobs = Box::pin(executor.run_jobs_async(&context));
+            for _ in 0..100 {
+                assert!(futures_lite::future::poll_once(&mut jobs).await.is_none());
+            }
+            assert!(!locks.has_ended());
+            thread::scope(|threads| {
+                threads.spawn(|| end(&user_agent, &agent));
+            });
+            jobs.await.unwrap();
+        });
+        assert!(locks.has_ended());
+        assert_eq!(page.logged(), " rejected AbortError");
+    }
+}
+
+#[test]
 fn tasks_are_run_in_no_other_context() {
     let (mut page, mut other) = (Page::new(), Page::new());
     page.eval("navigator.locks.request('db', () => log('ran'))").unwrap();

@@ -6,10 +6,10 @@ mod kit;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use boa_engine::{JsValue, NativeFunction, js_string};
+use boa_engine::{JsValue, NativeFunction, js_string, property::Attribute};
 use kit::Page;
 use navlock_boa::{
-    Locks,
+    Locks, LocksExtension,
     navlock::{LockManager, UserAgent, blocking::block_on},
 };
 
@@ -191,4 +191,30 @@ fn a_realm_that_requests_much_leaves_nothing_of_it_behind() {
     // The last may still lie on the engine's stack.
     assert!(alive.parse::<u32>().unwrap() <= 2, "{alive} callbacks are alive");
     assert!(is_free(&peer, "db"));
+}
+
+#[test]
+fn scripts_that_still_have_the_object_of_an_agent_that_has_ended_are_refused() {
+    let user_agent = UserAgent::new();
+    let mut page = Page::of(user_agent.lock_manager("app"));
+    for at in 0..100 {
+        let locks = LocksExtension::new(user_agent.lock_manager("short"));
+        let locks = locks.open(None, &mut page.context).unwrap();
+        if at == 0 {
+            let object = locks.object(&page.context).unwrap();
+            let all = Attribute::all();
+            page.context.register_global_property(js_string!("other"), object, all).unwrap();
+            assert_eq!(page.run("other.request('db', () => log('works'))"), "works");
+        }
+        locks.end();
+    }
+    assert_eq!(Locks::all(&page.context).len(), 1);
+    let logged = page.run(
+        "settled(other.request('db'));
+        settled(other.request('db', () => {}));
+        settled(other.query());
+        settled(navigator.locks.request('db', () => 'works'));",
+    );
+    let refused = " rejected TypeError;  rejected InvalidStateError;  rejected InvalidStateError";
+    assert_eq!(logged, format!("{refused};  fulfilled works"));
 }

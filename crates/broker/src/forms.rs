@@ -1,6 +1,17 @@
 //! What core and wire each have a type for.
 
-use navlock_core::AgentInfo;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use navlock_core::{
+    AgentInfo, ClientId, FencingToken, Lost,
+    look::{self, Change, Client, ClientState, Entry, Event, LockName},
+};
+use navlock_wire::{LookChange, LookEntry, LookEvent, Moment, OfName};
+
+use crate::clock;
 
 pub(crate) fn to_wire(info: &AgentInfo) -> navlock_wire::AgentInfo {
     let AgentInfo { pid, command, user, host, why, .. } = info.clone();
@@ -12,4 +23,111 @@ pub(crate) fn from_wire(form: navlock_wire::AgentInfo) -> AgentInfo {
     let mut info = AgentInfo::default();
     (info.pid, info.command, info.user, info.host, info.why) = (pid, command, user, host, why);
     info
+}
+
+/// How a lock was lost, and by whom if it was stolen, in the newest words.
+pub(crate) fn how_lost(lost: Lost, stolen_by: Option<ClientId>) -> navlock_wire::Lost {
+    match lost {
+        Lost::Stolen => stolen_by.map_or(navlock_wire::Lost::Stolen, |thief| {
+            navlock_wire::Lost::StolenBy(thief.to_bytes())
+        }),
+        Lost::Terminated => navlock_wire::Lost::Terminated,
+        Lost::Closed => navlock_wire::Lost::Closed,
+        Lost::Reset => navlock_wire::Lost::Reset,
+        Lost::Removed => navlock_wire::Lost::Removed,
+        // Also what the protocol has no word for.
+        _ => navlock_wire::Lost::Disconnected,
+    }
+}
+
+/// How a lock was lost, and who has stolen it.
+pub(crate) fn lost(how: navlock_wire::Lost) -> (Lost, Option<ClientId>) {
+    let lost = match how {
+        navlock_wire::Lost::Stolen => Lost::Stolen,
+        navlock_wire::Lost::StolenBy(thief) => {
+            return (Lost::Stolen, Some(ClientId::from_bytes(thief)));
+        }
+        navlock_wire::Lost::Terminated => Lost::Terminated,
+        navlock_wire::Lost::Closed => Lost::Closed,
+        navlock_wire::Lost::Reset => Lost::Reset,
+        navlock_wire::Lost::Removed => Lost::Removed,
+        _ => Lost::Disconnected,
+    };
+    (lost, None)
+}
+
+pub(crate) fn lock_id((client_id, serial): navlock_wire::LockId) -> look::LockId {
+    look::LockId { client_id: ClientId::from_bytes(client_id), serial }
+}
+
+/// Events, but those that this release has no word for. Those of one `bucket` after the other share it.
+pub(crate) fn events(events: Vec<LookEvent>, bucket: &mut Arc<str>) -> impl Iterator<Item = Event> {
+    // FAST: the clocks are read once for all of them.
+    let (now, here) = (clock::now(), Instant::now());
+    // A moment of the clock that all processes share, on this one's.
+    let instant = move |moment: Moment| {
+        let age = Duration::from_nanos(now.saturating_sub(moment));
+        here.checked_sub(age).unwrap_or(here)
+    };
+    events
+        .into_iter()
+        .filter_map(move |LookEvent { at, change }| event(instant(at), change, bucket))
+}
+
+fn event(at: Instant, change: LookChange, bucket: &mut Arc<str>) -> Option<Event> {
+    let mut of = |of: OfName| {
+        // FAST: who compares them later has to look at one place only.
+        if *bucket != of.bucket {
+            *bucket = of.bucket;
+        }
+        LockName::new(Arc::clone(bucket), of.name)
+    };
+    let entry = |form: LookEntry| {
+        let mut entry = Entry::new(lock_id(form.id), form.mode);
+        entry.since = at;
+        entry.token = form.token.map(FencingToken::new);
+        entry.inside = form.inside.into_iter().map(lock_id).collect();
+        entry.taken = form.taken;
+        entry
+    };
+    let change = match change {
+        LookChange::ClientCame { client, pid, state } => {
+            let state = match state {
+                navlock_wire::ClientState::Orphaned => ClientState::Orphaned,
+                navlock_wire::ClientState::Sleeping => ClientState::Sleeping,
+                _ => ClientState::Connected,
+            };
+            let mut details = Client::new(pid, state);
+            details.since = at;
+            Change::ClientCame { client, details }
+        }
+        LookChange::ClientWent { client } => Change::ClientWent { client },
+        LookChange::AgentCame { agent, bucket, info, meta, client } => {
+            let mut info = from_wire(info);
+            info.meta = meta;
+            let details = look::Agent::new(bucket.into(), Arc::new(info), client);
+            Change::AgentCame { agent: ClientId::from_bytes(agent), details }
+        }
+        LookChange::AgentWent { agent } => Change::AgentWent { agent: ClientId::from_bytes(agent) },
+        LookChange::Requested(name, form) => {
+            Change::Requested { name: of(name), entry: entry(form) }
+        }
+        LookChange::Granted(name, form) => Change::Granted { name: of(name), entry: entry(form) },
+        LookChange::Unavailable(name, agent) => {
+            Change::Unavailable { name: of(name), agent: ClientId::from_bytes(agent) }
+        }
+        LookChange::Released(name, id) => Change::Released { name: of(name), id: lock_id(id) },
+        LookChange::Aborted(name, id) => Change::Aborted { name: of(name), id: lock_id(id) },
+        LookChange::Lost(name, id, how) => {
+            let (how, by) = lost(how);
+            Change::Lost { name: of(name), id: lock_id(id), how, by }
+        }
+        LookChange::Owned(name, form, held) => {
+            Change::Owned { name: of(name), entry: entry(form), held }
+        }
+        LookChange::Recalled(name, id) => Change::Recalled { name: of(name), id: lock_id(id) },
+        LookChange::Recovered => Change::Recovered,
+        _ => return None,
+    };
+    Some(Event { at, change })
 }

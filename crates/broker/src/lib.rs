@@ -14,6 +14,25 @@
 //! - When the daemon dies, its clients start a new one and claim what they had: nothing is lost, and
 //!   nobody is overtaken.
 
+//!
+//! # Logs
+//!
+//! What happens to brokers and to connections with them is told by [`tracing`], to whoever has a
+//! subscriber; this crate has none. The targets are [`LOGS`] for the daemon and [`CLIENT_LOGS`] for its
+//! clients, and `navlock::etcd` for locks that are kept by etcd.
+//!
+//! | level | what |
+//! |---|---|
+//! | error | a panic; what was promised could not be kept |
+//! | warn | a client made no sense, or was given up; files have been removed; no broker is to be had |
+//! | info | a broker begins or ends, what it takes over, a lock is lost |
+//! | debug | sessions; names of locks, where they are of use |
+//! | trace | each request, grant and release, with its name |
+//!
+//! Above debug there are no names, buckets, commands or reasons, unless
+//! [`Options::log_names`](daemon::Options::log_names) asks for names. Nothing is told where a lock is
+//! taken without a message; where it is by messages, above trace nothing.
+
 #![forbid(unsafe_code)]
 
 pub mod client;
@@ -24,25 +43,38 @@ mod descriptors;
 mod error;
 mod forms;
 mod lock_file;
+mod numbers;
+mod report;
 mod runtime_dir;
 mod seclusion;
 pub mod settings;
 mod spawn;
 mod status;
+mod surrounding;
 mod system_error;
 mod testament;
 mod this_process;
 
 pub use crate::{
     client::{
-        BrokerReach, ConnectOptions, Control, Lifeline, PreparedLifeline, Stopped, local, stop,
+        BrokerReach, ConnectOptions, Control, Lifeline, Look, LookOptions, News, PreparedLifeline,
+        Stopped, local, stop,
     },
     error::{ConnectError, Reason},
+    numbers::{Numbers, Waits},
+    report::{LogState, Report, SessionEnd},
     runtime_dir::{Place, PlaceError},
     status::Status,
+    surrounding::{VARIABLE as INSIDE_VARIABLE, surrounding, told_to_command},
     system_error::SystemError,
     this_process::this_process,
 };
+
+/// The target of what a daemon tells by [`tracing`].
+pub const LOGS: &str = "navlock::broker";
+
+/// The target of what clients tell of their connections.
+pub const CLIENT_LOGS: &str = "navlock::client";
 
 /// For how long a new daemon waits for the clients of the one before.
 const RECLAIM: std::time::Duration = std::time::Duration::from_secs(10);

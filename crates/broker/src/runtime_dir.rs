@@ -129,9 +129,21 @@ impl Place {
         self.beside("clients")
     }
 
+    /// The sockets of those who keep locks for others are in this directory; the broker has no part in
+    /// it.
+    pub fn holds(&self) -> PathBuf {
+        self.beside("holds")
+    }
+
     /// No fencing token that was given so far is as large as the number in this file.
     pub(crate) fn tokens(&self) -> PathBuf {
         self.beside("tokens")
+    }
+
+    /// What a broker logs that nobody runs on purpose is in this file, and in one with `.1` behind its
+    /// name what was in it before it was full.
+    pub fn log(&self) -> PathBuf {
+        self.beside("log")
     }
 
     /// The directory that the socket is in.

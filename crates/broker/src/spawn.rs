@@ -15,7 +15,7 @@ use std::{
 #[cfg(not(target_vendor = "apple"))]
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
-use crate::{Place, PlaceError, daemon::READY_LINE, error::Reason, lock_file};
+use crate::{CLIENT_LOGS, Place, PlaceError, daemon::READY_LINE, error::Reason, lock_file};
 
 /// How long a daemon may take to accept a client, and to answer its first message.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
@@ -197,6 +197,8 @@ fn start(place: &Place, program: Option<&Path>, patience: Patience) -> Result<()
         .stderr(saying)
         .env("NAVLOCK_SOCKET", place.socket());
     let mut child = command.spawn().map_err(failed)?;
+    let socket = place.socket().display();
+    tracing::info!(target: CLIENT_LOGS, pid = child.id(), %socket, "a broker is started");
     // Ours are closed with this: the end of the stream is then the end of the daemon.
     drop(command);
     let ready = wait_until_ready(&mut said, patience.at_most(READY));
@@ -295,6 +297,11 @@ fn wait_until_ready(said: &mut UnixStream, patience: Duration) -> Result<(), Rea
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        fmt,
+        sync::{Arc, Mutex},
+    };
+
     use super::*;
 
     #[test]
@@ -317,6 +324,52 @@ mod tests {
         };
         assert_eq!(silent, Reason::Silent(patience));
         assert!(!waiting.is_empty());
+    }
+
+    /// What is told in this thread, each with its target.
+    #[derive(Clone, Default)]
+    struct Told(Arc<Mutex<Vec<String>>>);
+
+    impl tracing::Subscriber for Told {
+        fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+            true
+        }
+
+        fn event(&self, event: &tracing::Event<'_>) {
+            struct Text(String);
+            impl tracing::field::Visit for Text {
+                fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
+                    self.0.extend([" ", field.name(), "=", &format!("{value:?}")]);
+                }
+            }
+            let mut text = Text(event.metadata().target().to_owned());
+            event.record(&mut text);
+            self.0.lock().unwrap().push(text.0);
+        }
+
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            tracing::span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+        fn enter(&self, _: &tracing::span::Id) {}
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+
+    #[test]
+    fn who_listens_is_told_that_a_client_starts_a_daemon() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::at(directory.path().join("sock"));
+        let told = Told::default();
+        tracing::subscriber::with_default(told.clone(), || {
+            let started = connect_or_start(&place, Some(Path::new("true")), Patience::endless());
+            assert_eq!(started.unwrap_err(), Reason::Vanished);
+        });
+        let told = told.0.lock().unwrap();
+        let text = format!("socket={}", place.socket().display());
+        let is_it = |line: &String| line.starts_with("navlock::client ") && line.contains(&text);
+        assert!(told.iter().any(is_it), "{told:?}");
     }
 
     #[test]

@@ -53,6 +53,17 @@ impl Failure {
         }
     }
 
+    /// What the process ends with.
+    pub(crate) fn code(&self) -> u8 {
+        self.code
+    }
+
+    /// What is said, if anything is.
+    #[cfg(feature = "web")]
+    pub(crate) fn message(&self) -> &str {
+        self.message.as_deref().unwrap_or_default()
+    }
+
     /// Says it on the error stream.
     pub(crate) fn report(self) -> ExitCode {
         if let Some(message) = self.message {
@@ -67,7 +78,7 @@ impl From<Error> for Failure {
         let code = match error {
             Error::Unreachable(_) => UNREACHABLE,
             Error::Lost(_) | Error::Terminated | Error::Closed => LOST,
-            Error::TimedOut => CONFLICT,
+            Error::TimedOut | Error::Deadlock(_) => CONFLICT,
             // What is left is wrong in what was asked, as what the broker has refused is.
             _ => USAGE,
         };

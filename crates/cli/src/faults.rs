@@ -1,19 +1,23 @@
-//! What broke inside a broker. Nobody reads what it writes to stderr, and an error of ours must not
-//! pass unseen: it is written down, and `navlock doctor` tells of it.
+//! What broke inside a broker. An error of ours must not pass unseen: besides being logged it is written
+//! down where nothing makes room for later lines, and `navlock doctor` tells of it.
 
 use std::{
+    backtrace::{Backtrace, BacktraceStatus},
     fs::{self, File},
     io::{self, ErrorKind, Read, Write},
     panic::{self, PanicHookInfo},
     path::{Path, PathBuf},
     process,
-    sync::mpsc,
+    sync::{Arc, mpsc},
     thread,
     time::{Duration, SystemTime},
 };
 
 use navlock::Place;
+use navlock_broker::LOGS;
 use rustix::fs::{Mode, OFlags};
+
+use crate::log::Log;
 
 /// In the state directory, for all brokers of it.
 const FILE: &str = "faults.log";
@@ -33,15 +37,30 @@ pub(crate) struct Faults {
     pub(crate) last: String,
 }
 
-/// Has every panic of this process written down, beside what is said on stderr.
-pub(crate) fn write_down(state: PathBuf, place: &Place) {
+/// Has every panic of this process logged, and written down in the state directory, if there is one.
+pub(crate) fn write_down(state: Option<PathBuf>, place: &Place, log: Arc<Log>) {
     let socket = place.socket().to_owned();
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |fault| {
-        usual(fault);
-        let (state, line) = (state.clone(), line(fault, &socket));
-        // There is nowhere else to say that it failed.
-        aside(PATIENCE, move || _ = append(&state, &line));
+        if !log.is_on_stderr() || !tracing::enabled!(target: LOGS, tracing::Level::ERROR) {
+            // Whoever has started us reads there why we do not start; and what is not to be logged is not
+            // lost where there is no directory either.
+            usual(fault);
+        }
+        let line = line(fault, &socket);
+        // Where it came from, if RUST_BACKTRACE asks for that.
+        let backtrace = Backtrace::capture();
+        let backtrace = (backtrace.status() == BacktraceStatus::Captured).then_some(backtrace);
+        let backtrace = backtrace.as_ref().map(tracing::field::display);
+        tracing::error!(target: LOGS, backtrace, "{fault}");
+        let (state, log) = (state.clone(), Arc::clone(&log));
+        aside(PATIENCE, move || {
+            if let Some(state) = state {
+                // There is nowhere else to say that it failed.
+                _ = append(&state, &line);
+            }
+            log.flush();
+        });
     }));
 }
 
@@ -74,16 +93,21 @@ fn line(fault: &PanicHookInfo<'_>, socket: &Path) -> String {
 }
 
 fn append(state: &Path, line: &str) -> io::Result<()> {
+    let mut file = open_to_append(&state.join(FILE))?;
+    if file.metadata()?.len() < FULL { file.write_all(line.as_bytes()) } else { Ok(()) }
+}
+
+/// Opens a file of ours to write at its end; it is made if it is not there.
+///
+/// # Errors
+///
+/// If it cannot be opened, or is none.
+pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     // A pipe that nobody reads is not waited for.
     let how = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | how;
-    let mode = Mode::RUSR | Mode::WUSR;
-    let mut file = File::from(rustix::fs::open(state.join(FILE), flags, mode)?);
-    let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(ErrorKind::InvalidInput.into());
-    }
-    if found.len() < FULL { file.write_all(line.as_bytes()) } else { Ok(()) }
+    let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(ErrorKind::InvalidInput.into()) }
 }
 
 /// What was written down in this directory, if there is something.
@@ -151,6 +175,48 @@ mod tests {
         let (done, is_done) = mpsc::channel();
         aside(Duration::from_secs(60), move || done.send(()).unwrap());
         is_done.try_recv().unwrap();
+    }
+
+    /// What the next test runs as a process of its own: what a panic does is the whole process's.
+    #[test]
+    #[ignore = "it panics"]
+    fn panics_as_a_broker() {
+        let Some(state) = std::env::var_os("NAVLOCK_TEST_STATE").map(PathBuf::from) else { return };
+        let place = Place::at(state.join("sock"));
+        let is_off = std::env::var_os("NAVLOCK_TEST_OFF").is_some();
+        let filter = if is_off { "off".parse().unwrap() } else { crate::log::Filter::default() };
+        let log = Log::begin(&place, !is_off, filter);
+        write_down((!is_off).then_some(state), &place, log);
+        panic!("first line\nsecond line");
+    }
+
+    #[test]
+    fn a_panic_is_logged_and_written_down() {
+        let state = tempfile::tempdir().unwrap();
+        let mut broker = process::Command::new(std::env::current_exe().unwrap());
+        broker.args(["--exact", "faults::tests::panics_as_a_broker", "--ignored"]);
+        broker.env("NAVLOCK_TEST_STATE", state.path()).env("RUST_BACKTRACE", "1");
+        assert!(!broker.output().unwrap().status.success());
+        let log = fs::read_to_string(state.path().join("sock.log")).unwrap();
+        assert_eq!(log.lines().count(), 1, "{log}");
+        assert!(
+            log.contains("ERROR navlock::broker: ") && log.contains(": first line second line")
+        );
+        assert!(log.contains("panics_as_a_broker"), "there is no backtrace: {log}");
+        assert!(known(state.path()).unwrap().last.contains("first line second line"));
+    }
+
+    #[test]
+    fn a_panic_that_is_neither_logged_nor_written_down_is_told_on_the_error_stream() {
+        let state = tempfile::tempdir().unwrap();
+        let mut broker = process::Command::new(std::env::current_exe().unwrap());
+        // As a program of its own: what a test writes there is kept by those who run it.
+        broker.args(["--exact", "faults::tests::panics_as_a_broker", "--ignored", "--nocapture"]);
+        broker.env("NAVLOCK_TEST_STATE", state.path()).env("NAVLOCK_TEST_OFF", "1");
+        let ended = broker.output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(said.contains("first line\nsecond line"), "{said}");
+        assert_eq!(fs::read_dir(state.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::fmt::{self, Display, Write};
 
-use navlock::ResourceName;
+use navlock::{AgentInfo, ResourceName, look::Entry};
 use serde_json::Value;
 
 /// An object that is being written.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Object(String);
 
 impl Object {
@@ -31,6 +31,81 @@ impl Object {
     }
 
     pub(crate) fn object(self, key: &str, value: &Self) -> Self {
+        self.raw(key, value)
+    }
+
+    /// What an agent says of itself, as far as it does.
+    pub(crate) fn agent(self, info: &AgentInfo) -> Self {
+        let object = self.process(info, str::to_owned);
+        if info.meta.is_empty() {
+            return object;
+        }
+        let meta = info.meta.iter();
+        let meta = meta.fold(Self::default(), |meta, (key, is)| meta.string(key, is));
+        object.object("meta", &meta)
+    }
+
+    /// The same without keys of its own, and each text as it is to be shown.
+    pub(crate) fn process(mut self, info: &AgentInfo, shown: impl Fn(&str) -> String) -> Self {
+        if info.pid != 0 {
+            self = self.number("pid", info.pid.into());
+        }
+        let texts = [
+            ("command", &info.command),
+            ("user", &info.user),
+            ("host", &info.host),
+            ("why", &info.why),
+        ];
+        for (key, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+            self = self.string(key, &shown(text));
+        }
+        self
+    }
+
+    /// What is known of a lock or request besides whose it is.
+    pub(crate) fn found(mut self, entry: &Entry) -> Self {
+        if let Some(token) = entry.token {
+            // JavaScript's numbers have 53 bits.
+            self = self.string("fencingToken", &token.to_string());
+        }
+        if !entry.inside.is_empty() {
+            let inside: Vec<_> = entry.inside.iter().map(ToString::to_string).collect();
+            self = self.strings("inside", &inside);
+        }
+        if entry.taken > 0 {
+            self = self.number("taken", entry.taken);
+        }
+        self
+    }
+
+    pub(crate) fn objects(self, key: &str, values: &[Self]) -> Self {
+        let values: Vec<_> = values.iter().map(ToString::to_string).collect();
+        self.raw(key, format_args!("[{}]", values.join(",")))
+    }
+
+    pub(crate) fn strings(self, key: &str, values: &[String]) -> Self {
+        self.raw(key, Value::from(values))
+    }
+
+    pub(crate) fn value(self, key: &str, value: &Value) -> Self {
+        self.raw(key, value)
+    }
+
+    /// All that the other one has as well.
+    #[cfg(feature = "web")]
+    pub(crate) fn with(mut self, other: &Self) -> Self {
+        if self.0.is_empty() || other.0.is_empty() {
+            self.0.push_str(&other.0);
+        } else {
+            self.0.push(',');
+            self.0.push_str(&other.0[1..]);
+        }
+        self
+    }
+
+    /// What is JSON already.
+    #[cfg(feature = "web")]
+    pub(crate) fn json(self, key: &str, value: impl Display) -> Self {
         self.raw(key, value)
     }
 

@@ -11,7 +11,10 @@ mod dispositions;
 mod exit;
 mod faults;
 mod json;
+mod log;
+mod manager;
 mod reach;
+mod remedy;
 mod settings;
 mod surroundings;
 mod table;
@@ -20,6 +23,8 @@ mod text;
 mod time;
 mod voice;
 mod waiting;
+#[cfg(feature = "web")]
+mod web;
 
 use std::process::ExitCode;
 

@@ -73,11 +73,13 @@ fn raise(limit: Resource) {
     let _ = setrlimit(limit, Rlimit { current: maximum, maximum });
 }
 
+/// Has signals do what they do where nobody has said otherwise. To be called where nothing in this
+/// process has set a handler.
 #[allow(unsafe_code, reason = "what a signal does is the whole process's")]
-fn reset_signals() {
+pub(crate) fn reset_signals() {
     for usual in USUAL {
-        // SAFETY: This thread is the only one, nothing in this program has set a handler yet, and
-        // none is set here.
+        // SAFETY: Nothing in this process has set a handler, and none is set here: no code runs for a
+        // signal, in whichever thread it comes.
         let _ = unsafe { signal(usual, SigHandler::SigDfl) };
     }
     // SAFETY: As above. A file that may not grow is an error that can be seen, and no end.

@@ -34,6 +34,24 @@ pub(crate) fn plain_name(name: &ResourceName) -> String {
     }
 }
 
+/// A name as it stands in a table, in no more than so many columns.
+///
+/// FAST: of one that is a mebibyte long only the beginning is looked at.
+pub(crate) fn short_name(name: &ResourceName, widest: usize) -> String {
+    // What is shown of a name has a column for each two units, if not more.
+    let most = 2 * widest + 2;
+    let mut beginning: Vec<u16> = name.utf16().take(most).collect();
+    if beginning.len() < most {
+        return clipped(&plain_name(name), widest);
+    }
+    // Not in the middle of a character.
+    if beginning.last().is_some_and(|last| (0xD800..0xDC00).contains(last)) {
+        beginning.pop();
+    }
+    let beginning = ResourceName::from_utf16(&beginning);
+    clipped(&plain_name(beginning.as_ref().unwrap_or(name)), widest)
+}
+
 /// A name as it stands in a sentence.
 pub(crate) fn quoted_name(name: &ResourceName) -> String {
     clipped(&format!("{name:?}"), WIDEST_NAME)
@@ -79,6 +97,14 @@ pub(crate) fn user_at_host(agent: &AgentInfo) -> String {
     if host.is_empty() { user } else { format!("{user}@{host}") }
 }
 
+/// What an agent says of itself by keys of its own: `key=value, key=value`.
+pub(crate) fn meta(agent: &AgentInfo) -> String {
+    let meta = agent.meta.iter();
+    let meta: Vec<_> =
+        meta.map(|(key, is)| format!("{}={}", printable(key), printable(is))).collect();
+    meta.join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +122,19 @@ mod tests {
             ("\"db\"", r#""\"db\"""#),
         ] {
             assert_eq!(plain_name(&ResourceName::try_from(name).unwrap()), shown);
+        }
+    }
+
+    #[test]
+    fn of_a_long_name_the_beginning_is_shown() {
+        for long in ["x", "日", "😀", "\u{1b}[2J", "\u{202e}", "é"] {
+            for count in [1, 10, 500] {
+                let name = ResourceName::try_from(&*long.repeat(count)).unwrap();
+                for widest in [0, 1, 7, 48] {
+                    let whole = clipped(&plain_name(&name), widest);
+                    assert_eq!(short_name(&name, widest), whole, "{long:?} {count} {widest}");
+                }
+            }
         }
     }
 

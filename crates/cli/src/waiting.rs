@@ -13,7 +13,7 @@ use navlock::{Error, Inspected, LockManager, Mode, Position, ResourceName};
 
 use crate::{
     exit, terminal,
-    text::{clipped, printable, program, quoted_name, user_at_host},
+    text::{clipped, meta, printable, program, quoted_name, user_at_host},
     time::elapsed,
     voice::Voice,
 };
@@ -36,6 +36,9 @@ const ANSWER: Duration = Duration::from_millis(300);
 /// The longest reason that is shown.
 const WIDEST_WHY: usize = 60;
 
+/// The longest list of what a holder says besides.
+const WIDEST_META: usize = 200;
+
 type Question<'a> = Pin<Box<dyn Future<Output = Result<Position, Error>> + 'a>>;
 
 /// Tells people of one wait. What was drawn is wiped out when this is dropped.
@@ -56,6 +59,7 @@ pub(crate) struct Waiting<'a> {
     /// How many lines that stay were said.
     said: usize,
     is_drawn: bool,
+    is_quiet: bool,
 }
 
 impl<'a> Waiting<'a> {
@@ -77,6 +81,7 @@ impl<'a> Waiting<'a> {
             known: None,
             said: 0,
             is_drawn: false,
+            is_quiet: voice == Voice::Quiet,
         }
     }
 
@@ -114,6 +119,19 @@ impl<'a> Waiting<'a> {
             self.show();
         }
         Poll::Ready(())
+    }
+
+    /// Says something that stays: a few lines, of which those after the first are indented.
+    pub(crate) fn tell(&mut self, told: &str) {
+        if self.is_quiet {
+            return;
+        }
+        self.wipe();
+        for (at, line) in told.lines().enumerate() {
+            // Each by itself: together they may be longer than a page.
+            let before = if at == 0 { "navlock: " } else { "" };
+            exit::mention(format!("{before}{line}\n").as_bytes());
+        }
     }
 
     fn wants_to_show(&self) -> bool {
@@ -189,21 +207,26 @@ fn sentence(
         let _ = write!(said, "; etcd has not answered for {}", elapsed(silent));
     }
     let Some(known) = known else { return said };
-    if let Some(first) = &known.holder {
-        said.push_str("; held by ");
-        said.push_str(&holder(first));
-        match known.holders.saturating_sub(1) {
-            0 => {}
-            1 => said.push_str(" and 1 other"),
-            others => {
-                let _ = write!(said, " and {others} others");
-            }
-        }
+    if let Some(holders) = holders(known) {
+        let _ = write!(said, "; held by {holders}");
     }
     if let Some(ahead @ 1..) = known.ahead {
         let _ = write!(said, "; {ahead} ahead");
     }
     said
+}
+
+/// Who holds a name, if anybody does: the first of them in full.
+pub(crate) fn holders(known: &Position) -> Option<String> {
+    let mut said = holder(known.holder.as_ref()?);
+    match known.holders.saturating_sub(1) {
+        0 => {}
+        1 => said.push_str(" and 1 other"),
+        others => {
+            let _ = write!(said, " and {others} others");
+        }
+    }
+    Some(said)
 }
 
 /// Who holds it, for how long, and why.
@@ -229,6 +252,9 @@ fn holder(held: &Inspected) -> String {
     }
     if let Some(agent) = agent.filter(|agent| !agent.why.is_empty()) {
         let _ = write!(said, " ({})", clipped(&printable(&agent.why), WIDEST_WHY));
+    }
+    if let Some(agent) = agent.filter(|agent| !agent.meta.is_empty()) {
+        let _ = write!(said, ", {}", clipped(&meta(agent), WIDEST_META));
     }
     said
 }
@@ -274,6 +300,18 @@ mod tests {
             said(Some(&known)),
             "navlock: waiting for \"db\" (exclusive) 12s; \
              held by make[4711] user@host for 3m (why); 2 ahead"
+        );
+        let mut holder = inspected(client(), "/usr/bin/make -j4", "why");
+        let mut agent = AgentInfo::clone(holder.agent.as_ref().unwrap());
+        agent.meta = vec![
+            ("url".to_owned(), "http://localhost:3000".to_owned()),
+            ("job".to_owned(), "\n7".to_owned()),
+        ];
+        holder.agent = Some(Arc::new(agent));
+        assert_eq!(
+            said(Some(&Position::new(Some(holder), 2, Some(1)))),
+            "navlock: waiting for \"db\" (exclusive) 12s; held by make[4711] user@host for 3m (why), \
+             url=http://localhost:3000, job=\\n7 and 1 other; 1 ahead"
         );
     }
 

@@ -1,6 +1,11 @@
 //! Agents: clients that can die as a whole.
 
-use std::{fmt, str::FromStr, sync::OnceLock};
+use std::{
+    fmt,
+    str::FromStr,
+    sync::OnceLock,
+    task::{Context, Poll, Waker},
+};
 
 use navlock_engine::AgentId;
 use uuid::Uuid;
@@ -9,8 +14,9 @@ use crate::{
     AgentInfo, Error, Lost,
     backend::{AnyBackend, Backend, PackedTicket},
     bucket::{BucketUse, OpenBucket},
-    sync::{Arc, AtomicU8, Ordering},
+    sync::{Arc, AtomicU8, Mutex, Ordering, lock},
     user_agent::Scope,
+    waking,
 };
 
 /// What `query()` shows of an agent: the same for everything it has, different from every other
@@ -74,6 +80,11 @@ pub(crate) struct Life {
     client_id: OnceLock<ClientId>,
     /// Whether it has ended, and how: an [`Ended`], and [`ALIVE`] until then.
     ended: AtomicU8,
+    /// Who is to be woken when it ends.
+    watcher: Mutex<Option<Waker>>,
+    /// Whether it is another's, for whom a host speaks.
+    #[cfg(feature = "metrics")]
+    is_elsewhere: bool,
 }
 
 /// How an agent has ended.
@@ -136,6 +147,8 @@ impl Agent {
             let ids: Vec<_> = of_one_bucket.iter().map(|agent| agent.id).collect();
             of_one_bucket[0].backend().terminate_all(&ids);
         }
+        // When those were woken who have to do with one of its locks.
+        waking::wake_all(agents.iter().filter_map(|agent| lock(&agent.life.watcher).take()));
     }
 
     #[inline]
@@ -147,8 +160,21 @@ impl Agent {
 impl Life {
     /// That of an agent that begins, and is to be called so.
     pub(crate) fn new(client_id: Option<ClientId>) -> Arc<Self> {
-        let client_id = client_id.map_or_else(OnceLock::new, OnceLock::from);
-        Arc::new(Self { client_id, ended: AtomicU8::new(ALIVE) })
+        #[cfg(feature = "metrics")]
+        let is_elsewhere = client_id.is_some();
+        Arc::new(Self {
+            client_id: client_id.map_or_else(OnceLock::new, OnceLock::from),
+            ended: AtomicU8::new(ALIVE),
+            watcher: Mutex::new(None),
+            #[cfg(feature = "metrics")]
+            is_elsewhere,
+        })
+    }
+
+    /// Whether it is another's, for whom a host speaks, and what it has is counted there.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere
     }
 
     pub(crate) fn client_id(&self) -> ClientId {
@@ -165,6 +191,21 @@ impl Life {
             ALIVE => Ok(()),
             CLOSED => Err(Error::Closed),
             _ => Err(Error::Terminated),
+        }
+    }
+
+    /// Ready with how the agent ended, once it has. Of the contexts given here, the last one is woken.
+    pub(crate) fn poll_ended(&self, context: &Context<'_>) -> Poll<Error> {
+        // Foreign, so not while the mutex is locked.
+        let before = {
+            let waker = context.waker().clone();
+            lock(&self.watcher).replace(waker)
+        };
+        drop(before);
+        // After that, so that whoever ends it in between wakes it.
+        match self.check_alive() {
+            Ok(()) => Poll::Pending,
+            Err(ended) => Poll::Ready(ended),
         }
     }
 
@@ -242,6 +283,12 @@ impl Seat {
     #[inline]
     pub(crate) fn keeps_only_memory(&self) -> bool {
         self.keeps.is_none()
+    }
+
+    /// How the lock of the ticket was lost, if it is.
+    pub(crate) fn lost(&self, ticket: PackedTicket) -> Option<Lost> {
+        let lost = self.backend().lost(ticket.unpack())?;
+        Some(self.life.explain_lost(lost))
     }
 
     /// Ends what the ticket stands for.

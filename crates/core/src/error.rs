@@ -39,6 +39,10 @@ pub enum Error {
     /// The reach does not take this request, and would not if it were made again: what is too long
     /// or too much, and how much may be.
     Refused(String),
+    /// The request was the last one of a circle of those who wait for each other, and would have waited for
+    /// ever: who waits for what. Only of requests that asked for it
+    /// ([`fail_on_deadlock`](crate::LockRequest::fail_on_deadlock)).
+    Deadlock(String),
     /// The reach cannot be used: what was tried, and why it failed.
     Unreachable(String),
 }
@@ -77,7 +81,7 @@ impl Error {
             Self::Lost(_) => "AbortError",
             Self::TimedOut => "TimeoutError",
             Self::Refused(_) => "QuotaExceededError",
-            Self::Unreachable(_) => "OperationError",
+            Self::Deadlock(_) | Self::Unreachable(_) => "OperationError",
         }
     }
 }
@@ -104,7 +108,7 @@ impl fmt::Display for Error {
             ),
             Self::Lost(lost) => lost.fmt(f),
             Self::TimedOut => f.write_str("the lock could not be had in the time given"),
-            Self::Refused(why) | Self::Unreachable(why) => f.write_str(why),
+            Self::Refused(why) | Self::Deadlock(why) | Self::Unreachable(why) => f.write_str(why),
         }
     }
 }

@@ -19,7 +19,10 @@ use crate::{
     ClientId, Lost,
     agent::Seat,
     backend::{Backend, PackedTicket, Term, Ticket},
+    inside::Polling,
+    look::LockId,
     manager::Seats,
+    measure::Holds,
     spare,
     sync::{Arc, Mutex, lock},
     waking::wake_all,
@@ -99,6 +102,7 @@ pub(crate) struct Grip {
     lock: Lock,
     ticket: PackedTicket,
     seat: Arc<Seat>,
+    holds: Holds,
     /// Who watches for the loss of the lock. Few ever do.
     watch: OnceLock<std::sync::Arc<Watch>>,
 }
@@ -112,6 +116,7 @@ impl LockGuard {
         fencing_token: FencingToken,
         ticket: Ticket,
         seats: &Seats,
+        holds: Holds,
     ) -> Self {
         // FAST: what the thread's last guard has left, with its count on the seat.
         match spare::take() {
@@ -123,18 +128,19 @@ impl LockGuard {
                 grip.lock.mode = mode;
                 grip.lock.fencing_token = fencing_token;
                 grip.ticket = ticket.into();
+                grip.holds = holds;
                 Self(Some(grip))
             }
             spare => {
                 let lock = Lock::new(name, mode, fencing_token);
-                Self::made_in(spare, lock, ticket.into(), Arc::clone(seats.seat()))
+                Self::made_in(spare, lock, ticket.into(), Arc::clone(seats.seat()), holds)
             }
         }
     }
 
     /// The same with a seat that is counted already.
-    pub(crate) fn anew(lock: Lock, ticket: PackedTicket, seat: Arc<Seat>) -> Self {
-        Self::made_in(spare::take(), lock, ticket, seat)
+    pub(crate) fn anew(lock: Lock, ticket: PackedTicket, seat: Arc<Seat>, holds: Holds) -> Self {
+        Self::made_in(spare::take(), lock, ticket, seat, holds)
     }
 
     /// The same in this place, if there is one.
@@ -143,8 +149,9 @@ impl LockGuard {
         lock: Lock,
         ticket: PackedTicket,
         seat: Arc<Seat>,
+        holds: Holds,
     ) -> Self {
-        let grip = Grip { lock, ticket, seat, watch: OnceLock::new() };
+        let grip = Grip { lock, ticket, seat, holds, watch: OnceLock::new() };
         Self(Some(match spare {
             Some(mut place) => {
                 *place = grip;
@@ -241,6 +248,23 @@ impl LockGuard {
         seat.backend().stolen_by(ticket.unpack())
     }
 
+    /// What it is known by to those who look, and to what is asked for
+    /// [inside](crate::LockRequest::inside) it.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let (db, log) = (locks.lock("db").blocking()?, locks.lock("log").blocking()?);
+    /// assert_ne!(db.id(), log.id());
+    /// assert_eq!(db.id().client_id, locks.client_id());
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn id(&self) -> LockId {
+        let Grip { seat, ticket, .. } = self.grip();
+        let serial = seat.backend().serial(ticket.unpack());
+        LockId { client_id: seat.life.client_id(), serial }
+    }
+
     /// Whether the lock is held, and for how long still if its keeper is not heard of: a warning
     /// before it is lost.
     ///
@@ -287,8 +311,7 @@ impl LockGuard {
     /// How the lock was lost, if it is.
     pub(crate) fn how_lost(&self) -> Option<Lost> {
         let Grip { seat, ticket, .. } = self.grip();
-        let lost = seat.backend().lost(ticket.unpack())?;
-        Some(seat.life.explain_lost(lost))
+        seat.lost(*ticket)
     }
 
     fn watch(&self) -> &std::sync::Arc<Watch> {
@@ -339,6 +362,26 @@ impl PolledGuard {
     /// Ready once the lock is lost. Of the contexts given here, the last one is woken.
     pub fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
         self.0.ask(context.waker())
+    }
+
+    /// Releases the lock, as dropping it does. How it was lost until then, if it was.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, Lost, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let guard = locks.lock("db").blocking()?.into_polled();
+    /// let thief = locks.lock("db").steal().blocking()?.into_polled();
+    /// assert_eq!(guard.release(), Some(Lost::Stolen));
+    /// assert_eq!(thief.release(), None);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn release(self) -> Option<Lost> {
+        self.0.release()
+    }
+
+    /// See [`LockGuard::id`].
+    pub fn id(&self) -> LockId {
+        self.0.id()
     }
 
     /// See [`LockGuard::stolen_by`].
@@ -446,6 +489,9 @@ pub(crate) trait Held {
     /// Ready once any of it is lost.
     fn poll_lost(&self, context: &Context<'_>) -> Poll<Self::Loss>;
 
+    /// What each of it is known by.
+    fn each_id(&self, put: &mut dyn FnMut(LockId));
+
     /// Releases it. How any of it was lost until now, if it was.
     fn release(self) -> Option<Self::Loss>;
 }
@@ -467,10 +513,15 @@ impl Held for LockGuard {
         self.ask(context.waker())
     }
 
+    fn each_id(&self, put: &mut dyn FnMut(LockId)) {
+        put(self.id());
+    }
+
     #[inline]
     fn release(mut self) -> Option<Lost> {
         let grip = self.0.take()?;
         let lost = grip.seat.release(grip.ticket);
+        grip.holds.end(|| lost);
         grip.leave();
         lost
     }
@@ -522,7 +573,12 @@ impl<H: Held> Holding<H> {
             if let Some(lost) = held.lost() {
                 return Poll::Ready(Err(lost.into()));
             }
-            if let Poll::Ready(result) = its.poll(context) {
+            let polling = Polling::begin();
+            let polled = its.poll(context);
+            if polled.is_pending() {
+                polling.waits(|put| held.held.each_id(put));
+            }
+            if let Poll::Ready(result) = polled {
                 work.set(None);
                 // Robbed in its last moments: the theft is what the request came to.
                 let lost = holding.take().and_then(|holding| holding.held.release());
@@ -551,6 +607,7 @@ impl Drop for LockGuard {
     #[inline]
     fn drop(&mut self) {
         if let Some(grip) = self.0.take() {
+            grip.holds.end(|| grip.seat.lost(grip.ticket));
             grip.seat.finish(grip.ticket);
             grip.leave();
         }
@@ -566,6 +623,12 @@ impl Grip {
             drop(self.watch.take());
             spare::put(self);
         }
+    }
+}
+
+impl From<&LockGuard> for LockId {
+    fn from(guard: &LockGuard) -> Self {
+        guard.id()
     }
 }
 

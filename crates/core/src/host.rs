@@ -5,12 +5,16 @@
 //!
 //! [`UserAgent::with_reach`]: crate::UserAgent::with_reach
 
-use std::time::Duration;
+use std::{
+    task::{Context, Poll},
+    time::Duration,
+};
 
 pub use navlock_engine::{AgentId, RequestId, RequestKind};
 
 use crate::{
-    Bucket, ClientId, Error, FencingToken, LockFuture, LockGuard, LockManager, UserAgent,
+    Bucket, ClientId, Error, FencingToken, LockFuture, LockGuard, LockManager, Position,
+    ResourceName, UserAgent,
     agent::{Agent, Ended},
 };
 pub use crate::{
@@ -77,6 +81,25 @@ pub fn check_environment(locks: &LockManager) -> Result<(), Error> {
     locks.environment().obtain_lock_manager().map(drop)
 }
 
+/// Ready once the agent of this handle has ended, however that came, with what it fails with from then
+/// on. Of the contexts given here, the last one is woken.
+///
+/// For a host that has to hear of it also when the agent has nothing and waits for nothing.
+///
+/// ```
+/// # use std::task::{Context, Poll, Waker};
+/// # use navlock_core::{Error, UserAgent, host};
+/// let user_agent = UserAgent::new();
+/// let locks = user_agent.lock_manager("app");
+/// let context = Context::from_waker(Waker::noop());
+/// assert_eq!(host::poll_ended(&locks, &context), Poll::Pending);
+/// user_agent.close();
+/// assert_eq!(host::poll_ended(&locks, &context), Poll::Ready(Error::Closed));
+/// ```
+pub fn poll_ended(locks: &LockManager, context: &Context<'_>) -> Poll<Error> {
+    locks.agent().map_or(Poll::Pending, |agent| agent.life().poll_ended(context))
+}
+
 /// Goes on with what this agent had through another process, which has ended, in a reach that
 /// [is leased](crate::UserAgent::is_leased). For each claim a future as that of its request was, or
 /// `None` if it is not there any more. The claims are in the order of their requests; what is not
@@ -120,6 +143,20 @@ pub fn raise_tokens(locks: &LockManager, least: FencingToken) -> bool {
 /// together with the one that the agent works for; see [`Backend::lease`].
 pub fn lease(locks: &LockManager) -> Option<Vec<u8>> {
     locks.lease()
+}
+
+/// Where the agent of this client id stands in the queue of a name; see
+/// [`LockManager::position`].
+///
+/// # Errors
+///
+/// As those of [`LockManager::query`].
+pub async fn position_of(
+    locks: &LockManager,
+    name: ResourceName,
+    client_id: ClientId,
+) -> Result<Position, Error> {
+    locks.position_of(name, client_id).await
 }
 
 /// Ends leases that agents had through other processes, which are dead; see [`lease`] and

@@ -23,6 +23,9 @@ pub struct AgentInfo {
     pub host: String,
     /// What it wants its locks for; empty if it does not say.
     pub why: String,
+    /// What else there is to know of it, by keys of its own: say, `url` and where its work is to be
+    /// seen. In its own order.
+    pub meta: Vec<(String, String)>,
 }
 
 /// What is held and what is pending in a bucket, at one moment, with all that is known of it.

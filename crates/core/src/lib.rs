@@ -28,9 +28,12 @@ mod error;
 mod forms;
 mod guard;
 pub mod host;
+mod inside;
 mod inspect;
 mod lock_all;
+pub mod look;
 mod manager;
+mod measure;
 mod options;
 mod request;
 mod snapshot;
@@ -42,6 +45,8 @@ mod waking;
 
 pub use navlock_engine::{FencingToken, InvalidName, Mode, ReservedName, ResourceName};
 
+#[cfg(feature = "metrics")]
+pub use crate::measure::on::describe_metrics;
 pub use crate::{
     agent::ClientId,
     bucket::Bucket,
@@ -51,7 +56,7 @@ pub use crate::{
     lock_all::{FailedName, GrantAll, LockAllError, LockAllFuture, LockAllRequest},
     manager::LockManager,
     options::LockOptions,
-    request::{Grant, LockFuture, LockRequest, Named},
+    request::{Grant, LockFuture, LockRequest, Named, NestedRequest},
     snapshot::{LockInfo, LockManagerSnapshot},
     user_agent::UserAgent,
 };

@@ -15,8 +15,14 @@ use navlock_engine::{Mode, ResourceName};
 use crate::{
     Error, Lock, LockFuture, LockGuard, LockManager, LockOptions, LockRequest, blocking,
     guard::{Held, Holding},
+    inside::Polling,
+    look::LockId,
     sync::{AtomicBool, Mutex, Ordering, lock},
 };
+
+/// Of so many locks that were taken, the last ones, it is said that the next one is waited for inside them.
+/// Of more, that would take quadratic time.
+const MOST_INSIDE: usize = 64;
 
 /// A request for the locks of several names, not made yet. Await it, [`run`](Self::run) something
 /// under it, or block a thread on it.
@@ -284,10 +290,12 @@ impl<G: GrantAll> LockAllRequest<G> {
     ///
     /// As awaiting it, and [`Error::TimedOut`] with the name that was waited for, upon which what was
     /// held is released.
-    pub fn blocking_timeout(self, timeout: Duration) -> Result<G, LockAllError> {
+    pub fn blocking_timeout(mut self, timeout: Duration) -> Result<G, LockAllError> {
+        // As with a signal, it ends without having been granted.
+        self.options.signal |= !self.options.if_available;
         let mut future = self.into_future();
         let answer = blocking::block_on_timeout(&mut future, timeout);
-        answer.unwrap_or_else(|| Err(future.failed(Error::TimedOut)))
+        answer.unwrap_or_else(|| Err(future.timed_out()))
     }
 }
 
@@ -347,10 +355,14 @@ impl<G: GrantAll> Future for LockAllFuture<G> {
 }
 
 impl<G> LockAllFuture<G> {
-    /// The error of a request that goes no further: what it waited for is its name.
-    fn failed(self, error: Error) -> LockAllError {
+    /// The error of a request that has taken too long: what it waited for is its name.
+    fn timed_out(self) -> LockAllError {
+        let error = Error::TimedOut;
         let name = match self.state {
-            Some(State::Taking(Taking { pending: Some((name, _)), .. })) => Some(name),
+            Some(State::Taking(Taking { pending: Some((name, mut request)), .. })) => {
+                request.give_up();
+                Some(name)
+            }
             _ => None,
         };
         LockAllError { error, at: name.map(FailedName::Name) }
@@ -382,7 +394,13 @@ impl Taking {
                 self.pending = Some(self.ask(wanted));
                 continue;
             };
-            let answer = match Pin::new(request).poll(context) {
+            let polling = Polling::begin();
+            let polled = Pin::new(request).poll(context);
+            if polled.is_pending() {
+                let held = self.guards.iter().rev().take(MOST_INSIDE);
+                polling.waits(|put| held.clone().for_each(|guard| put(guard.id())));
+            }
+            let answer = match polled {
                 Poll::Ready(answer) => answer,
                 // Who has lost what it had waits for no more: it would be let go of again.
                 Poll::Pending => return self.poll_lost(context).map(Err),
@@ -477,6 +495,12 @@ impl Held for Vec<LockGuard> {
             Poll::Ready(lost) => Poll::Ready(LockAllError::of(guard.name(), lost.into())),
             Poll::Pending => any,
         })
+    }
+
+    fn each_id(&self, put: &mut dyn FnMut(LockId)) {
+        for guard in self {
+            put(guard.id());
+        }
     }
 
     fn release(self) -> Option<LockAllError> {

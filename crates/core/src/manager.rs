@@ -316,6 +316,15 @@ impl LockManager {
     /// As [`query`](Self::query).
     pub async fn position(&self, name: ResourceName) -> Result<Position, Error> {
         let client_id = self.client_id();
+        self.position_of(name, client_id).await
+    }
+
+    /// The same of another agent.
+    pub(crate) async fn position_of(
+        &self,
+        name: ResourceName,
+        client_id: ClientId,
+    ) -> Result<Position, Error> {
         self.0.obtain_lock_manager()?.agent.backend().position(name, client_id).await
     }
 

@@ -1,24 +1,30 @@
 //! Requests for one lock.
 
+mod nested;
+
 use std::{
     fmt,
     future::{Future, IntoFuture},
     marker::PhantomData,
     mem,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use navlock_engine::{Mode, RequestKind, ResourceName};
 
+pub use self::nested::NestedRequest;
+use self::nested::Said;
 use crate::{
     Error, Lock, LockGuard, LockOptions,
     agent::Seat,
     backend::{Answer, AnyBackend, Backend, PackedTicket, Ticket},
     blocking,
     guard::Holding,
+    look::LockId,
     manager::{Environment, Seats},
+    measure::Waits,
     sync::Arc,
 };
 
@@ -79,12 +85,28 @@ enum State<'a, N> {
         name: Option<N>,
         options: LockOptions,
     },
-    /// Not polled yet, with a handle of its own.
-    Owned { environment: Arc<Environment>, name: Result<ResourceName, Error>, options: LockOptions },
+    /// Not polled yet, with a handle of its own, and with what else was said of it.
+    Owned {
+        environment: Arc<Environment>,
+        name: Result<ResourceName, Error>,
+        options: LockOptions,
+        said: Option<Box<Said>>,
+    },
     /// In the queue, or granted and not told yet.
-    Pending { name: ResourceName, mode: Mode, ticket: PackedTicket, seat: Arc<Seat> },
+    Pending(Pending),
     /// Answered.
     Done,
+}
+
+/// A request that was made.
+struct Pending {
+    name: ResourceName,
+    mode: Mode,
+    ticket: PackedTicket,
+    seat: Arc<Seat>,
+    waits: Waits,
+    /// If it fails in a deadlock: whom to wake once it is known what it is inside of.
+    fails_on_deadlock: Option<Arc<Waker>>,
 }
 
 /// What can be a name: whatever [`LockManager::lock`](crate::LockManager::lock) takes.
@@ -239,7 +261,7 @@ impl<N: Named> LockRequest<'_, Option<LockGuard>, N> {
     }
 }
 
-impl<G: Grant, N: Named> LockRequest<'_, G, N> {
+impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
     /// Asks for a shared lock.
     ///
     /// ```
@@ -300,8 +322,57 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     pub fn into_owned(self) -> LockFuture<'static, G> {
         let Self { environment, name, options, grant } = self;
         let name = name.try_into().map_err(Into::into);
-        let state = State::Owned { environment: Arc::clone(environment), name, options };
-        LockFuture { state, grant }
+        let environment = Arc::clone(environment);
+        LockFuture { state: State::Owned { environment, name, options, said: None }, grant }
+    }
+
+    /// Says that it is made inside this lock, whose holder goes on, and lets go of it, only once this was
+    /// granted. For several, to be called for each.
+    ///
+    /// Nothing is decided by it. It is what shows that those who wait for each other will wait for ever:
+    /// `navlock query --tree` and whoever waits is told of that, and a request that asked for it
+    /// [fails](Self::fail_on_deadlock).
+    ///
+    /// What a callback waits for (of [`request`](crate::LockManager::request), [`run`](Self::run) and
+    /// the like) is inside its lock without being said so: exactly that which is polled by its future, so not
+    /// what is done by a task that it has spawned, and not what blocks its thread.
+    /// Nothing is inside anything that may give up by itself:
+    /// [`blocking_timeout`](Self::blocking_timeout), and [`LockOptions::signal`].
+    /// Of a request that is dropped when some time is over, as by `tokio::time::timeout`, that cannot be known:
+    /// until then it is taken for one that waits.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let account = locks.lock("account").blocking()?;
+    /// let log = locks.lock("log").inside(&account).blocking()?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn inside(self, lock: impl Into<LockId>) -> NestedRequest<'a, G, N> {
+        NestedRequest::of(self).inside(lock)
+    }
+
+    /// Fails with [`Error::Deadlock`] instead of waiting for ever: if it waits for somebody who waits for
+    /// a lock that this was made [inside](Self::inside), and so on, and is the last one that was made of
+    /// all of them. The others wait on, and one of them is granted in the end.
+    ///
+    /// In one process that is found at once, and costs a look at all who wait inside something, for each such
+    /// request that waits inside something itself. There the last one is the one of which it was said last that
+    /// it is inside a lock, which [`LockFuture::put_inside`] says later. Where another process keeps the locks,
+    /// that finds it within a few seconds, and only what has lasted for one.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let account = locks.lock("account").blocking()?;
+    /// let again = locks.lock("account").inside(&account).fail_on_deadlock().blocking();
+    /// assert!(matches!(again, Err(Error::Deadlock(_))));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// [`UserAgent::fail_on_deadlock`](crate::UserAgent::fail_on_deadlock) says it of all requests.
+    pub fn fail_on_deadlock(self) -> NestedRequest<'a, G, N> {
+        NestedRequest::of(self).fail_on_deadlock()
     }
 
     /// Blocks the thread until the request is answered: the same as awaiting it, for code without
@@ -337,8 +408,14 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// # Errors
     ///
     /// As awaiting it, and [`Error::TimedOut`], upon which the request has left its queue.
-    pub fn blocking_timeout(self, timeout: Duration) -> Result<G, Error> {
-        blocking::block_on_timeout(self, timeout).unwrap_or(Err(Error::TimedOut))
+    pub fn blocking_timeout(mut self, timeout: Duration) -> Result<G, Error> {
+        // As with a signal, it ends without having been granted.
+        self.options.signal |= !self.options.steal && !self.options.if_available;
+        let mut future = self.into_future();
+        blocking::block_on_timeout(&mut future, timeout).unwrap_or_else(|| {
+            future.give_up();
+            Err(Error::TimedOut)
+        })
     }
 }
 
@@ -396,19 +473,32 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         // 9–10. BY TYPE: whose signal has fired does not poll; this future is the promise.
         // 11.
         let (agent, waker) = (seats.agent.id, context.waker());
+        let waits = Waits::begin(seats.agent.life());
+        // What may give up by itself keeps nobody waiting for ever.
+        let nested = (!options.signal).then_some(waker);
         // FAST: either with its own rest, so that what the one in memory returns stays in registers.
         match seats.agent.backend() {
-            AnyBackend::Memory(memory) => {
-                self.made_now(memory.request(agent, &name, kind, waker), name, kind, seats)
-            }
-            AnyBackend::Other(other) => {
-                self.made_now(other.request(agent, &name, kind, waker), name, kind, seats)
-            }
+            AnyBackend::Memory(memory) => self.made_now(
+                memory.request(agent, &name, kind, waker),
+                name,
+                kind,
+                seats,
+                waits,
+                nested,
+            ),
+            AnyBackend::Other(other) => self.made_now(
+                other.request(agent, &name, kind, waker),
+                name,
+                kind,
+                seats,
+                waits,
+                nested,
+            ),
         }
         // 12. The promise was returned before it was polled.
     }
 
-    /// Goes on with a request that was just made.
+    /// Goes on with a request that was just made. `nested` is who polls it, if it can be inside something.
     #[inline]
     fn made_now(
         &mut self,
@@ -416,16 +506,29 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         name: ResourceName,
         kind: RequestKind,
         seats: &Seats,
+        waits: Waits,
+        nested: Option<&Waker>,
     ) -> Poll<Result<G, Error>> {
         let mode = kind.mode();
         match answered {
             Ok((ticket, Poll::Ready(Answer::Granted(token)))) => {
-                Poll::Ready(Ok(G::from_guard(LockGuard::new(name, mode, token, ticket, seats))))
+                let guard = LockGuard::new(name, mode, token, ticket, seats, waits.granted());
+                Poll::Ready(Ok(G::from_guard(guard)))
             }
-            Ok((_, Poll::Ready(Answer::Unavailable))) => Poll::Ready(G::unavailable()),
+            Ok((_, Poll::Ready(Answer::Unavailable))) => {
+                waits.unavailable();
+                Poll::Ready(G::unavailable())
+            }
             Ok((ticket, Poll::Pending)) => {
                 let (seat, ticket) = (Arc::clone(seats.seat()), ticket.into());
-                self.state = State::Pending { name, mode, ticket, seat };
+                let waker = nested.filter(|_| seats.agent.scope().fails_on_deadlock());
+                let fails_on_deadlock = waker.map(|waker| Arc::new(waker.clone()));
+                let waits = waits.pending();
+                self.state =
+                    State::Pending(Pending { name, mode, ticket, seat, waits, fails_on_deadlock });
+                if nested.is_some() {
+                    self.say_surroundings();
+                }
                 Poll::Pending
             }
             Err(error) => Poll::Ready(Err(seats.agent.life().explain(error))),
@@ -434,31 +537,33 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
 
     /// The same with a handle of its own, which it needs no more once the request is made.
     fn make_owned(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
-        let State::Owned { environment, name, options } =
+        let State::Owned { environment, name, options, said } =
             mem::replace(&mut self.state, State::Done)
         else {
             unreachable!("asked for by `poll`, which has looked")
         };
         let mut made = LockRequest::<G, _>::new(&environment, Given(name), options).into_future();
         let answer = made.make(context);
-        if let State::Pending { name, mode, ticket, seat } =
-            mem::replace(&mut made.state, State::Done)
-        {
-            self.state = State::Pending { name, mode, ticket, seat };
+        if let State::Pending(pending) = mem::replace(&mut made.state, State::Done) {
+            self.state = State::Pending(pending);
         }
-        answer
+        match said {
+            Some(said) if answer.is_pending() => self.say(*said, options, context.waker()),
+            _ => answer,
+        }
     }
 
     /// Asks what became of the request.
     fn poll_made(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
-        let State::Pending { ticket, seat, .. } = &self.state else {
+        let State::Pending(pending) = &self.state else {
             panic!("a `LockFuture` was polled after it had completed")
         };
+        let Pending { ticket, seat, .. } = pending;
         let Poll::Ready(answer) = seat.backend().poll_request(ticket.unpack(), context.waker())
         else {
-            return Poll::Pending;
+            return if pending.is_in_deadlock() { self.fail_in_deadlock() } else { Poll::Pending };
         };
-        let State::Pending { name, mode, ticket, seat } =
+        let State::Pending(Pending { name, mode, ticket, seat, waits, .. }) =
             mem::replace(&mut self.state, State::Done)
         else {
             unreachable!("it was pending a moment ago")
@@ -468,9 +573,12 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         Poll::Ready(match answer {
             Ok(Answer::Granted(token)) => {
                 let lock = Lock::new(name, mode, token);
-                Ok(G::from_guard(LockGuard::anew(lock, ticket, seat)))
+                Ok(G::from_guard(LockGuard::anew(lock, ticket, seat, waits.granted())))
             }
-            Ok(Answer::Unavailable) => G::unavailable(),
+            Ok(Answer::Unavailable) => {
+                waits.unavailable();
+                G::unavailable()
+            }
             Err(error) => {
                 // If it is granted it goes to the next, and if it is not, the backend may keep why it
                 // ended until it is told that we know.
@@ -485,15 +593,24 @@ impl LockFuture<'static, Option<LockGuard>> {
     /// The future of a request that was made elsewhere and is known here by this id.
     pub(crate) fn made(name: ResourceName, mode: Mode, ticket: Ticket, seat: Arc<Seat>) -> Self {
         let ticket = ticket.into();
-        Self { state: State::Pending { name, mode, ticket, seat }, grant: PhantomData }
+        let (waits, fails_on_deadlock) = (Waits::elsewhere(), None);
+        let pending = Pending { name, mode, ticket, seat, waits, fails_on_deadlock };
+        Self { state: State::Pending(pending), grant: PhantomData }
     }
 }
 
 impl<G, N> LockFuture<'_, G, N> {
+    /// It has taken too long, and is about to be dropped.
+    pub(crate) fn give_up(&mut self) {
+        if let State::Pending(Pending { waits, .. }) = &mut self.state {
+            waits.timed_out();
+        }
+    }
+
     /// What is waited for, if the request was made and is not answered yet.
     pub fn pending(&self) -> Option<(&ResourceName, Mode)> {
         match &self.state {
-            State::Pending { name, mode, .. } => Some((name, *mode)),
+            State::Pending(Pending { name, mode, .. }) => Some((name, *mode)),
             _ => None,
         }
     }
@@ -502,10 +619,9 @@ impl<G, N> LockFuture<'_, G, N> {
     /// that was made needs it no more. `None` if it is not [pending](Self::pending).
     pub fn detach(mut self) -> Option<LockFuture<'static, G>> {
         match mem::replace(&mut self.state, State::Done) {
-            State::Pending { name, mode, ticket, seat } => Some(LockFuture {
-                state: State::Pending { name, mode, ticket, seat },
-                grant: PhantomData,
-            }),
+            State::Pending(pending) => {
+                Some(LockFuture { state: State::Pending(pending), grant: PhantomData })
+            }
             _ => None,
         }
     }
@@ -514,7 +630,7 @@ impl<G, N> LockFuture<'_, G, N> {
 impl<G, N> Drop for LockFuture<'_, G, N> {
     #[inline]
     fn drop(&mut self) {
-        if let State::Pending { ticket, seat, .. } = &self.state {
+        if let State::Pending(Pending { ticket, seat, .. }) = &self.state {
             seat.finish(*ticket);
         }
     }
@@ -533,7 +649,7 @@ impl<G, N> fmt::Debug for LockFuture<'_, G, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.state {
             State::Unmade { .. } | State::Owned { .. } => "LockFuture(not polled yet)",
-            State::Pending { .. } => "LockFuture(pending)",
+            State::Pending(_) => "LockFuture(pending)",
             State::Done => "LockFuture(done)",
         })
     }

@@ -26,6 +26,8 @@ pub struct UserAgent(Arc<Scope>);
 pub(crate) struct Scope {
     user_agent: Arc<Shared>,
     closed: AtomicBool,
+    /// Whether its requests fail that would wait for ever.
+    fails_on_deadlock: AtomicBool,
     /// The agents alive, by where they are.
     agents: Mutex<HashMap<usize, Weak<Agent>, RandomState>>,
 }
@@ -121,6 +123,24 @@ impl UserAgent {
         Self(Scope::new(Shared::new(reach)))
     }
 
+    /// Has each request [fail](crate::LockRequest::fail_on_deadlock) that is made from now on through this
+    /// handle, its clones and what is opened through them, instead of waiting for ever. That is so of requests
+    /// for [several names](crate::LockManager::lock_all) as well, and of none that may give up by itself.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// let locks = UserAgent::new().fail_on_deadlock().lock_manager("app");
+    /// let account = locks.lock("account").blocking()?;
+    /// let again = locks.lock("account").inside(&account).blocking();
+    /// assert!(matches!(again, Err(Error::Deadlock(_))));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use = "the same user agent, to go on with"]
+    pub fn fail_on_deadlock(self) -> Self {
+        self.0.fails_on_deadlock.store(true, Ordering::Relaxed);
+        self
+    }
+
     /// The bucket of this name: what an origin is to a browser. Opened if it is not in use yet.
     ///
     /// Spec: "storage bucket", <https://w3c.github.io/web-locks/#lock-managers>
@@ -203,7 +223,12 @@ impl UserAgent {
 
 impl Scope {
     fn new(user_agent: Arc<Shared>) -> Arc<Self> {
-        Arc::new(Self { user_agent, closed: AtomicBool::new(false), agents: Mutex::default() })
+        Arc::new(Self {
+            user_agent,
+            closed: AtomicBool::new(false),
+            fails_on_deadlock: AtomicBool::new(false),
+            agents: Mutex::default(),
+        })
     }
 
     pub(crate) fn add(&self, agent: &Arc<Agent>) {
@@ -221,6 +246,10 @@ impl Scope {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn fails_on_deadlock(&self) -> bool {
+        self.fails_on_deadlock.load(Ordering::Relaxed)
     }
 }
 

@@ -52,7 +52,7 @@ pub use crate::{
     agent::AgentId,
     algorithms::{
         request::Outcome,
-        snapshot::{LockInfo, Snapshot},
+        snapshot::{LockInfo, QueuePosition, Snapshot},
     },
     event::Event,
     hash::{HashedName, NameHasher},

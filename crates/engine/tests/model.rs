@@ -25,6 +25,7 @@ fn the_engine_does_what_the_model_does_in_random_histories() {
         for command in &history.0 {
             duet.apply(command)?;
         }
+        duet.shows_each_name()?;
         commands_run.set(commands_run.get() + history.0.len());
         Ok(())
     });

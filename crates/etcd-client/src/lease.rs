@@ -6,7 +6,7 @@ use tonic::Streaming;
 
 use crate::{
     Client, Error, ResponseHeader,
-    messages::{LeaseGrantRequest, LeaseRequest},
+    messages::{LeaseGrantRequest, LeaseKeysRequest, LeaseRequest},
 };
 
 impl Client {
@@ -35,6 +35,16 @@ impl Client {
     /// See [`Error`].
     pub async fn lease_time_to_live(&mut self, id: i64) -> Result<LeaseTimeToLiveResponse, Error> {
         self.unary("/etcdserverpb.Lease/LeaseTimeToLive", LeaseRequest { id }).await
+    }
+
+    /// What is written under a lease.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn lease_keys(&mut self, id: i64) -> Result<LeaseKeysResponse, Error> {
+        let request = LeaseKeysRequest { id, keys: true };
+        self.unary("/etcdserverpb.Lease/LeaseTimeToLive", request).await
     }
 
     /// Renews a lease, and opens a stream by which it can be renewed again.
@@ -145,6 +155,27 @@ impl LeaseKeepAliveResponse {
     /// For how many seconds etcd keeps it from now on; 0 or less if it is not there.
     pub const fn ttl(&self) -> i64 {
         self.ttl
+    }
+}
+
+/// What is written under a lease.
+#[derive(Clone, PartialEq, Message)]
+pub struct LeaseKeysResponse {
+    #[prost(message, optional, tag = "1")]
+    header: Option<ResponseHeader>,
+    #[prost(bytes = "vec", repeated, tag = "5")]
+    keys: Vec<Vec<u8>>,
+}
+
+impl LeaseKeysResponse {
+    /// Of which cluster.
+    pub const fn header(&self) -> Option<&ResponseHeader> {
+        self.header.as_ref()
+    }
+
+    /// The keys; none if there is no such lease.
+    pub fn into_keys(self) -> Vec<Vec<u8>> {
+        self.keys
     }
 }
 

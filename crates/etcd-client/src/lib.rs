@@ -41,7 +41,7 @@ pub use self::{
     kv::{DeleteOptions, DeleteResponse, GetOptions, GetResponse, PutOptions, PutResponse},
     lease::{
         LeaseGrantResponse, LeaseKeepAliveResponse, LeaseKeepAliveStream, LeaseKeeper,
-        LeaseRevokeResponse, LeaseTimeToLiveResponse,
+        LeaseKeysResponse, LeaseRevokeResponse, LeaseTimeToLiveResponse,
     },
     messages::{KeyValue, ResponseHeader, StatusResponse},
     txn::{Compare, CompareOp, Txn, TxnOp, TxnOpResponse, TxnResponse},

@@ -135,6 +135,15 @@ pub(crate) struct LeaseRequest {
     pub(crate) id: i64,
 }
 
+/// To ask for what is written under it.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(crate) struct LeaseKeysRequest {
+    #[prost(int64, tag = "1")]
+    pub(crate) id: i64,
+    #[prost(bool, tag = "2")]
+    pub(crate) keys: bool,
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AuthenticateRequest {
     #[prost(string, tag = "1")]

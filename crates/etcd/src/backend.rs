@@ -21,11 +21,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     clock::Moment,
+    formats,
     keeper::{Message, Shared, wake},
-    lease::LeaseName,
+    lease::Share,
     members::Members,
     options::EtcdOptions,
-    table::{State, gone},
+    table::{State, Terminated, gone},
     thread::{Order, Thread},
 };
 
@@ -74,7 +75,8 @@ impl EtcdReach {
     ///
     /// # Errors
     ///
-    /// [`Error::Unreachable`] if it does not, [`Error::Refused`] if the options cannot be used.
+    /// [`Error::Unreachable`] if it does not, [`Error::Refused`] if the options cannot be used, or
+    /// others use this etcd in a format of another release.
     ///
     /// # Cancel safety
     ///
@@ -99,6 +101,10 @@ impl EtcdReach {
             runtime.block_on(async {
                 match Members::connect(options.clone()).await {
                     Ok(members) => {
+                        if let Err(error) = formats::check(&members, &options).await {
+                            let _ = connected.send(Err(error));
+                            return;
+                        }
                         // Who asked may be gone: then nobody has the connection, and it ends.
                         let thread = Thread::new(of_thread, options, members, weak, heard);
                         let _ = connected.send(Ok(()));
@@ -158,7 +164,7 @@ impl Reach for EtcdReach {
     }
 
     fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
-        let leases = leases.iter().filter_map(|bytes| LeaseName::from_bytes(bytes)).collect();
+        let leases = leases.iter().filter_map(|bytes| Share::from_bytes(bytes)).collect();
         let (answer, answered) = oneshot::channel();
         let _ = self.0.tell.send(Order::Revoke(leases, answer));
         Box::pin(async move { answered.await.unwrap_or(false) })
@@ -194,23 +200,23 @@ impl Backend for EtcdBackend {
     }
 
     fn close_agent(&self, agent: AgentId) {
-        let (serial, wakers) = {
+        let (serial, Terminated { wakers, ended }) = {
             let mut table = self.connection.shared.table();
             (table.agent(agent), table.close_agent(agent))
         };
         if let Some(serial) = serial {
-            self.connection.tell(Message::EndAgent { serial });
+            self.connection.tell(Message::EndAgent { serial, ended });
         }
         wake(wakers);
     }
 
     fn terminate(&self, agent: AgentId) {
-        let (serial, wakers) = {
+        let (serial, Terminated { wakers, ended }) = {
             let mut table = self.connection.shared.table();
             (table.agent(agent), table.terminate(agent))
         };
         if let Some(serial) = serial {
-            self.connection.tell(Message::EndAgent { serial });
+            self.connection.tell(Message::EndAgent { serial, ended });
         }
         wake(wakers);
     }
@@ -339,7 +345,7 @@ impl Backend for EtcdBackend {
     }
 
     fn lease(&self, agent: AgentId) -> Option<Vec<u8>> {
-        self.connection.shared.table().lease(agent).map(LeaseName::to_bytes)
+        self.connection.shared.table().lease(agent).map(Share::to_bytes)
     }
 
     fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {

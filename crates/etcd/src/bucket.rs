@@ -5,7 +5,7 @@
 //! wait until all have asked that ask on this machine, but only for its own agent. Sans-IO: it says
 //! what to do, the [keeper](crate::keeper) does it.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use navlock_engine::RequestId;
 
@@ -27,8 +27,6 @@ pub(crate) struct Bucket {
     names: HashMap<NameKey, Name, HashState>,
     /// The number of the last thing that was to be done.
     last: u64,
-    /// What is to be done, or being done, beside the names.
-    beside: BTreeSet<u64>,
     /// What the watch told before it was listed what had been; `None` once that is done.
     pub(crate) early: Option<Vec<Event>>,
 }
@@ -87,14 +85,7 @@ pub(crate) enum Kind {
 
 impl Bucket {
     pub(crate) fn new(keys: BucketKeys) -> Self {
-        Self {
-            keys,
-            mirror: Mirror::default(),
-            names: HashMap::default(),
-            last: 0,
-            beside: BTreeSet::new(),
-            early: None,
-        }
+        Self { keys, mirror: Mirror::default(), names: HashMap::default(), last: 0, early: None }
     }
 
     fn number(&mut self) -> u64 {
@@ -151,17 +142,6 @@ impl Bucket {
         });
     }
 
-    /// Something is done that is about no name. Its number, for [`end_beside`](Self::end_beside).
-    pub(crate) fn begin_beside(&mut self) -> u64 {
-        let number = self.number();
-        self.beside.insert(number);
-        number
-    }
-
-    pub(crate) fn end_beside(&mut self, number: u64) {
-        self.beside.remove(&number);
-    }
-
     /// Whether all is done that was to be done up to this number.
     pub(crate) fn is_done(&self, number: u64) -> bool {
         // What is being done may be newer: a grant comes before what was asked for.
@@ -170,8 +150,7 @@ impl Bucket {
             let ending = name.ending.front().map(|&(number, _)| number);
             name.busy.into_iter().chain(todo).chain(ending).min()
         };
-        let names = self.names.values().filter_map(oldest);
-        names.chain(self.beside.first().copied()).all(|oldest| oldest > number)
+        self.names.values().filter_map(oldest).all(|oldest| oldest > number)
     }
 
     /// The names of which something is to be done.

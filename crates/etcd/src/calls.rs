@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures_util::{StreamExt, stream};
 use navlock_core::Error;
 use navlock_etcd_client::{
     Client, Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse,
@@ -50,9 +49,6 @@ impl From<navlock_etcd_client::Error> for Failure {
         }
     }
 }
-
-/// How many leases of the dead are ended at a time.
-const AT_ONCE: usize = 32;
 
 // The codes of gRPC.
 const INVALID_ARGUMENT: i32 = 3;
@@ -136,31 +132,72 @@ pub(crate) async fn lease(
     Ok((lease, Term { sent, time_to_live: Duration::from_secs(seconds) }))
 }
 
-/// Ends leases that are nobody's any more, with all that is under them. Whether none of them is there
-/// by now.
-pub(crate) async fn revoke_left(
-    members: Members,
-    leases: Vec<LeaseName>,
-    time_to_live: Duration,
-    patience: Duration,
-) -> bool {
-    let over = stream::iter(leases).map(|lease| revoke_one(&members, lease, patience));
-    let all = over.buffer_unordered(AT_ONCE).fold(true, async |all, is_over| all && is_over);
-    // By then they have ended by themselves.
-    timeout(time_to_live, all).await.unwrap_or(false)
+/// What stands under a lease.
+pub(crate) struct Under {
+    /// The cluster that was asked.
+    pub(crate) cluster: u64,
+    /// None if there is no such lease.
+    pub(crate) keys: Vec<Vec<u8>>,
 }
 
-/// The same of one. Another cluster may have one of the same number.
-async fn revoke_one(members: &Members, lease: LeaseName, patience: Duration) -> bool {
-    let ask = async |mut client: Client| client.lease_time_to_live(lease.id).await;
-    let Ok(found) = call(members, Duration::ZERO, patience, ask).await else { return false };
+/// The keys under a lease.
+pub(crate) async fn under(
+    members: &Members,
+    lease: i64,
+    patience: Duration,
+) -> Result<Under, Failure> {
+    let ask = async |mut client: Client| client.lease_keys(lease).await;
+    let found = call(members, Duration::ZERO, patience, ask).await?;
     let cluster = found.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
-    if cluster != lease.cluster || !found.is_there() {
-        return true;
-    }
-    let revoke = async |mut client: Client| client.lease_revoke(lease.id).await;
-    let revoked = call(members, Duration::ZERO, patience, revoke).await;
-    matches!(revoked, Ok(_) | Err(Failure::NoLease))
+    Ok(Under { cluster, keys: found.into_keys() })
+}
+
+/// One key, if it is there.
+pub(crate) async fn get(
+    members: &Members,
+    key: Vec<u8>,
+    patience: Duration,
+) -> Result<Option<KeyValue>, Failure> {
+    let ask = async |mut client: Client| client.get(key, None).await;
+    let mut answer = call(members, Duration::ZERO, patience, ask).await?;
+    Ok(answer.take_kvs().into_iter().map(KeyValue::from).next())
+}
+
+/// Keys of a range, the first ones: none only if it has none.
+pub(crate) async fn some_keys(
+    members: &Members,
+    (start, end): (Vec<u8>, Vec<u8>),
+    patience: Duration,
+) -> Result<Vec<Vec<u8>>, Failure> {
+    let ask = async |mut client: Client| {
+        let some = GetOptions::new().with_range(end).with_keys_only().with_limit(256);
+        client.get(start, Some(some)).await
+    };
+    let mut answer = call(members, Duration::ZERO, patience, ask).await?;
+    Ok(answer.take_kvs().into_iter().map(|kv| KeyValue::from(kv).key).collect())
+}
+
+/// What stands behind a key, for good: this, if nothing did.
+pub(crate) async fn put_first(
+    members: &Members,
+    key: &[u8],
+    value: &str,
+    patience: Duration,
+) -> Result<Vec<u8>, Failure> {
+    let ask = async |mut client: Client| {
+        let absent = Compare::create_revision(key, CompareOp::Equal, 0);
+        let txn = Txn::new()
+            .when([absent])
+            .and_then([TxnOp::put(key, value, None)])
+            .or_else([TxnOp::get(key, None)]);
+        client.txn(txn).await
+    };
+    let answer = call(members, Duration::ZERO, patience, ask).await?;
+    let there = answer.op_responses().into_iter().find_map(|answer| match answer {
+        TxnOpResponse::Get(got) => got.kvs().first().map(|kv| kv.value().to_vec()),
+        _ => None,
+    });
+    Ok(there.unwrap_or_else(|| value.into()))
 }
 
 /// Ends a lease with all that is under it. Tries until it ends by itself.

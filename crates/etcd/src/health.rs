@@ -130,7 +130,7 @@ async fn round_trip(endpoints: &[&str], options: &EtcdOptions) -> Result<Duratio
     let members = Members::connect(those).await.map_err(Failure::Refused)?;
     let (lease, _) = calls::lease(members.clone(), options.seconds(), now, patience).await?;
     let lease = lease.id;
-    let key = BucketKeys::new(&options.namespace, BUCKET).agent(lease);
+    let key = BucketKeys::new(&options.namespace, BUCKET).probe(lease);
     let mut times = Vec::with_capacity(ROUNDS);
     let mut failed = None;
     while times.len() < ROUNDS && failed.is_none() {

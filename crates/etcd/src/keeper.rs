@@ -6,15 +6,18 @@
 
 mod agents;
 mod history;
+mod leases;
 mod queries;
 mod recalls;
 mod watching;
 
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod tests;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -28,10 +31,12 @@ use navlock_engine::{AgentId, RequestId};
 use tokio::sync::oneshot;
 
 use self::{
-    agents::Agent,
+    agents::{Agent, Under},
     history::{History, Known},
+    leases::{Lease, Own},
     queries::Query,
     recalls::Recall,
+    watching::Gone,
 };
 use crate::{
     bucket::{Bucket, Todo},
@@ -91,8 +96,10 @@ pub(crate) enum Message {
         serial: AgentSerial,
         info: AgentInfo,
     },
+    /// With what etcd may know of it.
     EndAgent {
         serial: AgentSerial,
+        ended: Vec<(RequestId, Finished)>,
     },
     Request {
         bucket: u64,
@@ -115,7 +122,6 @@ pub(crate) enum Message {
     },
     /// From the calls that go on: those that keep a lease, and those that watch.
     Lease {
-        serial: AgentSerial,
         lease: i64,
         word: Word,
     },
@@ -140,21 +146,28 @@ pub(crate) enum Call {
         delay: Duration,
     },
     Lease {
-        serial: AgentSerial,
         delay: Duration,
     },
+    /// It comes to nothing.
     Revoke {
         lease: i64,
-        of: Option<Revoked>,
     },
-    /// Says what an agent is. It comes to nothing.
-    Publish {
+    /// Asks which keys stand under a lease.
+    LookUnder {
+        lease: i64,
+    },
+    /// Removes what is nobody's, or writes what is there for good. It comes to nothing.
+    Write {
+        transaction: Transaction,
+    },
+    /// Writes what an agent has said of itself, on which nothing depends.
+    Describe {
+        of: AgentSerial,
         transaction: Transaction,
     },
     /// Keeps a lease until it is let go. It is new, and good for this long; or else it was another's,
     /// and is renewed at once. It comes to [`Message::Lease`].
     Keep {
-        serial: AgentSerial,
         lease: i64,
         time_to_live: Option<Duration>,
     },
@@ -176,8 +189,11 @@ pub(crate) enum Call {
 pub(crate) enum Done {
     Operated(Operated, Result<Answer, Failure>),
     Listed(Listed, Known, Result<Listing, Failure>),
-    Leased { serial: AgentSerial, result: Result<(LeaseName, Term), Failure> },
-    Revoked(Option<Revoked>),
+    Leased(Result<(LeaseName, Term), Failure>),
+    /// It was written what this agent says of itself, or not.
+    Described(AgentSerial),
+    /// The keys under this lease.
+    Under(i64, Result<Vec<Vec<u8>>, Failure>),
 }
 
 /// An operation on its way.
@@ -199,15 +215,8 @@ pub(crate) enum Listed {
     Bucket(u64, u64),
     /// This query.
     Query(u64),
-    /// Why etcd does not know of this agent's lease.
-    Lease(AgentSerial, i64),
-}
-
-/// A lease on its way to its end: what is done beside the names of a bucket.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Revoked {
-    bucket: u64,
-    number: u64,
+    /// Why etcd does not know of this lease.
+    Lease(i64),
 }
 
 /// See the [module](self).
@@ -220,8 +229,11 @@ pub(crate) struct Keeper {
     queries: BTreeMap<u64, Query>,
     next_query: u64,
     recalls: Vec<Recall>,
-    /// The leases that others have begun and we keep.
-    recalled: HashSet<i64, HashState>,
+    /// Those that we keep.
+    leases: HashMap<i64, Lease, HashState>,
+    own: Own,
+    /// What has gone, and is not told until it is known whether its lease has.
+    gone: Vec<Gone>,
     history: History,
     calls: VecDeque<Call>,
 }
@@ -251,7 +263,9 @@ impl Keeper {
             queries: BTreeMap::new(),
             next_query: 0,
             recalls: Vec::new(),
-            recalled: HashSet::default(),
+            leases: HashMap::default(),
+            own: Own::default(),
+            gone: Vec::new(),
             history: History::default(),
             calls: VecDeque::new(),
         }
@@ -289,26 +303,23 @@ impl Keeper {
                 self.agents.insert(serial, Agent::new(bucket, agent, client_id));
             }
             Message::Describe { serial, info } => self.describe(serial, info),
-            Message::EndAgent { serial } => self.end_agent(serial),
+            Message::EndAgent { serial, ended } => self.end_agent(serial, ended),
             Message::Request { bucket, serial, id, name } => {
                 self.watch(bucket);
+                if self.agents.get(&serial).is_some_and(|agent| agent.under == Under::Nothing) {
+                    self.attach(serial);
+                }
                 let key = NameKey::new(&name);
                 self.push(bucket, &key, Todo::Request(id, serial));
             }
             Message::Finish { id, finished } => {
-                let Finished { bucket, name, ended, agent, was_over } = finished;
-                if was_over {
-                    self.slots.retire(ended.request, id);
-                } else {
-                    // A late try may have put it into the queue again.
-                    let only = ended.only.filter(|_| self.slots.is_certain(ended.request));
-                    let ended = Ended { only, ..ended };
-                    self.push(bucket, &NameKey::new(&name), Todo::Remove(ended, agent));
+                if let Some((bucket, name)) = self.note_finished(id, finished) {
+                    self.step(bucket, &name);
                 }
             }
             Message::Query { bucket, answer } => self.query(bucket, answer),
             Message::Recall { serial, claims, answer } => self.recall(serial, claims, answer),
-            Message::Lease { serial, lease, word } => self.leased_word(serial, lease, word),
+            Message::Lease { lease, word } => self.leased_word(lease, word),
             Message::Watched { bucket, watched } => self.watched(bucket, watched),
         }
     }
@@ -318,6 +329,21 @@ impl Keeper {
             house.bucket.push(key.clone(), todo);
             self.step(bucket, key);
         }
+    }
+
+    /// Notes that a request or lock is to end. Where something is to be done now.
+    fn note_finished(&mut self, id: RequestId, finished: Finished) -> Option<(u64, NameKey)> {
+        let Finished { bucket, name, ended, agent, was_over } = finished;
+        if was_over {
+            self.slots.retire(ended.request, id);
+            return None;
+        }
+        // A late try may have put it into the queue again.
+        let only = ended.only.filter(|_| self.slots.is_certain(ended.request));
+        let name = NameKey::new(&name);
+        let todo = Todo::Remove(Ended { only, ..ended }, agent);
+        self.buckets.get_mut(&bucket)?.bucket.push(name.clone(), todo);
+        Some((bucket, name))
     }
 
     /// Does what is next for a name.
@@ -345,19 +371,15 @@ impl Keeper {
                     match of {
                         Listed::Bucket(bucket, watch) => self.listed(bucket, watch, result),
                         Listed::Query(query) => self.queried(query, result),
-                        Listed::Lease(serial, lease) => self.settle_doubt(serial, lease),
+                        Listed::Lease(lease) => self.settle_doubt(lease),
                     }
                 }
             }
-            Done::Leased { serial, result } => self.leased(serial, result),
-            Done::Revoked(None) => {}
-            Done::Revoked(Some(Revoked { bucket, number })) => {
-                if let Some(house) = self.buckets.get_mut(&bucket) {
-                    house.bucket.end_beside(number);
-                }
-                self.advance_queries();
-                self.forget(bucket);
-            }
+            Done::Leased(result) => self.leased(result),
+            Done::Described(serial) => self.described(serial),
+            // It is looked again later.
+            Done::Under(_, Err(_)) => {}
+            Done::Under(lease, Ok(keys)) => self.sweep(lease, &keys),
         }
     }
 
@@ -473,7 +495,7 @@ impl Keeper {
             Operation::Request(asks) => asks.iter().map(|ask| (ask.request, ask.lease)).collect(),
             Operation::IfAvailable(ask) | Operation::Steal(ask) => vec![(ask.request, ask.lease)],
         };
-        self.refused(of.bucket, leases, failure);
+        self.refused(leases, failure);
         None
     }
 
@@ -500,10 +522,10 @@ impl Keeper {
         }
     }
 
-    fn refused(&mut self, bucket: u64, requests: Vec<(RequestKey, i64)>, failure: Failure) {
+    fn refused(&mut self, requests: Vec<(RequestKey, i64)>, failure: Failure) {
         if failure == Failure::NoLease {
             for (_, lease) in requests {
-                self.lease_is_gone(bucket, lease);
+                self.lease_is_gone(lease);
             }
             return;
         }
@@ -522,6 +544,7 @@ impl Keeper {
     /// Looks whether a lease is over or anything was forgotten. To be called a few times a second.
     pub(crate) fn tick(&mut self) {
         self.check_leases();
+        self.check_descriptions();
         self.check_queries();
         self.check_recalls();
         let buckets: Vec<u64> = self.buckets.keys().copied().collect();

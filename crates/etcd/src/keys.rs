@@ -1,14 +1,18 @@
 //! What stands where in etcd.
 //!
 //! ```text
-//! {namespace}/1/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock, or a request that waits
-//! {namespace}/1/{bucket}/a/{lease}                              what an agent says of itself
+//! {namespace}/format                                            the number of the format
+//! {namespace}/2/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock, or a request that waits
 //! ```
+//!
+//! The 2 is the number of the format, of keys and of values: who uses another one is not understood,
+//! and looks for that before anything else (see [`formats`](crate::formats)).
 //!
 //! Namespace, bucket and name are any bytes; each is spelled without a `/`, and no two alike, so
 //! that no key of one is below the prefix of another. Held and queued stand apart because the
-//! fencing token is the revision of the grant: a lock's key is made by the grant and not touched
-//! again. Within them, exclusive and shared stand apart so that a transaction can ask for either.
+//! fencing token is the revision of the grant: a lock's key is made by the grant. That is its create
+//! revision, and stays so when its agent says more of itself, which is written into the value of the
+//! same key. Within them, exclusive and shared stand apart so that a transaction can ask for either.
 
 use std::sync::Arc;
 
@@ -18,6 +22,9 @@ use sha2::{Digest, Sha256};
 /// How many bytes the spelling of a name may have. A longer one is known by its hash, and stands
 /// in the value: a transaction has each key several times, and etcd takes 1.5 MiB at a time.
 const LONGEST: usize = 192;
+
+/// The number of the format.
+pub(crate) const FORMAT: &str = "2";
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
@@ -69,7 +76,7 @@ pub(crate) struct LockKey {
 impl BucketKeys {
     pub(crate) fn new(namespace: &str, bucket: &str) -> Self {
         let mut prefix = spell(namespace.as_bytes());
-        prefix.extend_from_slice(b"/1/");
+        prefix.extend_from_slice(b"/2/");
         prefix.extend_from_slice(&spell(bucket.as_bytes()));
         prefix.push(b'/');
         Self(prefix.into())
@@ -82,9 +89,35 @@ impl BucketKeys {
         root
     }
 
+    /// The prefix of no key, to ask etcd for nothing but its revision.
+    pub(crate) fn nothing(namespace: &str) -> Vec<u8> {
+        [&*Self::root(namespace), b"?"].concat()
+    }
+
+    /// The key behind which the number of the format stands. It has no lease.
+    pub(crate) fn format_key(namespace: &str) -> Vec<u8> {
+        [&*Self::root(namespace), b"format"].concat()
+    }
+
+    /// The ranges in which keys of other formats stand, which begin with another number.
+    pub(crate) fn other_formats(namespace: &str) -> [(Vec<u8>, Vec<u8>); 2] {
+        let root = Self::root(namespace);
+        let of = |rest: &[u8]| [&*root, rest].concat();
+        [(of(b"0"), of(b"2/")), (of(b"20"), of(b":"))]
+    }
+
+    /// The format of a key: the number behind the namespace.
+    pub(crate) fn format(namespace: &str, key: &[u8]) -> Option<u64> {
+        let rest = key.strip_prefix(&*Self::root(namespace))?;
+        let number = &rest[..rest.iter().position(|&byte| byte == b'/')?];
+        // What begins otherwise is no number of ours.
+        number.first().filter(|first| (b'1'..=b'9').contains(first))?;
+        std::str::from_utf8(number).ok()?.parse().ok()
+    }
+
     /// The bucket that a key is in, and how that is spelled; `None` if it is in none.
     pub(crate) fn around(namespace: &str, key: &[u8]) -> Option<(Vec<u8>, Self)> {
-        let prefix = [&*Self::root(namespace), b"1/"].concat();
+        let prefix = [&*Self::root(namespace), b"2/"].concat();
         let rest = key.strip_prefix(&*prefix)?;
         let bucket = &rest[..rest.iter().position(|&byte| byte == b'/')?];
         Some((bucket.to_vec(), Self([&*prefix, bucket, b"/"].concat().into())))
@@ -100,12 +133,13 @@ impl BucketKeys {
         [&*self.0, b"l/"].concat()
     }
 
-    pub(crate) fn agent(&self, lease: i64) -> Vec<u8> {
-        [&*self.0, b"a/", format!("{lease:016x}").as_bytes()].concat()
+    /// A key of nobody's, to see how long it takes to write one.
+    pub(crate) fn probe(&self, lease: i64) -> Vec<u8> {
+        [&*self.0, b"p/", format!("{lease:016x}").as_bytes()].concat()
     }
 
-    pub(crate) fn is_agent(&self, key: &[u8]) -> bool {
-        key.strip_prefix(&*self.0).is_some_and(|rest| rest.starts_with(b"a/"))
+    pub(crate) fn is_probe(&self, key: &[u8]) -> bool {
+        key.strip_prefix(&*self.0).is_some_and(|rest| rest.starts_with(b"p/"))
     }
 
     pub(crate) fn name(&self, name: &NameKey) -> NameKeys {
@@ -362,12 +396,11 @@ mod tests {
         for cut in 0..good.len() {
             assert_eq!(keys.parse(&good[..cut]), None);
         }
-        for foreign in ["", "navlock/1/b/l/db/h/x/+1-2", "navlock/1/b/l/db/h/z/1-2"] {
+        for foreign in ["", "navlock/2/b/l/db/h/x/+1-2", "navlock/2/b/l/db/h/z/1-2"] {
             assert_eq!(keys.parse(foreign.as_bytes()), None);
         }
         let more = [&*good, b"/x"].concat();
         assert_eq!(keys.parse(&more), None);
-        assert!(keys.is_agent(&keys.agent(7)) && !keys.is_agent(&good));
     }
 
     #[test]

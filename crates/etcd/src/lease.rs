@@ -1,28 +1,39 @@
-//! The lease of an agent: all that it has in etcd ends with it.
+//! The lease of a connection: all that its agents have in etcd ends with it.
 
 use std::time::Duration;
 
+use navlock_core::ClientId;
 use tokio::time::{sleep, timeout};
 
-use crate::{clock::Moment, members::Members};
+use crate::{LOGS, clock::Moment, members::Members};
 
-/// A lease, for whoever is to end it once we are dead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LeaseName {
     pub(crate) cluster: u64,
     pub(crate) id: i64,
 }
 
-impl LeaseName {
+/// What one agent has under a lease, for whoever is to end it once we are dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) lease: LeaseName,
+    pub(crate) client_id: ClientId,
+}
+
+impl Share {
     pub(crate) fn to_bytes(self) -> Vec<u8> {
-        [self.cluster.to_be_bytes(), self.id.to_be_bytes()].concat()
+        let Self { lease: LeaseName { cluster, id }, client_id } = self;
+        [&cluster.to_be_bytes()[..], &id.to_be_bytes(), &client_id.to_bytes()].concat()
     }
 
     /// `None` if it is none.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (cluster, id) = bytes.split_first_chunk()?;
-        let (cluster, id) = (u64::from_be_bytes(*cluster), i64::from_be_bytes(id.try_into().ok()?));
-        Some(Self { cluster, id })
+        let (cluster, rest) = bytes.split_first_chunk()?;
+        let (id, client_id) = rest.split_first_chunk()?;
+        let lease =
+            LeaseName { cluster: u64::from_be_bytes(*cluster), id: i64::from_be_bytes(*id) };
+        Some(Self { lease, client_id: ClientId::from_bytes(client_id.try_into().ok()?) })
     }
 }
 
@@ -72,9 +83,9 @@ pub(crate) fn margin(time_to_live: Duration) -> Duration {
     (time_to_live / 5).min(Duration::from_secs(2))
 }
 
-/// How long after a renewal the next one is asked for: two may fail before the term ends.
+/// How long after a renewal the next one is asked for: it may fail a few times before the term ends.
 fn pause(time_to_live: Duration) -> Duration {
-    time_to_live / 4
+    time_to_live / 3
 }
 
 /// What is told of a lease.
@@ -112,8 +123,12 @@ pub(crate) async fn keep(
         let sent = Moment::now();
         let (mut keeper, mut stream) = match timeout(patience, client.lease_keep_alive(id)).await {
             Ok(Ok(opened)) => opened,
-            Ok(Err(navlock_etcd_client::Error::LeaseKeepAliveError(_))) => return tell(Word::Gone),
+            Ok(Err(navlock_etcd_client::Error::LeaseKeepAliveError(_))) => {
+                tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
+                return tell(Word::Gone);
+            }
             Ok(Err(_)) | Err(_) => {
+                tracing::debug!(target: LOGS, lease = id, "a lease could not be renewed yet");
                 members.avoid(member.term);
                 wait = again;
                 continue;
@@ -131,9 +146,13 @@ pub(crate) async fn keep(
                 Ok(Ok(Some(answer))) if answer.ttl() > 0 => {
                     tell(Word::Renewed(Term { sent, time_to_live }));
                 }
-                Ok(Ok(Some(_))) => return tell(Word::Gone),
+                Ok(Ok(Some(_))) => {
+                    tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
+                    return tell(Word::Gone);
+                }
                 // An answer that comes later is not taken for that to the next.
                 Ok(Ok(None) | Err(_)) | Err(_) => {
+                    tracing::debug!(target: LOGS, lease = id, "a lease could not be renewed yet");
                     members.avoid(member.term);
                     break;
                 }
@@ -173,8 +192,8 @@ mod tests {
             let span = Term { sent, time_to_live }.span(margin(time_to_live), time_to_live / 8);
             assert!(span.ends.after(Duration::from_millis(400)) <= sent.after(time_to_live));
             assert!(span.ends.after(Duration::from_millis(2100)) >= sent.after(time_to_live));
-            // Three renewals fit in.
-            assert!(span.ends > sent.after(time_to_live * 3 / 4));
+            // Two renewals fit in.
+            assert!(span.ends > sent.after(time_to_live * 2 / 3));
             assert!(span.heard < span.due && span.due < span.ends && span.ends < span.expires);
         }
     }

@@ -19,8 +19,9 @@
 //! # What holds
 //!
 //! Etcd orders the requests of all machines; each grant is one transaction, and its revision is the
-//! fencing token. An agent has a lease, and all that it has in etcd ends with that: when its process
-//! ends, when its machine dies, when it is cut off. Whoever cannot keep its lease is told
+//! fencing token. A connection has a lease, and all that its agents have in etcd ends with that: when its
+//! process ends, when its machine dies, when it is cut off. What one agent has ends with that agent, by
+//! transactions of the connection. Whoever cannot keep its lease is told
 //! [`Lost::Disconnected`](navlock_core::Lost::Disconnected) a fifth of the time to live (two seconds
 //! at most) before etcd gives its locks to others, by a clock that counts the time in which the
 //! machine was suspended.
@@ -40,6 +41,10 @@
 //! |---|---|---|
 //! | `tls` | `https://` endpoints | a C compiler |
 //!
+//! What happens to the connection, to leases and to etcd itself is told by [`tracing`], with the target
+//! `navlock::etcd`: at error that etcd has lost its data; at warn what did not answer, and locks that are
+//! lost; at info what answers again; at debug leases and watches. No name of a lock is told.
+//!
 //! Read on: `keys.rs` says what stands in etcd, `transactions.rs` what is done to it.
 
 #![forbid(unsafe_code)]
@@ -50,12 +55,14 @@ mod calls;
 mod clock;
 mod data;
 mod failure;
+mod formats;
 mod hash;
 mod health;
 mod hint;
 mod keeper;
 mod keys;
 mod lease;
+mod left;
 mod members;
 mod mirror;
 mod options;
@@ -74,3 +81,6 @@ pub use crate::{
     options::{Credentials, EtcdOptions},
     strays::{Blocked, Evict, Stray, evict, strays},
 };
+
+/// The target of what is told by [`tracing`].
+const LOGS: &str = "navlock::etcd";

@@ -9,10 +9,11 @@ use navlock_core::Error;
 use navlock_etcd_client::{Client, GetOptions};
 use tokio::{
     sync::watch,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::{
+    LOGS,
     failure::Failure,
     hint::hint,
     keys::BucketKeys,
@@ -134,18 +135,27 @@ impl Members {
             begins
         });
         if begins {
+            let endpoint = &*self.options.endpoints[self.current().nth];
+            tracing::warn!(target: LOGS, endpoint, "etcd does not answer; another member is looked for");
             tokio::spawn(self.clone().find(term));
         }
     }
 
     async fn find(self, term: u64) {
         let (count, avoided) = (self.options.endpoints.len(), self.current().nth);
+        let began = Instant::now();
         // It may be the best of them again by then, so it is tried too, but last.
         for nth in (0..count).cycle().skip(avoided + 1) {
-            if let Ok((client, credentials)) = ask(&self.options, nth).await {
-                let found = Member { client, credentials, nth, term: term + 1, is_avoided: false };
-                self.current.send_replace(found);
-                return;
+            let endpoint = &*self.options.endpoints[nth];
+            match ask(&self.options, nth).await {
+                Ok((client, credentials)) => {
+                    tracing::info!(target: LOGS, endpoint, after = ?began.elapsed(), "etcd answers again");
+                    let found =
+                        Member { client, credentials, nth, term: term + 1, is_avoided: false };
+                    self.current.send_replace(found);
+                    return;
+                }
+                Err(failure) => tracing::debug!(target: LOGS, endpoint, ?failure, "no answer"),
             }
             sleep(PAUSE).await;
         }

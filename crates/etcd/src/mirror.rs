@@ -195,6 +195,14 @@ impl Mirror {
         self.places.get(&(phase, request)).map(|&(made, ..)| made)
     }
 
+    /// A request of a name, as a lock if it is one, and where it is.
+    pub(crate) fn find(&self, name: &NameKey, request: RequestKey) -> Option<(Phase, &Entry)> {
+        let resource = self.names.get(name)?;
+        [(Phase::Held, &resource.held), (Phase::Queued, &resource.queue)].into_iter().find_map(
+            |(phase, entries)| Some((phase, entries.get(self.places.get(&(phase, request))?)?)),
+        )
+    }
+
     /// What has become of a lock that is not there any more, as far as that is still to be seen, by
     /// its token: only whoever has the lock since then is evidence of a theft.
     pub(crate) fn why_gone(&self, name: &NameKey, of: FencingToken) -> Lost {

@@ -4,7 +4,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use navlock_core::{AgentInfo, Inspected, Inspection, LockInfo};
+use navlock_core::{AgentInfo, ClientId, Inspected, Inspection, LockInfo};
 use navlock_engine::FencingToken;
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     data::KeyValue,
     keys::{BucketKeys, Phase, Range, RequestKey},
     strays::{self, Stray},
-    values::{Value, decode_info},
+    values::Value,
 };
 
 /// A lock or request, with what it is ordered by.
@@ -20,11 +20,8 @@ type Found = ((i64, u64, RequestKey), Inspected);
 
 /// What is held and what is pending.
 pub(crate) fn inspection(keys: &BucketKeys, listed: &[KeyValue]) -> Inspection {
-    let agents: HashMap<i64, Arc<AgentInfo>> = listed
-        .iter()
-        .filter(|kv| keys.is_agent(&kv.key))
-        .filter_map(|kv| Some((kv.lease, Arc::new(decode_info(&kv.value)?))))
-        .collect();
+    // Of one agent, what it has said of itself is kept once if all its requests say the same.
+    let mut agents: HashMap<ClientId, Arc<AgentInfo>> = HashMap::new();
     let (mut held, mut pending): (Vec<Found>, Vec<Found>) = Default::default();
     for kv in listed {
         if let Some(stray) = strays::of_bucket(keys, kv) {
@@ -39,7 +36,13 @@ pub(crate) fn inspection(keys: &BucketKeys, listed: &[KeyValue]) -> Inspection {
         let Some(value) = Value::decode(&kv.value) else { continue };
         let Some(name) = value.name.or_else(|| key.name.name()) else { continue };
         let mut inspected = Inspected::new(LockInfo::new(name, key.mode, value.client_id));
-        inspected.agent = agents.get(&kv.lease).cloned();
+        if value.info != AgentInfo::default() {
+            let known = agents.entry(value.client_id).or_default();
+            if **known != value.info {
+                *known = Arc::new(value.info);
+            }
+            inspected.agent = Some(Arc::clone(known));
+        }
         let age = wall_millis().saturating_sub(value.since);
         inspected.age = Some(Duration::from_millis(age));
         let made = (kv.made, value.place, key.request);

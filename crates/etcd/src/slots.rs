@@ -42,7 +42,7 @@ struct Slot {
 pub(crate) enum Owner {
     /// That of this request, which may be over by now.
     Request(RequestId),
-    /// One that was ours; it is gone, which we know already.
+    /// One that was ours; it is gone, which we know already. Or another's that is being removed.
     Past,
     /// One of ours that nobody knows of: what a try came to that was given up.
     Stray,
@@ -69,6 +69,17 @@ impl Slots {
     /// A request has this key, which another connection made.
     pub(crate) fn adopt(&mut self, key: RequestKey, id: RequestId) {
         self.by_key.insert(key, Slot { after: 0, id: Some(id), is_certain: false });
+    }
+
+    /// Another connection made this key, which is dead, and nobody goes on with it any more: it is
+    /// about to be removed, once or several times.
+    pub(crate) fn give_up(&mut self, key: RequestKey) {
+        self.by_key.insert(key, Slot { after: i64::MAX, id: None, is_certain: false });
+    }
+
+    /// Whether it was given up.
+    pub(crate) fn is_given_up(&self, key: RequestKey) -> bool {
+        self.by_key.get(&key).is_some_and(|slot| slot.after == i64::MAX)
     }
 
     /// Something was sent about it and not answered.
@@ -136,6 +147,17 @@ mod tests {
 
     fn id(serial: u64) -> RequestId {
         RequestId::from_parts(0, serial)
+    }
+
+    #[test]
+    fn what_another_had_and_was_given_up_is_nobodys() {
+        let mut slots = Slots::new(7);
+        let key = RequestKey { owner: 6, slot: 0 };
+        assert_eq!(slots.owner(key, 5), Owner::Foreign);
+        assert!(!slots.is_given_up(key));
+        slots.give_up(key);
+        assert_eq!(slots.owner(key, 5), Owner::Past);
+        assert!(slots.is_given_up(key) && !slots.was_gone(key, 5, 6));
     }
 
     #[test]

@@ -12,9 +12,10 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     calls,
-    data::{Check, KeyValue, Step, Transaction},
+    data::KeyValue,
     failure::Failure,
     keys::{BucketKeys, Phase, Range},
+    left::removal,
     members::Members,
     options::EtcdOptions,
     transactions::MOST,
@@ -132,15 +133,6 @@ pub fn evict(options: &EtcdOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Er
     })
 }
 
-/// Removes these, if they are what was seen.
-fn removal(found: &[KeyValue]) -> Transaction {
-    Transaction {
-        when: found.iter().map(|kv| Check::MadeIn(kv.key.clone(), kv.made)).collect(),
-        then: found.iter().map(|kv| Step::Delete(kv.key.clone())).collect(),
-        or_else: Vec::new(),
-    }
-}
-
 /// Whether a key is one of those.
 type IsIt<'a> = Box<dyn Fn(&KeyValue) -> bool + 'a>;
 
@@ -164,10 +156,13 @@ fn of_namespace(namespace: &str, kv: &KeyValue) -> Option<Stray> {
         let lease = Some(kv.lease).filter(|&lease| lease != 0);
         Some(Stray { key: kv.key.clone(), blocks: None, lease, since: kv.made, why })
     };
+    if kv.key == BucketKeys::format_key(namespace) {
+        return None;
+    }
     let Some((bucket, keys)) = BucketKeys::around(namespace, &kv.key) else {
         return of_no_bucket("its layout is not that of this release");
     };
-    if keys.is_agent(&kv.key) {
+    if keys.is_probe(&kv.key) {
         return None;
     }
     let stray = of_bucket(&keys, kv)?;

@@ -23,7 +23,7 @@ use crate::{
     hash::HashState,
     keeper::AgentSerial,
     keys::{NameKey, Phase, RequestKey},
-    lease::{LeaseName, Span},
+    lease::{Share, Span},
     slots::Slots,
     transactions::Ended,
 };
@@ -59,7 +59,7 @@ struct Agent {
     /// The rest of that, once it has a lease.
     span: Span,
     /// Under which it has what it has.
-    lease: Option<LeaseName>,
+    lease: Option<Share>,
     requests: HashSet<usize, HashState>,
 }
 
@@ -133,6 +133,15 @@ pub(crate) struct Finished {
     pub(crate) was_over: bool,
 }
 
+/// What has ended with an agent.
+#[derive(Default)]
+pub(crate) struct Terminated {
+    /// Whom to wake.
+    pub(crate) wakers: Vec<Waker>,
+    /// What etcd may know of.
+    pub(crate) ended: Vec<(RequestId, Finished)>,
+}
+
 /// A request that is about to be sent.
 pub(crate) struct Sent {
     pub(crate) name: ResourceName,
@@ -184,25 +193,30 @@ impl Table {
         self.agents.get(agent.index()).map(|agent| agent.serial)
     }
 
-    pub(crate) fn close_agent(&mut self, agent: AgentId) -> Vec<Waker> {
-        let wakers = self.terminate(agent);
+    pub(crate) fn close_agent(&mut self, agent: AgentId) -> Terminated {
+        let terminated = self.terminate(agent);
         self.agents.try_remove(agent.index());
-        wakers
+        terminated
     }
 
-    /// Ends all that the agent has. Whom to wake.
-    pub(crate) fn terminate(&mut self, agent: AgentId) -> Vec<Waker> {
-        let mut wakers = Vec::new();
+    /// Ends all that the agent has.
+    pub(crate) fn terminate(&mut self, agent: AgentId) -> Terminated {
+        let mut all = Terminated::default();
         let Some(Agent { terminated, requests, .. }) = self.agents.get_mut(agent.index()) else {
-            return wakers;
+            return all;
         };
         *terminated = true;
         for index in mem::take(requests) {
             let request = &mut self.requests[index];
+            let id = RequestId::from_parts(narrow(index), request.serial);
+            // From here on it is to be ended by that, and by nothing else.
+            let key = request.key.take();
+            all.ended.extend(key.map(|key| (id, request.finished(id, key, None))));
             request.agent = None;
-            request.state.end(Error::Terminated, Lost::Terminated, &mut wakers);
+            request.state.end(Error::Terminated, Lost::Terminated, &mut all.wakers);
         }
-        wakers
+        all.ended.sort_by_key(|(id, _)| id.serial());
+        all
     }
 
     /// Notes a request. Its id, and its agent's number.
@@ -239,19 +253,13 @@ impl Table {
     /// etcd is to be told.
     pub(crate) fn finish(&mut self, id: RequestId) -> Option<(State, Option<Finished>)> {
         self.find(id)?;
-        let Request { agent, name, kind, bucket, key, state, .. } =
-            self.requests.remove(id.index());
-        if let Some(agent) = agent {
+        let request = self.requests.remove(id.index());
+        if let Some(agent) = request.agent {
             self.agents[agent.index()].requests.remove(&id.index());
         }
-        let was_over = !matches!(state, State::Pending(_) | State::Held(..));
-        let only = matches!(state, State::Held(..)).then_some(Phase::Held);
-        let finished = key.map(|request| {
-            let ended = Ended { id: Some(id), request, mode: kind.mode(), only };
-            let agent = agent.and_then(|agent| self.agent(agent));
-            Finished { bucket, name, ended, agent, was_over }
-        });
-        Some((state, finished))
+        let agent = request.agent.and_then(|agent| self.agent(agent));
+        let finished = request.key.map(|key| request.finished(id, key, agent));
+        Some((request.state, finished))
     }
 
     fn find(&mut self, id: RequestId) -> Option<&mut Request> {
@@ -405,6 +413,26 @@ impl Table {
         (wakers, again)
     }
 
+    /// What etcd knew of a request that waits is gone. It is to be asked for again, if it `waits_on`
+    /// as after the end of its lease. Of which agent, and what.
+    pub(crate) fn wait_again(
+        &mut self,
+        id: RequestId,
+        waits_on: bool,
+    ) -> Option<(AgentSerial, Again)> {
+        let serial = self.agent_of(id)?;
+        let request = self.find(id)?;
+        let key = request.key?;
+        let is_pending = matches!(request.state, State::Pending(_));
+        if !is_pending || !request.waits_on(Lost::Disconnected, waits_on) {
+            return None;
+        }
+        (request.key, request.queued) = (None, 0);
+        request.patience = Patience::HasWaited;
+        let (bucket, name) = (request.bucket, request.name.clone());
+        Some((serial, Again { bucket, name, id, key }))
+    }
+
     /// There is no lease to be had: those fail that have waited for one for so long, and had no place
     /// in a queue before. Whom to wake, and whether any are left that want a lease.
     pub(crate) fn fail_agent(
@@ -445,6 +473,17 @@ impl Table {
                 Some((id, request.key?, request.status()))
             })
             .collect()
+    }
+
+    /// All that the agent has or waits for, of which etcd may know, in the order of the requests.
+    pub(crate) fn known_of(&self, agent: AgentId) -> Vec<(NameKey, RequestKey)> {
+        let Some(agent) = self.agents.get(agent.index()) else { return Vec::new() };
+        let is_alive =
+            |request: &&Request| matches!(request.status(), Status::Pending(_) | Status::Held(_));
+        let all = agent.requests.iter().map(|&index| &self.requests[index]).filter(is_alive);
+        let mut all: Vec<_> = all.filter_map(|of| Some((of.serial, &of.name, of.key?))).collect();
+        all.sort_unstable_by_key(|&(serial, ..)| serial);
+        all.into_iter().map(|(_, name, key)| (NameKey::new(name), key)).collect()
     }
 
     /// All that the agent waits for, of which etcd may know.
@@ -504,14 +543,14 @@ impl Table {
     }
 
     /// An agent has what it has under this lease from now on.
-    pub(crate) fn set_lease(&mut self, serial: AgentSerial, agent: AgentId, lease: LeaseName) {
+    pub(crate) fn set_lease(&mut self, serial: AgentSerial, agent: AgentId, lease: Share) {
         let found = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial);
         if let Some(found) = found {
             found.lease = Some(lease);
         }
     }
 
-    pub(crate) fn lease(&self, agent: AgentId) -> Option<LeaseName> {
+    pub(crate) fn lease(&self, agent: AgentId) -> Option<Share> {
         self.agents.get(agent.index())?.lease
     }
 
@@ -543,7 +582,20 @@ impl Request {
         }
     }
 
+    /// That it is to end, by this key.
+    fn finished(&self, id: RequestId, key: RequestKey, agent: Option<AgentSerial>) -> Finished {
+        let was_over = !matches!(self.state, State::Pending(_) | State::Held(..));
+        let only = matches!(self.state, State::Held(..)).then_some(Phase::Held);
+        let ended = Ended { id: Some(id), request: key, mode: self.kind.mode(), only };
+        let (bucket, name) = (self.bucket, self.name.clone());
+        Finished { bucket, name, ended, agent, was_over }
+    }
+
     fn status(&self) -> Status {
+        // Its agent has ended, and with it all that etcd knows of it.
+        if self.agent.is_none() {
+            return Status::Absent;
+        }
         match self.state {
             State::Pending(_) => Status::Pending(self.queued),
             State::Held(token, _) => Status::Held(token),

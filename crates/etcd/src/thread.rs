@@ -21,7 +21,8 @@ use crate::{
     calls,
     hash::HashState,
     keeper::{Call, Done, Keeper, Message, Shared},
-    lease::{self, LeaseName},
+    lease::{self, Share},
+    left,
     members::Members,
     options::EtcdOptions,
     watch,
@@ -37,7 +38,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(crate) enum Order {
     Hear(Message),
     /// Ends what others have left; see [`calls::revoke_left`].
-    Revoke(Vec<LeaseName>, oneshot::Sender<bool>),
+    Revoke(Vec<Share>, oneshot::Sender<bool>),
     /// The owners are gone; the sender is dropped when all is told.
     Quit(blocking::SyncSender<()>),
 }
@@ -91,6 +92,7 @@ impl Thread {
                     Some(Order::Revoke(leases, answer)) => self.revoke_left(leases, answer),
                     Some(Order::Quit(told)) => {
                         self.quitting = Some((Instant::now() + FAREWELL, told));
+                        self.keeper.quit();
                     }
                     None if self.quitting.is_none() => return,
                     None => self.is_deaf = true,
@@ -118,9 +120,8 @@ impl Thread {
     }
 
     /// What it comes to is no affair of the keeper's, which knows of its own leases.
-    fn revoke_left(&mut self, leases: Vec<LeaseName>, answer: oneshot::Sender<bool>) {
-        let (members, options) = (self.members.clone(), &self.options);
-        let revoked = calls::revoke_left(members, leases, options.time_to_live, options.call());
+    fn revoke_left(&mut self, left: Vec<Share>, answer: oneshot::Sender<bool>) {
+        let revoked = left::revoke(self.members.clone(), self.options.clone(), left);
         let told = revoked.map(|is_over| {
             // Nobody may want to know.
             let _ = answer.send(is_over);
@@ -148,25 +149,35 @@ impl Thread {
                     .map(move |result| Some(Done::Listed(of, known, result)))
                     .boxed()
             }
-            Call::Lease { serial, delay } => {
+            Call::Lease { delay } => {
                 let seconds = self.options.seconds();
                 calls::lease(members, seconds, delay, patience)
-                    .map(move |result| Some(Done::Leased { serial, result }))
+                    .map(|result| Some(Done::Leased(result)))
                     .boxed()
             }
-            Call::Revoke { lease, of } => {
+            Call::Revoke { lease } => {
                 calls::revoke(members, lease, self.options.time_to_live, patience)
-                    .map(move |()| Some(Done::Revoked(of)))
+                    .map(|()| None)
                     .boxed()
             }
-            Call::Publish { transaction } => {
+            Call::LookUnder { lease } => async move {
+                let found = calls::under(&members, lease, patience).await;
+                Some(Done::Under(lease, found.map(|under| under.keys)))
+            }
+            .boxed(),
+            Call::Write { transaction } => {
                 calls::transaction(members, transaction, Duration::ZERO, patience)
                     .map(|_| None)
                     .boxed()
             }
-            Call::Keep { serial, lease, time_to_live } => {
+            Call::Describe { of, transaction } => {
+                calls::transaction(members, transaction, Duration::ZERO, patience)
+                    .map(move |_| Some(Done::Described(of)))
+                    .boxed()
+            }
+            Call::Keep { lease, time_to_live } => {
                 let told = self.tell.clone();
-                let word = move |word| tell(&told, Message::Lease { serial, lease, word });
+                let word = move |word| tell(&told, Message::Lease { lease, word });
                 let keep = lease::keep(members, lease, time_to_live, patience, word);
                 if let Some(before) = self.leases.insert(lease, tokio::spawn(keep)) {
                     before.abort();

@@ -6,6 +6,7 @@ use navlock_etcd_client::{EventType, WatchOptions};
 use tokio::time::{sleep, timeout};
 
 use crate::{
+    LOGS,
     data::KeyValue,
     keys::BucketKeys,
     members::Members,
@@ -47,6 +48,7 @@ pub(crate) async fn watch(
             (first.created() && !first.canceled()).then_some(stream)
         });
         if let Ok(Some(mut stream)) = opened.await {
+            tracing::debug!(target: LOGS, "a bucket is watched");
             tell(Watched::Up);
             loop {
                 let response = tokio::select! {

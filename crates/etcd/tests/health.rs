@@ -4,13 +4,11 @@
 
 mod server;
 
-use std::{
-    net::TcpListener,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use navlock_core::Error;
 use navlock_etcd::{EtcdOptions, Health, Member, check};
+use navlock_testkit::Port;
 
 use crate::server::{Server, connect, namespace, shared};
 
@@ -19,21 +17,21 @@ fn seen(options: &EtcdOptions) -> Health {
 }
 
 /// An endpoint at which nobody listens.
-fn nobody() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+fn nobody() -> Port {
+    Port::take().unwrap()
 }
 
 #[test]
 fn each_endpoint_says_how_it_is_and_a_write_is_timed() {
     let (there, nobody) = (shared().endpoint(), nobody());
-    let options = EtcdOptions::new([&*there, &*nobody]).namespace(namespace());
+    let options = EtcdOptions::new([there, nobody.to_string()]).namespace(namespace());
     drop(connect(&options));
     let health = seen(&options);
     let Member { version, cluster, complaints, .. } = health.endpoints[0].member.clone().unwrap();
     assert!(version.starts_with("3."), "{version}");
     assert_ne!(cluster, 0);
     assert_eq!(complaints, [""; 0]);
-    assert_eq!(health.endpoints[1].endpoint, nobody);
+    assert_eq!(health.endpoints[1].endpoint, nobody.to_string());
     assert!(matches!(health.endpoints[1].member, Err(Error::Unreachable(_))));
     let time = health.round_trip.unwrap();
     assert!(!time.is_zero() && time < Duration::from_secs(5), "{time:?}");
@@ -42,7 +40,9 @@ fn each_endpoint_says_how_it_is_and_a_write_is_timed() {
 #[test]
 fn to_find_nobody_takes_no_longer_than_a_call_may() {
     let began = Instant::now();
-    let health = seen(&EtcdOptions::new([nobody()]).timeout(Duration::from_millis(500)));
+    let nobody = nobody();
+    let options = EtcdOptions::new([nobody.to_string()]);
+    let health = seen(&options.timeout(Duration::from_millis(500)));
     assert!(matches!(health.round_trip, Err(Error::Unreachable(_))), "{health:?}");
     assert!(began.elapsed() < Duration::from_secs(10));
 }

@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    io::{BufRead, BufReader, Read, Write, stdin},
+    io::{self, BufRead, BufReader, Read, Write, stdin},
     os::unix::process::ExitStatusExt,
     process::{Child, ChildStdin, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
@@ -10,6 +10,10 @@ use std::{
 };
 
 use clap::ValueEnum;
+use rustix::{
+    io::Errno,
+    process::{Pid, WaitId, WaitIdOptions, waitid},
+};
 use serde_json::json;
 
 use crate::{
@@ -34,6 +38,7 @@ impl Process {
         }
     }
 
+    /// Ends it. Does not wait for that.
     pub(crate) fn kill(&mut self) {
         // It may have ended by itself.
         let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).kill();
@@ -61,12 +66,15 @@ pub(crate) fn start(
         .args(["--engine", &name(shared.engine.to_possible_value())])
         .args(["--reach", &name(Reach::to_possible_value(&shared.locks.reach))])
         .args(["--bucket", &shared.locks.bucket])
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let cannot = |error| format!("cannot start a process: {error}");
-    let mut child = command.spawn().map_err(cannot)?;
+        .args(arguments);
+    follow(command, number, mailbox).map_err(|error| format!("cannot start a process: {error}"))
+}
+
+/// Starts a process whose lines and end are told.
+fn follow(mut command: Command, number: u64, mailbox: &Arc<Mailbox>) -> io::Result<Process> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let id = WaitId::Pid(Pid::from_child(&child));
     let input = child.stdin.take();
     let output = child.stdout.take().map(|stream| tell_lines(stream, number, "line", mailbox));
     let errors = child.stderr.take().map(|stream| tell_lines(stream, number, "errorLine", mailbox));
@@ -78,7 +86,10 @@ pub(crate) fn start(
         for reader in [output, errors].into_iter().flatten() {
             let _ = reader.join();
         }
-        // Its streams are closed: it ends now, or has closed them itself and is waited for.
+        // Its streams are closed: it ends now, or has closed them itself and is waited for. It keeps its
+        // number until it is asked how it ended, so that whoever kills it meanwhile kills no other.
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(waitid(id.clone(), options), Err(Errno::INTR)) {}
         let status = child.lock().unwrap_or_else(PoisonError::into_inner).wait();
         let (code, signal) = status.map_or((None, None), |status| (status.code(), status.signal()));
         let end = json!({ "process": number, "end": { "code": code, "signal": signal } });
@@ -117,4 +128,43 @@ pub(crate) fn read_input(mailbox: Arc<Mailbox>) -> Result<(), String> {
     };
     let thread = thread::Builder::new().name("input".to_owned()).spawn(read);
     thread.map(drop).map_err(|error| format!("there is no room for a thread: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, time::Duration};
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_has_closed_its_streams_can_be_killed() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec >&- 2>&-; read line; exec sleep 1000"]);
+        let mailbox = Arc::default();
+        let mut process = follow(command, 1, &mailbox).unwrap();
+        let id = process.child.lock().unwrap().id();
+        // By the time that it does what it is asked for, it has closed them.
+        process.write("");
+        while std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap() != "sleep\n" {
+            thread::yield_now();
+        }
+        // And whoever reads them has seen that.
+        for _ in 0..1000 {
+            thread::yield_now();
+        }
+        let (killed, has_killed) = mpsc::channel();
+        thread::spawn(move || {
+            process.kill();
+            killed.send(process).unwrap();
+        });
+        let killed = has_killed.recv_timeout(Duration::from_secs(60));
+        if killed.is_err() {
+            // It is still there.
+            let _ = Command::new("kill").args(["-9", &id.to_string()]).status();
+        }
+        assert!(killed.is_ok(), "to kill it waits for its end");
+        mailbox.wait(None);
+        let end = mailbox.take().unwrap();
+        assert_eq!(end.text, r#"{"end":{"code":null,"signal":9},"process":1}"#);
+    }
 }

@@ -58,10 +58,16 @@
     truncate(items, index);
   }
 
-  /** Tells of an exception that nobody can catch, and goes on. */
+  /** Tells of an exception that nobody can catch, and goes on, whatever `report` does. */
   function tell(error) {
-    if (report) report(error);
-    else new Promise((resolve, reject) => reject(error));
+    const unhandled = (error) => void new Promise((resolve, reject) => reject(error));
+    if (!report) return unhandled(error);
+    try {
+      report(error);
+    } catch (another) {
+      unhandled(error);
+      unhandled(another);
+    }
   }
 
   // ---- Platform objects

@@ -2,13 +2,20 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, Wake, Waker},
 };
 
 /// The slots of a realm that may have news, and who runs the realm's tasks.
 #[derive(Debug, Default)]
-pub(crate) struct Inbox(Mutex<State>);
+pub(crate) struct Inbox {
+    state: Mutex<State>,
+    /// The realm has ended, and looks at nothing any more. Changed while the state is locked.
+    is_closed: AtomicBool,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -16,17 +23,18 @@ struct State {
     ready: VecDeque<u32>,
     /// Who is to be woken when there is one.
     host: Option<Waker>,
-    /// The realm has ended.
-    is_closed: bool,
+    /// The agent has ended by what others did. What was woken by that is looked at.
+    is_over: bool,
 }
 
 impl Inbox {
-    /// Ready when there is something to look at. Of the contexts given here, the last one is woken.
+    /// Ready when there is something to look at. Of the contexts given here, the last one is woken, also
+    /// when the realm ends.
     pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
         // Foreign, so not while it is locked.
         let waker = context.waker().clone();
         let mut state = self.state();
-        if !state.ready.is_empty() || state.is_closed {
+        if !state.ready.is_empty() {
             return Poll::Ready(());
         }
         let before = state.host.replace(waker);
@@ -46,33 +54,34 @@ impl Inbox {
     }
 
     pub(crate) fn push(&self, slot: u32) {
-        let mut state = self.state();
-        if state.is_closed {
-            return;
-        }
-        state.ready.push_back(slot);
-        let host = state.host.take();
-        drop(state);
-        if let Some(host) = host {
-            host.wake();
-        }
+        self.change(|state| {
+            if !self.is_closed() {
+                state.ready.push_back(slot);
+            }
+        });
     }
 
     /// The realm has ended: there is nothing to look at any more.
     pub(crate) fn close(&self) {
-        let mut state = self.state();
-        state.is_closed = true;
-        state.ready = VecDeque::new();
-        let host = state.host.take();
-        drop(state);
-        if let Some(host) = host {
-            host.wake();
-        }
+        self.change(|state| {
+            self.is_closed.store(true, Ordering::Release);
+            state.ready = VecDeque::new();
+        });
+    }
+
+    /// The agent has ended, and not by its realm.
+    pub(crate) fn over(&self) {
+        self.change(|state| state.is_over = true);
     }
 
     /// Whether the realm has ended.
     pub(crate) fn is_closed(&self) -> bool {
-        self.state().is_closed
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// Whether the agent has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.is_closed() || self.state().is_over
     }
 
     /// A waker that has this slot looked at. A slot keeps its waker whoever is in it: to be looked at
@@ -81,9 +90,25 @@ impl Inbox {
         Waker::from(Arc::new(SlotWaker { inbox: Arc::clone(self), slot }))
     }
 
+    /// A waker for the end of the agent.
+    pub(crate) fn end_waker(self: &Arc<Self>) -> Waker {
+        Waker::from(Arc::new(EndWaker(Arc::clone(self))))
+    }
+
+    /// Changes it, and wakes the host.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.state();
+        change(&mut state);
+        let host = state.host.take();
+        drop(state);
+        if let Some(host) = host {
+            host.wake();
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Whole between any two statements.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -99,5 +124,13 @@ impl Wake for SlotWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.inbox.push(self.slot);
+    }
+}
+
+struct EndWaker(Arc<Inbox>);
+
+impl Wake for EndWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.over();
     }
 }

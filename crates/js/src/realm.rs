@@ -3,22 +3,22 @@
 use std::{
     cell::RefCell,
     fmt,
-    future::Future,
+    future::{self, Future, IntoFuture},
     pin::Pin,
     rc::Rc,
     sync::Arc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
 };
 
 use navlock_core::{
-    Error, LockFuture, LockGuard, LockManager, Mode, ResourceName,
+    Error, LockGuard, LockManager, LockRequest, Mode, ResourceName,
     host::{self, PolledGuard},
 };
 
 use crate::{
     Engine, RequestKey,
     inbox::Inbox,
-    state::{Question, Request, Slot, Stage, State, Task, What},
+    state::{Question, Request, Stage, State, Taken, Task, What},
     webidl::{self, Arguments},
 };
 
@@ -48,7 +48,12 @@ struct Inner<V, D> {
 impl<V: Clone, D> Realm<V, D> {
     /// The realm that is this agent.
     pub fn new(locks: LockManager) -> Self {
-        Self(Rc::new(Inner { locks, inbox: Arc::default(), state: RefCell::default() }))
+        let inbox = Arc::<Inbox>::default();
+        let waker = inbox.end_waker();
+        if host::poll_ended(&locks, &Context::from_waker(&waker)).is_ready() {
+            inbox.over();
+        }
+        Self(Rc::new(Inner { locks, inbox, state: RefCell::default() }))
     }
 
     /// The agent.
@@ -84,7 +89,7 @@ impl<V: Clone, D> Realm<V, D> {
         &self,
         engine: &mut E,
         given: &[V],
-    ) -> Result<Checked<V>, E::Error> {
+    ) -> Result<Checked<'_, V>, E::Error> {
         let Arguments { name, options, signal, callback } = Arguments::convert(engine, given)?;
         // 2. to 8.
         let checked = host::check_environment(&self.0.locks)
@@ -100,7 +105,7 @@ impl<V: Clone, D> Realm<V, D> {
                 return Err(engine.throw(reason));
             }
         }
-        let request = self.0.locks.lock_with(name, options).into_owned();
+        let request = self.0.locks.lock_with(name, options);
         Ok(Checked { request, signal, callback })
     }
 
@@ -108,10 +113,10 @@ impl<V: Clone, D> Realm<V, D> {
     fn request_a_lock<E: Engine<Value = V, Deferred = D>>(
         &self,
         engine: &mut E,
-        checked: Checked<V>,
+        checked: Checked<'_, V>,
         promise: D,
     ) -> Result<(), E::Error> {
-        let Checked { mut request, signal, callback } = checked;
+        let Checked { request, signal, callback } = checked;
         // 1.
         let made = Request { stage: Stage::New, callback: Some(callback), signal: None, promise };
         let Some(key) = self.enter(What::Request(made)) else { return Ok(()) };
@@ -124,18 +129,17 @@ impl<V: Clone, D> Realm<V, D> {
             // A signal that is not the adapter's own may run scripts: they may have aborted it.
             let mut state = self.0.state.borrow_mut();
             let Some(request) = state.request(key) else { return Ok(()) };
-            request.signal = Some((signal, algorithm));
+            request.signal = Some(Box::new((signal, algorithm)));
         }
         // 3. Its answer is never acted upon in this turn.
-        let waker = self.0.state.borrow().wakers[key.index as usize].clone();
-        let mut context = Context::from_waker(&waker);
-        let answer = Pin::new(&mut request).poll(&mut context);
-        let stage = match answer {
+        let mut request = request.into_future();
+        let polled = self.with_waker(key.index, |context| Pin::new(&mut request).poll(context));
+        let stage = match polled {
             Poll::Ready(answer) => {
                 self.0.inbox.push(key.index);
                 Stage::of(answer)
             }
-            Poll::Pending => Stage::Waiting(request),
+            Poll::Pending => Stage::Waiting(request.detach().expect("what waits was made")),
         };
         // What it replaces is nothing that could be released.
         if let Some(request) = self.0.state.borrow_mut().request(key) {
@@ -175,30 +179,24 @@ impl<V: Clone, D> Realm<V, D> {
         }
         // 5. Asked now, and not when the task comes: what is requested later is not in it.
         let locks = self.0.locks.clone();
-        let answer: Question = Box::pin(async move { locks.query().await });
-        if let Some(key) = self.enter(What::Query { answer, promise: deferred }) {
-            self.begin_query(key);
+        let mut answer: Question = Box::pin(async move { locks.query().await });
+        let unasked = Box::pin(future::pending());
+        let Some(key) = self.enter(What::Query { answer: unasked, promise: deferred }) else {
+            return Ok(promise);
+        };
+        let polled = self.with_waker(key.index, |context| answer.as_mut().poll(context));
+        if let Poll::Ready(told) = polled {
+            answer = Box::pin(future::ready(told));
+            self.0.inbox.push(key.index);
         }
+        self.put_back(key, Taken::Query(answer));
         // 6.
         Ok(promise)
     }
 
-    fn begin_query(&self, key: RequestKey) {
-        let mut state = self.0.state.borrow_mut();
-        let State { slots, wakers, .. } = &mut *state;
-        let index = key.index as usize;
-        let Some(Slot { what: What::Query { answer, .. }, .. }) = slots.get_mut(index) else {
-            return;
-        };
-        let mut context = Context::from_waker(&wakers[index]);
-        if let Poll::Ready(told) = answer.as_mut().poll(&mut context) {
-            *answer = Box::pin(std::future::ready(told));
-            self.0.inbox.push(key.index);
-        }
-    }
-
-    /// Ready when there is a task, or the realm has ended. Of the contexts given here, the last one is
-    /// woken; from any thread, also while this realm is at work: its waker must not come back here.
+    /// Ready when there is a task. Of the contexts given here, the last one is woken, from any thread;
+    /// also when the agent has ended: so a host that stays until then looks at
+    /// [`has_ended`](Self::has_ended) after this.
     pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         self.0.inbox.poll(context)
     }
@@ -222,13 +220,84 @@ impl<V: Clone, D> Realm<V, D> {
         engine: &mut E,
     ) -> Result<bool, E::Error> {
         while let Some(index) = self.0.inbox.next() {
-            let task = self.0.state.borrow_mut().next_task(index);
-            if let Some((key, task)) = task {
+            if let Some((key, task)) = self.next_task(index) {
                 self.run(engine, key, task)?;
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// What is to be done about a slot that was woken. Whoever was in it may be gone.
+    fn next_task(&self, index: u32) -> Option<(RequestKey, Task<V, D>)> {
+        // Taken out, as nothing may be borrowed while it is polled: that may wake a host, and the host
+        // come back here.
+        let (key, taken) = self.0.state.borrow_mut().take(index)?;
+        self.with_waker(index, |context| self.poll(key, taken, context))
+    }
+
+    /// Polls what was taken out of a slot.
+    fn poll(
+        &self,
+        key: RequestKey,
+        taken: Taken,
+        context: &mut Context<'_>,
+    ) -> Option<(RequestKey, Task<V, D>)> {
+        let stage = match taken {
+            Taken::Query(mut answer) => {
+                let Poll::Ready(told) = answer.as_mut().poll(context) else {
+                    self.put_back(key, Taken::Query(answer));
+                    return None;
+                };
+                let Some(What::Query { promise, .. }) = self.leave(key) else { return None };
+                return Some((key, Task::Answer(Box::new((promise, told)))));
+            }
+            Taken::Request(Stage::Waiting(mut future)) => {
+                match Pin::new(&mut future).poll(context) {
+                    Poll::Ready(answer) => Stage::of(answer),
+                    Poll::Pending => Stage::Waiting(future),
+                }
+            }
+            Taken::Request(stage) => stage,
+        };
+        // From here on the loss of the lock wakes the slot.
+        let failed = match &stage {
+            Stage::Failed(error) => Some(error.clone()),
+            Stage::Due(Some(guard)) | Stage::Held(Some(guard)) => match guard.poll_lost(context) {
+                Poll::Ready(lost) => Some(Error::from(lost)),
+                Poll::Pending => None,
+            },
+            Stage::New | Stage::Waiting(_) | Stage::Due(None) | Stage::Held(None) => None,
+        };
+        if let Some(error) = failed {
+            drop(stage);
+            let Some(What::Request(request)) = self.leave(key) else { return None };
+            return Some((key, Task::Fail(Box::new((request, error)))));
+        }
+        let Stage::Due(guard) = stage else {
+            self.put_back(key, Taken::Request(stage));
+            return None;
+        };
+        let callback = self.0.state.borrow_mut().request(key)?.callback.clone()?;
+        Some((key, Task::Begin(callback, guard)))
+    }
+
+    /// Polls something of a slot, with the waker that has the slot looked at.
+    #[inline]
+    fn with_waker<T>(&self, index: u32, poll: impl FnOnce(&mut Context<'_>) -> T) -> T {
+        // Lent, as nothing may be borrowed here either.
+        let waker = self.0.state.borrow_mut().lend_waker(index);
+        let waker = waker.unwrap_or_else(|| self.0.inbox.waker(index));
+        let polled = poll(&mut Context::from_waker(&waker));
+        let left = self.0.state.borrow_mut().take_back_waker(index, waker);
+        drop(left);
+        polled
+    }
+
+    /// What was taken out of a slot is dropped here if that is gone.
+    fn put_back(&self, key: RequestKey, taken: Taken) {
+        let left = self.0.state.borrow_mut().put_back(key, taken);
+        drop(left);
     }
 
     fn run<E: Engine<Value = V, Deferred = D>>(
@@ -239,14 +308,15 @@ impl<V: Clone, D> Realm<V, D> {
     ) -> Result<(), E::Error> {
         match task {
             Task::Begin(callback, guard) => self.begin(engine, key, &callback, guard),
-            Task::Fail(request, error) => {
-                let Request { stage, callback, signal, promise } = request;
+            Task::Fail(failed) => {
+                let (Request { stage, callback, signal, promise }, error) = *failed;
                 drop((stage, callback));
                 let error = exception(engine, &error);
                 settle_with(engine, promise, Err(error))?;
                 remove_algorithm(engine, signal)
             }
-            Task::Answer(promise, told) => {
+            Task::Answer(answered) => {
+                let (promise, told) = *answered;
                 let answer = match told {
                     Ok(snapshot) => webidl::snapshot(engine, &snapshot),
                     Err(error) => Err(exception(engine, &error)),
@@ -321,16 +391,15 @@ impl<V: Clone, D> Realm<V, D> {
         let Some(What::Request(Request { stage, promise, .. })) = self.leave(key) else {
             return Ok(());
         };
-        // The task that was to say so has not come yet.
-        let lost = match &stage {
-            Stage::Held(Some(guard)) => guard.poll_lost(&Context::from_waker(Waker::noop())),
-            _ => Poll::Pending,
-        };
         // 1. Released first: who hears of the promise finds the lock free.
-        drop(stage);
+        let lost = match stage {
+            Stage::Held(Some(guard)) => guard.release(),
+            _ => None,
+        };
         // 2.
         match (lost, outcome) {
-            (Poll::Ready(lost), _) => {
+            // The task that was to say so has not come yet.
+            (Some(lost), _) => {
                 let error = exception(engine, &Error::Lost(lost));
                 settle_with(engine, promise, Err(error))
             }
@@ -373,6 +442,19 @@ impl<V: Clone, D> Realm<V, D> {
         self.0.state.borrow().waiting > 0
     }
 
+    /// Whether the agent has ended: by [`end`](Self::end), or as any agent of Rust code does, by
+    /// [`LockManager::terminate`] or [`UserAgent::close`](navlock_core::UserAgent::close). By these, what
+    /// its scripts wait for and hold is rejected in tasks, as anything else that is lost.
+    pub fn has_ended(&self) -> bool {
+        self.0.inbox.has_ended()
+    }
+
+    /// Whether the agent has ended, and there is nothing left of what its scripts have asked for: nothing
+    /// ever happens here again.
+    pub fn is_over(&self) -> bool {
+        self.has_ended() && self.0.state.borrow().slots.is_empty()
+    }
+
     /// The agent ends: its requests are aborted, its locks released. Nothing is settled any more, and no
     /// callback called; what scripts ask for later is rejected.
     ///
@@ -394,7 +476,7 @@ impl<V: Clone, D> Realm<V, D> {
         if self.0.inbox.is_closed() {
             return None;
         }
-        Some(self.0.state.borrow_mut().enter(what, &self.0.inbox))
+        Some(self.0.state.borrow_mut().enter(what))
     }
 
     /// What is dropped by the caller, when nothing is borrowed.
@@ -404,8 +486,8 @@ impl<V: Clone, D> Realm<V, D> {
 }
 
 /// What a request is made of, when all checks are done.
-struct Checked<V> {
-    request: LockFuture<'static, Option<LockGuard>>,
+struct Checked<'a, V> {
+    request: LockRequest<'a, Option<LockGuard>>,
     signal: Option<V>,
     callback: V,
 }
@@ -444,10 +526,10 @@ fn call<E: Engine>(
     key: RequestKey,
     callback: &E::Value,
     named: Option<(ResourceName, Mode)>,
-    signal: Option<(E::Value, E::Value)>,
+    signal: Option<Box<(E::Value, E::Value)>>,
 ) -> Result<(), E::Error> {
     // 2.14.1.1. The abort algorithm has done that, unless others have kept the abort from it.
-    if let Some((signal, _)) = &signal {
+    if let Some((signal, _)) = signal.as_deref() {
         if let Some(reason) = engine.abort_reason(signal)? {
             return Err(engine.throw(reason));
         }
@@ -492,9 +574,9 @@ fn settle_with<E: Engine>(
 
 fn remove_algorithm<E: Engine>(
     engine: &mut E,
-    signal: Option<(E::Value, E::Value)>,
+    signal: Option<Box<(E::Value, E::Value)>>,
 ) -> Result<(), E::Error> {
-    match signal {
+    match signal.map(|signal| *signal) {
         Some((signal, algorithm)) => engine.remove_abort_algorithm(&signal, &algorithm),
         None => Ok(()),
     }

@@ -1,23 +1,23 @@
 //! What the scripts of a realm have asked for.
 
 use std::{
-    future::Future,
+    future::{self, Future},
     mem,
     pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, Waker},
+    task::Waker,
 };
 
 use navlock_core::{Error, LockFuture, LockGuard, LockManagerSnapshot, host::PolledGuard};
 use slab::Slab;
 
-use crate::{RequestKey, inbox::Inbox};
+use crate::RequestKey;
 
 /// Not borrowed while the engine runs, nor while anything is released: both may come back here.
 pub(crate) struct State<V, D> {
     pub(crate) slots: Slab<Slot<V, D>>,
-    /// Of each slot that was ever used: whoever comes into a slot next can have the same.
-    pub(crate) wakers: Vec<Waker>,
+    /// Of each slot that was polled: whoever comes into a slot next can have the same. `None` while it is
+    /// [lent](Self::lend_waker), and of a slot that is vacant and one of many.
+    wakers: Vec<Option<Waker>>,
     /// Grows with each request.
     pub(crate) serial: u32,
     /// How many requests and questions are not answered yet.
@@ -42,8 +42,9 @@ pub(crate) struct Request<V, D> {
     pub(crate) stage: Stage,
     /// `None` once it is called.
     pub(crate) callback: Option<V>,
-    /// The signal and its abort algorithm, until the callback is called.
-    pub(crate) signal: Option<(V, V)>,
+    /// The signal and its abort algorithm, until the callback is called. Few have one, and thousands of
+    /// requests may wait: so it takes no room in those that have none.
+    pub(crate) signal: Option<Box<(V, V)>>,
     /// What settles the lock's released promise.
     pub(crate) promise: D,
 }
@@ -61,11 +62,17 @@ pub(crate) enum Stage {
     Failed(Error),
 }
 
-/// What is to be done in a task.
+/// What is to be done in a task. Small, as nearly each is a callback.
 pub(crate) enum Task<V, D> {
     Begin(V, Option<PolledGuard>),
-    Fail(Request<V, D>, Error),
-    Answer(D, Result<LockManagerSnapshot, Error>),
+    Fail(Box<(Request<V, D>, Error)>),
+    Answer(Box<(D, Result<LockManagerSnapshot, Error>)>),
+}
+
+/// What of a slot is polled, while it is polled.
+pub(crate) enum Taken {
+    Request(Stage),
+    Query(Question),
 }
 
 /// For how many slots a realm that uses none keeps memory.
@@ -78,18 +85,40 @@ impl<V, D> Default for State<V, D> {
 }
 
 impl<V, D> State<V, D> {
-    pub(crate) fn enter(&mut self, what: What<V, D>, inbox: &Arc<Inbox>) -> RequestKey {
+    pub(crate) fn enter(&mut self, what: What<V, D>) -> RequestKey {
         self.serial = self.serial.wrapping_add(1);
         self.waiting += 1;
         let serial = self.serial;
         let at = self.slots.insert(Slot { serial, what });
         let index = u32::try_from(at).expect("memory ends before 2^32 requests");
-        while self.wakers.len() <= at {
-            // Slots come one after the other.
-            let slot = u32::try_from(self.wakers.len()).unwrap_or(index);
-            self.wakers.push(inbox.waker(slot));
-        }
         RequestKey { index, serial }
+    }
+
+    /// The waker of a slot, for as long as that is polled. `None` if it has none.
+    ///
+    /// FAST: to count one more of it, and one less, takes longer than to move it twice.
+    pub(crate) fn lend_waker(&mut self, index: u32) -> Option<Waker> {
+        self.wakers.get_mut(index as usize)?.take()
+    }
+
+    /// Takes back a waker that was lent. What is left of it is dropped by the caller, when nothing is
+    /// borrowed.
+    pub(crate) fn take_back_waker(&mut self, index: u32, waker: Waker) -> Option<Waker> {
+        let at = index as usize;
+        if at >= KEEP && !self.slots.contains(at) {
+            return Some(waker);
+        }
+        if self.wakers.len() <= at {
+            self.wakers.resize(at + 1, None);
+        }
+        match &mut self.wakers[at] {
+            // It was polled within a poll of it, or the slot is another's by now.
+            Some(_) => Some(waker),
+            place => {
+                *place = Some(waker);
+                None
+            }
+        }
     }
 
     /// Forgets all of it, which the caller drops when nothing is borrowed.
@@ -104,7 +133,7 @@ impl<V, D> State<V, D> {
             match &slot.what {
                 What::Request(request) => {
                     request.callback.iter().for_each(&mut *value);
-                    if let Some((signal, algorithm)) = &request.signal {
+                    if let Some((signal, algorithm)) = request.signal.as_deref() {
                         value(signal);
                         value(algorithm);
                     }
@@ -122,60 +151,48 @@ impl<V, D> State<V, D> {
         }
     }
 
+    /// What is to be polled for this slot; until it is put back, the slot has none of it.
+    pub(crate) fn take(&mut self, index: u32) -> Option<(RequestKey, Taken)> {
+        let Slot { serial, what } = self.slots.get_mut(index as usize)?;
+        let taken = match what {
+            What::Request(request) => Taken::Request(mem::replace(&mut request.stage, Stage::New)),
+            What::Query { answer, .. } => {
+                Taken::Query(mem::replace(answer, Box::pin(future::pending())))
+            }
+        };
+        Some((RequestKey { index, serial: *serial }, taken))
+    }
+
+    /// What the caller drops, when nothing is borrowed.
+    pub(crate) fn put_back(&mut self, key: RequestKey, taken: Taken) -> Option<Taken> {
+        let slot = self.slots.get_mut(key.index as usize);
+        match (slot.filter(|slot| slot.serial == key.serial).map(|slot| &mut slot.what), taken) {
+            (Some(What::Request(request)), Taken::Request(stage)) => {
+                request.stage = stage;
+                None
+            }
+            (Some(What::Query { answer, .. }), Taken::Query(question)) => {
+                *answer = question;
+                None
+            }
+            (_, taken) => Some(taken),
+        }
+    }
+
     pub(crate) fn remove(&mut self, key: RequestKey) -> Option<What<V, D>> {
         let at = key.index as usize;
-        if self.slots.get(at)?.serial != key.serial {
-            return None;
-        }
-        let Slot { what, .. } = self.slots.remove(at);
-        self.waiting -= usize::from(what.is_waiting());
-        // A peak of requests leaves nothing behind.
-        if self.slots.is_empty() && self.wakers.len() > KEEP {
-            self.slots = Slab::new();
+        let slot = self.slots.get(at).filter(|slot| slot.serial == key.serial)?;
+        self.waiting -= usize::from(slot.what.is_waiting());
+        if self.slots.len() == 1 && self.wakers.len() > KEEP {
+            // A peak of requests leaves nothing behind.
             self.wakers = Vec::new();
+            return mem::take(&mut self.slots).try_remove(at).map(|slot| slot.what);
         }
-        Some(what)
-    }
-}
-
-impl<V: Clone, D> State<V, D> {
-    /// What is to be done about a slot that was woken. Whoever was in it may be gone.
-    pub(crate) fn next_task(&mut self, index: u32) -> Option<(RequestKey, Task<V, D>)> {
-        let at = index as usize;
-        let waker = self.wakers.get(at)?.clone();
-        let mut context = Context::from_waker(&waker);
-        let slot = self.slots.get_mut(at)?;
-        let key = RequestKey { index, serial: slot.serial };
-        let request = match &mut slot.what {
-            What::Query { answer, .. } => {
-                let Poll::Ready(told) = answer.as_mut().poll(&mut context) else { return None };
-                let Some(What::Query { promise, .. }) = self.remove(key) else { return None };
-                return Some((key, Task::Answer(promise, told)));
-            }
-            What::Request(request) => request,
-        };
-        if let Stage::Waiting(future) = &mut request.stage {
-            let Poll::Ready(answer) = Pin::new(future).poll(&mut context) else { return None };
-            request.stage = Stage::of(answer);
+        // FAST: of a crowd, while it is still in the caches, and not all of them at the end.
+        if at >= KEEP {
+            self.wakers.get_mut(at).and_then(Option::take);
         }
-        let lost = |guard: &PolledGuard| match guard.poll_lost(&context) {
-            Poll::Ready(lost) => Some(Error::from(lost)),
-            Poll::Pending => None,
-        };
-        // From here on the loss of the lock wakes the slot.
-        let failed = match &mut request.stage {
-            Stage::Failed(error) => Some(error.clone()),
-            Stage::Due(Some(guard)) | Stage::Held(Some(guard)) => lost(guard),
-            Stage::New | Stage::Waiting(_) | Stage::Due(None) | Stage::Held(None) => None,
-        };
-        if let Some(error) = failed {
-            let Some(What::Request(request)) = self.remove(key) else { return None };
-            return Some((key, Task::Fail(request, error)));
-        }
-        let Stage::Due(guard) = &mut request.stage else { return None };
-        let guard = guard.take();
-        let callback = request.callback.clone()?;
-        Some((key, Task::Begin(callback, guard)))
+        self.slots.try_remove(at).map(|slot| slot.what)
     }
 }
 
@@ -183,7 +200,7 @@ impl<V, D> What<V, D> {
     /// Whether its script waits for what somebody else brings about.
     pub(crate) fn is_waiting(&self) -> bool {
         match self {
-            Self::Request(request) => !matches!(request.stage, Stage::Held(_)),
+            Self::Request(request) => request.callback.is_some(),
             Self::Query { .. } => true,
         }
     }

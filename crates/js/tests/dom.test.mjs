@@ -117,6 +117,30 @@ test('without a host there is no AbortSignal.timeout, and what a listener throws
   same(globalThis.rejected, error, 'what a promise was rejected with');
 });
 
+test('a report that throws stops no listener and no algorithm, and both errors are unhandled rejections', () => {
+  const { AbortController, hooks, globalThis } = open(`
+    globalThis.rejected = [];
+    globalThis.Promise = class { constructor(executor) { executor(undefined, (error) => rejected.push(error)); } };
+  `, {
+    report() {
+      throw 'of the report';
+    },
+  });
+  const controller = new AbortController();
+  const order = [];
+  const thrower = (error) => () => {
+    order.push(error);
+    throw error;
+  };
+  hooks.add(controller.signal, thrower('of an algorithm'));
+  hooks.add(controller.signal, () => order.push('algorithm'));
+  controller.signal.addEventListener('abort', thrower('of a listener'));
+  controller.signal.addEventListener('abort', () => order.push('listener'));
+  controller.abort();
+  equal(order, ['of an algorithm', 'algorithm', 'of a listener', 'listener'], 'the order');
+  equal([...globalThis.rejected], ['of an algorithm', 'of the report', 'of a listener', 'of the report'], 'what was rejected');
+});
+
 /** How many of `count` objects that `make` gives are still there when nobody holds them. */
 async function left(count, make) {
   const references = Array.from({ length: count }, () => new WeakRef(make()));

@@ -6,18 +6,22 @@ mod script;
 
 use std::{
     cell::{Cell, RefCell},
+    future::poll_fn,
     rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
-    task::{Context, Poll, Wake},
+    task::{Context, Poll, Wake, Waker},
 };
 
-use navlock_core::{LockManager, UserAgent};
+use navlock_core::{
+    ClientId, Error, LockManager, Lost, ResourceName, UserAgent,
+    host::{AgentId, Answer, Backend, MemoryReach, QueryFuture, Reach, RequestKind, Ticket},
+};
 use navlock_js::illegal_invocation;
 
-use self::script::{Failure, Promise, Property, Script, Signal, Value};
+use self::script::{Failure, Promise, Property, Script, ScriptRealm, Signal, Value};
 
 /// A realm, and another agent of its bucket.
 fn start() -> (Script, LockManager) {
@@ -47,6 +51,16 @@ fn options<const N: usize>(members: [(&'static str, Value); N]) -> Value {
 
 const YES: Value = Value::Boolean(true);
 
+/// A waker that counts.
+#[derive(Default)]
+struct Counted(AtomicUsize);
+
+impl Wake for Counted {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
 #[test]
 fn a_callback_is_called_in_a_task_and_its_lock_released_before_the_promise_settles() {
     let (mut script, other) = start();
@@ -64,14 +78,6 @@ fn a_callback_is_called_in_a_task_and_its_lock_released_before_the_promise_settl
 
 #[test]
 fn a_task_is_one_callback_and_who_runs_tasks_is_woken_from_other_threads() {
-    #[derive(Default)]
-    struct Counted(AtomicUsize);
-    impl Wake for Counted {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, SeqCst);
-        }
-    }
-
     let (mut script, other) = start();
     let held = other.lock("db").blocking().unwrap();
     let called = Rc::new(Cell::new(0));
@@ -116,6 +122,32 @@ fn a_realm_says_how_many_tasks_there_are() {
         assert!(realm.run_task(&mut script).unwrap());
         assert_eq!(realm.tasks(), left);
     }
+}
+
+#[test]
+fn each_of_a_crowd_is_told_what_becomes_of_it_when_others_were_in_its_place_before() {
+    let (mut script, other) = start();
+    let shared = || options([("mode", "shared".into())]);
+    for _ in 0..2 {
+        let held = other.lock("db").blocking().unwrap();
+        let request = |_| script.request(&["db".into(), identity()]).unwrap();
+        let promises: Vec<_> = (0..3000).map(request).collect();
+        drop(held);
+        script.run().unwrap();
+        assert!(promises.iter().all(|promise| matches!(promise.outcome(), Some(Ok(_)))));
+        // Those that are lost are told so by what was told of their grants.
+        let held = other.lock("db").blocking().unwrap();
+        let (callback, _kept) = keeping();
+        let request = |_| script.request(&["db".into(), shared(), callback.clone()]).unwrap();
+        let promises: Vec<_> = (0..1500).map(request).collect();
+        drop(held);
+        script.run().unwrap();
+        assert!(promises.iter().all(|promise| promise.outcome().is_none()));
+        drop(other.lock("db").steal().blocking().unwrap());
+        script.run().unwrap();
+        assert!(promises.iter().all(|promise| matches!(promise.outcome(), Some(Err(_)))));
+    }
+    assert!(!script.realm.is_waiting());
 }
 
 #[test]
@@ -332,6 +364,142 @@ fn nothing_is_left_of_a_realm_that_has_ended_and_it_takes_nothing_more() {
     assert!(held.outcome().is_none() && pending.outcome().is_none());
     let refused = script.request(&["db".into(), identity()]).unwrap();
     assert_eq!(refused.rejection().as_deref(), Some("InvalidStateError"));
+}
+
+#[test]
+fn a_realm_hears_of_an_end_that_others_bring_about_and_scripts_of_what_they_lose_by_it() {
+    let ends: [fn(&UserAgent, &LockManager); 2] =
+        [|_, locks| locks.terminate(), |user_agent, _| user_agent.close()];
+    for end in ends {
+        let user_agent = UserAgent::new();
+        let locks = user_agent.lock_manager("app");
+        let realm = Script::new(locks.clone()).realm;
+        let counted = Arc::new(Counted::default());
+        let waker = Arc::clone(&counted).into();
+        let mut context = Context::from_waker(&waker);
+        // It has nothing, and waits for nothing.
+        assert!(realm.poll_ready(&mut context).is_pending() && !realm.has_ended());
+        std::thread::scope(|threads| {
+            threads.spawn(|| end(&user_agent, &locks));
+        });
+        assert!(counted.0.load(SeqCst) > 0 && realm.has_ended() && realm.is_over());
+        assert!(realm.poll_ready(&mut context).is_pending(), "a host polls for ever");
+
+        let user_agent = UserAgent::new();
+        let locks = user_agent.lock_manager("app");
+        let mut script = Script::new(locks.clone());
+        let (callback, _kept) = keeping();
+        let held = script.request(&["db".into(), callback]).unwrap();
+        script.run().unwrap();
+        let pending = script.request(&["db".into(), identity()]).unwrap();
+        end(&user_agent, &locks);
+        assert!(script.realm.has_ended() && !script.realm.is_over());
+        assert!(script.realm.poll_ready(&mut context).is_ready());
+        script.run().unwrap();
+        assert_eq!(held.rejection().as_deref(), Some("AbortError"));
+        assert_eq!(pending.rejection().as_deref(), Some("InvalidStateError"));
+        assert!(script.realm.is_over() && script.realm.poll_ready(&mut context).is_pending());
+    }
+    let locks = UserAgent::new().lock_manager("app");
+    locks.terminate();
+    assert!(Script::new(locks).realm.has_ended());
+}
+
+thread_local! {
+    /// The realm that a host comes back to when it is woken.
+    static WOKEN: RefCell<Option<ScriptRealm>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn a_host_that_is_woken_while_something_is_polled_may_come_back_at_once() {
+    struct Host(AtomicUsize);
+    impl Wake for Host {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+            WOKEN.with_borrow(|realm| {
+                let realm = realm.as_ref().unwrap();
+                let _ = realm.is_waiting();
+                let waker = Arc::clone(&self).into();
+                assert!(realm.poll_ready(&mut Context::from_waker(&waker)).is_ready());
+            });
+        }
+    }
+
+    let user_agent = UserAgent::with_reach(WakingReach);
+    let mut script = Script::new(user_agent.lock_manager("app"));
+    WOKEN.set(Some(script.realm.clone()));
+    let host = Arc::new(Host(AtomicUsize::new(0)));
+    let waker = Arc::clone(&host).into();
+    assert!(script.realm.poll_ready(&mut Context::from_waker(&waker)).is_pending());
+    let promise = script.query().unwrap();
+    assert_eq!(host.0.load(SeqCst), 1, "the backend has woken it while it was asked");
+    script.run().unwrap();
+    assert!(promise.outcome().unwrap().is_ok());
+    WOKEN.set(None);
+}
+
+/// A reach that wakes those who ask it for a snapshot, as it may.
+#[derive(Debug)]
+struct WakingReach;
+
+#[derive(Debug)]
+struct WakingBackend(Box<dyn Backend>);
+
+impl Reach for WakingReach {
+    fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
+        Box::new(WakingBackend(MemoryReach::default().open_bucket(name)))
+    }
+}
+
+impl Backend for WakingBackend {
+    fn open_agent(&self, client_id: ClientId) -> AgentId {
+        self.0.open_agent(client_id)
+    }
+
+    fn close_agent(&self, agent: AgentId) {
+        self.0.close_agent(agent);
+    }
+
+    fn terminate(&self, agent: AgentId) {
+        self.0.terminate(agent);
+    }
+
+    fn request(
+        &self,
+        agent: AgentId,
+        name: &ResourceName,
+        kind: RequestKind,
+        waker: &Waker,
+    ) -> Result<(Ticket, Poll<Answer>), Error> {
+        self.0.request(agent, name, kind, waker)
+    }
+
+    fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
+        self.0.poll_request(ticket, waker)
+    }
+
+    fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
+        self.0.poll_lost(ticket, waker)
+    }
+
+    fn lost(&self, ticket: Ticket) -> Option<Lost> {
+        self.0.lost(ticket)
+    }
+
+    fn finish(&self, ticket: Ticket) {
+        self.0.finish(ticket);
+    }
+
+    fn query(&self) -> QueryFuture<'_> {
+        Box::pin(async {
+            poll_fn(|context| {
+                context.waker().wake_by_ref();
+                Poll::Ready(())
+            })
+            .await;
+            self.0.query().await
+        })
+    }
 }
 
 #[test]

@@ -67,9 +67,16 @@
 //! | `etcd` | `navlock::etcd()`: locks that all machines share which use one etcd | no |
 //! | `etcd-tls` | the same, with `https://` endpoints; needs a C compiler as well | no |
 //! | `serde` | [`LockManagerSnapshot`] is written and read as the specification has it | no |
+//! | `metrics` | waits and holds are measured, by the facade [`metrics`]: `navlock::describe_metrics()` says what | no |
+//!
+//! What happens to connections with the broker and with etcd is told by [`tracing`], to whoever has a
+//! subscriber: the targets are `navlock::client` and `navlock::etcd`. Names of locks are in none of it
+//! above the level debug.
 //!
 //! Read on: [`LockManager`], then ARCHITECTURE.md and CONFORMANCE.md in the repository.
 //!
+//! [`metrics`]: https://docs.rs/metrics
+//! [`tracing`]: https://docs.rs/tracing
 //! [spec]: https://www.w3.org/TR/2025/WD-web-locks-20250924/
 
 #![forbid(unsafe_code)]

@@ -14,6 +14,7 @@
 //! ```
 
 pub use navlock_broker::{
-    BrokerReach, ConnectError, ConnectOptions, Lifeline, Place, PlaceError, PreparedLifeline,
-    Reason, Status, SystemError, local, this_process,
+    BrokerReach, ConnectError, ConnectOptions, INSIDE_VARIABLE, Lifeline, Look, LookOptions, News,
+    Place, PlaceError, PreparedLifeline, Reason, Status, SystemError, local, surrounding,
+    this_process, told_to_command,
 };

@@ -1,7 +1,8 @@
 //! What has the tasks of agents done.
 
+#[cfg(feature = "futures")]
+use std::cell::Cell;
 use std::{
-    cell::Cell,
     sync::Arc,
     task::{Context, Wake, Waker},
     thread::{self, Thread},
@@ -12,17 +13,14 @@ use rquickjs::{Error, Result};
 use crate::Locks;
 
 /// How the tasks of an agent come to be done.
+#[cfg(feature = "futures")]
 #[derive(Debug, Default)]
 pub(crate) struct Drive {
-    pub(crate) has_ended: Cell<bool>,
     /// Whether a future is to be spawned when there is something to wait for.
-    #[cfg(feature = "futures")]
     pub(crate) spawns: Cell<bool>,
     /// Whether there is one.
-    #[cfg(feature = "futures")]
     pub(crate) is_spawned: Cell<bool>,
     /// Whether it stays when there is nothing to wait for.
-    #[cfg(feature = "futures")]
     pub(crate) stays: Cell<bool>,
 }
 
@@ -105,9 +103,9 @@ mod spawned {
     impl Quick<'_> {
         /// Has a future of the runtime do the tasks of this agent, if one is wanted and not there.
         pub(crate) fn spawn(&self) {
-            let drive = self.drive();
+            let Some(drive) = self.home.agent(self.number).map(|agent| agent.drive) else { return };
             if drive.spawns.get() && !drive.is_spawned.replace(true) {
-                let home = std::rc::Rc::downgrade(&self.home);
+                let home = self.home.downgrade();
                 self.ctx().spawn(Spawned { home, number: self.number });
             }
         }
@@ -126,13 +124,12 @@ mod spawned {
             // From here on the engine keeps the context.
             let engine = self.home.upgrade().and_then(|home| home.engine(self.number));
             let Some(mut engine) = engine else { return Poll::Ready(()) };
-            let agent = engine.agent();
+            let Some(agent) = engine.home.agent(self.number) else { return Poll::Ready(()) };
             for _ in 0..AT_ONCE {
-                if agent.drive.has_ended.get() {
-                    return Poll::Ready(());
-                }
                 if agent.realm.poll_ready(context).is_pending() {
-                    if agent.realm.is_waiting() || agent.drive.stays.get() {
+                    // After that, which is also woken when the agent ends.
+                    let stays = agent.drive.stays.get() && !agent.realm.has_ended();
+                    if agent.realm.is_waiting() || stays {
                         return Poll::Pending;
                     }
                     agent.drive.is_spawned.set(false);

@@ -1,32 +1,40 @@
 //! The functions that scripts and QuickJS call.
 
+use std::mem::ManuallyDrop;
+
 use navlock_js::{Engine, RequestKey};
-use rquickjs::{
-    Class, Constructor, Ctx, Function, JsLifetime, Object, Result, Value,
-    class::{ClassKind, JsCell, JsClass, Readable, Trace, Tracer},
-    function::Params,
-};
+use rquickjs::{Ctx, Result};
 
 use crate::{
+    adopt::Adoption,
+    class::{self, Classes, Collector, HomeObject, Show},
     engine::Quick,
-    home::{HomeObject, instance},
-    interfaces::LockObject,
-    locks::Locks,
+    interfaces::{LockObject, ManagerObject},
+    raw::Bare,
 };
 
 /// A function of this crate.
 ///
-/// Not `Function::new`: what that keeps QuickJS does not see, and see [`instance`].
-#[derive(JsLifetime)]
+/// Not `Function::new`: what that keeps QuickJS does not see, and see [`Classes`].
 pub(crate) struct Native<'js> {
-    home: Class<'js, HomeObject<'js>>,
+    home: HomeObject<'js>,
     /// Of which agent, where it is one of an agent.
     number: usize,
     operation: Operation<'js>,
 }
 
+/// A call of a function: values that are its caller's.
+pub(crate) struct Call<'js> {
+    /// Which function.
+    pub(crate) function: ManuallyDrop<Bare<'js>>,
+    pub(crate) this: ManuallyDrop<Bare<'js>>,
+    /// Those that there are, and `undefined`. No function here takes more.
+    pub(crate) arguments: ManuallyDrop<[Bare<'js>; 3]>,
+    /// How many there are of these.
+    pub(crate) len: usize,
+}
+
 /// What a function does.
-#[derive(JsLifetime)]
 pub(crate) enum Operation<'js> {
     /// `LockManager.prototype.request`
     Request,
@@ -42,7 +50,9 @@ pub(crate) enum Operation<'js> {
     Locks,
     /// An interface object, which constructs nothing.
     Illegal,
-    /// What a callback has returned is settled, with the argument.
+    /// A step to what a callback has returned.
+    Adopt(Adoption<'js>),
+    /// The thenable that a callback has returned is settled, with the argument.
     Settle {
         /// For this request.
         key: RequestKey,
@@ -54,78 +64,81 @@ pub(crate) enum Operation<'js> {
         /// Of this request.
         key: RequestKey,
         /// That one.
-        signal: Value<'js>,
+        signal: Bare<'js>,
     },
 }
 
 impl<'js> Native<'js> {
     /// The function, without a name or a length.
     pub(crate) fn function(
-        home: &Class<'js, HomeObject<'js>>,
+        home: &HomeObject<'js>,
         number: usize,
         operation: Operation<'js>,
-    ) -> Result<Function<'js>> {
-        let prototype = Function::prototype(home.ctx().clone());
+    ) -> Result<Bare<'js>> {
         let native = Self { home: home.clone(), number, operation };
-        Function::from_value(instance(prototype, native)?.into_value())
+        class::function(home.classes, &home.function_prototype, native)
     }
 
-    fn run(&self, params: &Params<'_, 'js>) -> Result<Value<'js>> {
-        let own = || Quick::new(&self.home, self.number);
-        let refuse = |function| navlock_js::illegal_invocation(&mut own(), function);
-        let mut engine = match &self.operation {
-            Operation::Request => match manager(params) {
-                Some(engine) => engine,
-                None => return refuse("request"),
-            },
-            Operation::Query => match manager(params) {
-                Some(engine) => engine,
-                None => return refuse("query"),
-            },
-            _ => own(),
-        };
+    /// The context that it is of.
+    pub(crate) fn ctx(&self) -> &Ctx<'js> {
+        &self.home.ctx
+    }
+
+    pub(crate) fn run(&self, call: &Call<'js>) -> Result<Bare<'js>> {
+        let own = || Quick { home: self.home.clone(), number: self.number };
+        let Call { this, arguments, .. } = call;
         match &self.operation {
             Operation::Request => {
-                let arguments: Vec<_> = (0..params.len()).filter_map(|at| params.arg(at)).collect();
-                let promise = engine.realm().request(&mut engine, &arguments);
+                let Some(mut engine) = manager(self.home.classes, this) else {
+                    return navlock_js::illegal_invocation(&mut own(), "request");
+                };
+                let promise = engine.realm().request(&mut engine, &arguments[..call.len]);
                 engine.spawn();
                 promise
             }
             Operation::Query => {
+                let Some(mut engine) = manager(self.home.classes, this) else {
+                    return navlock_js::illegal_invocation(&mut own(), "query");
+                };
                 let promise = engine.realm().query(&mut engine);
                 engine.spawn();
                 promise
             }
             Operation::LockName | Operation::LockMode => {
-                let this = params.this();
-                let Some(lock) = this.as_object().and_then(Object::as_class::<LockObject>) else {
+                let mut engine = own();
+                let Some(lock) = LockObject::of(self.home.classes, this) else {
                     return Err(engine.throw_type_error("this is no Lock"));
                 };
-                let lock = lock.borrow();
                 let units: Vec<u16> = match self.operation {
                     Operation::LockName => lock.name.utf16().collect(),
                     _ => lock.mode.as_str().encode_utf16().collect(),
                 };
                 engine.string(&units)
             }
-            Operation::Navigator => match engine.home.navigator.get() {
-                Some((navigator, _)) => Ok(navigator.clone().into_value()),
-                None => Ok(engine.undefined()),
+            Operation::Navigator => match self.home.navigator.get() {
+                Some(navigator) => Ok(navigator.object.clone()),
+                None => Ok(Bare::undefined(self.ctx())),
             },
-            Operation::Locks => match engine.home.navigator.get() {
-                Some((navigator, locks)) if *navigator.as_value() == params.this() => {
-                    Ok(locks.clone().into_value())
+            Operation::Locks => match self.home.navigator.get() {
+                Some(navigator) if navigator.object.is_same_object(this) => {
+                    Ok(navigator.locks.clone())
                 }
-                _ => Err(engine.throw_type_error("this is no Navigator")),
+                _ => Err(own().throw_type_error("this is no Navigator")),
             },
-            Operation::Illegal => Err(engine.throw_type_error("Illegal constructor")),
+            Operation::Illegal => Err(own().throw_type_error("Illegal constructor")),
+            Operation::Adopt(adoption) => {
+                adoption.step(&self.home, own, call)?;
+                Ok(Bare::undefined(self.ctx()))
+            }
             Operation::Settle { key, is_fulfilled } => {
-                let outcome = params.arg(0).unwrap_or_else(|| engine.undefined());
+                let outcome = arguments[0].clone();
                 let outcome = if *is_fulfilled { Ok(outcome) } else { Err(outcome) };
+                let mut engine = own();
                 engine.realm().settle(&mut engine, *key, outcome)?;
                 Ok(engine.undefined())
             }
             Operation::Abort { key, signal } => {
+                let mut engine = own();
                 if let Some(reason) = engine.abort_reason(signal)? {
                     engine.realm().abort(&mut engine, *key, reason)?;
                 }
@@ -136,35 +149,18 @@ impl<'js> Native<'js> {
 }
 
 /// The agent whose lock manager a function is called on.
-fn manager<'js>(params: &Params<'_, 'js>) -> Option<Quick<'js>> {
-    Some(Locks::of_object(params.this().as_object()?)?.engine)
+fn manager<'js>(classes: Classes, this: &Bare<'js>) -> Option<Quick<'js>> {
+    let manager = ManagerObject::of(classes, this)?;
+    Some(Quick { home: manager.home.clone(), number: manager.number })
 }
 
-impl<'js> JsClass<'js> for Native<'js> {
-    const NAME: &'static str = "NavlockFunction";
-
-    const KIND: ClassKind = ClassKind::Callable;
-
-    type Mutable = Readable;
-
-    fn prototype(_: &Ctx<'js>) -> Result<Option<Object<'js>>> {
-        Ok(None)
-    }
-
-    fn constructor(_: &Ctx<'js>) -> Result<Option<Constructor<'js>>> {
-        Ok(None)
-    }
-
-    fn call<'a>(this: &JsCell<'js, Self>, params: Params<'a, 'js>) -> Result<Value<'js>> {
-        this.borrow().run(&params)
-    }
-}
-
-impl<'js> Trace<'js> for Native<'js> {
-    fn trace<'a>(&self, tracer: Tracer<'a, 'js>) {
-        self.home.trace(tracer);
-        if let Operation::Abort { signal, .. } = &self.operation {
-            signal.trace(tracer);
+impl Show for Native<'_> {
+    fn show(&self, collector: &Collector) {
+        collector.see(self.home.object());
+        match &self.operation {
+            Operation::Abort { signal, .. } => collector.see(signal),
+            Operation::Adopt(adoption) => adoption.show(collector),
+            _ => {}
         }
     }
 }

@@ -1,20 +1,25 @@
 //! All that a context has of this crate.
 
 use std::{
-    cell::{OnceCell, RefCell},
-    collections::HashMap,
+    cell::{Cell, OnceCell, RefCell},
+    collections::BTreeMap,
     rc::{Rc, Weak},
 };
 
-use navlock::{LockManager, host};
+use navlock::{LockManager, UserAgent, host};
 use navlock_js::Realm;
 use rquickjs::{
-    Class, Constructor, Ctx, Error, Function, JsLifetime, Object, Result, Value,
-    class::{JsClass, Readable, Trace, Tracer},
+    Constructor, Ctx, Error, Function, JsLifetime, Object, Result, Value,
+    class::{Trace, Tracer},
     context::EvalOptions,
 };
 
-use crate::{drive::Drive, engine::Deferred, interfaces};
+use crate::{
+    class::{Classes, Collector, HomeObject},
+    engine::Deferred,
+    interfaces,
+    raw::Bare,
+};
 
 /// All that a context has of this crate.
 ///
@@ -30,28 +35,50 @@ use crate::{drive::Drive, engine::Deferred, interfaces};
 /// nothing keeps an `Rc` of this for longer than a call, but for that one object.
 pub(crate) struct Home<'js> {
     pub(crate) ctx: Ctx<'js>,
+    pub(crate) classes: Classes,
+    /// `Promise.prototype.then`, as it was.
+    pub(crate) then: Bare<'js>,
+    pub(crate) function_prototype: Object<'js>,
     pub(crate) tools: Tools<'js>,
     pub(crate) hooks: Hooks<'js>,
     pub(crate) manager_prototype: Object<'js>,
     pub(crate) lock_prototype: Object<'js>,
-    /// `navigator`, and its `locks`, once they are there.
-    pub(crate) navigator: OnceCell<(Object<'js>, Object<'js>)>,
+    /// What is registered as `navigator.locks`, once it is.
+    pub(crate) navigator: OnceCell<Navigator<'js>>,
     /// Itself, as the content of its object.
-    object: OnceCell<Class<'js, HomeObject<'js>>>,
-    /// The agents, never taken out: by their place they are known to the functions of scripts.
-    agents: RefCell<Vec<Agent<'js>>>,
+    object: OnceCell<HomeObject<'js>>,
+    /// The agents, by their numbers, which are never used again: functions of scripts know them by these.
+    /// Those that have ended may be gone.
+    agents: RefCell<BTreeMap<usize, Agent<'js>>>,
+    /// How many agents there have been.
+    count: Cell<usize>,
+}
+
+/// `navigator`, and what it has.
+pub(crate) struct Navigator<'js> {
+    pub(crate) object: Bare<'js>,
+    pub(crate) locks: Bare<'js>,
+    /// Of the agent.
+    pub(crate) number: usize,
 }
 
 /// What realms of this engine keep.
-pub(crate) type QuickRealm<'js> = Realm<Value<'js>, Deferred<'js>>;
+pub(crate) type QuickRealm<'js> = Realm<Bare<'js>, Deferred<'js>>;
 
 /// An agent of the context.
 #[derive(Clone)]
 pub(crate) struct Agent<'js> {
     pub(crate) realm: QuickRealm<'js>,
     /// The object with the interface `LockManager`.
-    pub(crate) object: Object<'js>,
-    pub(crate) drive: Rc<Drive>,
+    pub(crate) object: Bare<'js>,
+    #[cfg(feature = "futures")]
+    pub(crate) drive: Rc<crate::drive::Drive>,
+}
+
+impl<'js> Agent<'js> {
+    pub(crate) fn object(&self, ctx: &Ctx<'js>) -> Object<'js> {
+        self.object.value(ctx).into_object().expect("it was made as an object")
+    }
 }
 
 macro_rules! functions {
@@ -79,12 +106,7 @@ functions! {
     /// What `tools.js` gives.
     Tools {
         type_error: Constructor = "TypeError",
-        from_char_code: Function = "fromCharCode",
         keep: Function = "keep",
-        then: Function = "then",
-        concatenate: Function = "concatenate",
-        length: Function = "length",
-        unit_at: Function = "unitAt",
     }
 }
 
@@ -102,14 +124,14 @@ functions! {
 
 impl<'js> Home<'js> {
     /// That of this context, if it is there.
-    pub(crate) fn find(ctx: &Ctx<'js>) -> Option<Class<'js, HomeObject<'js>>> {
+    pub(crate) fn find(ctx: &Ctx<'js>) -> Option<HomeObject<'js>> {
         let homes = ctx.userdata::<Homes<'_>>()?;
         let home = homes.0.borrow().get(&key(ctx))?.upgrade()?;
         home.object.get().cloned()
     }
 
     /// Those of all contexts of the runtime.
-    pub(crate) fn all(ctx: &Ctx<'js>) -> Vec<Class<'js, HomeObject<'js>>> {
+    pub(crate) fn all(ctx: &Ctx<'js>) -> Vec<HomeObject<'js>> {
         let Some(homes) = ctx.userdata::<Homes<'_>>() else { return Vec::new() };
         let homes = homes.0.borrow();
         let alive = homes.values().filter_map(Weak::upgrade);
@@ -117,9 +139,10 @@ impl<'js> Home<'js> {
     }
 
     /// That of a context that has none yet.
-    pub(crate) fn make(ctx: &Ctx<'js>) -> Result<Class<'js, HomeObject<'js>>> {
+    pub(crate) fn make(ctx: &Ctx<'js>) -> Result<HomeObject<'js>> {
         let tools = evaluate(ctx, "navlock:tools", include_str!("tools.js"))?;
-        let tools = Tools::from_object(&tools.call(())?)?;
+        let tools: Object<'_> = tools.call(())?;
+        let then: Value<'_> = tools.get("then")?;
         let host = Object::new(ctx.clone())?;
         for (ours, theirs) in [("report", "reportError"), ("setTimeout", "setTimeout")] {
             let function: Value<'_> = ctx.globals().get(theirs)?;
@@ -131,79 +154,104 @@ impl<'js> Home<'js> {
         let hooks = Hooks::from_object(&hooks.call((ctx.globals(), host))?)?;
         let home = Rc::new(Self {
             ctx: ctx.clone(),
-            tools,
+            classes: Classes::of(ctx)?,
+            then: then.into(),
+            function_prototype: Function::prototype(ctx.clone()),
+            tools: Tools::from_object(&tools)?,
             hooks,
             manager_prototype: Object::new(ctx.clone())?,
             lock_prototype: Object::new(ctx.clone())?,
             navigator: OnceCell::new(),
             object: OnceCell::new(),
             agents: RefCell::default(),
+            count: Cell::default(),
         });
-        let remembered = Rc::downgrade(&home);
-        let object = instance(Object::new(ctx.clone())?, HomeObject(home))?;
-        {
-            let home = object.borrow();
-            // It was empty.
-            let _ = home.0.object.set(object.clone());
-            home.0.tools.keep.call::<_, ()>((ctx.globals(), object.clone()))?;
-        }
+        let prototype = Object::new(ctx.clone())?;
+        let object = HomeObject::new(home.classes, &prototype, home)?;
+        // It was empty.
+        let _ = object.object.set(object.clone());
+        let kept = object.object().value(ctx);
+        object.tools.keep.call::<_, ()>((ctx.globals(), kept))?;
         if ctx.userdata::<Homes<'_>>().is_none() {
             ctx.store_userdata(Homes::default())?;
         }
         let homes = ctx.userdata::<Homes<'_>>().ok_or(Error::Unknown)?;
         let mut homes = homes.0.borrow_mut();
         homes.retain(|_, home| home.strong_count() > 0);
-        homes.insert(key(ctx), remembered);
+        homes.insert(key(ctx), object.downgrade());
         Ok(object)
     }
 
-    /// Another agent. Its number.
-    pub(crate) fn enter(&self, locks: LockManager) -> Result<usize> {
-        let number = self.agents.borrow().len();
+    /// That it could not be made whole: the next one to look for it makes another.
+    pub(crate) fn forget(ctx: &Ctx<'js>) {
+        if let Some(homes) = ctx.userdata::<Homes<'_>>() {
+            homes.0.borrow_mut().remove(&key(ctx));
+        }
+    }
+
+    /// Another agent. Those of which nothing is left are kept no more, but for that of `navigator.locks`,
+    /// which is there for ever.
+    pub(crate) fn enter(&self, locks: LockManager) -> Result<(usize, Agent<'js>)> {
+        let number = self.count.get();
+        self.count.set(number + 1);
         let home = self.object.get().ok_or(Error::Unknown)?;
         let object = interfaces::lock_manager(home, number)?;
-        let agent = Agent { realm: Realm::new(locks), object, drive: Rc::default() };
-        self.agents.borrow_mut().push(agent);
-        Ok(number)
+        let agent = Agent {
+            realm: Realm::new(locks),
+            object,
+            #[cfg(feature = "futures")]
+            drive: Rc::default(),
+        };
+        let navigators = self.navigator.get().map(|navigator| navigator.number);
+        let over: Vec<_> = {
+            let mut agents = self.agents.borrow_mut();
+            agents.insert(number, agent.clone());
+            // Not each time: constant amortised time.
+            let is_time = agents.len().is_power_of_two();
+            let all = agents.iter().filter(|_| is_time);
+            let over = all.filter(|(_, agent)| agent.realm.is_over()).map(|(number, _)| *number);
+            let over: Vec<usize> = over.filter(|number| Some(*number) != navigators).collect();
+            over.iter().filter_map(|number| agents.remove(number)).collect()
+        };
+        drop(over);
+        Ok((number, agent))
     }
 
-    pub(crate) fn count(&self) -> usize {
-        self.agents.borrow().len()
+    /// The agents, by their numbers.
+    pub(crate) fn agents(&self) -> Vec<(usize, Agent<'js>)> {
+        let agents = self.agents.borrow();
+        agents.iter().map(|(number, agent)| (*number, agent.clone())).collect()
     }
 
-    pub(crate) fn agent(&self, number: usize) -> Agent<'js> {
-        self.agents.borrow()[number].clone()
+    /// `None` if it has ended, and was forgotten.
+    pub(crate) fn agent(&self, number: usize) -> Option<Agent<'js>> {
+        self.agents.borrow().get(&number).cloned()
     }
 
+    /// What this agent's scripts have asked for; of one that was forgotten, what there is of any agent
+    /// that has ended.
     pub(crate) fn realm(&self, number: usize) -> QuickRealm<'js> {
-        self.agents.borrow()[number].realm.clone()
-    }
-
-    pub(crate) fn drive(&self, number: usize) -> Rc<Drive> {
-        Rc::clone(&self.agents.borrow()[number].drive)
+        let realm = self.agents.borrow().get(&number).map(|agent| agent.realm.clone());
+        realm.unwrap_or_else(|| {
+            let locks = UserAgent::new().lock_manager("");
+            locks.terminate();
+            Realm::new(locks)
+        })
     }
 
     /// The way to this agent from where no call holds the context.
     #[cfg(feature = "futures")]
     pub(crate) fn engine(&self, number: usize) -> Option<crate::engine::Quick<'js>> {
-        Some(crate::engine::Quick::new(self.object.get()?, number))
+        Some(crate::engine::Quick { home: self.object.get()?.clone(), number })
     }
-}
 
-/// The object of a [`Home`].
-pub(crate) struct HomeObject<'js>(pub(crate) Rc<Home<'js>>);
-
-// SAFETY: `'js` is the lifetime of the values of QuickJS in it, all of them, and with another one it is
-// the same type.
-#[expect(unsafe_code, reason = "the derive does not know that a `Realm` only keeps such values")]
-unsafe impl<'js> JsLifetime<'js> for HomeObject<'js> {
-    type Changed<'to> = HomeObject<'to>;
-}
-
-impl<'js> Trace<'js> for HomeObject<'js> {
-    fn trace<'a>(&self, tracer: Tracer<'a, 'js>) {
-        let Home {
+    /// Shows all values that it keeps.
+    pub(crate) fn show(&self, collector: &Collector) {
+        let Self {
             ctx,
+            classes: _,
+            then,
+            function_prototype,
             tools,
             hooks,
             manager_prototype,
@@ -211,59 +259,48 @@ impl<'js> Trace<'js> for HomeObject<'js> {
             navigator,
             object,
             agents,
-        } = &*self.0;
+            count: _,
+        } = self;
+        let tracer = collector.tracer();
         ctx.trace(tracer);
+        collector.see(then);
+        function_prototype.trace(tracer);
         tools.trace(tracer);
         hooks.trace(tracer);
         manager_prototype.trace(tracer);
         lock_prototype.trace(tracer);
-        if let Some((navigator, locks)) = navigator.get() {
-            navigator.trace(tracer);
-            locks.trace(tracer);
+        if let Some(Navigator { object, locks, .. }) = navigator.get() {
+            collector.see(object);
+            collector.see(locks);
         }
-        object.get().into_iter().for_each(|object| object.trace(tracer));
+        object.get().into_iter().for_each(|object| collector.see(object.object()));
         let Ok(agents) = agents.try_borrow() else { return };
-        for Agent { realm, object, .. } in &*agents {
-            object.trace(tracer);
-            realm.trace(|value| value.trace(tracer), |deferred| deferred.trace(tracer));
+        for Agent { realm, object, .. } in agents.values() {
+            collector.see(object);
+            realm.trace(|value| collector.see(value), |deferred| deferred.show(collector));
         }
     }
-}
 
-impl Drop for HomeObject<'_> {
-    fn drop(&mut self) {
+    /// Its context is freed, and the agents end with it.
+    pub(crate) fn end(&self) {
         // Whoever still has one of the realms, in a call that is about to return, has nothing of
         // QuickJS by it any more.
-        let Ok(mut agents) = self.0.agents.try_borrow_mut() else { return };
+        let Ok(mut agents) = self.agents.try_borrow_mut() else { return };
         let agents = std::mem::take(&mut *agents);
         // At one moment: none of them is granted what another held.
-        host::terminate_all(agents.iter().map(|agent| agent.realm.locks()));
-        for Agent { realm, drive, .. } in agents {
-            drive.has_ended.set(true);
+        host::terminate_all(agents.values().map(|agent| agent.realm.locks()));
+        for Agent { realm, .. } in agents.into_values() {
             realm.end();
         }
     }
 }
 
-impl<'js> JsClass<'js> for HomeObject<'js> {
-    const NAME: &'static str = "Navlock";
-
-    type Mutable = Readable;
-
-    fn prototype(_: &Ctx<'js>) -> Result<Option<Object<'js>>> {
-        Ok(None)
-    }
-
-    fn constructor(_: &Ctx<'js>) -> Result<Option<Constructor<'js>>> {
-        Ok(None)
-    }
-}
-
 /// The homes of a runtime's contexts, by [`key`].
 #[derive(Default)]
-struct Homes<'js>(RefCell<HashMap<usize, Weak<Home<'js>>>>);
+struct Homes<'js>(RefCell<BTreeMap<usize, Weak<Home<'js>>>>);
 
-// SAFETY: as for `HomeObject`.
+// SAFETY: `'js` is the lifetime of the values of QuickJS in it, all of them, and with another one it is
+// the same type.
 #[expect(unsafe_code, reason = "the derive knows no `Weak`")]
 unsafe impl<'js> JsLifetime<'js> for Homes<'js> {
     type Changed<'to> = Homes<'to>;
@@ -273,15 +310,6 @@ unsafe impl<'js> JsLifetime<'js> for Homes<'js> {
 /// context in the same place does not find that.
 fn key(ctx: &Ctx<'_>) -> usize {
     ctx.as_raw().as_ptr() as usize
-}
-
-/// An object of a class of this crate. Not `Class::instance`: for that rquickjs keeps one prototype for
-/// all contexts of a runtime, and with it the first context, until the runtime ends.
-pub(crate) fn instance<'js, C: JsClass<'js>>(
-    prototype: Object<'js>,
-    content: C,
-) -> Result<Class<'js, C>> {
-    Class::instance_proto(content, prototype)
 }
 
 fn evaluate<'js>(ctx: &Ctx<'js>, name: &str, source: &str) -> Result<Function<'js>> {

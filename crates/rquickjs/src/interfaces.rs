@@ -1,25 +1,34 @@
 //! The interfaces, as WebIDL has them in JavaScript.
 
+use std::rc::Rc;
+
 use navlock::{Mode, ResourceName};
 use rquickjs::{
-    Class, Constructor, Ctx, Function, JsLifetime, Object, Result, Value,
+    Ctx, Function, Object, Result, Value,
     atom::PredefinedAtom,
-    class::{JsClass, Readable, Trace, Tracer},
     object::{AsProperty, Property, PropertyFlags},
     qjs,
 };
 
 use crate::{
+    class::{self, Classes, Collector, HomeObject, Show},
     function::{Native, Operation},
-    home::{HomeObject, instance},
+    home::{Home, Navigator},
+    raw::Bare,
 };
+
+/// What the objects of this crate have that are no functions.
+pub(crate) enum Content<'js> {
+    Home(Rc<Home<'js>>),
+    Manager(ManagerObject<'js>),
+    Lock(LockObject),
+}
 
 /// An object with the interface `LockManager`.
 ///
 /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager>
-#[derive(JsLifetime)]
 pub(crate) struct ManagerObject<'js> {
-    pub(crate) home: Class<'js, HomeObject<'js>>,
+    pub(crate) home: HomeObject<'js>,
     /// Of which agent.
     pub(crate) number: usize,
 }
@@ -27,37 +36,34 @@ pub(crate) struct ManagerObject<'js> {
 /// An object with the interface `Lock`.
 ///
 /// Spec: <https://w3c.github.io/web-locks/#api-lock>
-#[derive(JsLifetime)]
 pub(crate) struct LockObject {
     pub(crate) name: ResourceName,
     pub(crate) mode: Mode,
 }
 
 /// Defines the interfaces `LockManager` and `Lock` in the context.
-pub(crate) fn define<'js>(home: &Class<'js, HomeObject<'js>>) -> Result<()> {
-    let (managers, locks) = {
-        let home = &home.borrow().0;
-        (home.manager_prototype.clone(), home.lock_prototype.clone())
-    };
-    interface(home, "LockManager", &managers)?;
-    method(home, &managers, "request", 2, Operation::Request)?;
-    method(home, &managers, "query", 0, Operation::Query)?;
-    interface(home, "Lock", &locks)?;
-    attribute(home, &locks, "name", Operation::LockName)?;
-    attribute(home, &locks, "mode", Operation::LockMode)
+pub(crate) fn define(home: &HomeObject<'_>) -> Result<()> {
+    let (managers, locks) = (&home.manager_prototype, &home.lock_prototype);
+    interface(home, "LockManager", managers)?;
+    method(home, managers, "request", 2, Operation::Request)?;
+    method(home, managers, "query", 0, Operation::Query)?;
+    interface(home, "Lock", locks)?;
+    attribute(home, locks, "name", Operation::LockName)?;
+    attribute(home, locks, "mode", Operation::LockMode)
 }
 
 /// Has `navigator.locks` be this lock manager.
 ///
 /// Spec: <https://w3c.github.io/web-locks/#navigator-mixins>
 pub(crate) fn define_navigator<'js>(
-    home: &Class<'js, HomeObject<'js>>,
-    locks: Object<'js>,
+    home: &HomeObject<'js>,
+    locks: &Bare<'js>,
+    number: usize,
 ) -> Result<()> {
-    let ctx = home.ctx();
+    let ctx = &home.ctx;
     let globals = ctx.globals();
     let navigator: Value<'js> = globals.get("navigator")?;
-    let (navigator, prototype) = if let Some(navigator) = navigator.into_object() {
+    let (object, prototype) = if let Some(navigator) = navigator.into_object() {
         // The host's own: an object of some class, or a plain one.
         let plain = Object::new(ctx.clone())?.get_prototype();
         let prototype = navigator.get_prototype().filter(|own| Some(own) != plain.as_ref());
@@ -70,30 +76,28 @@ pub(crate) fn define_navigator<'js>(
         attribute(home, &globals, "navigator", Operation::Navigator)?;
         (navigator, prototype)
     };
-    // Registered once for each context.
-    let _ = home.borrow().0.navigator.set((navigator, locks));
-    attribute(home, &prototype, "locks", Operation::Locks)
+    attribute(home, &prototype, "locks", Operation::Locks)?;
+    // Registered once for each context, and only when all of it is there.
+    let object = Bare::from(object.into_value());
+    let _ = home.navigator.set(Navigator { object, locks: locks.clone(), number });
+    Ok(())
 }
 
 /// Spec: <https://webidl.spec.whatwg.org/#interface-object>,
 /// <https://webidl.spec.whatwg.org/#interface-prototype-object>
-fn interface<'js>(
-    home: &Class<'js, HomeObject<'js>>,
-    name: &str,
-    prototype: &Object<'js>,
-) -> Result<()> {
+fn interface<'js>(home: &HomeObject<'js>, name: &str, prototype: &Object<'js>) -> Result<()> {
     let constructor = function(home, name, 0, Operation::Illegal)?.with_constructor(true);
     constructor.prop(PredefinedAtom::Prototype, Property::from(prototype.clone()))?;
     let hidden = Property::from(constructor.clone()).writable().configurable();
     prototype.prop(PredefinedAtom::Constructor, hidden)?;
     let tag = Property::from(name).configurable();
     prototype.prop(PredefinedAtom::SymbolToStringTag, tag)?;
-    home.ctx().globals().prop(name, Property::from(constructor).writable().configurable())
+    home.ctx.globals().prop(name, Property::from(constructor).writable().configurable())
 }
 
 /// Spec: <https://webidl.spec.whatwg.org/#define-the-operations>
 fn method<'js>(
-    home: &Class<'js, HomeObject<'js>>,
+    home: &HomeObject<'js>,
     on: &Object<'js>,
     name: &str,
     length: usize,
@@ -105,7 +109,7 @@ fn method<'js>(
 
 /// Spec: <https://webidl.spec.whatwg.org/#define-the-attributes>
 fn attribute<'js>(
-    home: &Class<'js, HomeObject<'js>>,
+    home: &HomeObject<'js>,
     on: &Object<'js>,
     name: &str,
     getter: Operation<'js>,
@@ -114,12 +118,13 @@ fn attribute<'js>(
 }
 
 fn function<'js>(
-    home: &Class<'js, HomeObject<'js>>,
+    home: &HomeObject<'js>,
     name: &str,
     length: usize,
     operation: Operation<'js>,
 ) -> Result<Function<'js>> {
-    Native::function(home, 0, operation)?.with_length(length)?.with_name(name)
+    let function = Native::function(home, 0, operation)?.value(&home.ctx);
+    Function::from_value(function)?.with_length(length)?.with_name(name)
 }
 
 /// An accessor property, enumerable and configurable, without a setter.
@@ -139,49 +144,45 @@ impl<'js> AsProperty<'js, ()> for Getter<'js> {
 }
 
 /// Another lock manager object: that of the agent with this number.
-pub(crate) fn lock_manager<'js>(
-    home: &Class<'js, HomeObject<'js>>,
-    number: usize,
-) -> Result<Object<'js>> {
-    let prototype = home.borrow().0.manager_prototype.clone();
-    let manager = instance(prototype, ManagerObject { home: home.clone(), number })?;
-    Ok(manager.into_inner())
+pub(crate) fn lock_manager<'js>(home: &HomeObject<'js>, number: usize) -> Result<Bare<'js>> {
+    let manager = ManagerObject { home: home.clone(), number };
+    class::object(home.classes, &home.manager_prototype, Content::Manager(manager))
 }
 
-impl<'js> Trace<'js> for ManagerObject<'js> {
-    fn trace<'a>(&self, tracer: Tracer<'a, 'js>) {
-        self.home.trace(tracer);
+impl<'js> ManagerObject<'js> {
+    /// That of a value which is such an object.
+    pub(crate) fn of<'a>(classes: Classes, value: &'a Bare<'js>) -> Option<&'a Self> {
+        match class::content(classes, value)? {
+            Content::Manager(manager) => Some(manager),
+            _ => None,
+        }
     }
 }
 
-impl<'js> Trace<'js> for LockObject {
-    fn trace<'a>(&self, _: Tracer<'a, 'js>) {}
-}
-
-impl<'js> JsClass<'js> for ManagerObject<'js> {
-    const NAME: &'static str = "LockManager";
-
-    type Mutable = Readable;
-
-    fn prototype(_: &Ctx<'js>) -> Result<Option<Object<'js>>> {
-        Ok(None)
-    }
-
-    fn constructor(_: &Ctx<'js>) -> Result<Option<Constructor<'js>>> {
-        Ok(None)
+impl LockObject {
+    /// That of a value which is such an object.
+    pub(crate) fn of<'a>(classes: Classes, value: &'a Bare<'_>) -> Option<&'a Self> {
+        match class::content(classes, value)? {
+            Content::Lock(lock) => Some(lock),
+            _ => None,
+        }
     }
 }
 
-impl<'js> JsClass<'js> for LockObject {
-    const NAME: &'static str = "Lock";
-
-    type Mutable = Readable;
-
-    fn prototype(_: &Ctx<'js>) -> Result<Option<Object<'js>>> {
-        Ok(None)
+impl Show for Content<'_> {
+    fn show(&self, collector: &Collector) {
+        match self {
+            Self::Home(home) => home.show(collector),
+            Self::Manager(manager) => collector.see(manager.home.object()),
+            Self::Lock(_) => {}
+        }
     }
+}
 
-    fn constructor(_: &Ctx<'js>) -> Result<Option<Constructor<'js>>> {
-        Ok(None)
+impl Drop for Content<'_> {
+    fn drop(&mut self) {
+        if let Self::Home(home) = self {
+            home.end();
+        }
     }
 }

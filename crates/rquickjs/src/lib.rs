@@ -3,12 +3,15 @@
 #![deny(unsafe_code)]
 #![allow(elided_lifetimes_in_paths, reason = "what rquickjs derives has such")]
 
+mod adopt;
+mod class;
 mod drive;
 mod engine;
 mod function;
 mod home;
 mod interfaces;
 mod locks;
+mod raw;
 
 pub use navlock;
 use navlock::LockManager;

@@ -6,12 +6,14 @@ use std::{
 };
 
 use navlock::LockManager;
-use rquickjs::{Class, Ctx, Exception, Object, Result};
+use rquickjs::{Ctx, Exception, Object, Result};
 
 use crate::{
+    class::{Classes, HomeObject},
     engine::Quick,
-    home::{Home, HomeObject},
+    home::{Agent, Home},
     interfaces::{self, ManagerObject},
+    raw::Bare,
 };
 
 /// An agent of a context, for its host, which has the agent's tasks done and can end it.
@@ -28,31 +30,41 @@ use crate::{
 /// The handle lives no longer than `Context::with` does. [`Locks::of`] gives it again.
 #[must_use = "callbacks are called by what drives the agent: `spawn()`, `run()`, or `run_task()`"]
 pub struct Locks<'js> {
-    pub(crate) engine: Quick<'js>,
+    engine: Quick<'js>,
+    agent: Agent<'js>,
 }
 
 impl<'js> Locks<'js> {
     /// The agent of `navigator.locks`, if that was registered in this context.
     pub fn of(ctx: &Ctx<'js>) -> Option<Self> {
         let home = Home::find(ctx)?;
-        let manager = home.borrow().0.navigator.get()?.1.clone();
-        Self::of_object(&manager)
+        let number = home.navigator.get()?.number;
+        Self::numbered(&home, number)
     }
 
-    /// The agent of this object, if it has the interface `LockManager`.
+    /// The agent of this object, if it has the interface `LockManager`, and the agent has not ended.
     pub fn of_object(object: &Object<'js>) -> Option<Self> {
-        let manager = object.as_class::<ManagerObject<'_>>()?.borrow();
-        Some(Self { engine: Quick::new(&manager.home, manager.number) })
+        let classes = Classes::of(object.ctx()).ok()?;
+        let object = Bare::of(object);
+        let manager = ManagerObject::of(classes, &object)?;
+        Self::numbered(&manager.home, manager.number)
     }
 
-    /// All agents of this context that have not ended: that of `navigator.locks`, and those that were
-    /// [opened](Self::open).
+    fn numbered(home: &HomeObject<'js>, number: usize) -> Option<Self> {
+        let agent = home.agent(number)?;
+        Some(Self { engine: Quick { home: home.clone(), number }, agent })
+    }
+
+    /// All agents of this context that have not ended, or whose scripts are still to be told of that: that
+    /// of `navigator.locks`, and those that were [opened](Self::open).
     pub fn all(ctx: &Ctx<'js>) -> impl Iterator<Item = Self> + use<'js> {
         let home = Home::find(ctx);
-        let count = home.as_ref().map_or(0, |home| home.borrow().0.count());
-        let engines = (0..count).zip(home.into_iter().cycle());
-        let all = engines.map(|(number, home)| Self { engine: Quick::new(&home, number) });
-        all.filter(|locks| !locks.has_ended())
+        let agents = home.as_ref().map(|home| home.agents()).unwrap_or_default();
+        let agents = agents.into_iter().filter(|(_, agent)| !agent.realm.is_over());
+        agents.zip(home.into_iter().cycle()).map(|((number, agent), home)| Self {
+            engine: Quick { home: home.clone(), number },
+            agent,
+        })
     }
 
     /// Another agent of this context, for a host that gives scripts several lock managers, as those of
@@ -64,8 +76,8 @@ impl<'js> Locks<'js> {
     /// As [`register`](crate::register), but that there can be several.
     pub fn open(ctx: &Ctx<'js>, locks: LockManager) -> Result<Self> {
         let home = home_with_interfaces(ctx)?;
-        let number = home.borrow().0.enter(locks)?;
-        Ok(Self { engine: Quick::new(&home, number) })
+        let (number, agent) = home.enter(locks)?;
+        Ok(Self { engine: Quick { home: home.clone(), number }, agent })
     }
 
     pub(crate) fn register(ctx: &Ctx<'js>, locks: LockManager) -> Result<Self> {
@@ -74,32 +86,37 @@ impl<'js> Locks<'js> {
             return Err(Exception::throw_type(ctx, message));
         }
         let registered = Self::open(ctx, locks)?;
-        interfaces::define_navigator(&registered.engine.object, registered.object())?;
+        let Quick { home, number } = &registered.engine;
+        if let Err(error) = interfaces::define_navigator(home, &registered.agent.object, *number) {
+            registered.end();
+            return Err(error);
+        }
         Ok(registered)
     }
 
     /// The object with the interface `LockManager`.
     pub fn object(&self) -> Object<'js> {
-        self.engine.agent().object
+        self.agent.object(self.engine.ctx())
     }
 
     /// The agent as programs in Rust have it: what it holds and waits for is this context's, and its
     /// client id is what scripts see in snapshots.
     pub fn lock_manager(&self) -> LockManager {
-        self.engine.realm().locks().clone()
+        self.agent.realm.locks().clone()
     }
 
     /// Says whether the context is fully active: for hosts with documents that can be kept and not shown.
     /// While it is not, what its scripts ask for is rejected with an `InvalidStateError`. What they hold
     /// and wait for is not touched.
     pub fn set_fully_active(&self, is_fully_active: bool) {
-        self.engine.realm().locks().set_fully_active(is_fully_active);
+        self.agent.realm.locks().set_fully_active(is_fully_active);
     }
 
-    /// Ready when there is a task, or the agent has ended. Of the contexts given here, the last one is
-    /// woken; from any thread.
+    /// Ready when there is a task. Of the contexts given here, the last one is woken, from any thread;
+    /// also when the agent has ended: so a host that stays until then looks at
+    /// [`has_ended`](Self::has_ended) after this.
     pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
-        self.engine.realm().poll_ready(context)
+        self.agent.realm.poll_ready(context)
     }
 
     /// Does one task, if there is one, and says whether. Before the next one, the host runs the jobs of
@@ -112,13 +129,13 @@ impl<'js> Locks<'js> {
     /// `AbortError` as long as QuickJS still can.
     pub fn run_task(&self) -> Result<bool> {
         let mut engine = self.engine.clone();
-        engine.realm().run_task(&mut engine)
+        self.agent.realm.run_task(&mut engine)
     }
 
     /// Whether a script waits for anything that others bring about: a lock, or the answer to a `query()`.
     /// A host that would end otherwise stays for that. A lock that is held is nothing to stay for.
     pub fn is_waiting(&self) -> bool {
-        self.engine.realm().is_waiting()
+        self.agent.realm.is_waiting()
     }
 
     /// Ends the agent: its requests are aborted, its locks released, and no callback of it is called any
@@ -129,14 +146,14 @@ impl<'js> Locks<'js> {
     /// `Runtime::run_gc`, or at the latest with the runtime. Who has several contexts in a runtime, and
     /// drops one, ends its agents before.
     pub fn end(&self) {
-        let agent = self.engine.agent();
-        agent.drive.has_ended.set(true);
-        agent.realm.end();
+        self.agent.realm.end();
     }
 
-    /// Whether the agent has ended here, by [`end`](Self::end).
+    /// Whether the agent has ended: by [`end`](Self::end), or as any agent of Rust code does, by
+    /// [`terminate`](LockManager::terminate) or [`close`](navlock::UserAgent::close). By these, what its
+    /// scripts wait for and hold is rejected in tasks, as anything else that is lost.
     pub fn has_ended(&self) -> bool {
-        self.engine.drive().has_ended.get()
+        self.agent.realm.has_ended()
     }
 
     /// Has a future of the runtime do the tasks, with `AsyncRuntime::drive`, `AsyncRuntime::idle` and
@@ -151,7 +168,7 @@ impl<'js> Locks<'js> {
     /// As `Ctx::spawn` does: in a context of a `Runtime`, which has no futures.
     #[cfg(feature = "futures")]
     pub fn spawn(self) {
-        self.engine.drive().spawns.set(true);
+        self.agent.drive.spawns.set(true);
         self.engine.spawn();
     }
 
@@ -164,7 +181,7 @@ impl<'js> Locks<'js> {
     /// As [`spawn`](Self::spawn).
     #[cfg(feature = "futures")]
     pub fn spawn_until_end(self) {
-        self.engine.drive().stays.set(true);
+        self.agent.drive.stays.set(true);
         self.spawn();
     }
 }
@@ -175,11 +192,14 @@ impl fmt::Debug for Locks<'_> {
     }
 }
 
-fn home_with_interfaces<'js>(ctx: &Ctx<'js>) -> Result<Class<'js, HomeObject<'js>>> {
+fn home_with_interfaces<'js>(ctx: &Ctx<'js>) -> Result<HomeObject<'js>> {
     if let Some(home) = Home::find(ctx) {
         return Ok(home);
     }
     let home = Home::make(ctx)?;
-    interfaces::define(&home)?;
+    if let Err(error) = interfaces::define(&home) {
+        Home::forget(ctx);
+        return Err(error);
+    }
     Ok(home)
 }

@@ -3,9 +3,7 @@
   'use strict';
 
   const { Promise, TypeError } = globalThis;
-  const { apply } = Reflect;
   const { then } = Promise.prototype;
-  const { fromCharCode, prototype: { charCodeAt } } = String;
 
   /** A constructor that returns an object has the private fields of its class added to that object. */
   class Given {
@@ -25,16 +23,11 @@
 
   return {
     TypeError,
-    fromCharCode,
     then,
 
     /** Keeps `value` for as long as `object` lives, where no script finds it. */
     keep(object, value) {
       new Keeper(object, value);
     },
-
-    concatenate: (first, second) => first + second,
-    length: (string) => string.length,
-    unitAt: (string, index) => apply(charCodeAt, string, [index]),
   };
 })

@@ -5,7 +5,11 @@
 
 mod common;
 
-use std::{cell::Cell, rc::Rc};
+use std::{
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
+};
 
 use common::{Program, alone, context, log, program, step};
 use navlock_rquickjs::{
@@ -125,6 +129,33 @@ fn signals_and_lock_managers_of_another_context_are_such_here_as_well() {
 }
 
 #[test]
+fn a_panic_of_the_host_goes_on_where_the_host_has_called() {
+    fn panics() {
+        panic!("the host's own");
+    }
+    let program = alone();
+    program.context.with(|ctx| {
+        let panics = Function::new(ctx.clone(), panics).unwrap();
+        ctx.globals().set("panics", panics).unwrap();
+    });
+    let message = |run: &dyn Fn()| {
+        let panic = catch_unwind(AssertUnwindSafe(run)).unwrap_err();
+        *panic.downcast::<&str>().unwrap()
+    };
+    // While a name is converted, and so through a function of the interface.
+    let convert = || program.eval::<()>("navigator.locks.request({ toString: panics }, () => {});");
+    assert_eq!(message(&convert), "the host's own");
+    // In a callback.
+    program.eval::<()>("follow('called', navigator.locks.request('db', () => panics()));");
+    assert_eq!(message(&|| program.step()), "the host's own");
+    // Nothing of it is left for the next one.
+    assert_eq!(
+        program.told("follow('next', navigator.locks.request('other', () => 1));"),
+        "next: 1"
+    );
+}
+
+#[test]
 fn a_lone_surrogate_survives_as_name_and_in_snapshots() {
     let told = alone().told(r"
         const name = 'a\uD800' + '\u0000' + '\uDC00b\u{1F512}';
@@ -160,6 +191,7 @@ fn what_scripts_make_of_the_language_changes_nothing() {
             navigator.locks.query(),
             navigator.locks.request('held', { signal: controller.signal }, () => {}),
             navigator.locks.request('held', 1, () => {}),
+            navigator.locks.request('thenable', () => ({ then: (resolve) => resolve('its own') })),
         ];
         controller.abort();
         globalThis.restore = () => {
@@ -171,14 +203,15 @@ fn what_scripts_make_of_the_language_changes_nothing() {
     program.step();
     program.run(
         "restore();
-        const [, plain, asked, aborted, wrong] = globalThis.asked;
+        const [, plain, asked, aborted, wrong, thenable] = globalThis.asked;
         follow('plain', plain.then((name) => name.length));
         follow('asked', asked.then(({ held }) => Object.keys(held[0])));
         follow('aborted', aborted.catch(({ name }) => name));
-        follow('wrong', wrong.catch(({ message }) => message));",
+        follow('wrong', wrong.catch(({ message }) => message));
+        follow('thenable', thenable.then((value) => value));",
     );
     let expected = "plain: 6, asked: clientId,mode,name, aborted: AbortError, \
-                    wrong: the options of request() are not an object";
+                    wrong: the options of request() are not an object, thenable: its own";
     assert_eq!(program.log(), expected);
 }
 

@@ -5,6 +5,7 @@
 mod common;
 
 use std::{
+    future::{Future, poll_fn},
     pin::pin,
     sync::{
         Arc,
@@ -223,6 +224,29 @@ fn a_runtime_that_is_driven_beside_hears_of_grants_and_of_thieves() {
         drop(thief.join().unwrap());
         driven.abort();
     });
+}
+
+#[test]
+fn a_future_that_stays_until_the_agent_ends_hears_of_an_end_that_others_bring_about() {
+    let ends: [fn(&UserAgent, &LockManager); 2] =
+        [|_, locks| locks.terminate(), |user_agent, _| user_agent.close()];
+    for end in ends {
+        block_on(async {
+            let user_agent = UserAgent::new();
+            let program = Program::new(&user_agent, true).await;
+            program.eval::<()>(HOLD).await;
+            let locks = program.context.with(|ctx| Locks::of(&ctx).unwrap().lock_manager()).await;
+            let mut idle = pin!(program.runtime.idle());
+            for _ in 0..100 {
+                let polled = poll_fn(|context| Poll::Ready(idle.as_mut().poll(context))).await;
+                assert!(polled.is_pending());
+            }
+            thread::spawn(move || end(&user_agent, &locks)).join().unwrap();
+            idle.await;
+            let told = program.log().await;
+            assert!(told.contains("held failed: AbortError"), "{told}");
+        });
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use navlock_rquickjs::{
     navlock::{Error, UserAgent, blocking},
     register, run,
 };
-use rquickjs::{AsyncContext, AsyncRuntime, Context, Ctx, Function, Runtime};
+use rquickjs::{AsyncContext, AsyncRuntime, CatchResultExt, Context, Ctx, Function, Runtime};
 
 /// Everything that an agent can have at once, and a promise that follows each.
 const EVERYTHING: &str = "
@@ -229,6 +229,65 @@ fn a_second_lock_manager_of_a_context_is_another_agent() {
         while ctx.execute_pending_job() {}
     });
     assert_eq!(program.log(), "[object Lock], other: true");
+}
+
+#[test]
+fn scripts_that_still_have_the_object_of_an_agent_that_has_ended_are_refused() {
+    let user_agent = UserAgent::new();
+    let program = program(user_agent.lock_manager("app"));
+    program.context.with(|ctx| {
+        let first = Locks::open(&ctx, user_agent.lock_manager("short")).unwrap();
+        ctx.globals().set("other", first.object()).unwrap();
+        first.end();
+        for _ in 0..100 {
+            let locks = Locks::open(&ctx, user_agent.lock_manager("short")).unwrap();
+            assert!(Locks::of_object(&locks.object()).is_some());
+            locks.end();
+        }
+        assert_eq!(Locks::all(&ctx).count(), 1);
+        // What is kept of it is gone, and the handle has all that it had.
+        assert!(Locks::of_object(&first.object()).is_none());
+        assert!(first.has_ended() && !first.is_waiting() && !first.run_task().unwrap());
+    });
+    let told = program.told(
+        "follow('request', other.request('db', () => {}));
+        follow('nothing', other.request('db'));
+        follow('query', other.query());
+        follow('own', navigator.locks.request('db', () => 'works'));",
+    );
+    let ended = "failed: InvalidStateError: the agent has been terminated";
+    let nothing =
+        "failed: TypeError: request() needs a name and a callback; 1 of 2 arguments given";
+    assert_eq!(told, format!("request {ended}, nothing {nothing}, query {ended}, own: works"));
+}
+
+#[test]
+fn a_registration_that_runs_out_of_memory_can_be_made_again() {
+    let mut failed = 0;
+    // Large steps where nothing of the adapter is there yet.
+    for step in 0.. {
+        let runtime = Runtime::new().unwrap();
+        let context = Context::full(&runtime).unwrap();
+        let used = usize::try_from(runtime.memory_usage().malloc_size).unwrap();
+        runtime.set_memory_limit(used + 3000 * step);
+        let user_agent = UserAgent::new();
+        let registered = context.with(|ctx| register(&ctx, user_agent.lock_manager("app")).is_ok());
+        runtime.set_memory_limit(0);
+        if registered {
+            break;
+        }
+        failed += 1;
+        context.with(|ctx| {
+            drop(ctx.catch());
+            let _ = register(&ctx, user_agent.lock_manager("app")).catch(&ctx).unwrap();
+            assert_eq!(Locks::all(&ctx).count(), 1);
+            define_kit(&ctx);
+        });
+        eval::<()>(&context, "follow('own', navigator.locks.request('db', ({ name }) => name));");
+        run(&context).unwrap();
+        assert_eq!(log(&context), "own: db", "after {failed} steps");
+    }
+    assert!(failed > 10, "it never ran out of memory");
 }
 
 #[test]

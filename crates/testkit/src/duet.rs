@@ -1,8 +1,10 @@
 //! Engine and model, side by side.
 
-use std::{error::Error, fmt, iter};
+use std::{collections::HashSet, error::Error, fmt, iter};
 
-use navlock_engine::{AgentId, Event, LockInfo, LockManager, Mode, RequestId, Snapshot};
+use navlock_engine::{
+    AgentId, Event, LockInfo, LockManager, Mode, QueuePosition, RequestId, Snapshot,
+};
 
 use crate::{Command, Model};
 
@@ -98,6 +100,39 @@ impl Duet {
             &granted_to_others(&mut all_at_once),
             &granted_to_others(&mut step_by_step),
         )
+    }
+
+    /// That what is shown of one name is what the whole snapshot shows of it: apart from what is compared
+    /// after each command, as it takes as long as all of that.
+    ///
+    /// # Errors
+    ///
+    /// [`Divergence`] if it is not.
+    pub fn shows_each_name(&self) -> Result<(), Divergence> {
+        let all = sorted(self.engine.snapshot_lock_state());
+        let names: HashSet<_> = all.held.iter().chain(&all.pending).map(|one| &one.name).collect();
+        for name in names {
+            let of_name = |all: &[LockInfo]| -> Vec<_> {
+                all.iter().filter(|one| one.name == *name).cloned().collect()
+            };
+            let (held, pending) = (of_name(&all.held), of_name(&all.pending));
+            let agents: HashSet<_> = pending.iter().map(|one| one.agent).collect();
+            for agent in agents {
+                let position = QueuePosition {
+                    holder: held.first().cloned(),
+                    holders: held.len(),
+                    ahead: pending.iter().position(|one| one.agent == agent),
+                };
+                let is = self.engine.position(name, |other| other == agent);
+                same("position", &is, &position)?;
+            }
+            same(
+                "snapshot of a name",
+                &self.engine.snapshot_of(name),
+                &Snapshot { held, pending },
+            )?;
+        }
+        Ok(())
     }
 
     fn compare(&mut self) -> Result<(), Divergence> {

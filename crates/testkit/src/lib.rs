@@ -3,7 +3,8 @@
 //! [`Model`] is the specification once more, as plain as it can be written and as slow as that
 //! makes it: the oracle to which the engine is compared. A [`Command`] is one thing that can
 //! happen to a lock manager, and a [`Duet`] lets a sequence of them happen to both, and says where
-//! they part. [`suite`] is what every reach must do, told through the public API.
+//! they part. [`suite`] is what every reach must do, told through the public API. A [`Port`] is one for
+//! a [`Server`] that a test starts, as it does etcd.
 //!
 //! Nothing here is published, and nothing that is published depends on it, except in its tests.
 //!
@@ -30,10 +31,14 @@
 mod command;
 mod duet;
 mod model;
+mod port;
+mod server;
 pub mod suite;
 
 pub use crate::{
     command::Command,
     duet::{Divergence, Duet},
     model::Model,
+    port::Port,
+    server::{Failed, Server, Start},
 };

@@ -117,26 +117,44 @@ impl<In, Out: Message> Encoder<&Out> for Codec<In> {
 
     /// Appends the message's frame, or nothing if it fails.
     fn encode(&mut self, message: &Out, bytes: &mut BytesMut) -> Result<(), CodecError> {
-        let start = bytes.len();
-        // The length's place. The length is known when the message stands behind it.
-        bytes.put_u32(0);
-        match postcard::serialize_with_flavor(message, Content::new(bytes)) {
-            Ok(length) => {
-                bytes[start..start + LENGTH].copy_from_slice(&length.to_be_bytes());
-                Ok(())
-            }
-            Err(error) => {
-                bytes.truncate(start);
-                Err(match error {
-                    postcard::Error::SerializeBufferFull => CodecError::TooLong,
-                    _ => CodecError::Malformed,
-                })
-            }
-        }
+        append_frame(bytes, |bytes| append(message, bytes))
     }
 }
 
-/// What postcard writes a message into: the end of `bytes`, as far as a frame may go.
+/// Appends a frame with what this appends, or nothing if it fails.
+pub(crate) fn append_frame(
+    bytes: &mut BytesMut,
+    content: impl FnOnce(&mut BytesMut) -> Result<(), CodecError>,
+) -> Result<(), CodecError> {
+    let start = bytes.len();
+    // The length's place. The length is known when the message stands behind it.
+    bytes.put_u32(0);
+    let done = content(bytes).and_then(|()| {
+        let length = bytes.len() - start - LENGTH;
+        let length = u32::try_from(length).ok().filter(|_| length <= MAX_FRAME);
+        let length = length.ok_or(CodecError::TooLong)?;
+        bytes[start..start + LENGTH].copy_from_slice(&length.to_be_bytes());
+        Ok(())
+    });
+    if done.is_err() {
+        bytes.truncate(start);
+    }
+    done
+}
+
+/// Appends the form of this, or nothing if it fails.
+pub(crate) fn append(what: &impl Serialize, bytes: &mut BytesMut) -> Result<(), CodecError> {
+    let start = bytes.len();
+    postcard::serialize_with_flavor(what, Content::new(bytes)).map_err(|error| {
+        bytes.truncate(start);
+        match error {
+            postcard::Error::SerializeBufferFull => CodecError::TooLong,
+            _ => CodecError::Malformed,
+        }
+    })
+}
+
+/// What postcard writes into: the end of `bytes`, as far as a frame may go.
 struct Content<'a> {
     bytes: &'a mut BytesMut,
     /// Where the message begins.
@@ -178,8 +196,7 @@ impl<'a> Content<'a> {
 }
 
 impl Flavor for Content<'_> {
-    /// The message's length.
-    type Output = u32;
+    type Output = ();
 
     #[inline]
     fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
@@ -193,9 +210,9 @@ impl Flavor for Content<'_> {
         Ok(())
     }
 
-    fn finalize(self) -> postcard::Result<u32> {
+    fn finalize(self) -> postcard::Result<()> {
         self.bytes.truncate(self.end);
-        u32::try_from(self.end - self.start).map_err(|_| postcard::Error::SerializeBufferFull)
+        Ok(())
     }
 }
 

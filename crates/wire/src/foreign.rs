@@ -80,6 +80,35 @@ pub(crate) mod name {
     }
 }
 
+/// A bucket's name, which many share.
+pub(crate) mod bucket {
+    use std::{fmt, sync::Arc};
+
+    use super::{Deserializer, Serializer, de};
+
+    pub(crate) fn serialize<S: Serializer>(bucket: &str, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(bucket)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<str>, D::Error> {
+        from.deserialize_str(Bucket)
+    }
+
+    struct Bucket;
+
+    impl de::Visitor<'_> for Bucket {
+        type Value = Arc<str>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("the name of a bucket")
+        }
+
+        fn visit_str<E: de::Error>(self, bucket: &str) -> Result<Arc<str>, E> {
+            Ok(bucket.into())
+        }
+    }
+}
+
 /// A [`ResourceName`] that may be missing.
 pub(crate) mod optional_name {
     use serde::{Deserialize, Serialize};

@@ -33,14 +33,21 @@
 
 mod codec;
 mod foreign;
+mod looking;
 mod message;
+mod report;
 
 pub use crate::{
     codec::{ClientCodec, Codec, CodecError, DaemonCodec, MAX_FRAME},
+    looking::{
+        ClientState, LockId, LookChange, LookEntry, LookEvent, MAX_INSIDE, MAX_META, Meta, OfName,
+        encode_look_events,
+    },
     message::{
         Agent, AgentInfo, CONTROL_VERSION, ClientId, ClientKey, DELEGATION_VERSION, Failure,
-        FromDaemon, InspectionEntry, Lost, MAX_BUCKET, MAX_NAME, MAX_TEXT, Moment, OLDEST_VERSION,
-        OwnedEntry, POSITION_VERSION, Query, SHARED_VERSION, Slot, SnapshotEntry, Status, ToDaemon,
-        Uptime, VERSION, negotiate,
+        FromDaemon, InspectionEntry, LOOKING_VERSION, Lost, MAX_BUCKET, MAX_NAME, MAX_TEXT, Moment,
+        OLDEST_VERSION, OwnedEntry, POSITION_VERSION, Query, REPORT_VERSION, SHARED_VERSION, Slot,
+        SnapshotEntry, Status, ToDaemon, Uptime, VERSION, negotiate,
     },
+    report::{LogState, Report, SessionEnd},
 };

@@ -5,8 +5,10 @@ use std::ops::RangeInclusive;
 use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
 use serde::{Deserialize, Serialize};
 
-use crate::foreign::{
-    FencingTokenForm, ModeForm, RequestIdForm, RequestKindForm, name, optional_name,
+use crate::{
+    foreign::{FencingTokenForm, ModeForm, RequestIdForm, RequestKindForm, name, optional_name},
+    looking::{LockId, LookEvent, Meta},
+    report::Report,
 };
 
 /// The newest version of the protocol, which is what this crate's clients speak.
@@ -19,7 +21,9 @@ use crate::foreign::{
 /// 4. A daemon can be asked to end, and says more of itself and of the end of locks.
 /// 5. A client can own names: it takes them and releases them in a map that it shares with the daemon,
 ///    without a message.
-pub const VERSION: u16 = 5;
+/// 6. Who looks is told what there is in all buckets, and what happens; agents say more of themselves,
+///    and under which lock they ask for another. A daemon reports how it has gone.
+pub const VERSION: u16 = 6;
 
 /// The oldest version that knows of locks which are seen beyond this machine. They may be their
 /// holders' for a time only, and who does not know that goes on with what is another's by then.
@@ -33,6 +37,12 @@ pub const POSITION_VERSION: u16 = 4;
 
 /// The oldest version in which a client can own names.
 pub const DELEGATION_VERSION: u16 = 5;
+
+/// The oldest version in which the daemon tells what happens to who looks.
+pub const LOOKING_VERSION: u16 = 6;
+
+/// The oldest version in which a daemon reports how it has gone, and can be told what to log.
+pub const REPORT_VERSION: u16 = 6;
 
 /// The oldest version that this crate's daemon speaks.
 pub const OLDEST_VERSION: u16 = 1;
@@ -245,6 +255,45 @@ pub enum ToDaemon {
         /// Where.
         slot: Slot,
     },
+    /// Since version 6: what the agent says of itself beyond [`Describe`](Self::Describe).
+    Annotate {
+        /// Which.
+        agent: Agent,
+        /// That.
+        meta: Meta,
+    },
+    /// Since version 6, after the request or the claim: it was made inside a lock, whose holder goes on, and
+    /// lets go of it, only once this one was granted. Said for each of several.
+    Inside {
+        /// Which request.
+        #[serde(with = "RequestIdForm")]
+        request: RequestId,
+        /// Which lock.
+        lock: LockId,
+    },
+    /// Since version 6, in place of [`Introduce`](Self::Introduce): asks what there is, and to be told
+    /// what happens. Nothing else is said on this connection from then on.
+    Look {
+        /// In this bucket only.
+        bucket: Option<String>,
+        /// Of this name only.
+        #[serde(with = "optional_name")]
+        name: Option<ResourceName>,
+        /// Whether also to be told what happens from then on.
+        follow: bool,
+    },
+    /// Since version 6, before [`Introduce`](Self::Introduce): asks how it has gone with the daemon.
+    Report {
+        /// The question's number.
+        query: Query,
+    },
+    /// Since version 6, before [`Introduce`](Self::Introduce): the daemon shall log this from now on.
+    Log {
+        /// The question's number.
+        query: Query,
+        /// What, in words of the daemon's program.
+        filter: String,
+    },
 }
 
 /// What the daemon says.
@@ -413,6 +462,50 @@ pub enum FromDaemon {
         agents: Vec<(ClientId, AgentInfo)>,
         /// More of them.
         names: Vec<OwnedEntry>,
+    },
+    /// Since version 6: what there is follows, and is all there is: what was said before is forgotten.
+    LookBegins {
+        /// How much has happened that is not told, because the looker was too slow.
+        missed: u64,
+    },
+    /// Since version 6: what there is or, after [`LookComplete`](Self::LookComplete), what has happened.
+    LookEvents {
+        /// In this order.
+        events: Vec<LookEvent>,
+    },
+    /// Since version 6: that was all there is.
+    LookComplete,
+    /// Since version 6, before the answer to a question: what these agents say of themselves beyond
+    /// what the answer tells.
+    Annotated {
+        /// To which question.
+        query: Query,
+        /// Who has said something.
+        agents: Vec<(ClientId, Meta)>,
+    },
+    /// Since version 6: how it has gone.
+    Report {
+        /// To which question.
+        query: Query,
+        /// That.
+        report: Report,
+    },
+    /// Since version 6: what is logged from now on.
+    Logs {
+        /// To which question.
+        query: Query,
+        /// That, or why it is as it was, for people.
+        outcome: Result<String, String>,
+    },
+    /// Since version 6: this request, which waits, waits for others that wait for it, and has for a while.
+    Deadlock {
+        /// Which request.
+        #[serde(with = "RequestIdForm")]
+        request: RequestId,
+        /// Who waits for whom, for people.
+        told: String,
+        /// It is the one that was made last of all of them.
+        is_last: bool,
     },
 }
 

@@ -7,12 +7,12 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
-import { createServer } from 'node:net';
 import path from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
+import { startEtcd } from '../test/kit/etcd.mjs';
 import { markdown, text } from './report.mjs';
 import { about, interleave, runInside, splice } from './rounds.mjs';
 import { tables } from './tables.mjs';
@@ -86,28 +86,12 @@ async function redis() {
 /** An etcd of our own, or null. */
 async function etcd() {
   if (spawnSync('etcd', ['--version']).status !== 0) return skipped('etcd is not installed');
-  const [client, peer] = [await freePort(), await freePort()].map((port) => `http://127.0.0.1:${port}`);
   const data = mkdtempSync(path.join(existsSync('/dev/shm') ? '/dev/shm' : folder, 'navlock-bench-'));
   folders.push(data);
-  const words = ['--data-dir', data, '--listen-client-urls', client, '--advertise-client-urls', client];
-  words.push('--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer, '--initial-cluster', `default=${peer}`);
-  servers.push(spawn('etcd', words, { stdio: 'ignore' }));
-  for (const deadline = Date.now() + 10_000; Date.now() < deadline; ) {
-    const isHealthy = await fetch(`${client}/health`).then((answer) => answer.ok, () => false);
-    if (isHealthy) return client.slice('http://'.length);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  return skipped('etcd does not answer: left out');
-}
-
-/** Nobody else is given it soon. */
-async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
+  const etcd = await startEtcd(data).catch((error) => skipped(`${error.message}: left out`));
+  if (!etcd) return null;
+  servers.push(etcd);
+  return etcd.endpoint;
 }
 
 /** The least broker there can be, a program of the repository, or null. */

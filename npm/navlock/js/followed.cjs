@@ -6,7 +6,7 @@ const { DOMException, Set, clearTimeout, setAdd, setDelete, setTimeout } = requi
 const { deferred } = require('./deferred.cjs');
 const { askHolder } = require('./queries.cjs');
 const { Overdue } = require('./overdue.cjs');
-const { callInside, heldOutside } = require('./own-callback.cjs');
+const { callInside, heldOutside, holdersOutside } = require('./own-callback.cjs');
 const { at, placeOf, reporting, takeStack, wantedReports, warn } = require('./reports.cjs');
 
 /**
@@ -23,10 +23,13 @@ const MOST_PLACES = 1000;
 
 const places = new Set();
 
+/** What was told last of those who wait for each other, by which request; `null` once that waits no more. */
+let lastDeadlock = null;
+
 /** All that hold their lock now. */
 const holders = new Set();
 
-/** @type {{ wanted: import('./reports.cjs').Wanted, held: Overdue | null, waiting: Overdue | null, own: Overdue | null } | null} */
+/** @type {{ wanted: import('./reports.cjs').Wanted, held: Overdue | null, waiting: Overdue | null, own: Overdue | null, nested: Overdue | null, hasContexts: boolean } | null} */
 let lists = null;
 
 class Followed {
@@ -36,7 +39,7 @@ class Followed {
 
   /** @param {import('./requests.cjs').LockRequest} request */
   constructor(request, lists) {
-    const { own, waiting, wanted } = lists;
+    const { nested, own, waiting, wanted } = lists;
     this.#lists = lists;
     /** `null` once it is over. */
     this.request = request;
@@ -44,13 +47,37 @@ class Followed {
     /** What it waits for, as long as it does, if its own callback holds that. */
     this.blocker = null;
     if (waiting !== null) waiting.add(this);
-    if (own === null || !waitsForHolders(request)) return;
+    /** In which callbacks it was made, as long as it waits. */
+    this.around = null;
+    if (!lists.hasContexts || !waitsForHolders(request)) return;
+    if (nested !== null) {
+      this.around = holdersOutside();
+      if (this.around.length > 0) nested.add(this);
+    }
+    if (own === null) return;
     this.blocker = heldOutside(request);
     if (this.blocker !== null) own.add(this);
   }
 
   get isWaiting() {
     return this.#isWaiting;
+  }
+
+  /** Whether the request fails if it would wait for ever, for others that wait for its callbacks. */
+  get failsOnDeadlock() {
+    return this.#lists.wanted.deadlocks === 'reject';
+  }
+
+  /** Whether it is told of if it would wait for ever and does not fail. */
+  get tellsDeadlock() {
+    return this.#lists.wanted.deadlocks !== 'off';
+  }
+
+  tellDeadlock(text) {
+    // Others of ours may be in the same one.
+    if (lastDeadlock !== null && lastDeadlock.text === text) return;
+    lastDeadlock = { text, by: this };
+    warn('NAVLOCK_DEADLOCK', `${text}${at('requested at', this.place)}`, this.told);
   }
 
   get isHolding() {
@@ -72,10 +99,10 @@ class Followed {
     this.#stopWaiting();
     // Who was told of the grant may have stolen the lock meanwhile.
     if (lock === null || this.request === null) return callback(lock);
-    const { held, own } = this.#lists;
+    const { hasContexts, held } = this.#lists;
     setAdd(holders, this);
     if (held !== null) held.add(this);
-    return own === null ? callback(lock) : callInside([this], () => callback(lock));
+    return hasContexts ? callInside([this], () => callback(lock)) : callback(lock);
   }
 
   /** The request is over, or its lock. Also more than once. */
@@ -92,7 +119,10 @@ class Followed {
 
   #stopWaiting() {
     this.#isWaiting = false;
+    if (lastDeadlock !== null && lastDeadlock.by === this) lastDeadlock = null;
     this.#lists.waiting?.delete(this);
+    this.#lists.nested?.delete(this);
+    this.around = null;
     if (this.blocker === null) return;
     this.#lists.own.delete(this);
     this.blocker = null;
@@ -101,7 +131,7 @@ class Followed {
 
 /** Calls `call` as the callback of requests that hold their locks, where that matters. */
 function callInsideAll(requests, call) {
-  if (lists === null || lists.own === null) return call();
+  if (lists === null || !lists.hasContexts) return call();
   const followed = [];
   for (const request of requests) if (request.followed !== null) followed.push(request.followed);
   return callInside(followed, call);
@@ -125,7 +155,9 @@ function listsFor(wanted) {
   const held = wanted.held === null ? null : new Overdue(wanted.held, tellHeld);
   const waiting = wanted.waiting === null ? null : new Overdue(wanted.waiting, tellWaiting);
   const own = wanted.strict === 'off' ? null : new Overdue(OWN_MS, wanted.strict === 'warn' ? tellOwn : rejectOwn, true);
-  return { wanted, held, waiting, own, isEmpty: held === null && waiting === null && own === null };
+  const nested = wanted.deadlocks === 'off' ? null : new Overdue(OWN_MS, tellNested, true);
+  const hasContexts = own !== null || nested !== null;
+  return { wanted, held, waiting, own, nested, hasContexts, isEmpty: held === null && waiting === null && !hasContexts };
 }
 
 function tellHeld(followed, ms) {
@@ -187,6 +219,11 @@ function tellOwn(followed, ms) {
   if (!followed.blocker.isHolding || places.has(key) || places.size === MOST_PLACES) return;
   places.add(key);
   warn('NAVLOCK_OWN_CALLBACK', ownText(followed, ms), followed.told);
+}
+
+/** It has waited for so long that whoever did not wait for it would have gone on, mostly: so it counts as waited for. */
+function tellNested({ around, request }) {
+  for (const holder of around) if (holder.isHolding) request.realm.putInside(request, holder.request);
 }
 
 function rejectOwn(followed, ms) {

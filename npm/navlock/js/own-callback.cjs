@@ -40,6 +40,13 @@ function heldOutside({ isShared, manager, name }) {
   return null;
 }
 
+/** All whose callbacks a request is made in now, from the innermost to the outermost. */
+function holdersOutside() {
+  const holders = [];
+  for (let at = holding(storage?.getStore()); at !== undefined; at = at.outer) holders.push(at.holder);
+  return holders;
+}
+
 /**
  * Those that still hold their lock. The others are forgotten: a context goes on as long as anything that
  * was begun in it, and a program may begin the next callback in that of the last one for ever.
@@ -52,4 +59,4 @@ function holding(inside) {
   return inside;
 }
 
-module.exports = { callInside, heldOutside };
+module.exports = { callInside, heldOutside, holdersOutside };

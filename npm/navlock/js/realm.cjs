@@ -137,13 +137,18 @@ class Realm {
   }
 
   /** Requests a lock. Throws an OperationError where the addon cannot. */
-  request(entry, manager, name, { ifAvailable, isShared, steal }) {
+  request(entry, manager, name, { ifAvailable, isShared, signal, steal }) {
     const addon = this.#addon;
     if (this.left !== null) this.ring(); // where there was no room even for that
     let flags = 0;
     if (isShared) flags |= addon.SHARED;
     if (ifAvailable) flags |= addon.IF_AVAILABLE;
     if (steal) flags |= addon.STEAL;
+    if (signal !== null) flags |= addon.SIGNAL;
+    if (entry.followed !== null) {
+      if (entry.followed.failsOnDeadlock) flags |= addon.FAILS_ON_DEADLOCK;
+      if (entry.followed.tellsDeadlock) flags |= addon.TELLS_DEADLOCK;
+    }
     let answer;
     try {
       answer = addon.request(manager, name, flags);
@@ -161,6 +166,16 @@ class Realm {
       this.ring();
       throw error;
     }
+  }
+
+  /** Says that a request that waits was made inside a lock that is held. */
+  putInside(entry, holder) {
+    this.#addon.putInside(entry.id, holder.id);
+  }
+
+  /** Who waits for whom, if a request that waits is known to be part of a deadlock; otherwise `null`. */
+  deadlock({ id }) {
+    return this.#addon.deadlock(id);
   }
 
   /**

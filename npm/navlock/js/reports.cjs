@@ -17,6 +17,8 @@ const { settings, toMilliseconds } = require('./settings.cjs');
  * @property {number | null} waiting
  * @property {boolean} stacks
  * @property {'off' | 'warn' | 'reject'} strict
+ * @property {'off' | 'warn' | 'reject'} deadlocks  of requests that would wait for ever: whether they are told of,
+ *   and whether the one fails that came last
  */
 
 /** @type {Wanted | null} what the program has said; `null`: what the environment says */
@@ -33,19 +35,23 @@ function wantedReports() {
 /** From now on, in this thread, for what is requested then. Throws a TypeError for what makes no sense. */
 function report(options = {}) {
   if (typeof options !== 'object' || options === null) throw new TypeError('report: the options are not an object');
-  const { held, stacks = false, strict = false, waiting } = options;
-  for (const [name, value] of [['stacks', stacks], ['strict', strict]]) {
-    if (typeof value !== 'boolean' && !(name === 'strict' && value === 'warn')) {
-      throw new TypeError(`report: ${name} is not a boolean${name === 'strict' ? ', nor "warn"' : ''}`);
-    }
-  }
+  const { deadlocks = false, held, stacks = false, strict = false, waiting } = options;
+  if (typeof stacks !== 'boolean') throw new TypeError('report: stacks is not a boolean');
   reporting.isOff = false;
   given = {
     held: held === undefined ? null : toMilliseconds(held, 'report: held'),
     waiting: waiting === undefined ? null : toMilliseconds(waiting, 'report: waiting'),
     stacks,
-    strict: strict === 'warn' ? 'warn' : strict ? 'reject' : 'off',
+    strict: toStrictness(strict, 'report: strict'),
+    deadlocks: toStrictness(deadlocks, 'report: deadlocks'),
   };
+}
+
+/** @param {string} what  where `value` is from */
+function toStrictness(value, what) {
+  if (value === 'warn') return 'warn';
+  if (typeof value !== 'boolean') throw new TypeError(`${what} is not a boolean, nor "warn"`);
+  return value ? 'reject' : 'off';
 }
 
 /** Where we are called from, for {@link placeOf}. */

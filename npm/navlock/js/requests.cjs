@@ -63,12 +63,22 @@ class LockRequest extends AbortAlgorithm {
     return this.isShared ? 'shared' : 'exclusive';
   }
 
+  /** Told once more, it waits on, and would for ever. */
   onPending() {
+    if (this.state !== NEW) {
+      this.onDeadlock();
+      return;
+    }
     this.realm.keepAlive.start();
     this.state = WAITING;
     const { promise, resolve } = deferred();
     this.open = resolve;
     wait(this, promise);
+  }
+
+  onDeadlock() {
+    const told = this.state === WAITING ? this.realm.deadlock(this) : null;
+    if (told !== null && this.followed !== null) this.followed.tellDeadlock(told);
   }
 
   onGranted() {

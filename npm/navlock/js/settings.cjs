@@ -51,6 +51,7 @@ class Settings {
       waiting: milliseconds('NAVLOCK_REPORT_WAITING'),
       stacks: choice('NAVLOCK_REPORT_STACKS', { 0: false, 1: true }),
       strict: choice('NAVLOCK_STRICT', { 0: 'off', warn: 'warn', 1: 'reject' }),
+      deadlocks: choice('NAVLOCK_DEADLOCKS', { 0: 'off', warn: 'warn', 1: 'reject' }),
     });
   }
 }

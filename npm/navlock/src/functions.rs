@@ -33,6 +33,8 @@ pub(crate) unsafe fn export(env: napi_env, exports: napi_value) -> Result<(), Fa
     js.define(exports, c"clientId", Some(client_id), realm)?;
     js.define(exports, c"bucket", Some(bucket), realm)?;
     js.define(exports, c"request", Some(request), realm)?;
+    js.define(exports, c"putInside", Some(put_inside), realm)?;
+    js.define(exports, c"deadlock", Some(deadlock), realm)?;
     js.define(exports, c"query", Some(query), realm)?;
     js.define(exports, c"queryHolder", Some(query_holder), realm)?;
     js.define(exports, c"next", Some(next), realm)?;
@@ -172,6 +174,24 @@ function! {
     request[manager, name, flags] |js, realm| {
         let name = to_name(js, name)?;
         js.u32(realm.request(js.to_u32(manager)?, name, js.to_u32(flags)?)?)
+    }
+}
+
+function! {
+    /// `(id: number, holder: number): void`
+    put_inside[id, holder] |js, realm| {
+        realm.put_inside(js.to_u32(id)?, js.to_u32(holder)?)?;
+        js.undefined()
+    }
+}
+
+function! {
+    /// `(id: number): string | null`
+    ///
+    /// Who waits for whom, if a request that waits is known to be part of a deadlock.
+    deadlock[id] |js, realm| {
+        let id = js.to_u32(id)?;
+        realm.look(|slots| Some(js.string_or_null(slots.deadlock(id).as_deref())))
     }
 }
 

@@ -10,7 +10,8 @@ use std::ffi::CStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Status {
-    /// There will be news of it.
+    /// There will be news of it. As news of a request: it waits on, and there is
+    /// [something to be told](flag::TELLS_DEADLOCK) of it.
     Pending = 0,
     /// A lock is held; a question is answered.
     Granted = 1,
@@ -48,6 +49,12 @@ pub(crate) mod flag {
     pub(crate) const SHARED: u32 = 1;
     pub(crate) const IF_AVAILABLE: u32 = 2;
     pub(crate) const STEAL: u32 = 4;
+    /// It has a signal, so it may give up by itself.
+    pub(crate) const SIGNAL: u32 = 8;
+    /// It fails if it would wait for ever, as far as that is known.
+    pub(crate) const FAILS_ON_DEADLOCK: u32 = 16;
+    /// It is news of it, once, that it would wait for ever.
+    pub(crate) const TELLS_DEADLOCK: u32 = 32;
 }
 
 /// How far the locks of a user agent are seen.
@@ -57,7 +64,7 @@ pub(crate) mod reach {
 }
 
 /// What the face reads.
-pub(crate) const NUMBERS: [(&CStr, u32); 13] = [
+pub(crate) const NUMBERS: [(&CStr, u32); 16] = [
     (c"PENDING", Status::Pending as u32),
     (c"GRANTED", Status::Granted as u32),
     (c"UNAVAILABLE", Status::Unavailable as u32),
@@ -69,6 +76,9 @@ pub(crate) const NUMBERS: [(&CStr, u32); 13] = [
     (c"SHARED", flag::SHARED),
     (c"IF_AVAILABLE", flag::IF_AVAILABLE),
     (c"STEAL", flag::STEAL),
+    (c"SIGNAL", flag::SIGNAL),
+    (c"FAILS_ON_DEADLOCK", flag::FAILS_ON_DEADLOCK),
+    (c"TELLS_DEADLOCK", flag::TELLS_DEADLOCK),
     (c"PROCESS", reach::PROCESS),
     (c"MACHINE", reach::MACHINE),
 ];

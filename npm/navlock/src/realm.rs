@@ -18,7 +18,7 @@ use crate::{
     managers::Managers,
     protocol::{Answer, NOTHING, answer, flag},
     reach,
-    slots::{Failed, Slots},
+    slots::{Deadlock, Failed, Slots},
 };
 
 /// One instance of the addon. Used by the realm's thread alone, except for its inbox.
@@ -176,14 +176,27 @@ impl Realm {
         }
         options.if_available = flags & flag::IF_AVAILABLE != 0;
         options.steal = flags & flag::STEAL != 0;
+        options.signal = flags & flag::SIGNAL != 0;
+        let deadlock = Deadlock {
+            fails: flags & flag::FAILS_ON_DEADLOCK != 0,
+            tells: flags & flag::TELLS_DEADLOCK != 0,
+        };
         self.with(|state| {
             let locks = state.managers.enter(manager)?;
             let is_theft = options.steal;
-            let request = || state.slots.request(manager, locks, name, options);
+            let request = || state.slots.request(manager, locks, name, options, deadlock);
             // The victims may be our own.
             let (asked, has_more) =
                 if is_theft { self.inbox.attend(request) } else { (request(), false) };
             Ok(answer(asked, has_more))
+        })
+    }
+
+    /// A request was made inside a lock. It may be told of in this turn's news, and not in this call.
+    pub(crate) fn put_inside(&self, request: u32, holder: u32) -> Result<(), Failure> {
+        self.with(|state| {
+            state.slots.put_inside(request, holder);
+            Ok(())
         })
     }
 

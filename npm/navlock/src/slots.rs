@@ -50,10 +50,26 @@ pub(crate) struct Failed<'a> {
     pub(crate) stolen_by: Option<ClientId>,
 }
 
+/// What a request does that would wait for ever.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadlock {
+    pub(crate) fails: bool,
+    /// That is news of it, if it does not fail.
+    pub(crate) tells: bool,
+}
+
+/// What was asked for.
+struct Entry {
+    /// The number of its lock manager.
+    manager: u32,
+    /// Whether it is to be told, and was not yet, that it would wait for ever.
+    tells_deadlock: bool,
+    slot: Slot,
+}
+
 /// The slots of a realm.
 pub(crate) struct Slots {
-    /// Each with the number of its lock manager.
-    entries: Slab<(u32, Slot)>,
+    entries: Slab<Entry>,
     /// Of each slot that was ever used.
     ///
     /// FAST: a waker is an allocation, and whoever comes into a slot next can have the same.
@@ -73,18 +89,35 @@ impl Slots {
         locks: &LockManager,
         name: ResourceName,
         options: LockOptions,
+        deadlock: Deadlock,
     ) -> (u32, Status) {
         let id = self.vacant();
         let mut context = Context::from_waker(&self.wakers[id as usize]);
-        let mut request = locks.lock_with(name, options).into_future();
+        let request = locks.lock_with(name, options);
+        let mut request = if deadlock.fails {
+            request.fail_on_deadlock().into_future()
+        } else {
+            request.into_future()
+        };
         let slot = match Pin::new(&mut request).poll(&mut context) {
             Poll::Ready(answer) => Slot::answered(answer, &context),
             // Not polled to its end and polled once: it is pending.
             Poll::Pending => request.detach().map_or(Slot::Unavailable, Slot::Requested),
         };
         let status = slot.status();
-        self.entries.insert((manager, slot));
+        self.entries.insert(Entry { manager, tells_deadlock: deadlock.tells, slot });
         (id, status)
+    }
+
+    /// A request that waits was made inside a lock that is held. There may be news of it.
+    pub(crate) fn put_inside(&self, request: u32, holder: u32) {
+        let slot = |id: u32| self.entries.get(id as usize).map(|entry| &entry.slot);
+        if let (Some(Slot::Requested(request_of_it)), Some(Slot::Held(guard))) =
+            (slot(request), slot(holder))
+        {
+            request_of_it.put_inside(guard.id());
+            self.wakers[request as usize].wake_by_ref();
+        }
     }
 
     /// Asks what is held and what is pending in the bucket. Its id, and whether that is known at
@@ -108,7 +141,8 @@ impl Slots {
 
     fn ask(&mut self, manager: u32, question: Question) -> (u32, Status) {
         let id = self.vacant();
-        self.entries.insert((manager, Slot::Asked(question)));
+        let slot = Slot::Asked(question);
+        self.entries.insert(Entry { manager, tells_deadlock: false, slot });
         (id, self.news(id).unwrap_or(Status::Pending))
     }
 
@@ -116,11 +150,16 @@ impl Slots {
     /// when it changes again.
     pub(crate) fn news(&mut self, id: u32) -> Option<Status> {
         let index = id as usize;
-        let (_, slot) = self.entries.get_mut(index)?;
+        let Entry { slot, tells_deadlock, .. } = self.entries.get_mut(index)?;
         let mut context = Context::from_waker(&self.wakers[index]);
         let changed = match slot {
             Slot::Requested(request) => {
-                Pin::new(request).poll(&mut context).map(|answer| Slot::answered(answer, &context))
+                let answer = Pin::new(&mut *request).poll(&mut context);
+                if answer.is_pending() && *tells_deadlock && request.deadlock().is_some() {
+                    *tells_deadlock = false;
+                    return Some(Status::Pending);
+                }
+                answer.map(|answer| Slot::answered(answer, &context))
             }
             Slot::Asked(question) => question
                 .as_mut()
@@ -141,11 +180,20 @@ impl Slots {
         Some(slot.status())
     }
 
+    /// What there is to tell of the deadlock that a request is part of.
+    pub(crate) fn deadlock(&self, id: u32) -> Option<String> {
+        match &self.entries.get(id as usize)?.slot {
+            Slot::Requested(request) => request.deadlock().map(|deadlock| deadlock.told),
+            _ => None,
+        }
+    }
+
     /// Forgets what is in a slot: aborts a request, releases a lock. The number of its lock manager.
     ///
     /// That is done when the result is dropped: it may have news for this very realm.
     pub(crate) fn release(&mut self, id: u32) -> Option<(u32, impl Sized + use<>)> {
         let released = self.entries.try_remove(id as usize);
+        let released = released.map(|Entry { manager, slot, .. }| (manager, slot));
         // A peak of requests leaves nothing behind.
         if self.entries.is_empty() && self.wakers.len() > KEEP {
             self.entries = Slab::new();
@@ -156,7 +204,7 @@ impl Slots {
 
     /// The fencing token of a held lock.
     pub(crate) fn token(&self, id: u32) -> Option<u64> {
-        match &self.entries.get(id as usize)?.1 {
+        match &self.entries.get(id as usize)?.slot {
             Slot::Held(guard) | Slot::Lost(guard, _) => Some(guard.fencing_token().get()),
             _ => None,
         }
@@ -164,7 +212,7 @@ impl Slots {
 
     /// Why a request failed, or how a lock was lost.
     pub(crate) fn failure(&self, id: u32) -> Option<Failed<'_>> {
-        let (manager, slot) = self.entries.get(id as usize)?;
+        let Entry { manager, slot, .. } = self.entries.get(id as usize)?;
         let (error, guard) = match slot {
             Slot::Failed(error) => (error, None),
             Slot::Lost(guard, error) => (error, Some(guard)),
@@ -175,7 +223,7 @@ impl Slots {
 
     /// The answer to a question.
     pub(crate) fn snapshot(&self, id: u32) -> Option<&LockManagerSnapshot> {
-        match &self.entries.get(id as usize)?.1 {
+        match &self.entries.get(id as usize)?.slot {
             Slot::Answered(Told::Snapshot(snapshot)) => Some(snapshot),
             _ => None,
         }
@@ -183,7 +231,7 @@ impl Slots {
 
     /// The answer to the question who holds a name.
     pub(crate) fn position(&self, id: u32) -> Option<&Position> {
-        match &self.entries.get(id as usize)?.1 {
+        match &self.entries.get(id as usize)?.slot {
             Slot::Answered(Told::Position(position)) => Some(position),
             _ => None,
         }

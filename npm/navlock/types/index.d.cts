@@ -215,10 +215,18 @@ export interface ReportOptions {
    * was made; `true`: rejects it with an `OperationError`.
    */
   strict?: boolean | 'warn';
+  /**
+   * `'warn'`: warns of requests that would wait for ever: each has waited for a second in a callback whose lock
+   * others wait for who hold what it waits for, and so on. The text says who waits for what, across threads,
+   * processes and `navlock run`. `true`: the one that came last is rejected with an `OperationError` besides, if it
+   * was made here; its message is that text.
+   */
+  deadlocks?: boolean | 'warn';
 }
 
 /**
  * Which warnings of the process there are of requests that this thread makes from now on, in place of what
- * `NAVLOCK_REPORT_HELD`, `NAVLOCK_REPORT_WAITING`, `NAVLOCK_REPORT_STACKS` and `NAVLOCK_STRICT` say.
+ * `NAVLOCK_REPORT_HELD`, `NAVLOCK_REPORT_WAITING`, `NAVLOCK_REPORT_STACKS`, `NAVLOCK_STRICT` and
+ * `NAVLOCK_DEADLOCKS` say.
  */
 export declare function report(options?: ReportOptions): void;

@@ -11,6 +11,7 @@ use navlock_core::{
     host::{
         Answer, Backend, InspectFuture, PositionFuture, QueryFuture, RequestKind, Term, Ticket,
     },
+    look::{InDeadlock, LockId},
 };
 use navlock_engine::{AgentId, RequestId};
 use navlock_wire::{MAX_BUCKET, MAX_NAME, ToDaemon};
@@ -24,7 +25,7 @@ use super::{
     query,
     table::State,
 };
-use crate::this_process;
+use crate::{surrounding, this_process};
 
 /// One bucket of the broker.
 pub(super) struct BrokerBackend {
@@ -227,6 +228,27 @@ impl Backend for BrokerBackend {
         let forgotten = self.connection.change(|table| table.finish(ticket.id));
         // Its wakers are foreign: dropped out here.
         drop(forgotten);
+    }
+
+    fn serial(&self, ticket: Ticket) -> u64 {
+        let taken = ticket.lane == owned::LANE && self.owned.is_ours();
+        let known = taken.then(|| self.owned.serial(ticket.id)).flatten();
+        known.unwrap_or_else(|| ticket.id.serial())
+    }
+
+    fn put_inside(&self, ticket: Ticket, lock: LockId) {
+        if ticket.lane != owned::LANE {
+            self.connection.change(|table| table.put_inside(ticket.id, lock));
+        }
+    }
+
+    fn surrounding(&self) -> &[LockId] {
+        surrounding()
+    }
+
+    fn deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
+        let is_waiting = ticket.lane != owned::LANE;
+        is_waiting.then(|| self.connection.table_in_time().deadlock(ticket.id)).flatten()
     }
 
     fn term(&self, agent: AgentId) -> Option<Term> {

@@ -33,6 +33,7 @@ use super::{
     table::{MapTask, Table},
 };
 use crate::{
+    CLIENT_LOGS,
     client_files::{ClientFiles, Registration},
     clock,
     error::{ConnectError, Reason},
@@ -449,7 +450,14 @@ impl Shared {
         let inherited = self.files.inherited(self.key).ok().flatten();
         let claims = inherited.and_then(|mut inherited| inherited.claims().ok());
         let inherited = claims.and_then(|claims| testament::meant(&claims)).unwrap_or_default();
+        let holds = self.table().holds();
         let lost = self.table().lose(|id| !inherited.contains(&id));
+        if holds {
+            tracing::warn!(
+                target: CLIENT_LOGS,
+                "a broker has given this client up, or its file was removed: what it held is lost"
+            );
+        }
         wake(lost);
     }
 

@@ -12,7 +12,7 @@ use std::{
 
 use bytes::BytesMut;
 use navlock_core::ClientId;
-use navlock_wire::{CONTROL_VERSION, ClientCodec, FromDaemon, ToDaemon};
+use navlock_wire::{CONTROL_VERSION, ClientCodec, FromDaemon, REPORT_VERSION, ToDaemon};
 use tokio_util::codec::{Decoder, Encoder};
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
     handshake::{self, check_peer},
 };
 use crate::{
-    Place, Status,
+    Place, Report, Status,
     error::{ConnectError, Reason},
     lock_file,
     spawn::{Patience, connect_to_running},
@@ -100,6 +100,49 @@ impl Control {
             _ => None,
         })?;
         Ok(status)
+    }
+
+    /// How it has gone with the daemon; `None` if it is of a release that cannot tell. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// If it does not answer.
+    pub fn report(&mut self) -> Result<Option<Report>, ConnectError> {
+        self.ask_report().map_err(|reason| failed(&self.place, reason))
+    }
+
+    fn ask_report(&mut self) -> Result<Option<Report>, Reason> {
+        if self.version < REPORT_VERSION {
+            return Ok(None);
+        }
+        self.say(&ToDaemon::Report { query: 2 })?;
+        let report = self.hear(|message| match message {
+            FromDaemon::Report { report, .. } => Some(report),
+            _ => None,
+        })?;
+        Ok(Some(Report::from_wire(report)))
+    }
+
+    /// Has the daemon log this from now on, in words of its program: what it logs then, or why it logs
+    /// what it did, for people. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// If it does not answer.
+    pub fn set_log(&mut self, filter: &str) -> Result<Result<String, String>, ConnectError> {
+        self.say_log(filter).map_err(|reason| failed(&self.place, reason))
+    }
+
+    fn say_log(&mut self, filter: &str) -> Result<Result<String, String>, Reason> {
+        if self.version < REPORT_VERSION {
+            let why = "the broker that runs is of an older release, and logs nothing";
+            return Ok(Err(why.to_owned()));
+        }
+        self.say(&ToDaemon::Log { query: 3, filter: filter.to_owned() })?;
+        self.hear(|message| match message {
+            FromDaemon::Logs { outcome, .. } => Some(outcome),
+            _ => None,
+        })
     }
 
     /// Has the daemon end.
@@ -227,13 +270,19 @@ fn open(place: &Place) -> Result<Control, Reason> {
     Ok(Control { place, socket, heard: BytesMut::new(), version: 0, reach: None, process })
 }
 
-/// Ends a process, and waits until it has ended.
+/// Ends a process, and waits until it has ended. A second time, for one that has heard the first and does
+/// nothing about it.
 fn signal(process: Option<Process>) -> Result<(), Reason> {
     let Some(process) = process else {
         return Err(Reason::Hangs(None));
     };
-    process.terminate();
-    if process.has_ended(END) { Ok(()) } else { Err(Reason::Hangs(Some(process.pid))) }
+    for _ in 0..2 {
+        process.terminate();
+        if process.has_ended(END / 2) {
+            return Ok(());
+        }
+    }
+    Err(Reason::Hangs(Some(process.pid)))
 }
 
 #[cfg(target_os = "linux")]

@@ -21,7 +21,7 @@ use super::{
     io::{End, wait, wake},
 };
 use crate::{
-    Place,
+    CLIENT_LOGS, Place,
     error::{ConnectError, Reason},
     spawn::Patience,
 };
@@ -106,11 +106,18 @@ impl Keeper {
             // A daemon that made no sense is still there and is not asked again: its next answer
             // would make no more.
             let connected = match end {
-                End::Closed => self.watched(|| self.reconnect(deadline)),
+                End::Closed if self.shared.is_closed() => return,
+                End::Closed => {
+                    tracing::info!(target: CLIENT_LOGS, "the connection to the broker has ended");
+                    self.watched(|| self.reconnect(deadline))
+                }
                 End::Nonsense(why) => Err(Failed { why, is_refused: true }),
             };
             if self.shared.is_closed() {
                 return;
+            }
+            if connected.is_ok() {
+                tracing::info!(target: CLIENT_LOGS, "connected to a broker again");
             }
             if let Err(failed) = connected {
                 self.give_up(&failed);
@@ -260,6 +267,12 @@ impl Keeper {
 
     /// Tells everybody who waits that there is no connection.
     fn give_up(&self, failed: &Failed) {
+        let Failed { why, is_refused } = failed;
+        tracing::warn!(target: CLIENT_LOGS, is_refused, "no broker is to be had: {why}");
+        self.end(failed);
+    }
+
+    fn end(&self, failed: &Failed) {
         let lost = if failed.is_refused { self.shared.table().lose(|_| true) } else { Vec::new() };
         self.shared.give_up(&Error::Unreachable(failed.why.clone()));
         wake(lost);
@@ -305,7 +318,7 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         // Also if it panicked: nobody waits for what will never be heard.
         let why = "the thread that kept the connection to the broker has ended".to_owned();
-        self.give_up(&Failed { why, is_refused: true });
+        self.end(&Failed { why, is_refused: true });
         self.shared.table().orphan();
     }
 }

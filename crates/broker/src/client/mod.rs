@@ -31,6 +31,7 @@ mod handshake;
 mod io;
 mod keeper;
 mod lifeline;
+mod look;
 mod owned;
 mod query;
 mod questions;
@@ -54,6 +55,7 @@ use self::{
 pub use self::{
     control::{Control, Stopped, stop},
     lifeline::{Lifeline, PreparedLifeline},
+    look::{Look, LookOptions, News},
 };
 use crate::{
     Place, PlaceError, Status,

@@ -364,6 +364,12 @@ impl Owned {
         (slots.finish(&self.maps, taken), note)
     }
 
+    /// The serial number of the request by which this was had first: what the daemon knows it by.
+    pub(super) fn serial(&self, taken: RequestId) -> Option<u64> {
+        let index = u32::try_from(taken.index()).ok()?;
+        self.slots().in_use.get(&index).map(|taken| taken.id.serial())
+    }
+
     /// The daemon says that what came of this request is lost. Whom to wake is added.
     pub(super) fn lose_one(
         &self,

@@ -8,7 +8,7 @@ use navlock_core::{
 };
 use navlock_engine::FencingToken;
 use navlock_wire::{
-    FromDaemon, InspectionEntry, OwnedEntry, POSITION_VERSION, Query, SnapshotEntry, Status,
+    FromDaemon, InspectionEntry, Meta, OwnedEntry, POSITION_VERSION, Query, SnapshotEntry, Status,
     ToDaemon,
 };
 
@@ -28,6 +28,8 @@ pub(super) struct Question {
     asked: ToDaemon,
     pub(super) answer: QuestionAnswer,
     agents: HashMap<navlock_wire::ClientId, Arc<AgentInfo>>,
+    /// What agents say besides that.
+    meta: HashMap<navlock_wire::ClientId, Meta>,
     pub(super) outcome: Option<Result<(), Error>>,
     pub(super) waker: Option<Waker>,
 }
@@ -106,6 +108,11 @@ impl Questions {
                     }
                 }
             }
+            FromDaemon::Annotated { query, agents } => {
+                if let Some(question) = self.asked.get_mut(&query) {
+                    question.meta.extend(agents);
+                }
+            }
             FromDaemon::Owned { query, agents, names } => {
                 if let Some(question) = self.asked.get_mut(&query) {
                     question.meet(agents);
@@ -128,11 +135,8 @@ impl Questions {
             FromDaemon::Position { query, holder, agent, holders, ahead } => {
                 if let Some(question) = self.asked.get_mut(&query) {
                     let count = |number| usize::try_from(number).unwrap_or(usize::MAX);
-                    let holder = holder.map(|entry| {
-                        let mut holder = inspected(entry, &HashMap::new());
-                        holder.agent = agent.map(|form| Arc::new(from_wire(form)));
-                        holder
-                    });
+                    question.meet(holder.iter().map(|entry| entry.entry.client_id).zip(agent));
+                    let holder = holder.map(|entry| inspected(entry, &question.agents));
                     question.answer.position =
                         Position::new(holder, count(holders), ahead.map(count));
                     question.end(Ok(()), wakers);
@@ -158,12 +162,20 @@ impl Questions {
 impl Question {
     fn new(asked: ToDaemon) -> Self {
         let answer = QuestionAnswer::default();
-        Self { asked, answer, agents: HashMap::new(), outcome: None, waker: None }
+        let (agents, meta) = (HashMap::new(), HashMap::new());
+        Self { asked, answer, agents, meta, outcome: None, waker: None }
     }
 
     /// These agents are named in what follows.
-    fn meet(&mut self, agents: Vec<(navlock_wire::ClientId, navlock_wire::AgentInfo)>) {
-        self.agents.extend(agents.into_iter().map(|(id, form)| (id, Arc::new(from_wire(form)))));
+    fn meet(
+        &mut self,
+        agents: impl IntoIterator<Item = (navlock_wire::ClientId, navlock_wire::AgentInfo)>,
+    ) {
+        for (id, form) in agents {
+            let mut info = from_wire(form);
+            info.meta = self.meta.remove(&id).unwrap_or_default();
+            self.agents.insert(id, Arc::new(info));
+        }
     }
 
     fn end(&mut self, outcome: Result<(), Error>, wakers: &mut Vec<Waker>) {

@@ -12,9 +12,15 @@ use std::{collections::HashSet, mem, sync::Arc, task::Waker};
 
 use bytes::BytesMut;
 use foldhash::fast::RandomState;
-use navlock_core::{AgentInfo, ClientId, Error, Lost, ResourceName, host::RequestKind};
+use navlock_core::{
+    AgentInfo, ClientId, Error, Lost, ResourceName,
+    host::RequestKind,
+    look::{InDeadlock, LockId},
+};
 use navlock_engine::{AgentId, RequestId};
-use navlock_wire::{ClientCodec, ClientKey, POSITION_VERSION, Query, ToDaemon};
+use navlock_wire::{
+    ClientCodec, ClientKey, LOOKING_VERSION, MAX_INSIDE, POSITION_VERSION, Query, ToDaemon,
+};
 use slab::Slab;
 use tokio_util::codec::Encoder;
 
@@ -93,6 +99,10 @@ struct Request {
     place: Place,
     /// It is counted among those for its name that no take may overtake.
     is_counted: bool,
+    /// The locks inside which it was made, as far as that was said.
+    inside: Vec<navlock_wire::LockId>,
+    /// What the daemon has said of it, if it waits for others that wait for it.
+    deadlock: Option<Box<InDeadlock>>,
 }
 
 impl Table {
@@ -177,6 +187,7 @@ impl Table {
             known.info = info.clone();
             if known.bucket.is_some() {
                 self.say(&ToDaemon::Describe { agent: number(agent), info: to_wire(info) });
+                self.annotate(agent);
             }
         }
     }
@@ -301,6 +312,8 @@ impl Table {
             state,
             place,
             is_counted,
+            inside: Vec::new(),
+            deadlock: None,
         });
         self.waiting += 1;
         self.agents[agent.index()].requests.insert(id.index());
@@ -360,6 +373,40 @@ impl Table {
             self.need_link();
         }
         self.say(&ToDaemon::Finish { request });
+    }
+
+    /// Notes that this request is made inside that lock as well, for as long as it waits.
+    pub(super) fn put_inside(&mut self, request: RequestId, lock: LockId) {
+        if self.state(request).is_some_and(|state| state.is_pending()) {
+            let lock = (lock.client_id.to_bytes(), lock.serial);
+            let inside = &mut self.requests[request.index()].inside;
+            if inside.len() >= MAX_INSIDE || inside.contains(&lock) {
+                return;
+            }
+            inside.push(lock);
+            if self.tells_more() {
+                self.say(&ToDaemon::Inside { request, lock });
+            }
+        }
+    }
+
+    /// The deadlock that this request is part of, if it waits, and the daemon has said so.
+    pub(super) fn deadlock(&mut self, id: RequestId) -> Option<InDeadlock> {
+        let is_pending = self.state(id)?.is_pending();
+        self.requests[id.index()].deadlock.as_deref().filter(|_| is_pending).cloned()
+    }
+
+    /// Says what the agent says of itself besides.
+    fn annotate(&mut self, agent: AgentId) {
+        let meta = self.agents.get(agent.index()).map(|known| known.info.meta.clone());
+        if let Some(meta) = meta.filter(|meta| !meta.is_empty() && self.tells_more()) {
+            self.say(&ToDaemon::Annotate { agent: number(agent), meta });
+        }
+    }
+
+    /// Whether there is a daemon that hears more of agents and requests than what is needed.
+    fn tells_more(&self) -> bool {
+        self.link == Link::Up && self.version >= LOOKING_VERSION
     }
 
     /// The state of a request that is not forgotten.

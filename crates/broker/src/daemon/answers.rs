@@ -1,6 +1,6 @@
 //! Answers that are sent part by part, each made when there is room for it.
 
-use std::{collections::HashSet, vec};
+use std::{collections::HashSet, mem, vec};
 
 use navlock_core::{
     AgentInfo, ClientId, FencingToken, Inspected, Inspection, LockInfo, LockManagerSnapshot, Owned,
@@ -135,6 +135,33 @@ pub(super) fn position(query: Query, position: Position) -> FromDaemon {
         holders: holders as u64,
         ahead: ahead.map(|ahead| ahead as u64),
     }
+}
+
+/// What the agents of an inspection say of themselves besides.
+pub(super) fn meta(query: Query, inspection: &Inspection) -> Vec<FromDaemon> {
+    let Inspection { held, pending, owned, .. } = inspection;
+    let both = held.iter().chain(pending).map(|one| (&one.lock, &one.agent));
+    let all = both.chain(owned.iter().map(|one| (&one.lock, &one.agent)));
+    let said = all.filter_map(|(lock, agent)| {
+        let meta = &agent.as_ref()?.meta;
+        (!meta.is_empty()).then_some((lock.client_id, meta))
+    });
+    let mut met = HashSet::new();
+    let said = said.filter(|(client_id, _)| met.insert(*client_id));
+    let (mut parts, mut part, mut room) = (Vec::new(), Vec::new(), PART);
+    for (client_id, meta) in said {
+        let texts = meta.iter().map(|(key, value)| key.len() + value.len());
+        room = room.saturating_sub(texts.sum::<usize>() + OVERHEAD);
+        part.push((client_id.to_bytes(), meta.clone()));
+        if room == 0 {
+            parts.push(FromDaemon::Annotated { query, agents: mem::take(&mut part) });
+            room = PART;
+        }
+    }
+    if !part.is_empty() {
+        parts.push(FromDaemon::Annotated { query, agents: part });
+    }
+    parts
 }
 
 fn owned_entry(owned: Owned) -> OwnedEntry {

@@ -10,7 +10,7 @@ use std::{
 use bytes::BytesMut;
 use navlock_core::{ClientId, Lost, Mode, ResourceName};
 use navlock_engine::RequestId;
-use navlock_wire::{DaemonCodec, ToDaemon};
+use navlock_wire::{DaemonCodec, LockId, MAX_INSIDE, ToDaemon};
 use tokio_util::codec::Decoder;
 
 use super::{
@@ -28,6 +28,8 @@ const REFUSED_FOR_ONE: usize = 16;
 pub(super) struct Claims {
     pub(super) locks: Vec<ClaimedLock>,
     pub(super) requests: Vec<ClaimedRequest>,
+    /// Inside which locks.
+    inside: Vec<(RequestId, LockId)>,
     name_bytes: usize,
     refused: usize,
 }
@@ -47,6 +49,13 @@ impl Claims {
                 client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;
             }
             ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
+            ToDaemon::Annotate { agent, meta } => client.annotate(agent, meta)?,
+            ToDaemon::Inside { request, lock } => {
+                // Said after the requests. More than can be is nothing that anybody needs to know.
+                if self.inside.len() < MAX_INSIDE * self.requests.len() {
+                    self.inside.push((request, lock));
+                }
+            }
             ToDaemon::ClaimLock { agent, request, name, mode, token, since } => {
                 client.check_agent(agent)?;
                 if self.has_room(client.limits(), &name)? {
@@ -105,8 +114,9 @@ pub(super) fn replay(bytes: &[u8], client: &mut Client) -> Option<Claims> {
 
 /// Has all who held hold again, and all who waited wait in their order.
 pub(super) fn settle(claimants: Vec<Claimant>) {
-    let (mut locks, mut requests) = (Vec::new(), Vec::new());
+    let (mut locks, mut requests, mut inside) = (Vec::new(), Vec::new(), Vec::new());
     for (client, claims) in claimants {
+        inside.push((Arc::clone(&client), claims.inside));
         locks.extend(claims.locks.into_iter().map(|lock| (Arc::clone(&client), lock)));
         requests.extend(claims.requests.into_iter().map(|request| (Arc::clone(&client), request)));
     }
@@ -149,6 +159,16 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
     for (client, request) in requests {
         house::lock(&client).requeue(request);
     }
+    for (client, inside) in inside {
+        put_inside(&mut house::lock(&client), inside);
+    }
+}
+
+/// Notes under which locks the requests of a client were made.
+fn put_inside(client: &mut Client, inside: Vec<(RequestId, LockId)>) {
+    for (request, lock) in inside {
+        client.put_inside(request, lock);
+    }
 }
 
 /// Ends what others had inherited of a client that has come back and does not claim it.
@@ -169,6 +189,7 @@ pub(super) fn refuse(house: &House, client: &SharedClient, mut claims: Claims) {
         house.settle_for(client, request.agent, &request.name, request.kind);
         house::lock(client).requeue(request);
     }
+    put_inside(&mut house::lock(client), claims.inside);
 }
 
 /// Tells the client that the locks of which this is not true are lost, and leaves the others among

@@ -1,46 +1,50 @@
 //! What one client has: its agents, and what they ask for.
 
+mod agents;
+mod seen;
 mod slots;
+mod told;
 
 use std::{
     collections::{HashMap, HashSet},
     fs::File,
     io,
-    sync::Arc,
+    sync::{Arc, Mutex, Weak},
     task::{Context, Poll},
-    time::Duration,
 };
 
 use foldhash::fast::RandomState;
 use navlock_core::{
-    AgentInfo, ClientId, Error, LockManager, Lost, Mode, ResourceName, UserAgent,
-    host::{self, RequestKind, Term},
+    AgentInfo, ClientId, Error, Lost, Mode, ResourceName, UserAgent,
+    host::{self, RequestKind},
+    look::{self, InDeadlock},
 };
 use navlock_engine::{FencingToken, RequestId};
-use navlock_wire::{
-    Agent, ClientKey, Failure, FromDaemon, MAX_BUCKET, MAX_TEXT, Moment, Slot, Uptime,
-};
+use navlock_wire::{Agent, ClientKey, ClientState, LockId, LookChange, Moment, Slot};
 
-use self::slots::Mapped;
+use self::agents::OpenAgent;
+pub(super) use self::{
+    agents::nanos,
+    told::{failure, tell},
+};
 use super::{
     Limits,
     delegations::Delegations,
+    directory::Directory,
+    lookers::Lookers,
+    map::ClientMap,
     process::Process,
     requests::{Outcome, Requests, Shown},
 };
 use crate::{
     client_files::{ClientFiles, Inherited},
+    clock,
     descriptors::Counted,
-    forms::from_wire,
     lock_file::Identity,
 };
 
-/// For one agent that may be, so many that may not are kept apart; they take a few bytes each.
-const REFUSED_FOR_ONE: usize = 16;
-
 /// What no client says.
 #[derive(Debug)]
-#[expect(dead_code, reason = "for those who debug the daemon")]
 pub(super) struct Nonsense(pub(super) &'static str);
 
 /// A client, whether its connection is there or it has left its locks to others.
@@ -53,24 +57,26 @@ pub(super) struct Client {
     /// The agents that were too many. What they ask for fails.
     refused: HashSet<Agent>,
     requests: Requests,
+    /// Who is told what happens to it.
+    lookers: Arc<Lookers>,
+    /// This client, and where its agents are known by.
+    me: Weak<Mutex<Self>>,
+    directory: Arc<Directory>,
+    /// The number of its connection or, if it has none, its own, and how it is. `None` if it was never
+    /// there.
+    room: Option<(u64, ClientState)>,
+    /// When it came.
+    since: Moment,
     /// `None` where no names are owned.
     delegations: Option<Arc<Delegations>>,
     /// Its map, if it has said that it has one.
-    map: Option<Mapped>,
+    map: Option<Arc<ClientMap>>,
     /// The process whose connection this is, if that is known.
     process: Option<Process>,
     /// Its key, and where its files are, if it has said that.
     files: Option<(ClientKey, ClientFiles)>,
     /// The file of those who will have inherited its locks: it may be removed while they work.
     testament: Option<Counted<File>>,
-}
-
-struct OpenAgent {
-    locks: LockManager,
-    bucket: Arc<str>,
-    info: Arc<AgentInfo>,
-    /// The command that it works for, if that is a child of the client's process.
-    command: Option<Process>,
 }
 
 /// One lock or request as it is shown, and whose it is.
@@ -87,19 +93,32 @@ impl Client {
         user_agent: UserAgent,
         limits: Limits,
         delegations: Option<Arc<Delegations>>,
+        lookers: Arc<Lookers>,
+        (me, directory): (Weak<Mutex<Self>>, Arc<Directory>),
     ) -> Self {
         Self {
+            me,
+            directory,
+            requests: Requests::new(Arc::clone(&lookers)),
+            lookers,
+            room: None,
+            since: clock::now(),
             delegations,
             map: None,
             user_agent,
             limits,
             agents: HashMap::default(),
             refused: HashSet::new(),
-            requests: Requests::default(),
             process: None,
             files: None,
             testament: None,
         }
+    }
+
+    /// Whether names are told where they are not otherwise.
+    pub(super) fn with_names_in_logs(mut self, with_names: bool) -> Self {
+        self.requests.log_names(with_names);
+        self
     }
 
     /// This process has made its connection, and these are its key and where its files are.
@@ -108,6 +127,7 @@ impl Client {
         process: Option<Process>,
         files: Option<(ClientKey, ClientFiles)>,
     ) {
+        self.requests.log_as(process.as_ref().map(Process::number));
         (self.process, self.files) = (process, files);
         // It says anew whether it has one.
         self.map = None;
@@ -153,84 +173,21 @@ impl Client {
         self.requests.count()
     }
 
-    pub(super) fn open_agent(
-        &mut self,
-        agent: Agent,
-        client_id: ClientId,
-        bucket: String,
-    ) -> Result<(), Nonsense> {
-        if let Some(open) = self.agents.get(&agent) {
-            // Who comes back to what it has left to others opens what is open.
-            if open.locks.client_id() == client_id && *open.bucket == *bucket {
-                return Ok(());
-            }
-        }
-        if self.agents.contains_key(&agent) || self.refused.contains(&agent) {
-            return Err(Nonsense("it opened an agent twice"));
-        }
-        if bucket.len() > MAX_BUCKET {
-            return Err(Nonsense("its bucket's name is too long"));
-        }
-        if self.agents.len() >= self.limits.agents {
-            if self.refused.len() >= REFUSED_FOR_ONE * self.limits.agents {
-                return Err(Nonsense("it opened far too many agents"));
-            }
-            self.refused.insert(agent);
-            return Ok(());
-        }
-        let locks = host::lock_manager_as(&self.user_agent.bucket(&bucket), client_id);
-        self.agents.insert(
-            agent,
-            OpenAgent { locks, bucket: bucket.into(), info: Arc::default(), command: None },
-        );
-        Ok(())
+    /// A request waits for others that wait for it: the client is told, if it is its.
+    /// The process that is connected, if that is known.
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::number)
     }
 
-    pub(super) fn describe(
-        &mut self,
-        agent: Agent,
-        info: navlock_wire::AgentInfo,
-    ) -> Result<(), Nonsense> {
-        if self.refused.contains(&agent) {
-            return Ok(());
+    pub(super) fn tell_deadlock(&mut self, request: look::LockId, told: InDeadlock) {
+        if self.agents.values().any(|open| open.of.client_id == request.client_id) {
+            self.requests.tell_deadlock(request, told);
         }
-        let open = self.agents.get_mut(&agent).ok_or(NO_AGENT)?;
-        let mut info = from_wire(info);
-        // Now, while it is a child and the number is its own.
-        if let Some(process) = self.process.as_ref().filter(|one| one.number() != info.pid) {
-            open.command = process.child(info.pid);
-        }
-        let number = self.process.as_ref().map(Process::number);
-        let is_of_others = info.pid != 0 && Some(info.pid) != number;
-        for text in [&mut info.command, &mut info.user, &mut info.host, &mut info.why] {
-            clip(text);
-        }
-        open.locks.describe(&info);
-        open.info = Arc::new(info);
-        if is_of_others {
-            self.keep_testament();
-        }
-        Ok(())
     }
 
-    pub(super) fn close_agent(&mut self, agent: Agent) -> Result<(), Nonsense> {
-        if self.refused.remove(&agent) {
-            return Ok(());
-        }
-        let open = self.agents.remove(&agent).ok_or(NO_AGENT)?;
-        self.requests.take_back(Some(agent));
-        open.locks.terminate();
-        Ok(())
-    }
-
-    pub(super) fn terminate(&mut self, agent: Agent) -> Result<(), Nonsense> {
-        if self.refused.contains(&agent) {
-            return Ok(());
-        }
-        let open = self.agents.get(&agent).ok_or(NO_AGENT)?;
-        self.requests.take_back(Some(agent));
-        open.locks.terminate();
-        Ok(())
+    /// A request was made inside this lock.
+    pub(super) fn put_inside(&mut self, request: RequestId, lock: LockId) {
+        self.requests.put_inside(request, lock);
     }
 
     /// Makes a request, for a lock that is to stand in this slot, if in any. What there is to say of it
@@ -267,13 +224,19 @@ impl Client {
         let Some(open) = self.agents.get(&agent) else {
             return Some(self.no_agent());
         };
-        let can_own = self.raise_tokens(&open.locks, &open.bucket, &name);
-        let outcome = self.requests.request(id, agent, &open.locks, name, kind);
+        let can_own = self.raise_tokens(&open.locks, &open.of.bucket, &name);
+        let known = self.lookers.are_there().then(|| (Arc::clone(&open.of), name.clone()));
+        let mut outcome = self.requests.request(id, &open.of, &open.locks, name, kind);
         if self.delegations.is_some() {
-            self.place(id, kind, slot, can_own, outcome)
-        } else {
-            outcome
+            outcome = self.place(id, kind, slot, can_own, outcome);
         }
+        if let Some((of, name)) = known {
+            match outcome {
+                Some(Outcome::Unavailable) => self.requests.tell_unavailable(&of, &name),
+                _ => self.requests.tell(id),
+            }
+        }
+        outcome
     }
 
     fn no_agent(&self) -> Outcome {
@@ -301,47 +264,10 @@ impl Client {
         self.requests.contains(id)
     }
 
-    /// Whether there is such an agent, be it one too many.
-    pub(super) fn check_agent(&self, agent: Agent) -> Result<(), Nonsense> {
-        let is_there = self.agents.contains_key(&agent) || self.refused.contains(&agent);
-        is_there.then_some(()).ok_or(NO_AGENT)
-    }
-
-    /// The bucket of an agent, if that is not one too many.
-    pub(super) fn bucket(&self, agent: Agent) -> Option<&Arc<str>> {
-        self.agents.get(&agent).map(|open| &open.bucket)
-    }
-
-    /// Its agents, by their numbers.
-    pub(super) fn agents(&self) -> impl Iterator<Item = (Agent, &LockManager)> {
-        self.agents.iter().map(|(agent, open)| (*agent, &open.locks))
-    }
-
     /// Those of its agents that hold something.
     pub(super) fn holders(&self) -> HashSet<Agent> {
         let held = self.requests.shown().filter(|(_, shown)| shown.token.is_some());
         held.map(|(_, shown)| shown.agent).collect()
-    }
-
-    /// Until when all that the agent has is its own, if that may end by itself.
-    pub(super) fn ends(&self, agent: Agent) -> Option<Uptime> {
-        let ends = host::ends(&self.agents.get(&agent)?.locks)?;
-        Some(nanos(ends))
-    }
-
-    /// The rest of that.
-    pub(super) fn term(&self, agent: Agent) -> Option<Term> {
-        self.agents.get(&agent)?.locks.term()
-    }
-
-    /// What another process needs to end all that the agent has.
-    pub(super) fn lease(&self, agent: Agent) -> Option<Vec<u8>> {
-        host::lease(&self.agents.get(&agent)?.locks)
-    }
-
-    /// The same of all its agents.
-    pub(super) fn terms(&self) -> Vec<Term> {
-        self.agents.values().filter_map(|open| open.locks.term()).collect()
     }
 
     /// Those of its agents that hold something or wait for it.
@@ -370,6 +296,7 @@ impl Client {
         let asked = self.make(agent, request, name, RequestKind::IfAvailable(mode), None);
         if let Some(Outcome::Granted(_)) = asked {
             self.requests.date_back(request, since, Some(token));
+            self.requests.tell(request);
         } else {
             self.requests.finish(request);
             self.settle(request, Outcome::Lost(Lost::Disconnected, None));
@@ -382,9 +309,11 @@ impl Client {
         if self.requests.contains(request) {
             return;
         }
-        match self.make(agent, request, name, kind, None) {
-            Some(outcome) => self.settle(request, outcome),
-            None => self.requests.date_back(request, since, None),
+        if let Some(outcome) = self.make(agent, request, name, kind, None) {
+            self.settle(request, outcome);
+        } else {
+            self.requests.date_back(request, since, None);
+            self.requests.tell(request);
         }
     }
 
@@ -413,22 +342,34 @@ impl Client {
             self.leave_slots();
         }
         let holders = self.holders();
-        self.agents.retain(|agent, open| {
-            let holds = holders.contains(agent);
-            if !holds {
+        let ended = self.agents.keys().filter(|agent| !holders.contains(*agent)).copied();
+        for agent in ended.collect::<Vec<_>>() {
+            if let Some(open) = self.agents.remove(&agent) {
                 open.locks.terminate();
+                self.forget_agent(&open.of);
             }
-            holds
-        });
+        }
     }
 
     /// Ends its agents as one: none of them is granted what another has left.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     pub(super) fn end(&mut self) {
+        if self.room.is_some() {
+            self.requests.tell_all_finished();
+        }
         self.requests.take_back(None);
+        if !self.agents.is_empty() {
+            self.requests.count_as_finished();
+        }
         host::terminate_all(self.agents.values().map(|open| &open.locks));
+        for open in self.agents.values() {
+            self.forget_agent(&open.of);
+        }
         self.agents.clear();
+        if let Some((client, _)) = self.room.take() {
+            self.lookers.tell(|| LookChange::ClientWent { client });
+        }
     }
 
     /// Whether the process whose connection this was is known to have ended.
@@ -476,8 +417,8 @@ impl Client {
     /// All that its agents hold and wait for, in no order.
     pub(super) fn shown(&self) -> impl Iterator<Item = ShownOf<'_>> {
         self.requests.shown().filter_map(|(id, shown)| {
-            let OpenAgent { locks, bucket, info, .. } = self.agents.get(&shown.agent)?;
-            Some(ShownOf { id, shown, bucket, client_id: locks.client_id(), info })
+            let OpenAgent { of, info, .. } = self.agents.get(&shown.agent)?;
+            Some(ShownOf { id, shown, bucket: &of.bucket, client_id: of.client_id, info })
         })
     }
 }
@@ -511,57 +452,6 @@ impl Drop for Client {
     }
 }
 
-/// A moment as it is said.
-pub(super) fn nanos(since_start: Duration) -> Uptime {
-    // They last for centuries.
-    u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX)
-}
-
 fn refused(why: String) -> Outcome {
     Outcome::Failed(Error::Refused(why))
-}
-
-/// Leaves as much of a text as is kept.
-fn clip(text: &mut String) {
-    if text.len() > MAX_TEXT {
-        let end = (0..=MAX_TEXT).rev().find(|&end| text.is_char_boundary(end));
-        text.truncate(end.unwrap_or_default());
-        text.shrink_to_fit();
-    }
-}
-
-/// What the client is told of it, in this version of the protocol.
-pub(super) fn tell(request: RequestId, outcome: Outcome, version: u16) -> FromDaemon {
-    match outcome {
-        Outcome::Granted(token) => FromDaemon::Granted { request, token },
-        Outcome::GrantedInSlot(token) => FromDaemon::GrantedInSlot { request, token },
-        Outcome::Unavailable => FromDaemon::Unavailable { request },
-        Outcome::Failed(error) => FromDaemon::Failed { request, failure: failure(&error) },
-        Outcome::Lost(lost, stolen_by) => {
-            let how = match lost {
-                Lost::Stolen => match stolen_by {
-                    Some(thief) if version >= 4 => navlock_wire::Lost::StolenBy(thief.to_bytes()),
-                    _ => navlock_wire::Lost::Stolen,
-                },
-                Lost::Terminated => navlock_wire::Lost::Terminated,
-                Lost::Closed => navlock_wire::Lost::Closed,
-                Lost::Reset if version >= 4 => navlock_wire::Lost::Reset,
-                Lost::Removed if version >= 4 => navlock_wire::Lost::Removed,
-                // Also what this version has no word for: gone is gone.
-                _ => navlock_wire::Lost::Disconnected,
-            };
-            FromDaemon::Lost { request, how }
-        }
-        Outcome::Register => FromDaemon::Register,
-    }
-}
-
-/// What the client is told of an error.
-pub(super) fn failure(error: &Error) -> Failure {
-    match error {
-        Error::Terminated => Failure::Terminated,
-        Error::Closed => Failure::Closed,
-        Error::Refused(why) => Failure::Refused(why.clone()),
-        other => Failure::Other(other.to_string()),
-    }
 }

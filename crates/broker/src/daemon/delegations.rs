@@ -14,6 +14,7 @@
 //!   [`Delegation`].
 
 mod guard;
+mod seen;
 
 use std::{
     collections::HashMap,
@@ -95,6 +96,8 @@ struct Hold {
     /// What the word counted when it was granted, and the token.
     first: u64,
     token: FencingToken,
+    /// The word as those who look have last seen it.
+    seen: Option<Look>,
 }
 
 /// What is granted in a slot, and where.
@@ -209,6 +212,17 @@ impl Delegations {
         freed.collect()
     }
 
+    /// Those who have the name in a slot.
+    pub(super) fn clients_of(&self, bucket: &str, name: &ResourceName) -> Vec<SharedClient> {
+        let state = self.state();
+        let of_name = state.buckets.get(bucket).and_then(|names| names.get(name));
+        let keys = of_name.into_iter().flat_map(|of_name| &of_name.holds);
+        let clients = keys.filter_map(|key| state.holds[*key].client.upgrade()).collect();
+        // Who is the last to have a client drops it elsewhere.
+        drop(state);
+        clients
+    }
+
     /// The name was stolen from all who have it in a slot.
     pub(super) fn steal(&self, bucket: &str, name: &ResourceName) {
         let state = self.state();
@@ -259,6 +273,7 @@ impl Delegations {
             owned,
             first,
             token: grant.token,
+            seen: None,
         });
         of_name.holds.push(key);
         of_name.owned += usize::from(owned);
@@ -427,6 +442,11 @@ impl Bound {
 }
 
 impl Looks {
+    /// Whether nobody held one of them.
+    pub(super) fn has_idle(&self) -> bool {
+        self.0.iter().any(|seen| !seen.look.is_held() && !seen.look.is_lost())
+    }
+
     /// By its [key](Delegation::key), what was seen of each.
     pub(super) fn by_key(&self) -> HashMap<usize, Look> {
         self.0.iter().map(|seen| (seen.key, seen.look)).collect()

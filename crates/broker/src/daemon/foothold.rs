@@ -31,7 +31,7 @@ use super::{
     watch::{Changed, Watch},
 };
 use crate::{
-    Place,
+    LOGS, Place,
     lock_file::{self, Identity},
 };
 
@@ -173,7 +173,10 @@ impl<'a> Foothold<'a> {
         loop {
             match self.look(listening) {
                 Stands::Whole => {}
-                Stands::Mended => house.ask_to_register(),
+                Stands::Mended => {
+                    tracing::warn!(target: LOGS, "files of the broker were removed, and are made anew");
+                    house.ask_to_register();
+                }
                 Stands::Lost => return,
             }
             self.wait(house).await;
@@ -289,6 +292,7 @@ fn touch_all(place: &Place) {
         place.broker_lock(),
         place.spawn_lock(),
         place.tokens(),
+        place.log(),
         place.clients(),
     ];
     for path in ours.into_iter().chain(clients.map(|entry| entry.path())) {

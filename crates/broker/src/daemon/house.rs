@@ -1,44 +1,47 @@
 //! What all sessions of a daemon share: who is there.
 
+mod inspection;
+mod report;
+mod stay;
+
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, HashSet},
     ffi::OsString,
     fmt,
     fs::File,
     mem,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
 };
 
-use navlock_core::{
-    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, Mode, Owned, ResourceName,
-    UserAgent,
-};
-use navlock_wire::{ClientKey, Failure, FromDaemon, Status};
+use navlock_core::{ClientId, UserAgent};
+use navlock_wire::{ClientKey, ClientState, LookChange};
 use tokio::{
     sync::Notify,
     time::{Duration, Instant},
 };
 
+pub(super) use self::{report::milliseconds, stay::Stay};
 use super::{
-    Limits, Options,
+    Limits, Log, Options,
     claims::{self, Claims},
-    client::{Client, failure},
-    delegations::{Delegations, Looks, Tally},
-    leases::{Leases, TRIES},
-    map::ClientMap,
+    client::Client,
+    delegations::Delegations,
+    directory::Directory,
+    ends::{End, Ends},
+    leases::TRIES,
+    lookers::Lookers,
     maps::{self, Maps},
     orphans::Orphan,
     process::Process,
     recall,
     recovery::{Believed, Recovery},
-    surroundings,
 };
 use crate::{
+    LOGS,
     client_files::{self, ClientFiles, Found, Inherited},
-    clock,
     descriptors::Counted,
     testament,
 };
@@ -71,12 +74,20 @@ pub(super) struct House {
     /// Whether clients can own names.
     delegates: bool,
     rooms: Mutex<Rooms>,
+    /// Who is told what happens.
+    lookers: Arc<Lookers>,
+    directory: Arc<Directory>,
     /// Somebody has gone.
     pub(super) gone: Notify,
     /// Somebody has asked the daemon to end.
     pub(super) stopped: Notify,
     /// Under what the daemon runs, as far as that does not change.
     details: Vec<(String, String)>,
+    /// Why sessions ended.
+    ends: Mutex<Ends>,
+    /// Where the program logs, if it says so.
+    log: Option<Arc<dyn Log>>,
+    log_names: bool,
     /// The daemon ends, and its clients go on with the next one.
     is_left: AtomicBool,
 }
@@ -88,15 +99,6 @@ pub(super) struct Rooms {
     /// The heirs of clients that were killed.
     pub(super) orphans: HashMap<u64, Orphan>,
     next: u64,
-}
-
-/// A client's stay. Dropping it is the client's end, unless its locks were inherited.
-pub(super) struct Stay {
-    house: Arc<House>,
-    room: u64,
-    key: Option<ClientKey>,
-    pub(super) client: SharedClient,
-    is_given_up: bool,
 }
 
 impl House {
@@ -120,9 +122,14 @@ impl House {
             maps: files.as_ref().map(|files| Maps::of(files, found)).unwrap_or_default(),
             files,
             rooms: Mutex::default(),
+            lookers: Arc::default(),
+            directory: Arc::default(),
             gone: Notify::new(),
             stopped: Notify::new(),
             details: options.details.clone(),
+            ends: Mutex::default(),
+            log: options.log.clone(),
+            log_names: options.log_names,
             is_left: AtomicBool::new(false),
         }
     }
@@ -152,6 +159,15 @@ impl House {
         &self.recovery
     }
 
+    /// All agents of all clients.
+    pub(super) fn agents(&self) -> HashSet<ClientId> {
+        self.directory.agents_known()
+    }
+
+    pub(super) fn lookers(&self) -> &Arc<Lookers> {
+        &self.lookers
+    }
+
     /// Where locks are that stand in maps.
     pub(super) fn delegations(&self) -> Option<&Arc<Delegations>> {
         self.delegations.as_ref()
@@ -159,6 +175,11 @@ impl House {
 
     pub(super) fn files(&self) -> Option<&ClientFiles> {
         self.files.as_ref()
+    }
+
+    /// Why sessions ended so far.
+    pub(super) fn ends(&self) -> MutexGuard<'_, Ends> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A new client, or one that comes back to what it has left to others.
@@ -173,7 +194,9 @@ impl House {
         let client = orphan.map_or_else(|| self.new_client(), |orphan| Arc::clone(&orphan.client));
         lock(&client).begin(process, key.zip(self.files.clone()));
         let room = rooms.number();
+        self.lookers.counts().session();
         rooms.clients.insert(room, (key, Arc::clone(&client)));
+        lock(&client).set_room(room, ClientState::Connected);
         if let Some(key) = key.filter(|_| returning) {
             self.recovery.begin(key, room);
         }
@@ -181,13 +204,22 @@ impl House {
     }
 
     pub(super) fn new_client(&self) -> SharedClient {
-        let delegations = self.delegations.clone();
-        Arc::new(Mutex::new(Client::new(self.user_agent.clone(), self.limits, delegations)))
+        let (user_agent, lookers) = (self.user_agent.clone(), Arc::clone(&self.lookers));
+        Arc::new_cyclic(|me| {
+            let known = (Weak::clone(me), Arc::clone(&self.directory));
+            let delegations = self.delegations.clone();
+            let client = Client::new(user_agent, self.limits, delegations, lookers, known);
+            Mutex::new(client.with_names_in_logs(self.log_names))
+        })
     }
 
     /// Takes over from the daemon before, whose clients were found to be these.
     pub(super) async fn recover(self: &Arc<Self>, found: Found, patience: Duration) {
         let deadline = Instant::now() + patience;
+        let (living, dead) = (found.living.len(), found.dead.len());
+        if living + dead > 0 {
+            tracing::info!(target: LOGS, living, dead, "the clients of the broker before are waited for");
+        }
         self.end_leases(found.dead, TRIES);
         // What is leased runs out while others are waited for, and who is dead does not come back.
         let is_leased = self.user_agent.is_leased();
@@ -213,13 +245,19 @@ impl House {
             claimants.extend([maps::claimant(&sleeper, claims)]);
             sleepers.push(sleeper);
         }
-        claims::settle(claimants.into_values().collect());
+        let (claimants, heirs) = (claimants.into_values().collect::<Vec<_>>(), orphans.len());
+        let (came_back, asleep) = (claimants.len(), sleepers.len());
+        claims::settle(claimants);
+        if living + dead > 0 {
+            tracing::info!(target: LOGS, came_back, heirs, asleep, "all claims are settled");
+        }
         self.keep_sleepers(sleepers);
         self.maps.forget();
         for Heirs { key, client, inherited, .. } in orphans {
             self.lodge(key, client, Some(inherited));
         }
         self.recovery.end();
+        self.lookers.tell(|| LookChange::Recovered);
     }
 
     /// What others have inherited from these, with what they claim.
@@ -384,143 +422,24 @@ impl House {
     }
 
     /// Those who are there, and the heirs of those who were killed.
-    fn everybody(&self) -> Vec<SharedClient> {
+    pub(super) fn everybody(&self) -> Vec<SharedClient> {
         let rooms = self.rooms();
         let orphans = rooms.orphans.values().map(|orphan| &orphan.client);
         let clients = rooms.clients.values().map(|(_, client)| client);
         clients.chain(orphans).cloned().collect()
     }
 
-    /// How the daemon is.
-    pub(super) fn status(&self) -> Status {
-        let everybody = self.everybody();
-        let counts = everybody.iter().map(|client| lock(client).count());
-        let (held, pending) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        let rooms = self.rooms();
-        let sleepers = rooms.orphans.values().filter(|orphan| orphan.sleeps).count();
-        Status {
-            pid: std::process::id(),
-            release: env!("CARGO_PKG_VERSION").to_owned(),
-            age: milliseconds(self.started.elapsed()),
-            clients: (rooms.clients.len() + sleepers) as u64,
-            orphans: (rooms.orphans.len() - sleepers) as u64,
-            held: held as u64,
-            pending: pending as u64,
-        }
-    }
-
     /// Leaves all that clients have as it is, whatever becomes of their sessions from here on: where
     /// locks are kept elsewhere, to end them would be to release them.
     pub(super) fn leave_behind(&self) {
         self.is_left.store(true, SeqCst);
+        let clients: Vec<_> =
+            self.rooms().clients.values().map(|(_, client)| Arc::clone(client)).collect();
+        for client in clients {
+            let pid = lock(&client).pid();
+            self.ends().note(pid, &End::Left);
+        }
         self.everybody().into_iter().for_each(mem::forget);
-    }
-
-    /// Under what the daemon runs, in words for people.
-    pub(super) fn details(&self) -> Vec<(String, String)> {
-        let mut details = self.details.clone();
-        details.extend(self.outage().map(|outage| ("outage".to_owned(), outage)));
-        details.extend(self.owned_names());
-        details.extend(surroundings::now());
-        details
-    }
-
-    /// How owning names goes, for people; `None` where none are owned.
-    fn owned_names(&self) -> Option<(String, String)> {
-        let Tally { owned, taken, recalled } = self.delegations()?.tally();
-        if !self.delegates {
-            return Some(("owned names".to_owned(), "none, as the settings say".to_owned()));
-        }
-        let how = format!("{owned} (taken again {taken} times, recalled {recalled} times)");
-        Some(("owned names".to_owned(), how))
-    }
-
-    /// For how long what keeps the locks has not answered, and how long they last, if they are about
-    /// to be lost by that; in words for people.
-    pub(super) fn outage(&self) -> Option<String> {
-        let terms = self.everybody().into_iter().flat_map(|client| lock(&client).terms());
-        // The one that ends first.
-        let suspended = terms.filter_map(|term| term.suspended());
-        let (silent, left) = suspended.min_by_key(|(_, left)| *left)?;
-        let (silent, left) = (silent.as_secs(), left.as_secs());
-        let reach = self.reach().unwrap_or("what keeps the locks");
-        Some(format!("no answer for {silent} s; locks are lost in {left} s ({reach})"))
-    }
-
-    /// What is told to who asks for what cannot be found out.
-    pub(super) fn failure(&self, error: &Error) -> Failure {
-        match (failure(error), self.outage()) {
-            (Failure::Other(why), Some(outage)) => Failure::Other(format!("{why}; {outage}")),
-            (failure, _) => failure,
-        }
-    }
-
-    /// Adds to an inspection what is known here and not where the locks are kept.
-    pub(super) fn complete(
-        &self,
-        inspection: &mut Inspection,
-        bucket: &str,
-        name: Option<&ResourceName>,
-        looks: Option<&Looks>,
-    ) {
-        let looks = looks.map(Looks::by_key).unwrap_or_default();
-        let mut known: HashMap<Sort, VecDeque<Known>> = HashMap::new();
-        for client in self.everybody() {
-            for of in lock(&client).shown() {
-                if **of.bucket != *bucket || name.is_some_and(|name| of.shown.name != name) {
-                    continue;
-                }
-                // FAST: of a long queue only the holder may be asked for.
-                if inspection.pending.is_empty() && of.shown.token.is_none() {
-                    continue;
-                }
-                let sort = Sort {
-                    held: of.shown.token.is_some(),
-                    name: of.shown.name.clone(),
-                    mode: of.shown.mode,
-                    client_id: of.client_id,
-                };
-                let mut one = Known {
-                    serial: of.id.serial(),
-                    since: of.shown.since,
-                    token: of.shown.token,
-                    info: Arc::clone(of.info),
-                };
-                if let Some(delegation) = of.shown.delegation {
-                    let Some(look) = looks.get(&delegation.key()) else { continue };
-                    if look.is_lost() {
-                        continue;
-                    }
-                    if !look.is_held() {
-                        inspection.owned.push(one.owned(sort, delegation.taken(*look)));
-                        continue;
-                    }
-                    if let Some((since, token)) = delegation.shown(*look) {
-                        (one.since, one.token) = (since, Some(token));
-                    }
-                }
-                known.entry(sort).or_default().push_back(one);
-            }
-        }
-        inspection
-            .owned
-            .sort_by(|one, other| one.lock.name.as_bytes().cmp(other.lock.name.as_bytes()));
-        // What one agent has of one sort is served in the order in which it was asked for.
-        for sort in known.values_mut() {
-            sort.make_contiguous().sort_by_key(|known| known.serial);
-        }
-        let held = inspection.held.iter_mut().map(|lock| (true, lock));
-        let pending = inspection.pending.iter_mut().map(|request| (false, request));
-        for (held, inspected) in held.chain(pending) {
-            let Inspected { lock, agent, age, fencing_token, .. } = inspected;
-            let (name, client_id) = (lock.name.clone(), lock.client_id);
-            let sort = Sort { held, name, mode: lock.mode, client_id };
-            if let Some(known) = known.get_mut(&sort).and_then(VecDeque::pop_front) {
-                *agent = Some(known.info);
-                *age = Some(clock::since(known.since));
-                *fencing_token = known.token;
-            }
-        }
     }
 }
 
@@ -530,31 +449,6 @@ struct Heirs {
     client: SharedClient,
     inherited: Inherited,
     claims: Claims,
-}
-
-/// What locks and requests are alike in that cannot be told apart in a snapshot.
-#[derive(PartialEq, Eq, Hash)]
-struct Sort {
-    held: bool,
-    name: ResourceName,
-    mode: Mode,
-    client_id: ClientId,
-}
-
-struct Known {
-    serial: u64,
-    since: navlock_wire::Moment,
-    token: Option<navlock_engine::FencingToken>,
-    info: Arc<AgentInfo>,
-}
-
-impl Known {
-    /// The same of what nobody holds, and its client has taken so often.
-    fn owned(self, sort: Sort, taken: u64) -> Owned {
-        let mut owned = Owned::new(LockInfo::new(sort.name, sort.mode, sort.client_id), taken);
-        (owned.agent, owned.age) = (Some(self.info), Some(clock::since(self.since)));
-        owned
-    }
 }
 
 impl Rooms {
@@ -568,97 +462,6 @@ impl Rooms {
         let room = *self.orphans.iter().find(|(_, orphan)| orphan.key == key)?.0;
         self.orphans.remove(&room)
     }
-}
-
-impl Stay {
-    /// Maps the client's own file, in which it says to have written this number. What is said to that, if
-    /// it is of use.
-    pub(super) fn map(&self, nonce: u64) -> Option<FromDaemon> {
-        let delegations = self.house.delegations().filter(|_| self.house.delegates)?;
-        let key = self.key?;
-        // A connection of its that has ended, which we do not know yet, may have locks in it.
-        let rooms = self.house.rooms();
-        let is_another = |(room, (other, _)): (&u64, &(Option<ClientKey>, _))| {
-            *room != self.room && *other == Some(key)
-        };
-        let is_alone = !rooms.clients.iter().any(is_another);
-        drop(rooms);
-        // Without it, all is as if there were none.
-        let map = ClientMap::of(self.house.files()?, key).ok()??;
-        if !is_alone || nonce == 0 || map.nonce() != nonce {
-            return None;
-        }
-        let [ours @ .., _, _, _, _, _, _, _, _] = ClientId::random().to_bytes();
-        let ours = u64::from_ne_bytes(ours).max(1);
-        map.confirm(ours);
-        lock(&self.client).set_map(Arc::new(map), Arc::downgrade(&self.client));
-        Some(FromDaemon::Mapped { nonce: ours, epoch: delegations.epoch() })
-    }
-
-    /// Whether anything is held by it.
-    pub(super) fn holds(&self) -> bool {
-        lock(&self.client).count().0 > 0
-    }
-
-    /// Where its leases are noted.
-    pub(super) fn leases(&self) -> Option<Leases> {
-        Some(Leases::new(self.key?, self.house.files()?.clone()))
-    }
-
-    /// Has no later daemon believe the client: if it lives, because it was hung up on, it must not
-    /// claim what was its. Once, because it may come back.
-    pub(super) fn give_up(&mut self) {
-        let is_given_up = mem::replace(&mut self.is_given_up, true);
-        if let (false, Some(key), Some(files)) = (is_given_up, self.key, self.house.files()) {
-            // If it cannot be removed, it is dead and `sweep` does.
-            let _ = files.give_up(key);
-        }
-    }
-}
-
-impl Drop for Stay {
-    fn drop(&mut self) {
-        if self.house.is_left.load(SeqCst) {
-            return;
-        }
-        // From here on it holds what it holds, as its map says if it was killed in between.
-        lock(&self.client).release_idle();
-        let left = self.house.rooms().clients.remove(&self.room);
-        drop(left);
-        let has_ended = lock(&self.client).has_ended();
-        if let Some(key) = self.key {
-            // It may have come back on another connection.
-            if self.house.recovery.withdraw(key, self.room) {
-                self.house.maps.take_back(key);
-            }
-            // Before anything of it is free, unless it cannot come back.
-            if !has_ended {
-                self.give_up();
-            }
-            if self.house.adopt(key, &self.client) {
-                return self.give_up();
-            }
-        }
-        let leaves_file = !self.is_given_up;
-        // Others may need what it has not closed yet.
-        let ending = lock(&self.client).ending();
-        let client = Arc::clone(&self.client);
-        if ending.is_empty() {
-            return self.house.forget(self.room, self.key, &client, leaves_file);
-        }
-        let (house, room, key) = (Arc::clone(&self.house), self.room, self.key);
-        self.house.rooms().clients.insert(room, (key, Arc::clone(&client)));
-        tokio::spawn(async move {
-            for process in ending {
-                process.until_ended().await;
-            }
-            house.forget(room, key, &client, leaves_file);
-        });
-    }
-}
-
-pub(super) fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl fmt::Debug for House {

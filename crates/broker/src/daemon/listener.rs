@@ -3,7 +3,7 @@
 use std::{
     fs,
     future::{Future, pending},
-    io,
+    io, mem,
     pin::pin,
     sync::Arc,
     time::Duration,
@@ -19,13 +19,15 @@ use tokio::{
 
 use super::{
     Options,
+    ends::End,
     foothold::Listening,
     house::House,
-    newcomer::Newcomer,
+    looking::Looking,
+    newcomer::{Introduced, Newcomer},
     process::{END, Process},
     session::Session,
 };
-use crate::{client_files::Found, descriptors::descriptors, runtime_dir::uid};
+use crate::{LOGS, client_files::Found, descriptors::descriptors, runtime_dir::uid};
 
 /// Descriptors that clients do not get.
 const RESERVE: usize = 32;
@@ -75,6 +77,8 @@ pub(super) async fn serve_in(
     // introduced itself.
     let mut unswept = true;
     let recovered = house.recover(found, options.recovery);
+    let mut watching = JoinSet::new();
+    watching.spawn(Arc::clone(house).watch_deadlocks());
     tokio::pin!(recovered);
     let mut recovering = true;
     loop {
@@ -86,21 +90,34 @@ pub(super) async fn serve_in(
                 } else if sessions.len() + 2 * house.orphans() + descriptors() < most {
                     sessions.spawn(session(stream, house, patience));
                 } else {
+                    tracing::warn!(target: LOGS, most, "a client is turned away: there are too many");
+                    house.turned_away();
                     crowd.spawn(turn_away(stream, house, patience, most));
                 }
             }
             Some(_) = crowd.join_next() => {}
             // A session that panicked has ended like any other: what its client had is free.
-            Some(_) = sessions.join_next() => {
+            Some(ended) = sessions.join_next() => {
+                if ended.is_err() {
+                    tracing::error!(target: LOGS, "a session panicked; what its client had is free");
+                }
                 idle_since = Instant::now();
                 unswept = true;
             }
-            () = house.stopped.notified() => return,
+            () = house.stopped.notified() => {
+                tracing::info!(target: LOGS, "it was asked to end");
+                return;
+            }
             () = house.gone.notified() => idle_since = Instant::now(),
             _ = look.tick() => house.tidy(),
             _ = sweep.tick(), if unswept => unswept = house.sweep(),
             () = idle(idle_since, options),
-                if !recovering && sessions.is_empty() && house.is_empty() => return,
+                // Who only looks is no client.
+                if !recovering && sessions.len() <= house.lookers().count() && house.is_empty() =>
+            {
+                tracing::info!(target: LOGS, "it has had no client for long enough");
+                return;
+            }
         }
     }
 }
@@ -124,12 +141,18 @@ impl Accept for Listening {
 }
 
 async fn accept(listener: &impl Accept) -> UnixStream {
+    let mut has_failed = false;
     loop {
         match listener.next().await {
             Ok(stream) => return stream,
             // Out of descriptors, most likely: others will go, and their clients' patience is
             // longer than this.
-            Err(_) => sleep(Duration::from_millis(20)).await,
+            Err(error) => {
+                if !mem::replace(&mut has_failed, true) {
+                    tracing::warn!(target: LOGS, "a client cannot be let in yet: {error}");
+                }
+                sleep(Duration::from_millis(20)).await;
+            }
         }
     }
 }
@@ -162,7 +185,10 @@ async fn turn_away(stream: UnixStream, house: Arc<House>, patience: Duration, mo
          (ulimit -Hn, or LimitNOFILE= of its service), then 'navlock daemon stop'"
     );
     let newcomer = Newcomer::new(stream, None, house).turned_away(why);
-    let _ = timeout(patience, newcomer.introduce()).await;
+    let introduced = timeout(patience, newcomer.introduce()).await;
+    if let Ok(Ok(Introduced::Looker(looking))) = introduced {
+        let _ = timeout(patience, looking.serve()).await;
+    }
 }
 
 /// Same uid or nothing. The modes of directory and socket say so already; this asks the kernel.
@@ -172,22 +198,39 @@ fn is_ours(stream: &UnixStream) -> bool {
 
 async fn session(stream: UnixStream, house: Arc<House>, patience: Duration) {
     let process = Process::peer(&stream);
-    let begun = begin(stream, process.clone(), house, patience);
+    let pid = process.as_ref().map(Process::number);
+    let begun = begin(stream, process.clone(), Arc::clone(&house), patience);
     let session = tokio::select! {
         biased;
         session = begun => session,
-        () = end_of(process.clone()) => None,
+        () = end_of(process.clone()) => Err(End::Died),
     };
-    let Some(session) = session else { return };
+    let session = match session {
+        Ok(session) => session,
+        // Who has asked something and goes was no client.
+        Err(End::Gone | End::Died) => return,
+        Err(end) => return house.ends().note(pid, &end),
+    };
+    let session = match session {
+        Begun::Session(session) => session,
+        Begun::Looking(looking) => {
+            let end = looking.serve().await;
+            if !end.is_usual() {
+                house.ends().note(pid, &end);
+            }
+            return;
+        }
+    };
     let mut end = pin!(end_of(process.clone()));
-    // How it ended does not matter: the client is gone, or has earned it.
-    let stay = session.serve(end.as_mut()).await;
+    let (stay, why) = session.serve(end.as_mut()).await;
     // FAST: its end is waited for by what has been waiting for it all the time, and before anything
     // else is done: on one CPU that would hold it up.
     if stay.holds() && process.is_some_and(|process| process.is_ending()) {
         let _ = timeout(END, end).await;
     }
     drop(stay);
+    // FAST: after who waits for its locks was told.
+    house.ends().note(pid, &why);
 }
 
 /// Waits for the end of a client's process, if that can be seen. What it has forked may have its
@@ -205,9 +248,20 @@ async fn begin(
     process: Option<Process>,
     house: Arc<House>,
     patience: Duration,
-) -> Option<Session> {
+) -> Result<Begun, End> {
     let newcomer = Newcomer::new(stream, process, house);
-    let (mut session, claims) = timeout(patience, newcomer.introduce()).await.ok()?.ok()?;
-    session.settle(claims).await.ok()?;
-    Some(session)
+    let introduced = timeout(patience, newcomer.introduce()).await;
+    match introduced.map_err(|_| End::Late)?? {
+        Introduced::Client(mut session, claims) => {
+            session.settle(claims).await?;
+            Ok(Begun::Session(session))
+        }
+        Introduced::Looker(looking) => Ok(Begun::Looking(looking)),
+    }
+}
+
+/// What a connection has become.
+enum Begun {
+    Session(Box<Session>),
+    Looking(Looking),
 }

@@ -130,7 +130,7 @@ impl House {
     /// Keeps them, with what they have of what they claimed, until they end or come back.
     pub(super) fn keep_sleepers(self: &Arc<Self>, sleepers: Vec<Sleeper>) {
         for Sleeper { key, client, map, slots } in sleepers {
-            lock(&client).stand_in(&map, &Arc::downgrade(&client), &slots);
+            lock(&client).stand_in(&map, &slots);
             // If that cannot be told yet, it is looked again.
             let own = self.files().and_then(|files| files.own(key).ok().flatten());
             self.lodge_sleeper(key, client, own);

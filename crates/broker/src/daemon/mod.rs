@@ -8,11 +8,20 @@ mod answers;
 mod aside;
 mod claims;
 mod client;
+mod counts;
+mod deadlocks;
 mod delegations;
+mod directory;
+mod elsewhere;
+mod ends;
 mod foothold;
 mod house;
+mod journal;
 mod leases;
 mod listener;
+mod log;
+mod lookers;
+mod looking;
 mod map;
 mod maps;
 mod moment;
@@ -31,7 +40,9 @@ mod watch;
 
 use std::{
     error::Error,
-    fmt, fs, io,
+    fmt, fs,
+    future::pending,
+    io,
     os::unix::{fs::PermissionsExt, net},
     path::PathBuf,
     sync::Arc,
@@ -41,7 +52,6 @@ use std::{
 use navlock_core::{FencingToken, UserAgent, host::MemoryReach};
 use tokio::{net::UnixListener, time::sleep};
 
-pub use self::listener::serve;
 use self::{
     delegations::Delegations,
     foothold::{Foothold, Listening},
@@ -49,8 +59,10 @@ use self::{
     listener::serve_in,
     tokens::Tokens,
 };
+pub use self::{listener::serve, log::Log};
 use crate::{
-    Place, PlaceError, RECLAIM, client_files::ClientFiles, error::Reason, lock_file, spawn::connect,
+    LOGS, Place, PlaceError, RECLAIM, client_files::ClientFiles, error::Reason, lock_file,
+    spawn::connect,
 };
 
 /// What the program that is the daemon writes as a line once it listens. Clients wait for it; what
@@ -81,9 +93,17 @@ pub struct Options {
     pub socket: Option<Arc<net::UnixListener>>,
     /// What there is to be known of it besides, for people: what, and how it is.
     pub details: Vec<(String, String)>,
+    /// Where the program logs, for who asks: [`tracing`] tells it no way to see that.
+    pub log: Option<Arc<dyn Log>>,
+    /// Whether names of locks are told at levels at which they are not otherwise. See the
+    /// [crate](crate#logs).
+    pub log_names: bool,
     /// Whether its clients can own names, which they then take again without asking, until somebody
     /// else asks. Only of [`run`], and where locks are not leased.
     pub delegate: bool,
+    /// What becomes readable, or ends, when the daemon is to end, as it does when it is asked to: for a
+    /// program that is told so by signals. Only of [`run`].
+    pub end: Option<Arc<net::UnixStream>>,
 }
 
 /// What one connection can have at a time, so that a client that has gone wrong does not take
@@ -130,7 +150,10 @@ impl Default for Options {
             state: None,
             socket: None,
             details: Vec::new(),
+            log: None,
+            log_names: false,
             delegate: true,
+            end: None,
         }
     }
 }
@@ -188,8 +211,9 @@ pub fn run(
     let found = files.find().map_err(failed)?;
     let user_agent = user_agent(tokens.first()).map_err(DaemonError::Reach)?;
     let mut options = options.clone();
-    let complaint = tokens.complaint().map(|why| ("fencing tokens".to_owned(), why));
-    options.details.extend(complaint);
+    let complaint = tokens.complaint();
+    let detail = complaint.clone().map(|why| ("fencing tokens".to_owned(), why));
+    options.details.extend(detail);
     let options = &options;
     let delegations = Delegations::new(tokens.epoch());
     let house = House::new(user_agent, options, Some(files), &found, Some(delegations));
@@ -202,11 +226,29 @@ pub fn run(
         foothold.listens(options.socket.is_some());
         let listening = Listening::at(listener);
         ready();
+        // FAST: who waited for it is not kept by this.
+        tracing::info!(
+            target: LOGS,
+            pid = std::process::id(),
+            release = env!("CARGO_PKG_VERSION"),
+            socket = %place.socket().display(),
+            reach = options.reach,
+            "a broker listens"
+        );
+        if let Some(why) = &complaint {
+            tracing::warn!(target: LOGS, "fencing tokens: {why}");
+        }
         tokio::select! {
             () = serve_in(&house, &listening, found, options) => {}
             // With it all sessions end, and their clients come to the one that others find.
-            () = foothold.keep(&listening, &house) => return Ok(()),
+            () = foothold.keep(&listening, &house) => {
+                tracing::warn!(target: LOGS, "another broker has the place; this one ends");
+                return Ok(());
+            }
             () = keep_ahead(&mut tokens) => {}
+            () = told_to_end(options.end.as_deref()) => {
+                tracing::info!(target: LOGS, "it was told to end, by a signal");
+            }
         }
         // The name goes first: from here on clients start a new daemon, which waits for our lock.
         // Who is between being connected and being accepted sees the stream end before it was
@@ -220,9 +262,23 @@ pub fn run(
         }
     });
     tokens.end();
+    tracing::info!(target: LOGS, clients = house.status().clients, "the broker ends");
     // Who is still there claims what it has from the next daemon, as if we had been killed.
     house.leave_behind();
     ended
+}
+
+/// Waits until the program is told that the daemon is to end.
+async fn told_to_end(end: Option<&net::UnixStream>) {
+    let told = end.and_then(|end| end.try_clone().ok()).and_then(|end| {
+        end.set_nonblocking(true).ok()?;
+        tokio::net::UnixStream::from_std(end).ok()
+    });
+    match told {
+        // However that comes to be: nobody could say it any more.
+        Some(told) => _ = told.readable().await,
+        None => pending().await,
+    }
 }
 
 /// Keeps the promise of where our tokens end ahead of them. Never ends.

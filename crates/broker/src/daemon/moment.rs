@@ -6,7 +6,10 @@
 
 use std::future::Future;
 
-use navlock_core::{Error, Inspection, LockInfo, LockManager, LockManagerSnapshot, ResourceName};
+use navlock_core::{
+    ClientId, Error, Inspection, LockInfo, LockManager, LockManagerSnapshot, Position,
+    ResourceName, host,
+};
 
 use super::{
     delegations::{Looks, release},
@@ -39,6 +42,25 @@ impl House {
         let (mut inspection, seen) = self.at_one_moment(bucket, name, ask).await?;
         self.leave_out_idle(&mut inspection.held, seen.as_ref(), |held| &held.lock);
         Ok((inspection, seen))
+    }
+
+    /// Where an agent stands in the queue of a name, and what was seen of the words. Costs what is before
+    /// it in the queue, whatever else there is in the bucket.
+    pub(super) async fn position(
+        &self,
+        locks: &LockManager,
+        bucket: &str,
+        name: &ResourceName,
+        client_id: ClientId,
+    ) -> Result<(Position, Option<Looks>), Error> {
+        let ask = || host::position_of(locks, name.clone(), client_id);
+        let (position, seen) = self.at_one_moment(bucket, Some(name), ask).await?;
+        if !seen.as_ref().is_some_and(Looks::has_idle) {
+            return Ok((position, seen));
+        }
+        // The engine has held what nobody holds, which only a list of all can leave out.
+        let (inspection, seen) = self.inspect(locks, bucket, Some(name)).await?;
+        Ok((Position::among(inspection, name, client_id), seen))
     }
 
     async fn at_one_moment<T, A>(

@@ -8,8 +8,8 @@ use std::{
 
 use futures_util::{Sink, StreamExt};
 use navlock_wire::{
-    CONTROL_VERSION, ClientKey, DaemonCodec, FromDaemon, OLDEST_VERSION, SHARED_VERSION, ToDaemon,
-    VERSION, negotiate,
+    CONTROL_VERSION, ClientKey, DaemonCodec, FromDaemon, LOOKING_VERSION, OLDEST_VERSION,
+    REPORT_VERSION, SHARED_VERSION, ToDaemon, VERSION, negotiate,
 };
 use tokio::net::UnixStream;
 use tokio_util::codec::Decoder;
@@ -17,9 +17,12 @@ use tokio_util::codec::Decoder;
 use super::{
     claims::Claims,
     client::Nonsense,
+    ends::End,
     house::{House, lock},
+    lookers::Filter,
+    looking::Looking,
     process::Process,
-    session::{End, Session, Stream, flush},
+    session::{Session, Stream, flush},
 };
 
 /// A connection before it is known whose it is.
@@ -29,6 +32,18 @@ pub(super) struct Newcomer {
     /// Why there is no room for it as a client, if there is none.
     crowded: Option<String>,
     process: Option<Process>,
+}
+
+/// Who it is.
+enum Introduction {
+    Client { key: ClientKey, returning: bool },
+    Looker { filter: Filter, follow: bool },
+}
+
+/// What begins once it is known who it is.
+pub(super) enum Introduced {
+    Client(Box<Session>, Claims),
+    Looker(Looking),
 }
 
 impl Newcomer {
@@ -42,14 +57,20 @@ impl Newcomer {
         self
     }
 
-    /// Agrees on a version and hears who it is and what it claims.
-    pub(super) async fn introduce(mut self) -> Result<(Session, Claims), End> {
+    /// Agrees on a version and hears who it is and what it claims, or what it wants to see.
+    pub(super) async fn introduce(mut self) -> Result<Introduced, End> {
         let version = self.shake_hands().await?;
         let mut claims = Claims::default();
         let stay = if version == 1 {
             self.house.enter(None, false, self.process.take())
         } else {
-            let (client, returning) = self.hear_introduction(version).await?;
+            let (client, returning) = match self.hear_introduction(version).await? {
+                Introduction::Client { key, returning } => (key, returning),
+                Introduction::Looker { filter, follow } => {
+                    let Self { stream, house, .. } = self;
+                    return Ok(Introduced::Looker(Looking { stream, house, filter, follow }));
+                }
+            };
             let stay = self.house.enter(Some(client), returning, self.process.take());
             if returning {
                 loop {
@@ -62,26 +83,41 @@ impl Newcomer {
             stay
         };
         let Self { stream, house, .. } = self;
-        Ok((Session::new(stream, stay, house, version), claims))
+        let session = Session::new(stream, stay, house, version);
+        Ok(Introduced::Client(Box::new(session), claims))
     }
 
     /// Hears who it is. Who wants to know how the daemon is, or have it end, need not say so: it is no
     /// client, and is not kept waiting by those who come back.
-    async fn hear_introduction(&mut self, version: u16) -> Result<(ClientKey, bool), End> {
+    async fn hear_introduction(&mut self, version: u16) -> Result<Introduction, End> {
         loop {
             let answer = match self.next().await? {
                 ToDaemon::Introduce { client, returning } => {
                     let Some(reason) = self.crowded.take() else {
-                        return Ok((client, returning));
+                        return Ok(Introduction::Client { key: client, returning });
                     };
                     self.say(&FromDaemon::Refused { reason }).await?;
-                    return Err(End::Foreign);
+                    return Err(End::Refused);
                 }
                 ToDaemon::Status { query } if version >= CONTROL_VERSION => {
                     FromDaemon::Status { query, status: self.house.status() }
                 }
                 ToDaemon::Details { query } if version >= CONTROL_VERSION => {
                     FromDaemon::Details { query, details: self.house.details() }
+                }
+                ToDaemon::Report { query } if version >= REPORT_VERSION => {
+                    FromDaemon::Report { query, report: self.house.report().to_wire() }
+                }
+                ToDaemon::Log { query, filter } if version >= REPORT_VERSION => {
+                    FromDaemon::Logs { query, outcome: self.house.set_log(&filter) }
+                }
+                ToDaemon::Look { bucket, name, follow } if version >= LOOKING_VERSION => {
+                    // What there is, is told to anybody; what happens, where there is room.
+                    if let Some(reason) = self.crowded.take_if(|_| follow) {
+                        self.say(&FromDaemon::Refused { reason }).await?;
+                        return Err(End::Refused);
+                    }
+                    return Ok(Introduction::Looker { filter: Filter { bucket, name }, follow });
                 }
                 ToDaemon::Stop if version >= CONTROL_VERSION => {
                     self.say(&FromDaemon::Stopping).await?;
@@ -139,9 +175,9 @@ impl Newcomer {
         };
         self.say(&answer).await?;
         if matches!(answer, FromDaemon::Refused { .. }) {
-            return Err(End::Foreign);
+            return Err(End::Refused);
         }
-        version.ok_or(End::Foreign)
+        version.ok_or(End::Refused)
     }
 
     async fn next(&mut self) -> Result<ToDaemon, End> {

@@ -17,7 +17,7 @@ use std::{
 };
 
 use navlock_engine::RequestId;
-use navlock_wire::ClientKey;
+use navlock_wire::{ClientKey, ClientState};
 use tokio::{
     runtime::Handle,
     task::AbortHandle,
@@ -31,7 +31,7 @@ use super::{
     process::Process,
     requests::Outcome,
 };
-use crate::{client_files::Inherited, lock_file::Identity, testament};
+use crate::{LOGS, client_files::Inherited, lock_file::Identity, testament};
 
 /// How often it is tried again to look at a file.
 const LOOK: Duration = Duration::from_millis(20);
@@ -153,7 +153,13 @@ impl House {
         let heard = listen(Arc::downgrade(self), room, Arc::downgrade(&client));
         let listening = tokio::spawn(heard).abort_handle();
         let watched = inherited.is_some_and(|inherited| self.watch(room, inherited, heirs));
+        let state = if sleeps { ClientState::Sleeping } else { ClientState::Orphaned };
+        lock(&client).set_room(room, state);
         rooms.orphans.insert(room, Orphan { key, client, file, sleeps, watched, listening });
+        drop(rooms);
+        let sort =
+            if sleeps { "is there and has not come back" } else { "has left them to others" };
+        tracing::info!(target: LOGS, "the locks of a client are kept that {sort}");
         true
     }
 

@@ -5,7 +5,7 @@
 //! out meanwhile. A lock that is not found is lost. A request that is not found is made anew, in its
 //! turn with those of all clients.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use futures_util::future::join_all;
 use navlock_core::{
@@ -13,16 +13,17 @@ use navlock_core::{
     host::{self, Claim, RequestKind},
 };
 use navlock_engine::RequestId;
-use navlock_wire::{Agent, Moment};
+use navlock_wire::Moment;
 
 use super::{
     claims::Claims,
     house::{self, SharedClient},
+    requests::Whose,
 };
 
 /// An agent with what it says to have had.
 struct Returning {
-    agent: Agent,
+    of: Arc<Whose>,
     locks: LockManager,
     had: Vec<Had>,
 }
@@ -52,7 +53,8 @@ pub(super) async fn recall(client: &SharedClient, claims: &mut Claims) {
 /// not when its lease ends.
 fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
     let client = house::lock(client);
-    let agents = client.agents().map(|(agent, locks)| {
+    let agents = client.agents().map(|(of, locks)| {
+        let agent = of.agent;
         let held = claims.locks.iter().filter(|lock| lock.agent == agent).map(|lock| Had {
             request: lock.request,
             since: lock.since,
@@ -78,7 +80,7 @@ fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
         let mut had: Vec<Had> = held.chain(pending).collect();
         // In the order of the requests.
         had.sort_by_key(|had| had.request.serial());
-        Returning { agent, locks: locks.clone(), had }
+        Returning { of: Arc::clone(of), locks: locks.clone(), had }
     });
     agents.collect()
 }
@@ -86,7 +88,7 @@ fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
 impl Returning {
     /// What is found of it is the client's again. Which requests those are.
     async fn recall(self, client: &SharedClient) -> Vec<RequestId> {
-        let Self { agent, locks, had } = self;
+        let Self { of, locks, had } = self;
         let claims = had.iter().map(|had| had.claim.clone()).collect();
         // As if there were nothing, if it has been terminated.
         let recalled = host::recall(&locks, claims).await.unwrap_or_default();
@@ -98,7 +100,7 @@ impl Returning {
             if let Some(token) = claim.token {
                 held.push((request, since, token, recalled));
             } else {
-                house::lock(client).requests_mut().go_on(request, agent, since, recalled);
+                house::lock(client).requests_mut().go_on(request, &of, since, recalled);
                 found.push(request);
             }
         }
@@ -106,7 +108,7 @@ impl Returning {
             // Answered once the lease was renewed, or has ended.
             let guard = recalled.await.ok().flatten();
             if let Some(guard) = guard.filter(|guard| guard.fencing_token() == token) {
-                house::lock(client).requests_mut().hold(request, agent, since, guard);
+                house::lock(client).requests_mut().hold(request, &of, since, guard);
                 found.push(request);
             }
         }

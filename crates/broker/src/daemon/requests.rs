@@ -1,6 +1,7 @@
 //! The requests of one client, pending and granted.
 
 mod slots;
+mod told;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -19,13 +20,15 @@ use futures_util::task::AtomicWaker;
 use navlock_core::{
     ClientId, Error, LockFuture, LockGuard, LockManager, LockOptions, Lost, Mode, ResourceName,
     host::{PolledGuard, RequestKind},
+    look::InDeadlock,
 };
 use navlock_engine::{FencingToken, RequestId};
-use navlock_wire::{Agent, Moment};
+use navlock_wire::{Agent, LockId, Moment};
+use tracing::Level;
 
 use self::slots::Place;
-use super::delegations::Delegation;
-use crate::clock;
+use super::{delegations::Delegation, lookers::Lookers};
+use crate::{LOGS, clock};
 
 /// What became of a request, or of the lock that it was.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub(super) enum Outcome {
     Failed(Error),
     /// How, and by whom if it was stolen.
     Lost(Lost, Option<ClientId>),
+    /// It waits for others that wait for it. It waits on.
+    Deadlock(InDeadlock),
     /// Of no request: the client is to see to its file.
     Register,
 }
@@ -53,13 +58,28 @@ pub(super) struct Requests {
     /// What became of claims.
     settled: VecDeque<(RequestId, Outcome)>,
     woken: Arc<Woken>,
+    /// Whose they are, for the log, and whether it may tell names.
+    pid: Option<u32>,
+    log_names: bool,
+    /// Who is told what happens to them.
+    lookers: Arc<Lookers>,
+}
+
+/// Whose a request is.
+#[derive(Debug)]
+pub(super) struct Whose {
+    pub(super) agent: Agent,
+    pub(super) client_id: ClientId,
+    pub(super) bucket: Arc<str>,
 }
 
 struct Entry {
     /// Before the lock itself, which is released when it is dropped: by then the client can neither hold
     /// it in the slot nor take it.
     place: Place,
-    agent: Agent,
+    of: Arc<Whose>,
+    /// The locks inside which it was asked for, as far as that was said.
+    inside: Vec<LockId>,
     /// What it counts for among those of all names.
     name_bytes: u32,
     /// When it was made or, once it is a lock, granted.
@@ -107,6 +127,21 @@ struct Alarm {
 }
 
 impl Requests {
+    /// None yet, of which these will be told.
+    pub(super) fn new(lookers: Arc<Lookers>) -> Self {
+        Self { lookers, ..Self::default() }
+    }
+
+    /// Whose they are, for the log.
+    pub(super) fn log_as(&mut self, pid: Option<u32>) {
+        self.pid = pid;
+    }
+
+    /// Whether the log may tell names where it does not otherwise.
+    pub(super) fn log_names(&mut self, log_names: bool) {
+        self.log_names = log_names;
+    }
+
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -137,12 +172,13 @@ impl Requests {
     pub(super) fn request(
         &mut self,
         id: RequestId,
-        agent: Agent,
+        of: &Arc<Whose>,
         locks: &LockManager,
         name: ResourceName,
         kind: RequestKind,
     ) -> Option<Outcome> {
         let name_bytes = length(&name);
+        self.lookers.counts().request();
         let alarm = self.alarm(id);
         let waker = Waker::from(Arc::clone(&alarm));
         let mut context = Context::from_waker(&waker);
@@ -150,7 +186,8 @@ impl Requests {
         let mut request = locks.lock_with(name, options(kind)).into_future();
         let answer = Pin::new(&mut request).poll(&mut context);
         let (place, since) = (Place::Nowhere, clock::now());
-        let mut entry = Entry { place, agent, name_bytes, since, stage: Stage::Over, alarm };
+        let (of, stage) = (Arc::clone(of), Stage::Over);
+        let mut entry = Entry { place, of, inside: Vec::new(), name_bytes, since, stage, alarm };
         let outcome = match answer {
             Poll::Ready(answer) => Some(entry.answered(answer, &context)),
             Poll::Pending => {
@@ -158,6 +195,9 @@ impl Requests {
                 None
             }
         };
+        if let Some(outcome) = &outcome {
+            self.lookers.counts().outcome(outcome, 0);
+        }
         if goes_on(outcome.as_ref()) {
             self.name_bytes += name_bytes as usize;
             self.entries.insert(id, entry);
@@ -169,31 +209,45 @@ impl Requests {
     pub(super) fn go_on(
         &mut self,
         id: RequestId,
-        agent: Agent,
+        of: &Arc<Whose>,
         since: Moment,
         request: LockFuture<'static, Option<LockGuard>>,
     ) {
         let name_bytes = request.pending().map_or(0, |(name, _)| length(name));
-        self.enter(id, agent, since, name_bytes, Stage::Pending(request));
+        self.enter(id, of, since, name_bytes, Stage::Pending(request));
     }
 
     /// Goes on with a lock that was granted by an earlier daemon.
-    pub(super) fn hold(&mut self, id: RequestId, agent: Agent, since: Moment, guard: LockGuard) {
+    pub(super) fn hold(&mut self, id: RequestId, of: &Arc<Whose>, since: Moment, guard: LockGuard) {
         let (name_bytes, token) = (length(guard.name()), guard.fencing_token());
-        self.enter(id, agent, since, name_bytes, Stage::Held(guard.into_polled(), token));
+        self.enter(id, of, since, name_bytes, Stage::Held(guard.into_polled(), token));
     }
 
-    fn enter(&mut self, id: RequestId, agent: Agent, since: Moment, name_bytes: u32, stage: Stage) {
+    fn enter(
+        &mut self,
+        id: RequestId,
+        of: &Arc<Whose>,
+        since: Moment,
+        name_bytes: u32,
+        stage: Stage,
+    ) {
         // Once is enough.
         if self.contains(id) {
             return;
+        }
+        let counts = self.lookers.counts();
+        counts.request();
+        if matches!(stage, Stage::Held(..)) {
+            counts.grant(0);
         }
         let alarm = self.alarm(id);
         // It is asked when the session comes to it, and from then on rings by itself.
         alarm.wake_by_ref();
         self.name_bytes += name_bytes as usize;
-        let place = Place::Nowhere;
-        self.entries.insert(id, Entry { place, agent, name_bytes, since, stage, alarm });
+        let (place, of) = (Place::Nowhere, Arc::clone(of));
+        let entry = Entry { place, of, inside: Vec::new(), name_bytes, since, stage, alarm };
+        self.entries.insert(id, entry);
+        self.tell(id);
     }
 
     fn alarm(&self, id: RequestId) -> Arc<Alarm> {
@@ -203,7 +257,7 @@ impl Requests {
 
     /// Whose it is.
     pub(super) fn agent_of(&self, id: RequestId) -> Option<Agent> {
-        self.entries.get(&id).map(|entry| entry.agent)
+        self.entries.get(&id).map(|entry| entry.of.agent)
     }
 
     /// Has a request that was made to an earlier daemon show what it showed there.
@@ -218,6 +272,10 @@ impl Requests {
 
     /// Notes what became of a claim, for [`poll_outcome`](Self::poll_outcome).
     pub(super) fn settle(&mut self, id: RequestId, outcome: Outcome) {
+        if let Outcome::Lost(how, _) = outcome {
+            self.lookers.counts().outcome(&outcome, 0);
+            tracing::info!(target: LOGS, pid = self.pid, ?how, "a lock that is claimed is lost");
+        }
         self.settled.push_back((id, outcome));
     }
 
@@ -228,9 +286,23 @@ impl Requests {
 
     /// Aborts the request or releases the lock, whichever it is, if it still is.
     pub(super) fn finish(&mut self, id: RequestId) {
-        if let Some(entry) = self.entries.remove(&id) {
-            self.name_bytes -= entry.name_bytes as usize;
+        if let Some(entry) = self.remove(id) {
+            let held = usize::from(entry.is_held());
+            self.lookers.counts().finished(held, 1 - held);
+            self.tell_finished(id, &entry);
         }
+    }
+
+    /// All end with their agents.
+    pub(super) fn count_as_finished(&self) {
+        let held = self.entries.values().filter(|entry| entry.is_held()).count();
+        self.lookers.counts().finished(held, self.entries.len() - held);
+    }
+
+    fn remove(&mut self, id: RequestId) -> Option<Entry> {
+        let entry = self.entries.remove(&id)?;
+        self.name_bytes -= entry.name_bytes as usize;
+        Some(entry)
     }
 
     /// Finishes all but those that are held and wanted.
@@ -257,14 +329,27 @@ impl Requests {
             };
             // Before it is asked: what happens from here on rings again.
             entry.alarm.ringing.store(false, Ordering::SeqCst);
+            // What has failed does not know it any more.
+            let name = self.lookers.are_there().then(|| entry.name().cloned()).flatten();
+            let asked = entry.since;
             let outcome = entry.poll();
+            if let Some(outcome) = &outcome {
+                self.lookers.counts().outcome(outcome, entry.since.saturating_sub(asked));
+            }
+            if let Some(Outcome::Lost(how, _)) = &outcome {
+                entry.tell_loss(*how, self.pid, self.log_names);
+            }
             if let (Some(Outcome::Lost(Lost::Stolen, _)), Place::In(delegation)) =
                 (&outcome, &entry.place)
             {
                 delegation.steal();
             }
-            if !goes_on(outcome.as_ref()) {
-                self.finish(id);
+            if goes_on(outcome.as_ref()) {
+                if outcome.is_some() {
+                    self.tell(id);
+                }
+            } else if let Some(entry) = self.remove(id) {
+                self.tell_over(id, &entry, name.as_ref(), outcome.as_ref());
             }
             if let Some(outcome) = outcome {
                 return Poll::Ready((id, outcome));
@@ -292,7 +377,15 @@ impl Entry {
             Place::In(delegation) => Some(delegation),
             _ => None,
         };
-        Some(Shown { agent: self.agent, name, mode, since: self.since, token, delegation })
+        Some(Shown { agent: self.of.agent, name, mode, since: self.since, token, delegation })
+    }
+
+    /// Tells the log that a lock is lost; its name, if that may be told.
+    fn tell_loss(&self, how: Lost, pid: Option<u32>, log_names: bool) {
+        let is_named = log_names || tracing::enabled!(target: LOGS, Level::DEBUG);
+        let named = self.shown().filter(|_| is_named).map(|shown| shown.name);
+        let name = named.map(tracing::field::debug);
+        tracing::info!(target: LOGS, pid, ?how, name, "a lock is lost");
     }
 
     fn poll(&mut self) -> Option<Outcome> {

@@ -21,7 +21,7 @@ use navlock_core::{
 use navlock_engine::RequestId;
 use navlock_wire::{
     Agent, CONTROL_VERSION, CodecError, DELEGATION_VERSION, DaemonCodec, Failure, FromDaemon,
-    Query, Slot, ToDaemon,
+    LOOKING_VERSION, Query, Slot, ToDaemon,
 };
 use rustix::net::{Shutdown, shutdown};
 use tokio::{
@@ -35,30 +35,18 @@ use super::{
     claims::Claims,
     client::{Nonsense, tell},
     delegations::Looks,
+    ends::End,
     house::{House, Stay, lock},
     requests::Outcome,
     terms::Terms,
 };
+use crate::LOGS;
 
 /// With so many bytes waiting to be sent, nothing more is heard.
 const HIGH_WATER: usize = 256 << 10;
 
 /// How many messages are heard before the other sessions have their turn.
 const TURN: usize = 128;
-
-/// Why a session ends.
-#[derive(Debug)]
-#[expect(dead_code, reason = "for those who debug the daemon")]
-pub(super) enum End {
-    /// The client is gone.
-    Gone,
-    /// The client said what no client says.
-    Nonsense(Nonsense),
-    /// The client speaks another version of the protocol.
-    Foreign,
-    /// The connection failed, or carried no messages.
-    Stream(CodecError),
-}
 
 /// The state of one session.
 pub(super) struct Session {
@@ -83,7 +71,7 @@ type QueryFuture = Pin<Box<dyn Future<Output = Answered> + Send>>;
 enum Answered {
     Query(Query, Result<LockManagerSnapshot, Error>),
     Inspect(Query, String, Option<ResourceName>, Result<(Inspection, Option<Looks>), Error>),
-    Position(Query, String, ResourceName, ClientId, Result<(Inspection, Option<Looks>), Error>),
+    Position(Query, String, ResourceName, Result<(Position, Option<Looks>), Error>),
 }
 
 impl Session {
@@ -125,17 +113,23 @@ impl Session {
     }
 
     /// Serves the client until it is gone; once its process has `ended`, as far as it has said
-    /// something before. What it has is left.
-    pub(super) async fn serve(mut self, ended: impl Future<Output = ()>) -> Stay {
-        let mut ended = pin!(ended);
-        let _ = poll_fn(|context| {
+    /// something before. What it has is left, and why it ended.
+    pub(super) async fn serve(mut self, ended: impl Future<Output = ()>) -> (Stay, End) {
+        let (mut ended, mut has_died) = (pin!(ended), false);
+        let end = poll_fn(|context| {
             if !self.is_mute && ended.as_mut().poll(context).is_ready() {
+                has_died = true;
                 self.fall_silent();
             }
             self.poll_turn(context)
         })
         .await;
-        self.stay
+        let end = match end {
+            // In the middle of something, as who is killed does.
+            End::Gone | End::Stream(_) if has_died => End::Died,
+            end => end,
+        };
+        (self.stay, end)
     }
 
     /// One turn: says and hears what there is. Ready when the session has ended.
@@ -202,9 +196,15 @@ impl Session {
 
     /// Says what has become of a request; if it is a lock that ends by itself, when that is first.
     fn say_outcome(&mut self, request: RequestId, outcome: Outcome) -> Result<(), End> {
-        if matches!(outcome, Outcome::Register) && self.version < CONTROL_VERSION {
+        let since = match outcome {
+            Outcome::Register => CONTROL_VERSION,
+            Outcome::Deadlock(_) => LOOKING_VERSION,
+            _ => 0,
+        };
+        if self.version < since {
             return Ok(());
         }
+        tracing::trace!(target: LOGS, request = request.serial(), ?outcome, "a client is told");
         if let (Some(terms), Outcome::Granted(_)) = (&mut self.terms, &outcome) {
             let term = terms.before_grant(&lock(&self.stay.client), request);
             for said in term.into_iter().flatten() {
@@ -274,6 +274,8 @@ impl Session {
                 client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;
             }
             ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
+            ToDaemon::Annotate { agent, meta } => client.annotate(agent, meta)?,
+            ToDaemon::Inside { request, lock } => client.put_inside(request, lock),
             ToDaemon::CloseAgent { agent } => {
                 client.close_agent(agent)?;
                 if let Some(terms) = &mut self.terms {
@@ -296,7 +298,10 @@ impl Session {
                     self.say(&mapped)?;
                 }
             }
-            ToDaemon::Finish { request } => client.finish(request),
+            ToDaemon::Finish { request } => {
+                tracing::trace!(target: LOGS, request = request.serial(), "a client has no more of it");
+                client.finish(request);
+            }
             ToDaemon::Query { query, bucket } => {
                 drop(client);
                 let house = Arc::clone(&self.house);
@@ -322,8 +327,8 @@ impl Session {
                 let client_id = ClientId::from_bytes(client_id);
                 let answer = async move {
                     let locks = house.user_agent().lock_manager(&bucket);
-                    let inspection = house.inspect(&locks, &bucket, Some(&name)).await;
-                    Answered::Position(query, bucket, name, client_id, inspection)
+                    let position = house.position(&locks, &bucket, &name, client_id).await;
+                    Answered::Position(query, bucket, name, position)
                 };
                 self.ask(query, Box::pin(answer))?;
             }
@@ -346,6 +351,7 @@ impl Session {
         slot: Option<Slot>,
     ) -> Result<(), End> {
         let client = &self.stay.client;
+        tracing::trace!(target: LOGS, request = request.serial(), ?name, ?kind, "a client asks");
         self.house.settle_for(client, agent, &name, kind);
         let outcome = lock(client).request(agent, request, name, kind, slot)?;
         let Some(outcome) = outcome else { return Ok(()) };
@@ -381,23 +387,34 @@ impl Session {
             }
             Answered::Inspect(query, bucket, name, Ok((mut inspection, looks))) => {
                 self.house.complete(&mut inspection, &bucket, name.as_ref(), looks.as_ref());
+                self.say_meta(query, &inspection)?;
                 let parts = InspectionParts::new(query, inspection, self.version);
                 self.answers.push(Parts::Inspection(parts));
                 return Ok(());
             }
-            Answered::Position(query, bucket, name, client_id, Ok((inspection, looks))) => {
-                let Position { holder, holders, ahead, .. } =
-                    Position::among(inspection, &name, client_id);
+            Answered::Position(query, bucket, name, Ok((position, looks))) => {
+                let Position { holder, holders, ahead, .. } = position;
                 let mut shown = Inspection::new(holder.into_iter().collect(), Vec::new());
                 self.house.complete(&mut shown, &bucket, Some(&name), looks.as_ref());
+                self.say_meta(query, &shown)?;
                 let position = Position::new(shown.held.pop(), holders, ahead);
                 return self.say(&answers::position(query, position));
             }
             Answered::Query(query, Err(error))
             | Answered::Inspect(query, _, _, Err(error))
-            | Answered::Position(query, _, _, _, Err(error)) => (query, error),
+            | Answered::Position(query, _, _, Err(error)) => (query, error),
         };
         self.say(&FromDaemon::QueryFailed { query, failure: self.house.failure(&error) })
+    }
+}
+
+impl Session {
+    /// Says what agents say of themselves besides, before they are met in an answer.
+    fn say_meta(&mut self, query: Query, inspection: &Inspection) -> Result<(), End> {
+        if self.version < LOOKING_VERSION {
+            return Ok(());
+        }
+        answers::meta(query, inspection).iter().try_for_each(|message| self.say(message))
     }
 }
 
@@ -462,10 +479,4 @@ pub(super) fn flush(
 enum More {
     Now,
     Later,
-}
-
-impl From<Nonsense> for End {
-    fn from(nonsense: Nonsense) -> Self {
-        Self::Nonsense(nonsense)
-    }
 }

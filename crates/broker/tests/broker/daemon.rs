@@ -24,23 +24,31 @@ pub(crate) const LONG: Duration = Duration::from_secs(20);
 /// A daemon that ends when this is dropped.
 pub(crate) struct Daemon {
     directory: tempfile::TempDir,
-    limits: Limits,
+    options: Options,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Daemon {
     pub(crate) fn start() -> Self {
-        Self::with_limits(Limits::default())
+        Self::with(|_| {})
     }
 
     pub(crate) fn with_limits(limits: Limits) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let (stop, thread) = Self::serve(directory.path().join("sock"), limits);
-        Self { directory, limits, stop, thread }
+        Self::with(|options| options.limits = limits)
     }
 
-    fn serve(socket: PathBuf, limits: Limits) -> Running {
+    /// One that does not end by itself, unless it is told to.
+    pub(crate) fn with(change: impl FnOnce(&mut Options)) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut options = Options::default();
+        options.idle = None;
+        change(&mut options);
+        let (stop, thread) = Self::serve(directory.path().join("sock"), options.clone());
+        Self { directory, options, stop, thread }
+    }
+
+    fn serve(socket: PathBuf, options: Options) -> Running {
         let (stop, stopped) = oneshot::channel();
         let (ready, is_ready) = mpsc::channel();
         let thread = thread::spawn(move || {
@@ -48,9 +56,6 @@ impl Daemon {
             runtime.unwrap().block_on(async {
                 let listener = UnixListener::bind(socket).unwrap();
                 ready.send(()).unwrap();
-                let mut options = Options::default();
-                options.idle = None;
-                options.limits = limits;
                 let user_agent = daemon::user_agent(FencingToken::new(1));
                 tokio::select! {
                     () = daemon::serve(&listener, user_agent, options) => {}
@@ -67,7 +72,7 @@ impl Daemon {
         self.stop();
         let socket = self.directory.path().join("sock");
         std::fs::remove_file(&socket).unwrap();
-        (self.stop, self.thread) = Self::serve(socket, self.limits);
+        (self.stop, self.thread) = Self::serve(socket, self.options.clone());
     }
 
     pub(crate) fn stop(&mut self) {

@@ -180,3 +180,28 @@ fn a_lock_from_many_threads_is_granted_one_at_a_time() {
     });
     assert_eq!(counter.into_inner(), 400);
 }
+
+#[test]
+fn who_waits_is_told_of_its_own_queue_whoever_else_is_there() {
+    let daemon = Daemon::start();
+    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let _others: Vec<_> =
+        (0..50).map(|n| soon(b.lock(format!("other {n}")).into_future()).unwrap()).collect();
+    let held = [&a, &b].map(|locks| soon(locks.lock("db").shared().into_future()).unwrap());
+    let mut first = pin!(a.lock("db").into_future());
+    queue(&a, "db", first.as_mut());
+    let mut second = pin!(b.lock("db").into_future());
+    queue(&b, "db", second.as_mut());
+    let position = soon(b.position("db".try_into().unwrap())).unwrap();
+    assert_eq!((position.holders, position.ahead), (2, Some(1)));
+    let holder = position.holder.unwrap();
+    assert_eq!(holder.lock.client_id, a.client_id());
+    assert_eq!(holder.agent.unwrap().pid, std::process::id());
+    assert!(holder.age.is_some());
+    // A name that is its owner's and that nobody holds is nobody's.
+    drop(held);
+    drop(soon(first).unwrap());
+    drop(soon(second).unwrap());
+    let position = soon(b.position("db".try_into().unwrap())).unwrap();
+    assert_eq!((position.holders, position.ahead), (0, None));
+}

@@ -5,10 +5,12 @@
 
 mod connecting;
 mod daemon;
+mod deadlocks;
 mod delegation;
 mod leased;
 mod limits;
 mod locks;
+mod looking;
 mod owned;
 mod protocol;
 mod raw;

@@ -7,7 +7,8 @@ pub(super) fn instead_of(option: &str, subcommand: Option<String>) -> Option<Str
         ("-u" | "--unlock", _) => format!(
             "there is no option '{name}': a lock is held while a command runs, and is free when that \
              ends; give what is to be done under it to 'navlock run NAME COMMAND', or to \
-             'navlock run NAME -c TEXT'"
+             'navlock run NAME -c TEXT', or take the lock with 'navlock hold' and give it back with \
+             'navlock release'"
         ),
         ("--fcntl" | "--start" | "--length", _) => format!(
             "there is no option '{name}': what is locked is a name and no file; leave it out"
@@ -47,6 +48,7 @@ pub(super) fn instead_of_word(word: &str) -> Option<String> {
     Some(format!(
         "there is no subcommand '{word}', and a descriptor, like 'flock {word}' takes, cannot be locked: \
          a lock is held while a command runs; give what is to be done under it to \
-         'navlock run NAME COMMAND', or to 'navlock run NAME -c TEXT'"
+         'navlock run NAME COMMAND', or to 'navlock run NAME -c TEXT'; for the rest of a script there is \
+         'navlock hold --while-pid $$ NAME'"
     ))
 }

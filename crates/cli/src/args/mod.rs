@@ -1,9 +1,12 @@
 //! The command line.
 
 mod flock;
+mod hold;
 mod run;
 mod settings;
 mod values;
+#[cfg(feature = "web")]
+mod web;
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -16,12 +19,20 @@ use clap_complete::Shell;
 use navlock::{ClientId, ResourceName};
 
 pub(crate) use self::{
+    hold::{ExtendArgs, HoldArgs, ReleaseArgs},
     run::{OnLost, RequestArgs, RunArgs, Work},
     settings::SettingsArgs,
 };
 
+#[cfg(feature = "web")]
+pub(crate) use self::web::WebArgs;
+
 /// After how many seconds without a client the broker ends, if nobody says otherwise.
 const IDLE_SECS: &str = "30";
+
+/// The first argument of the process that keeps the locks of a `navlock hold`, before those that this
+/// was given. It is no option: nobody else gives it.
+pub(crate) const KEEPER: &str = "--keeper-of-a-hold";
 
 /// The heading under which help shows what all subcommands take.
 const COMMON: &str = "Common options";
@@ -39,6 +50,10 @@ pub(crate) struct Cli {
 
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    /// Whether this process is the one that keeps the locks of a `navlock hold`.
+    #[arg(skip)]
+    pub(crate) is_keeper: bool,
 }
 
 /// What all subcommands take.
@@ -80,7 +95,16 @@ pub(crate) struct Common {
 pub(crate) enum Command {
     Run(RunArgs),
     Query(QueryArgs),
+    Watch(WatchArgs),
+    Clients(ClientsArgs),
+    #[cfg(feature = "web")]
+    Web(WebArgs),
+    #[cfg(feature = "top")]
+    Top(TopArgs),
     Wait(WaitArgs),
+    Hold(HoldArgs),
+    Release(ReleaseArgs),
+    Extend(ExtendArgs),
     Daemon(DaemonArgs),
     Doctor(DoctorArgs),
     Evict(EvictArgs),
@@ -89,13 +113,13 @@ pub(crate) enum Command {
 }
 
 /// Shows who holds and who waits for locks.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = "\
 The table is for people and may change. For programs there is --json: one object a line, with
 state (held, pending), name, mode, clientId, and as far as they are known pid, command, user, host,
-why, ageMs, position (of what is pending; 1 is the next), and fencingToken (of what is held), which
-is a string, as numbers of 64 bits are not safe in JavaScript. A lone surrogate in a name is written
-as the escape \\ud8xx or \\udcxx.
+why, meta (an object), ageMs, position (of what is pending; 1 is the next), and fencingToken (of
+what is held), which is a string, as numbers of 64 bits are not safe in JavaScript. A lone surrogate
+in a name is written as the escape \\ud8xx or \\udcxx.
 
 With -v also the names are shown that are owned: nobody holds them, and who had them last can take
 them again without asking the broker, until somebody else asks for them. Their ageMs is since then,
@@ -103,7 +127,25 @@ and taken says how often that was done.
 
 --watch looks once a second until it is interrupted (exit code 130 in a shell). On a terminal it
 redraws the table. Elsewhere, and with --json, it writes what there is whenever that has changed,
-and an empty line after it.")]
+and an empty line after it.
+
+--tree shows first who holds up the most, without waiting for anybody, and below it who waits for
+it: hard, if the lock above is held; soft, if the request above is ahead of it in the queue;
+inside, if it holds a lock and goes on once the request above, which was made under that lock, is
+done; perhaps inside, if nobody has said under which lock the request was made. Then come circles,
+with what kind of deadlock each is. Below each are lines to paste that would end it: to have a
+stopped process go on (kill -CONT), to end a process (kill), to give back a hold (navlock
+release), to remove what another machine has left (navlock evict), or to take the lock from
+whoever holds it (navlock run --steal). With NAME, or a bucket, it shows the trees in which that
+is. A deadlock is told when it has lasted for a second.
+
+--tree --json is one object a line for each tree: blocks (how many requests wait), longestWaitMs,
+circle, deadlock (certain or possible), closedBy (clientId/serial of the request that closed it),
+rows, and remedies. A row has depth (0 is who blocks all others), block (hard, soft, inside,
+same-agent), serial, stopped (the processes of it that are), and else what it has without --tree. A
+remedy has kind (continue, end, release, evict, steal), does, line, and host if it is to be pasted
+there.")]
+#[expect(clippy::struct_excessive_bools, reason = "they are switches of a command line")]
 pub(crate) struct QueryArgs {
     /// Show this name only.
     #[arg(value_parser = values::name())]
@@ -116,6 +158,101 @@ pub(crate) struct QueryArgs {
     /// Go on showing it.
     #[arg(long)]
     pub(crate) watch: bool,
+
+    /// Show who waits for whom, as a tree, and how to end it.
+    #[arg(long, conflicts_with = "watch")]
+    pub(crate) tree: bool,
+
+    /// Show all buckets, each entry with its own.
+    #[arg(short, long, conflicts_with = "watch")]
+    pub(crate) all_buckets: bool,
+
+    /// Show only what has been held, or waited for, for longer than this: 90, 90s, 1m30s, 2h.
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    pub(crate) longer_than: Option<Duration>,
+}
+
+/// Shows what happens to locks, as it happens.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+First what there is: a line for each lock that is held and each request that waits. Then a line for
+each event: requested, granted, unavailable (it could not be had at once), released, aborted,
+stolen, lost, recalled; owned for a name that its owner takes and releases without asking the
+broker, as it was seen to be when it was looked at, four times a second; and of clients and their
+agents, with -v or --json, client-came, client-went, agent-came, agent-went.
+
+With --json one object a line: event, at (milliseconds since 1970), and as far as they are known
+bucket, name, mode, clientId, serial (with clientId, which request or lock it is), pid, command,
+user, host, why, meta, fencingToken, ageMs (of a request that was granted or aborted: for how long
+it had waited; of a lock that was released or lost: for how long it was held), how, by (who has
+stolen it), inside (the locks inside which it was requested) and taken.
+
+Whoever reads too slowly misses some: that is said, with how many (missed), and what there is is
+told anew; so it is, once a second, when something has changed on other machines. With etcd the
+buckets are those that clients of this machine use. It goes on until it is interrupted (exit code
+130 in a shell), also when the broker ends and another one comes: recovered, if that has taken over.")]
+pub(crate) struct WatchArgs {
+    /// The names; without one, all.
+    #[arg(value_parser = values::name())]
+    pub(crate) names: Vec<ResourceName>,
+
+    /// One JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Watch all buckets.
+    #[arg(short, long)]
+    pub(crate) all_buckets: bool,
+}
+
+/// Shows the processes that use the broker, and how much each holds and waits for.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+STATE is connected; orphaned, if the process was killed and its command, which goes on, keeps its
+locks; or sleeping, if it has not come back since the broker before this one and lives.
+
+With --json one object a line: pid, state, ageMs, held, pending, owned, buckets, and agents, each
+with clientId, bucket, and as far as they are known pid, command, user, host, why and meta.")]
+pub(crate) struct ClientsArgs {
+    /// One JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Shows live in the terminal who holds what, who waits, and for how long.
+#[cfg(feature = "top")]
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A table of all names, who has waited longest first: mode, who holds it and for how long (HELD),
+how many wait (QUEUE) and the longest of them for how long (WAIT), how often it is granted in a
+second (RATE, of the last ten), and how long requests waited that were granted since this was
+started (MEAN, and P99, what 99 of 100 waited at most). A holder in brackets owns the name and
+does not hold it. Below the table, for the chosen line, what could be pasted to end it. Names that
+nobody uses are forgotten after a minute.
+
+Keys:
+  q                 quit
+  ?                 help
+  up, down, k, j    choose a line; also PgUp, PgDn, Home, End
+  Enter             show the name: who holds it, its queue in order, and what has happened
+  Esc               back; in the table, show all names again
+  s, r              sort by the next column; reverse the order
+  /                 show the names only that have a text in them
+  b                 show the next bucket only, and after the last one all
+  t                 the tree: who waits for whom, as 'navlock query --tree' shows it
+  c                 clients, as 'navlock clients' shows them
+  d                 deadlocks
+  n                 the table of names again
+  p, space          pause: show what there was at that moment, until it is pressed again
+  S                 take the lock from whoever holds it (only with --allow-steal; it asks first)
+  ^L                draw the whole screen anew
+
+It shows all buckets, unless --bucket or NAVLOCK_BUCKET names one; b shows the others. It needs a
+terminal: elsewhere there are 'navlock query --watch' and 'navlock watch'.")]
+pub(crate) struct TopArgs {
+    /// Have S steal locks.
+    #[arg(long)]
+    pub(crate) allow_steal: bool,
 }
 
 /// Waits until a lock is free.
@@ -150,12 +287,18 @@ pub(crate) enum DaemonCommand {
     /// Ends the broker. Clients that are there start another one and keep their locks.
     Stop,
     Status(StatusArgs),
+    Logs(LogsArgs),
+    LogLevel(LogLevelArgs),
+    /// Shows what the broker has counted, as Prometheus reads it. Exit codes: 0, or 69 if none runs.
+    Metrics,
 }
 
 /// Runs the broker until it has had no client for a while.
 ///
-/// It writes "ready" as a line once it listens, and then leaves its standard streams and its
-/// session, so that it does not end with the terminal.
+/// It writes "ready" as a line once it listens, and then leaves its input, its output and its
+/// session, so that it does not end with the terminal. It logs to its error stream; one that a client
+/// has started leaves that too, and logs into a file: see 'navlock daemon logs'. Service managers are
+/// told that it is ready (`sd_notify`), and may pass it its socket (`LISTEN_FDS`).
 #[derive(Debug, Args)]
 #[command(after_help = settings::HELP)]
 pub(crate) struct DaemonRunArgs {
@@ -170,8 +313,46 @@ pub(crate) struct DaemonRunArgs {
     pub(crate) settings: SettingsArgs,
 }
 
+/// Shows what brokers have logged that clients have started.
+///
+/// Their log is a file beside the socket; when it is full, it becomes its predecessor, so that a
+/// megabyte is kept at most. What broke inside a broker stands in it too, and 'navlock doctor' keeps it
+/// for longer. A broker that is run on purpose logs to its error stream: for systemd's see journalctl.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What is logged is said by log in the file of settings, or by NAVLOCK_LOG, for brokers that are
+started from there on: see 'navlock daemon run --help'. Names of locks are in it at the levels debug
+and trace only, if nobody asks for them. Times are in UTC.")]
+pub(crate) struct LogsArgs {
+    /// Go on showing it, also from brokers that are started later, until it is interrupted.
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+
+    /// Show only so many lines of what there is.
+    #[arg(short = 'n', long, value_name = "LINES")]
+    pub(crate) lines: Option<usize>,
+}
+
+/// Has the broker that runs log more or less, until it ends.
+///
+/// For brokers that are started later there is log in the file of settings: see 'navlock daemon run
+/// --help'. Exit codes: 0; 64 if that is no level; 69 if no broker runs.
+#[derive(Debug, Args)]
+pub(crate) struct LogLevelArgs {
+    /// A level: off, error, warn, info, debug or trace; after a comma TARGET=LEVEL for a part, as in
+    /// `info,navlock::etcd=debug`.
+    pub(crate) level: String,
+}
+
 /// Shows how the broker is. Exit codes: 0 if it runs, 69 if it does not.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+With --json: running, socket; and if it runs pid, release, ageMs, clients, orphans, held,
+pending, reach (if locks are seen beyond this machine), details (words for people, which may
+change), log (file, if it logs into one, and filter), lastEnds (of sessions: agoMs, pid, why),
+numbers (what it has counted since it began, by names) and waits (how long requests have waited
+until they were granted: bounds, each with upToSeconds and count; longer, the count of all
+others; sumSeconds). 'navlock daemon metrics' has the numbers as Prometheus reads them.")]
 pub(crate) struct StatusArgs {
     /// One JSON object.
     #[arg(long)]
@@ -242,7 +423,13 @@ pub(crate) struct ManArgs {
 
 /// The arguments of this process.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
-    parse_from(&std::env::args_os().collect::<Vec<_>>())
+    let mut arguments: Vec<_> = std::env::args_os().collect();
+    let is_keeper = arguments.get(1).is_some_and(|first| first == KEEPER);
+    if is_keeper {
+        arguments.remove(1);
+    }
+    let cli = parse_from(&arguments)?;
+    Ok(Cli { is_keeper, ..cli })
 }
 
 fn parse_from(arguments: &[OsString]) -> Result<Cli, clap::Error> {
@@ -270,7 +457,7 @@ fn parse_run(arguments: &[OsString]) -> Option<Cli> {
     let matches = run.try_get_matches_from(arguments).ok()?;
     let common = Common::from_arg_matches(&matches).ok()?;
     let run = RunArgs::from_arg_matches(&matches).ok()?;
-    Some(Cli { common, command: Command::Run(run) })
+    Some(Cli { common, command: Command::Run(run), is_keeper: false })
 }
 
 /// The subcommand that these arguments are for, as far as that can be told without parsing them.
@@ -313,7 +500,8 @@ fn explain(error: clap::Error, arguments: &[OsString]) -> clap::Error {
             })
         });
     let word = word.filter(|word| is_subcommand(word));
-    let takes_names = ["run", "query", "wait"].map(Some).contains(&word.as_deref());
+    let takes_names = ["run", "query", "wait", "hold", "watch"];
+    let takes_names = takes_names.map(Some).contains(&word.as_deref());
     if let Some(said) = unknown.and_then(|unknown| flock::instead_of(unknown, word)) {
         return Cli::command().error(ErrorKind::UnknownArgument, said);
     }

@@ -8,13 +8,16 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use navlock::{Mode, ResourceName};
+use navlock::{AgentInfo, Mode, ResourceName};
 
 use super::values;
 use crate::{
     exit::{Failure, USAGE},
     text::{clipped, printable},
 };
+
+/// How many keys a broker takes from an agent.
+const MOST_META: usize = 16;
 
 /// How much of a word is repeated in a message, in columns.
 const LONGEST_WORD: usize = 60;
@@ -32,6 +35,7 @@ in a circle. If one of them cannot be had, none is held.
 Exit codes:
   the command's own; 128+n if signal n ended it
   1    a lock is held and -n was given, or the time of -w is over; -E chooses another number
+  N    of --deadlock-exit-code, if it would have waited for ever
   64   the arguments are wrong, or ask for more than the broker takes
   69   the broker cannot be reached or started, or the disk has no room for what the command holds
   75   a lock was lost, and the command told to end for it (unless --on-lost=ignore was given)
@@ -43,6 +47,10 @@ larger for every later holder of the name, so that what the command writes to ca
 comes too late. Of several locks, NAVLOCK_NAME and NAVLOCK_FENCE have one line each, in the order in
 which the names were given. One that would be longer than 32 KiB is not set, nor is
 NAVLOCK_NAME if it has a NUL character in it, or one of several names has a line end.
+
+It also sees NAVLOCK_INSIDE, by which what it runs in turn says that it waits inside these locks: so
+that it can be told if they wait for each other. What it leaves in the background, and does not wait
+for, is better run without that variable (env -u NAVLOCK_INSIDE COMMAND &).
 
 HUP, INT, QUIT and TERM are passed on to the command, unless it has them from the terminal already.
 What was ignored when navlock was started, as nohup has it, stays ignored for both.";
@@ -142,9 +150,20 @@ pub(crate) struct RequestArgs {
     #[arg(short = 'E', long, value_name = "N", default_value_t = crate::exit::CONFLICT)]
     pub(crate) conflict_exit_code: u8,
 
+    /// If it waits for somebody who waits for what is held around it, and so on, it would wait for ever.
+    /// That is said after a second or two, to all of them. With this, the one that came last exits with N
+    /// instead of waiting on.
+    #[arg(long, value_name = "N", conflicts_with_all = ["nonblock", "timeout"])]
+    pub(crate) deadlock_exit_code: Option<u8>,
+
     /// What it is for, to be seen by those who wait, and in 'navlock query'.
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) why: String,
+
+    /// What else there is to know of it, as in url=http://localhost:3000, to be seen where --why is. Can
+    /// be given several times, each time with another key.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::meta)]
+    pub(crate) meta: Vec<(String, String)>,
 }
 
 /// What to do with a command whose lock is lost.
@@ -165,6 +184,26 @@ pub(crate) enum Work {
 }
 
 impl RequestArgs {
+    /// Adds what is said of the request to what the process says of itself.
+    ///
+    /// # Errors
+    ///
+    /// If a key was given twice, or there are more than a broker takes.
+    pub(crate) fn describe(&self, info: &mut AgentInfo) -> Result<(), Failure> {
+        let mut keys = HashSet::new();
+        if let Some((twice, _)) = self.meta.iter().find(|(key, _)| !keys.insert(key)) {
+            let twice = spelled(OsStr::new(twice));
+            return Err(Failure::new(USAGE, format_args!("--meta has the key {twice} twice")));
+        }
+        if self.meta.len() > MOST_META {
+            let message = format_args!("--meta was given more than {MOST_META} times");
+            return Err(Failure::new(USAGE, message));
+        }
+        info.why.clone_from(&self.why);
+        info.meta.clone_from(&self.meta);
+        Ok(())
+    }
+
     pub(crate) fn mode(&self) -> Mode {
         if self.shared { Mode::Shared } else { Mode::Exclusive }
     }
@@ -258,7 +297,8 @@ fn work_after(
         Some(program) => Ok(Work::Program(program, words.into())),
         None if name.parse::<u32>().is_ok() => Err(usage(format_args!(
             "no command was given; add one after the name (a descriptor like 'flock {name}' takes \
-             cannot be locked: the lock is held while a command runs)"
+             cannot be locked: the lock is held while a command runs, or by 'navlock hold --while-pid $$ \
+             NAME' for the rest of a script)"
         ))),
         None => Err(usage("no command was given; add one after the name")),
     }

@@ -16,6 +16,10 @@ the broker, as NAVLOCK_ETCD does, which is for containers and tests.
   socket = \"/run/navlock-users/{uid}/sock\"  # where the broker is; clients read this too
   delegate = true                      # clients can take a name again without asking the broker,
                                        # until somebody else asks for it; NAVLOCK_DELEGATE=0: no
+  log = \"info\"                         # what the broker logs, NAVLOCK_LOG: off, error, warn, info,
+                                       # debug, trace; for a part \"info,navlock::etcd=debug\"
+  log-names = false                    # names of locks in it at every level (NAVLOCK_LOG_NAMES=1),
+                                       # and not only from debug on
 
   [etcd]
   endpoints = [\"10.0.0.1:2379\", \"10.0.0.2:2379\"]  # or URLs: http://, https://

@@ -4,6 +4,7 @@ use std::{ffi::OsStr, time::Duration};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use navlock::ResourceName;
+use rustix::process::Pid;
 
 /// A name, as an option's value.
 pub(super) fn name() -> impl TypedValueParser<Value = ResourceName> {
@@ -22,15 +23,74 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
 }
 
+/// A time after which something ends.
+pub(super) fn seconds_above_zero(text: &str) -> Result<Duration, String> {
+    let wrong = || "give a number of seconds above 0, as in 1.5".to_owned();
+    seconds(text).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
+}
+
+/// A key and what it is.
+pub(super) fn meta(text: &str) -> Result<(String, String), String> {
+    const LONGEST: usize = 512;
+    let is_key =
+        |key: &str| !key.is_empty() && !key.contains(|c: char| c.is_whitespace() || c.is_control());
+    let Some((key, is)) = text.split_once('=').filter(|(key, _)| is_key(key)) else {
+        return Err("give a key and its value, as in url=http://localhost:3000".to_owned());
+    };
+    if key.len().max(is.len()) > LONGEST {
+        return Err(format!("a key and a value may have {LONGEST} bytes each"));
+    }
+    Ok((key.to_owned(), is.to_owned()))
+}
+
+/// The number of a process.
+pub(super) fn process(text: &str) -> Result<Pid, String> {
+    let number = text.parse().ok().filter(|&number: &i32| number > 0);
+    number
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| "give the number of a process, as $$ is".to_owned())
+}
+
+/// A time, in seconds or in units that are named.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    let wrong = |_| "give a time, as in 90, 90s, 1m30s or 2h".to_owned();
+    seconds(text).or_else(|_| humantime::parse_duration(text).map_err(wrong))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_may_have_what_a_key_may_not() {
+        let meta = |text: &str| meta(text).map(|(key, is)| format!("{key}: {is}"));
+        assert_eq!(meta("url=http://x/?a=b c").as_deref(), Ok("url: http://x/?a=b c"));
+        assert_eq!(meta("k=").as_deref(), Ok("k: "));
+        for wrong in ["", "url", "=x", "a b=c", "a\n=c"] {
+            assert!(meta(wrong).is_err(), "{wrong}");
+        }
+        let long = "x".repeat(512);
+        assert!(meta(&format!("{long}={long}")).is_ok());
+        assert!(meta(&format!("a={long}x")).is_err());
+    }
 
     #[test]
     fn seconds_have_fractions_and_no_sign() {
         assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
         for wrong in ["-1", "NaN", "inf", "", "1s"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_time_has_units_or_is_in_seconds() {
+        for (text, expected) in
+            [("1.5", 1_500), ("90s", 90_000), ("1m30s", 90_000), ("2h", 7_200_000)]
+        {
+            assert_eq!(time(text), Ok(Duration::from_millis(expected)), "{text}");
+        }
+        for wrong in ["", "-1s", "1x", "m"] {
+            assert!(time(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -12,7 +12,8 @@ use std::{
 };
 
 use navlock::{
-    Error, LockGuard, LockManager, LockOptions, Lost, ResourceName, blocking::block_on_timeout,
+    Error, LockGuard, LockManager, LockOptions, Lost, NestedRequest, ResourceName,
+    blocking::block_on_timeout, look::InDeadlock,
 };
 
 use super::Context;
@@ -21,12 +22,19 @@ use crate::{
     exit::{self, Failure},
     text::quoted_name,
     time::taken,
-    waiting::Waiting,
+    voice::Voice,
+    waiting::{Waiting, holders},
 };
 
 /// How long the broker may take to answer whoever does not want to wait, or not as long as this: a
 /// broker that has to be started, or takes over from one that was killed, is not there at once.
 const ANSWER: Duration = Duration::from_secs(2);
+
+/// How long the broker may take to say who is in the way.
+const POSITION: Duration = Duration::from_millis(300);
+
+/// Inside so many of the locks that are held another one is waited for, as far as it is said.
+const MOST_INSIDE: usize = 64;
 
 /// Until when the locks must be had, to reach the broker included.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +66,8 @@ enum Event {
     Answered(Result<Option<LockGuard>, Error>),
     /// Another lock was lost meanwhile: that of this name.
     Lost(ResourceName, Lost),
+    /// It waits for others that wait for it.
+    Deadlock(InDeadlock),
     /// There is something new to show.
     Shown,
 }
@@ -83,7 +93,8 @@ pub(super) fn acquire(
         mode: args.mode(),
         if_available: at_once && !steal,
         steal,
-        ..LockOptions::default()
+        // As if it had one: it gives up by itself, so it keeps nobody waiting for ever.
+        signal: deadline.is_some() && !at_once && !steal,
     };
     let mut ordered: Vec<_> = names.iter().collect();
     ordered.sort();
@@ -92,7 +103,7 @@ pub(super) fn acquire(
     let waker = Waker::from(Arc::clone(&alarm));
     for name in ordered {
         let since = Instant::now();
-        match lock(context, locks, name, options, deadline, &guards, &alarm)? {
+        match lock(context, locks, name, options, args, deadline, &guards, &alarm)? {
             Had::Lock(guard) => {
                 context.voice.detail(format_args!(
                     "took {} ({}) after {}; fence {}",
@@ -116,7 +127,7 @@ pub(super) fn acquire(
                 ));
                 return Err(Failure::silent(args.conflict_exit_code));
             }
-            Had::Nothing | Had::NoAnswer => return Err(conflict(context, name, args)),
+            Had::Nothing | Had::NoAnswer => return Err(conflict(context, locks, name, args)),
         }
     }
     let is_lost = guards.iter().any(LockGuard::is_lost);
@@ -136,16 +147,26 @@ enum Had {
 }
 
 /// Waits for one lock, while others may be held already.
+#[expect(clippy::too_many_arguments, reason = "what one wait among several needs")]
 fn lock(
     context: &Context,
     locks: &LockManager,
     name: &ResourceName,
     options: LockOptions,
+    args: &RequestArgs,
     deadline: Option<Instant>,
     guards: &[LockGuard],
     alarm: &Alarm,
 ) -> Result<Had, Failure> {
-    let mut request = pin!(locks.lock_with(name.clone(), options).into_future());
+    let mut request = NestedRequest::of(locks.lock_with(name.clone(), options));
+    for guard in guards.iter().rev().take(MOST_INSIDE) {
+        request = request.inside(guard);
+    }
+    if args.deadlock_exit_code.is_some() {
+        request = request.fail_on_deadlock();
+    }
+    let mut request = pin!(request.into_future());
+    let mut is_in_deadlock = false;
     let mut waiting = Waiting::new(locks, name, options.mode, context.voice);
     loop {
         let until = deadline.into_iter().chain(waiting.next()).min();
@@ -161,10 +182,23 @@ fn lock(
                     return Poll::Ready(Event::Lost(name, lost));
                 }
             }
+            if !is_in_deadlock {
+                if let Some(deadlock) = request.deadlock() {
+                    return Poll::Ready(Event::Deadlock(deadlock));
+                }
+            }
             waiting.poll(context).map(|()| Event::Shown)
         });
         match block_on_timeout(event, left) {
+            Some(Event::Answered(Err(Error::Deadlock(told)))) => {
+                let code = args.deadlock_exit_code.unwrap_or(exit::CONFLICT);
+                return Err(Failure::new(code, format_args!("{}: {told}", quoted_name(name))));
+            }
             Some(Event::Answered(answer)) => return Ok(answer?.map_or(Had::Nothing, Had::Lock)),
+            Some(Event::Deadlock(deadlock)) => {
+                is_in_deadlock = true;
+                waiting.tell(&deadlock.told);
+            }
             Some(Event::Lost(name, lost)) => return Err(lost_early(&name, lost)),
             Some(Event::Shown) => {}
             None if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
@@ -228,13 +262,60 @@ fn lost_early(name: &ResourceName, lost: Lost) -> Failure {
 }
 
 /// The lock could not be had, or not in time, which is one of the things that were asked for.
-fn conflict(context: &Context, name: &ResourceName, args: &RequestArgs) -> Failure {
-    if let Some(timeout) = args.timeout {
-        context.voice.tell(format_args!(
-            "{} could not be had within {} s; wait longer, or see 'navlock query'",
-            quoted_name(name),
-            timeout.as_secs_f64()
-        ));
+fn conflict(
+    context: &Context,
+    locks: &LockManager,
+    name: &ResourceName,
+    args: &RequestArgs,
+) -> Failure {
+    if context.voice != Voice::Quiet {
+        // Who did not want to wait is not to wait for this either.
+        let known = block_on_timeout(locks.position(name.clone()), POSITION);
+        let holders = known.and_then(Result::ok).as_ref().and_then(holders);
+        context.voice.tell(not_had(&quoted_name(name), args.timeout, holders.as_deref()));
     }
     Failure::silent(args.conflict_exit_code)
+}
+
+/// Why a lock was not had, given for how long it was waited for, and who holds it.
+fn not_had(name: &str, timeout: Option<Duration>, holders: Option<&str>) -> String {
+    match (timeout.filter(|timeout| !timeout.is_zero()), holders) {
+        (None, Some(holders)) => format!("{name} is held by {holders}"),
+        (None, None) => format!("{name} cannot be had at once; see 'navlock query'"),
+        (Some(timeout), holders) => {
+            let held = holders.map_or_else(String::new, |holders| format!(": held by {holders}"));
+            let seconds = timeout.as_secs_f64();
+            format!(
+                "{name} could not be had within {seconds} s{held}; wait longer, or see 'navlock query'"
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_it_is_told_as_far_as_it_is_known() {
+        let second = Some(Duration::from_secs(1));
+        for (timeout, holders, told) in [
+            (None, Some("make[7] for 3m"), "\"db\" is held by make[7] for 3m"),
+            (None, None, "\"db\" cannot be had at once; see 'navlock query'"),
+            (
+                second,
+                Some("make[7] for 3m"),
+                "\"db\" could not be had within 1 s: held by make[7] for 3m; wait longer, or see \
+                 'navlock query'",
+            ),
+            (
+                second,
+                None,
+                "\"db\" could not be had within 1 s; wait longer, or see 'navlock query'",
+            ),
+            (Some(Duration::ZERO), Some("make[7]"), "\"db\" is held by make[7]"),
+        ] {
+            assert_eq!(not_had("\"db\"", timeout, holders), told);
+        }
+    }
 }

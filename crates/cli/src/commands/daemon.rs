@@ -3,24 +3,32 @@
 use std::{
     fs::File,
     io::{self, Write},
+    os::unix::net::UnixStream,
     process::ExitCode,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
 use navlock::{Error, Place, Reason, Status};
 use navlock_broker::{
-    Control, Stopped,
+    Control, LOGS, Report, Stopped,
     daemon::{self, Options},
 };
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    flag::register_conditional_default,
+    low_level::pipe,
+};
 
-use super::Context;
+use super::{Context, logs};
 use crate::{
     args::{DaemonArgs, DaemonCommand, DaemonRunArgs, StatusArgs},
     descriptors::close_inherited,
     exit::{Failure, UNREACHABLE},
     faults,
     json::Object,
+    log::Log,
+    manager::Manager,
     reach,
     settings::{self, Settings},
     surroundings::{self, STARTED_BY},
@@ -29,12 +37,18 @@ use crate::{
     time::{elapsed, millis},
 };
 
+/// So many ends of sessions are shown to people.
+const ENDS: usize = 4;
+
 pub(super) fn daemon(context: &Context, args: &DaemonArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         DaemonCommand::Run(args) => run(&context.place, args),
         DaemonCommand::Start => start(context),
         DaemonCommand::Stop => stop(context),
         DaemonCommand::Status(args) => status(context, args),
+        DaemonCommand::Logs(args) => logs::logs(context, args),
+        DaemonCommand::LogLevel(args) => logs::set_level(context, args),
+        DaemonCommand::Metrics => metrics(context),
     }
 }
 
@@ -52,24 +66,56 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     options.idle = Some(args.idle_seconds);
     options.delegate = settings.delegate;
     options.state = settings::state_directory();
-    if let Some(state) = options.state.clone() {
-        faults::write_down(state, place);
-    }
+    let is_on_demand = starter.is_some();
+    let log = Log::begin(place, is_on_demand, settings.log.clone());
+    faults::write_down(options.state.clone(), place, Arc::clone(&log));
+    options.log = Some(Arc::clone(&log) as _);
+    options.log_names = settings.log_names;
     options.details.push(("started by".to_owned(), started_by(starter, passed.is_some())));
     options.socket = passed.map(Arc::new);
     options.reach = etcd.map(|etcd| {
         let namespace = etcd.namespace.as_deref().unwrap_or("navlock");
         format!("etcd at {}, namespace {namespace}", etcd.endpoints.join(", "))
     });
+    options.end = Some(Arc::new(told_by_signals().map_err(|error| failed(error.to_string()))?));
     // No path is meant from here any more, and no file system is held for us.
     let _ = std::env::set_current_dir("/");
     let user_agent = |first| match etcd {
         Some(etcd) => reach::connect(etcd),
         None => Ok(daemon::user_agent(first)),
     };
-    daemon::run(place, user_agent, &options, detach)
-        .map_err(|error| Failure::new(UNREACHABLE, error))?;
-    Ok(ExitCode::SUCCESS)
+    let manager = Manager::of_environment();
+    let socket = place.socket().display();
+    let ran = daemon::run(place, user_agent, &options, || {
+        manager.tell(format_args!("READY=1\nSTATUS=Serves locks at {socket}"));
+        detach(is_on_demand);
+    });
+    manager.tell(format_args!("STOPPING=1"));
+    let ended = match ran {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => {
+            // Else it is said there.
+            if is_on_demand {
+                tracing::warn!(target: LOGS, "a broker ends: {error}");
+            }
+            Err(Failure::new(UNREACHABLE, error))
+        }
+    };
+    log.flush();
+    ended
+}
+
+/// What becomes readable when a signal tells us to end. The next one of its kind ends us whatever we are at.
+fn told_by_signals() -> io::Result<UnixStream> {
+    let (told, ends) = UnixStream::pair()?;
+    for signal in [SIGTERM, SIGINT] {
+        let is_told = Arc::new(AtomicBool::new(false));
+        // In this order: the first one finds that none has come before.
+        register_conditional_default(signal, Arc::clone(&is_told))?;
+        signal_hook::flag::register(signal, is_told)?;
+        pipe::register(signal, ends.try_clone()?)?;
+    }
+    Ok(told)
 }
 
 /// Who has started us, for people.
@@ -83,14 +129,17 @@ fn started_by(client: Option<String>, is_passed: bool) -> String {
     }
 }
 
-/// Says that we listen, then lets go of those who wait for that.
-fn detach() {
+/// Says that we listen, then lets go of those who wait for that. Who runs us on purpose reads what we
+/// log; a client that has started us reads why we could not, and nothing after that.
+fn detach(is_on_demand: bool) {
     // Who waited for it may be gone, which is no reason not to serve the others.
     let _ = writeln!(io::stdout(), "{}", daemon::READY_LINE);
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdin(&null);
         let _ = rustix::stdio::dup2_stdout(&null);
-        let _ = rustix::stdio::dup2_stderr(&null);
+        if is_on_demand {
+            let _ = rustix::stdio::dup2_stderr(&null);
+        }
     }
 }
 
@@ -155,10 +204,65 @@ fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, Failure> {
         Err(error) => return Err(Error::from(error).into()),
     };
     let status = asked(&mut control)?;
-    let text =
-        if args.json { format!("{}\n", object(&socket, &status)) } else { lines(&socket, &status) };
+    let report = control.report().map_err(Error::from)?;
+    let text = if args.json {
+        let object = object(&socket, &status);
+        let object = report.iter().fold(object, reported);
+        format!("{object}\n")
+    } else {
+        lines(&socket, &status, report.as_ref())
+    };
     write(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn metrics(context: &Context) -> Result<ExitCode, Failure> {
+    write(&prometheus(&context.place)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the broker at this place has counted, as Prometheus reads it.
+pub(super) fn prometheus(place: &Place) -> Result<String, Failure> {
+    let mut control = Control::connect(place).map_err(Error::from)?;
+    let Some(report) = control.report().map_err(Error::from)? else {
+        let why = "the broker that runs is of an older release, and counts nothing";
+        return Err(Failure::new(UNREACHABLE, why));
+    };
+    Ok(report.numbers.prometheus())
+}
+
+/// The object with what a broker reports.
+fn reported(object: Object, report: &Report) -> Object {
+    let log = report.log.iter().fold(Object::default(), |object, log| {
+        let file = log.file.iter();
+        let object =
+            file.fold(object, |object, file| object.string("file", &file.to_string_lossy()));
+        object.string("filter", &log.filter)
+    });
+    let ends = report.ends.iter().map(|end| {
+        let object =
+            Object::default().number("agoMs", millis(end.at.elapsed().unwrap_or_default()));
+        let object = end.pid.iter().fold(object, |object, pid| object.number("pid", (*pid).into()));
+        object.string("why", &end.why)
+    });
+    let ends: Vec<_> = ends.collect();
+    let numbers = report.numbers.named();
+    let numbers = numbers.fold(Object::default(), |object, (name, it)| object.number(&name, it));
+    let waits = &report.numbers.waits;
+    let bounds = waits.bounds.iter().map(|(bound, count)| {
+        let object = Object::default().value("upToSeconds", &bound.as_secs_f64().into());
+        object.number("count", *count)
+    });
+    let bounds: Vec<_> = bounds.collect();
+    let waits = Object::default()
+        .objects("bounds", &bounds)
+        .number("longer", waits.longer)
+        .value("sumSeconds", &waits.sum.as_secs_f64().into());
+    object
+        .object("log", &log)
+        .objects("lastEnds", &ends)
+        .object("numbers", &numbers)
+        .object("waits", &waits)
 }
 
 fn object(socket: &str, status: &Status) -> Object {
@@ -181,7 +285,7 @@ fn object(socket: &str, status: &Status) -> Object {
     object.object("details", &details)
 }
 
-fn lines(socket: &str, status: &Status) -> String {
+fn lines(socket: &str, status: &Status, report: Option<&Report>) -> String {
     let mut rows = vec![
         ("socket".to_owned(), printable(socket)),
         ("process".to_owned(), status.pid.to_string()),
@@ -194,9 +298,38 @@ fn lines(socket: &str, status: &Status) -> String {
         ("pending".to_owned(), status.pending.to_string()),
     ];
     rows.extend(status.details.iter().map(|(what, is)| (printable(what), printable(is))));
+    if let Some(report) = report {
+        rows.extend(report_rows(report));
+    }
     let widest = rows.iter().map(|(what, _)| what.chars().count()).max().unwrap_or_default();
     let lines: Vec<_> = rows.iter().map(|(what, is)| format!("{what:widest$} {is}")).collect();
     lines.join("\n") + "\n"
+}
+
+/// What a broker reports, for people.
+fn report_rows(report: &Report) -> Vec<(String, String)> {
+    let numbers = &report.numbers;
+    let asked = format!(
+        "{} locks granted, {} requests given up, {} locks lost, {} of them stolen",
+        numbers.grants, numbers.aborts, numbers.losses, numbers.thefts
+    );
+    let mut rows = vec![("so far".to_owned(), asked)];
+    if let Some(log) = &report.log {
+        let to = log.file.as_ref().map(|file| printable(&file.to_string_lossy()));
+        let to = to.unwrap_or_else(|| "the error stream".to_owned());
+        let missing = match numbers.log_lines_missing {
+            0 => String::new(),
+            1 => ", 1 line is missing".to_owned(),
+            lines => format!(", {lines} lines are missing"),
+        };
+        rows.push(("log".to_owned(), format!("{to}, {}{missing}", printable(&log.filter))));
+    }
+    rows.extend(report.ends.iter().take(ENDS).map(|end| {
+        let ago = elapsed(end.at.elapsed().unwrap_or_default());
+        let pid = end.pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
+        ("a session ended".to_owned(), format!("{ago} ago{pid}: {}", printable(&end.why)))
+    }));
+    rows
 }
 
 /// How the broker says that it is.

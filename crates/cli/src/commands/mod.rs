@@ -1,17 +1,28 @@
 //! The subcommands, one file each.
 
 mod acquire;
+mod bell;
+mod clients;
 mod completions;
 mod daemon;
 mod doctor;
 mod evict;
 mod family;
+mod hold;
+mod logs;
 mod man;
 mod outage;
 mod query;
+mod release;
 mod run;
 mod supervise;
+#[cfg(feature = "top")]
+mod top;
+mod tree;
 mod wait;
+mod watch;
+#[cfg(feature = "web")]
+mod web;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -27,7 +38,7 @@ use crate::{
 };
 
 pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
-    let (context, unplaced) = Context::new(&cli.common);
+    let (context, unplaced) = Context::new(&cli.common, cli.is_keeper);
     let placed = match unplaced {
         None => Ok(&context),
         Some(error) => Err(error),
@@ -38,7 +49,16 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.command {
         Command::Run(args) => run::run(placed.map_err(unplaced)?, args),
         Command::Query(args) => query::query(placed.map_err(unplaced)?, &args),
+        Command::Watch(args) => watch::watch(placed.map_err(unplaced)?, &args),
+        Command::Clients(args) => clients::clients(placed.map_err(unplaced)?, &args),
+        #[cfg(feature = "web")]
+        Command::Web(args) => web::web(placed.map_err(unplaced)?, &args),
+        #[cfg(feature = "top")]
+        Command::Top(args) => top::top(placed.map_err(unplaced)?, &args),
         Command::Wait(args) => wait::wait(placed.map_err(unplaced)?, &args),
+        Command::Hold(args) => hold::hold(placed.map_err(unplaced)?, &args),
+        Command::Release(args) => release::release(placed.map_err(unplaced)?, &args),
+        Command::Extend(args) => release::extend(placed.map_err(unplaced)?, &args),
         Command::Daemon(args) => daemon::daemon(placed.map_err(unplaced)?, &args),
         Command::Doctor(args) => doctor::doctor(&context, placed.err().as_ref(), &args),
         Command::Evict(args) => evict::evict(&context, &args),
@@ -53,11 +73,13 @@ struct Context {
     place: Place,
     voice: Voice,
     colour: ColorChoice,
+    /// Whether this process is the one that keeps the locks of a `navlock hold`.
+    is_keeper: bool,
 }
 
 impl Context {
     /// And why the place is not known, if it is not: then it is that of this user.
-    fn new(common: &Common) -> (Self, Option<PlaceError>) {
+    fn new(common: &Common, is_keeper: bool) -> (Self, Option<PlaceError>) {
         // Both may come from a variable, for which to be empty is to be unset.
         let bucket = if common.bucket.is_empty() { "default" } else { &common.bucket };
         let place = match &common.socket {
@@ -67,7 +89,7 @@ impl Context {
         let unplaced = place.as_ref().err().cloned();
         let place = place.unwrap_or_else(|_| Place::of_user());
         let (voice, colour) = (Voice::of(common), common.color);
-        (Self { bucket: bucket.to_owned(), place, voice, colour }, unplaced)
+        (Self { bucket: bucket.to_owned(), place, voice, colour, is_keeper }, unplaced)
     }
 
     /// Connects to the broker, within this time if one is given. If it has to be started, it is

@@ -2,22 +2,25 @@
 
 use std::{
     borrow::Cow,
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     io::{self, IsTerminal},
     process::ExitCode,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use navlock::{
-    Inspected, Inspection, LockManager, Owned, ResourceName, blocking::block_on_timeout,
+    Error, Inspected, Inspection, LockInfo, LockManager, Look, LookOptions, Owned,
+    blocking::block_on_timeout,
+    look::{self, LockId, Overview},
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::Context;
+use super::{Context, tree};
 use crate::{
     args::QueryArgs,
     exit::{Failure, UNREACHABLE},
     json::Object,
+    remedy::purpose,
     table::{self, Column, Fit, GOOD, POOR},
     terminal::{self, write_out},
     text::{WIDEST_NAME, plain_name, printable, user_at_host},
@@ -33,38 +36,101 @@ const ANSWER: Duration = Duration::from_secs(25);
 
 const USER_AT_HOST: &str = "USER@HOST";
 
-const COLUMNS: [Column; 10] = [
+const BUCKET: &str = "BUCKET";
+
+const COLUMNS: [Column; 11] = [
     Column { title: "STATE", fit: Fit::Fixed },
+    Column { title: BUCKET, fit: Fit::Flexible(24) },
     Column { title: "NAME", fit: Fit::Flexible(WIDEST_NAME) },
     Column { title: "MODE", fit: Fit::Fixed },
     Column { title: "PID", fit: Fit::Fixed },
     Column { title: "COMMAND", fit: Fit::Flexible(48) },
     Column { title: USER_AT_HOST, fit: Fit::Flexible(32) },
     Column { title: "AGE", fit: Fit::Fixed },
-    Column { title: "WHY", fit: Fit::Flexible(40) },
+    Column { title: "WHY", fit: Fit::Flexible(60) },
     Column { title: "POSITION", fit: Fit::Fixed },
     Column { title: "CLIENT ID", fit: Fit::Last },
 ];
 
 pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Failure> {
     context.tell_if_secluded();
+    if args.tree {
+        return tree::show(context, args).map(|()| ExitCode::SUCCESS);
+    }
     let reach = context.connect_to_ask()?;
     let locks = context.lock_manager(&reach);
     let colours = terminal::colours(context.colour);
     let verbose = context.voice.is_verbose();
-    let shown = if args.watch {
+    let shown = if args.all_buckets {
+        query_all(context, args, verbose, colours)
+    } else if args.watch {
         watch(&locks, args, verbose, colours)
     } else {
         let inspection = inspect(&locks, args)?;
-        let entries = Entry::all(&inspection, args.name.as_ref(), verbose);
-        if entries.is_empty() && !args.json && io::stdout().is_terminal() {
-            context.voice.tell("nothing is held and nobody waits");
-        }
-        let size = terminal::size(io::stdout());
-        write_out(render(&entries, args, size, colours).as_bytes())
-            .map_err(|error| Failure::of_writing(&error))
+        show(context, &Entry::all(&inspection, args, verbose), args, colours)
     };
     shown.map(|()| ExitCode::SUCCESS)
+}
+
+/// Shows what there is in all buckets.
+fn query_all(
+    context: &Context,
+    args: &QueryArgs,
+    verbose: bool,
+    colours: bool,
+) -> Result<(), Failure> {
+    let name = args.name.clone();
+    let options = name.into_iter().fold(LookOptions::default(), LookOptions::name);
+    let overview = Look::once(context.place.clone(), options).map_err(Error::from)?;
+    let buckets = by_bucket(&overview);
+    let entries = buckets.iter().flat_map(|(bucket, inspection)| {
+        let mut entries = Entry::all(inspection, args, verbose);
+        for entry in &mut entries {
+            entry.bucket = Some(bucket);
+        }
+        entries
+    });
+    show(context, &entries.collect::<Vec<_>>(), args, colours)
+}
+
+fn show(
+    context: &Context,
+    entries: &[Entry<'_>],
+    args: &QueryArgs,
+    colours: bool,
+) -> Result<(), Failure> {
+    if entries.is_empty() && !args.json && io::stdout().is_terminal() {
+        context.voice.tell("nothing is held and nobody waits");
+    }
+    let size = terminal::size(io::stdout());
+    let text = render(entries, args, size, colours);
+    write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))
+}
+
+/// What an overview shows of each bucket, as an inspection of it would.
+fn by_bucket(overview: &Overview) -> Vec<(String, Inspection)> {
+    let now = Instant::now();
+    let mut buckets: BTreeMap<String, Inspection> = BTreeMap::new();
+    for (name, queue) in &overview.queues {
+        let inspection = buckets.entry(name.bucket.to_string()).or_default();
+        let agent = |id: &LockId| overview.info(id.client_id).cloned();
+        let lock =
+            |entry: &look::Entry| LockInfo::new(name.name.clone(), entry.mode, entry.id.client_id);
+        let inspected = |entry: &look::Entry| {
+            let mut inspected = Inspected::new(lock(entry));
+            (inspected.agent, inspected.age) = (agent(&entry.id), Some(entry.age(now)));
+            inspected.fencing_token = entry.token;
+            inspected
+        };
+        inspection.held.extend(queue.held.iter().map(inspected));
+        inspection.pending.extend(queue.pending.iter().map(inspected));
+        inspection.owned.extend(queue.owned.iter().map(|entry| {
+            let mut owned = Owned::new(lock(entry), entry.taken);
+            (owned.agent, owned.age) = (agent(&entry.id), Some(entry.age(now)));
+            owned
+        }));
+    }
+    buckets.into_iter().collect()
 }
 
 /// What there is, if the broker says so in time.
@@ -87,7 +153,7 @@ fn watch(
     let mut told: Option<Vec<Told>> = None;
     loop {
         let inspection = inspect(locks, args)?;
-        let entries = Entry::all(&inspection, args.name.as_ref(), verbose);
+        let entries = Entry::all(&inspection, args, verbose);
         let size = terminal::size(io::stdout()).filter(|_| !args.json);
         let text = if let Some((_, rows)) = size {
             let text = screen(&render(&entries, args, size, colours), drawn, rows);
@@ -127,7 +193,7 @@ fn screen(table: &str, before: Option<usize>, rows: usize) -> String {
 }
 
 /// Waits for so long, and tells whether whoever reads what we write has gone meanwhile.
-fn reader_has_gone(time: Duration) -> bool {
+pub(super) fn reader_has_gone(time: Duration) -> bool {
     let out = io::stdout();
     // The end is told without being asked for.
     let mut polled = [PollFd::new(&out, PollFlags::empty())];
@@ -146,6 +212,8 @@ struct Entry<'a> {
     position: Option<usize>,
     /// How often an owner has taken the name without asking.
     taken: Option<u64>,
+    /// Its bucket, where there are several.
+    bucket: Option<&'a str>,
 }
 
 /// What of an entry is not different at every look.
@@ -153,7 +221,7 @@ type Told = (&'static str, Inspected, Option<usize>);
 
 impl<'a> Entry<'a> {
     fn new(state: &'static str, inspected: &'a Inspected, position: Option<usize>) -> Self {
-        Self { state, inspected: Cow::Borrowed(inspected), position, taken: None }
+        Self { state, inspected: Cow::Borrowed(inspected), position, taken: None, bucket: None }
     }
 
     /// A name that nobody holds, and whose owner can take it without asking.
@@ -161,11 +229,12 @@ impl<'a> Entry<'a> {
         let mut inspected = Inspected::new(owned.lock.clone());
         (inspected.agent, inspected.age) = (owned.agent.clone(), owned.age);
         let (inspected, taken) = (Cow::Owned(inspected), Some(owned.taken));
-        Self { state: "owned", inspected, position: None, taken }
+        Self { state: "owned", inspected, position: None, taken, bucket: None }
     }
 
-    /// What is shown of it all, in the order in which it is; with the names that are owned, or without.
-    fn all(inspection: &'a Inspection, name: Option<&ResourceName>, with_owned: bool) -> Vec<Self> {
+    /// What is asked for of it all, in the order in which it is shown; with the names that are owned, or
+    /// without.
+    fn all(inspection: &'a Inspection, args: &QueryArgs, with_owned: bool) -> Vec<Self> {
         let held = inspection.held.iter();
         let mut entries: Vec<_> =
             held.map(|inspected| Self::new("held", inspected, None)).collect();
@@ -176,7 +245,11 @@ impl<'a> Entry<'a> {
             Self::new("pending", inspected, Some(*position))
         }));
         entries.extend(inspection.owned.iter().filter(|_| with_owned).map(Self::owned));
-        entries.retain(|entry| name.is_none_or(|name| entry.inspected.lock.name == *name));
+        entries.retain(|entry| {
+            let Inspected { lock, age, .. } = &*entry.inspected;
+            let is_named = args.name.as_ref().is_none_or(|name| lock.name == *name);
+            is_named && args.longer_than.is_none_or(|time| age.is_some_and(|age| age > time))
+        });
         // Stable: within a name, those who hold come before those who wait, and these as they will
         // be served.
         entries.sort_by(|a, b| a.inspected.lock.name.cmp(&b.inspected.lock.name));
@@ -204,6 +277,7 @@ impl<'a> Entry<'a> {
         let cells =
             [
                 Some(self.state.to_owned()),
+                text(self.bucket.map(printable)),
                 Some(plain_name(&lock.name)),
                 Some(lock.mode.to_string()),
                 agent.filter(|agent| agent.pid != 0).map(|agent| agent.pid.to_string()),
@@ -212,7 +286,7 @@ impl<'a> Entry<'a> {
                     if with_host { user_at_host(agent) } else { printable(&agent.user) }
                 })),
                 age.map(elapsed),
-                text(agent.map(|agent| printable(&agent.why))),
+                text(agent.map(purpose)),
                 self.position.map(|position| position.to_string()).or_else(taken),
                 Some(lock.client_id.to_string()),
             ];
@@ -224,25 +298,15 @@ impl<'a> Entry<'a> {
 
     fn json(&self) -> Object {
         let Inspected { lock, agent, age, fencing_token, .. } = &*self.inspected;
-        let mut object = Object::default()
-            .string("state", self.state)
+        let object = Object::default().string("state", self.state);
+        let object =
+            self.bucket.into_iter().fold(object, |object, bucket| object.string("bucket", bucket));
+        let mut object = object
             .name("name", &lock.name)
             .string("mode", lock.mode.as_str())
             .string("clientId", &lock.client_id.to_string());
         if let Some(agent) = agent {
-            if agent.pid != 0 {
-                object = object.number("pid", agent.pid.into());
-            }
-            for (key, value) in [
-                ("command", &agent.command),
-                ("user", &agent.user),
-                ("host", &agent.host),
-                ("why", &agent.why),
-            ] {
-                if !value.is_empty() {
-                    object = object.string(key, value);
-                }
-            }
+            object = object.agent(agent);
         }
         if let Some(age) = age {
             object = object.number("ageMs", millis(*age));
@@ -276,13 +340,19 @@ fn render(
     // Of locks that one machine shares it goes without saying which it is.
     let here = navlock_broker::this_process().host;
     let with_host = entries.iter().any(|entry| entry.is_elsewhere(&here));
-    let mut columns = COLUMNS;
+    let mut columns = Vec::from(COLUMNS);
     if !with_host {
         for column in &mut columns {
             column.title = if column.title == USER_AT_HOST { "USER" } else { column.title };
         }
     }
-    let rows: Vec<_> = entries.iter().map(|entry| entry.row(with_host)).collect();
+    let mut rows: Vec<_> = entries.iter().map(|entry| entry.row(with_host)).collect();
+    if !args.all_buckets {
+        columns.retain(|column| column.title != BUCKET);
+        for row in &mut rows {
+            row.cells.remove(1);
+        }
+    }
     table::render(&columns, &rows, size.map(|(columns, _)| columns), colours)
 }
 
@@ -290,7 +360,7 @@ fn render(
 mod tests {
     use std::sync::Arc;
 
-    use navlock::{AgentInfo, FencingToken, LockInfo, Mode, UserAgent};
+    use navlock::{AgentInfo, FencingToken, Mode, UserAgent};
 
     use super::*;
 
@@ -303,8 +373,10 @@ mod tests {
     fn positions_are_counted_for_each_name() {
         let pending = vec![inspected("b"), inspected("a"), inspected("b")];
         let inspection = Inspection::new(vec![inspected("b")], pending);
-        let all = |name| {
-            let entries = Entry::all(&inspection, name, false);
+        let all = |name: Option<&str>| {
+            let name = name.map(|name| name.try_into().unwrap());
+            let args = QueryArgs { name, ..QueryArgs::default() };
+            let entries = Entry::all(&inspection, &args, false);
             let told = entries.iter().map(|entry| {
                 let name = entry.inspected.lock.name.to_string();
                 (name, entry.state, entry.position)
@@ -318,7 +390,7 @@ mod tests {
             ("b".to_owned(), "pending", Some(2)),
         ];
         assert_eq!(all(None), expected);
-        assert_eq!(all(Some(&"b".try_into().unwrap())), expected[1..]);
+        assert_eq!(all(Some("b")), expected[1..]);
     }
 
     #[test]
@@ -346,10 +418,10 @@ mod tests {
         let client = inspection.held[0].lock.client_id;
         let lock = LockInfo::new("a".try_into().unwrap(), Mode::Shared, client);
         inspection.owned.push(Owned::new(lock, 7));
-        assert_eq!(Entry::all(&inspection, None, false).len(), 1);
-        let all = Entry::all(&inspection, None, true);
+        assert_eq!(Entry::all(&inspection, &QueryArgs::default(), false).len(), 1);
+        let all = Entry::all(&inspection, &QueryArgs::default(), true);
         assert_eq!(all.iter().map(|entry| entry.state).collect::<Vec<_>>(), ["owned", "held"]);
-        assert_eq!(all[0].row(false).cells[8], "taken 7 times");
+        assert_eq!(all[0].row(false).cells[9], "taken 7 times");
         let json = format!(
             r#"{{"state":"owned","name":"a","mode":"shared","clientId":"{client}","taken":7}}"#
         );
@@ -364,8 +436,19 @@ mod tests {
         inspected.agent = Some(Arc::new(agent));
         let row = Entry::new("pending", &inspected, Some(2)).row(true);
         let id = inspected.lock.client_id.to_string();
-        let expected =
-            ["pending", "db", "exclusive", "-", "-", "-", "-", r"\u{1b}[31m", "2", id.as_str()];
+        let expected = [
+            "pending",
+            "-",
+            "db",
+            "exclusive",
+            "-",
+            "-",
+            "-",
+            "-",
+            r"\u{1b}[31m",
+            "2",
+            id.as_str(),
+        ];
         assert_eq!(row.cells, expected);
     }
 
@@ -381,8 +464,8 @@ mod tests {
         let table = |hosts: &[&str]| {
             let held = hosts.iter().copied().map(on).collect();
             let inspection = Inspection::new(held, Vec::new());
-            let args = QueryArgs { name: None, json: false, watch: false };
-            render(&Entry::all(&inspection, None, false), &args, None, false)
+            let args = QueryArgs::default();
+            render(&Entry::all(&inspection, &QueryArgs::default(), false), &args, None, false)
         };
         let here = navlock_broker::this_process().host;
         let alone = table(&[&here, ""]);
@@ -391,9 +474,14 @@ mod tests {
         assert!(both.contains("USER@HOST"), "{both}");
         assert!(both.contains("ada@elsewhere") && both.contains(&format!("ada@{here}")), "{both}");
         let inspection = Inspection::new(vec![on(&"h".repeat(60))], Vec::new());
-        let args = QueryArgs { name: None, json: false, watch: false };
-        for line in
-            render(&Entry::all(&inspection, None, false), &args, Some((80, 24)), false).lines()
+        let args = QueryArgs::default();
+        for line in render(
+            &Entry::all(&inspection, &QueryArgs::default(), false),
+            &args,
+            Some((80, 24)),
+            false,
+        )
+        .lines()
         {
             assert!(crate::text::width(line) <= 80, "{line}");
         }

@@ -12,8 +12,8 @@ use std::{
 };
 
 use navlock::{
-    BrokerReach, Lifeline, LockGuard, PreparedLifeline, ResourceName, blocking::block_on,
-    this_process,
+    BrokerReach, INSIDE_VARIABLE, Lifeline, LockGuard, PreparedLifeline, ResourceName,
+    blocking::block_on, this_process, told_to_command,
 };
 
 use rustix::io::Errno;
@@ -45,7 +45,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     let reach = context.connect(bounds.reaching())?;
     let locks = context.lock_manager(&reach);
     let mut info = this_process();
-    info.why.clone_from(&args.request.why);
+    args.request.describe(&mut info)?;
     let line = line(&work, args.show_args);
     info.command = format!("navlock run {line}");
     locks.describe(&info);
@@ -214,6 +214,7 @@ fn prepared(args: &RunArgs, names: &[ResourceName], work: &Work, guards: &[LockG
     let fences: Vec<_> = held.map(|guard| guard.fencing_token().to_string()).collect();
     let fences = Some(fences.join("\n")).filter(|fences| fences.len() <= LONGEST_VARIABLE);
     command.env("NAVLOCK_MODE", args.request.mode().as_str());
+    command.env(INSIDE_VARIABLE, told_to_command(guards.iter().map(LockGuard::id)));
     for (variable, value) in [("NAVLOCK_NAME", told(names)), ("NAVLOCK_FENCE", fences)] {
         match value {
             Some(value) => command.env(variable, value),

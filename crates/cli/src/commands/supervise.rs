@@ -5,14 +5,14 @@
 //! locks; if there is none to be had, it is heard here.
 
 use std::{
-    io::{self, Write},
+    io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
     },
     process::{Child, ExitStatus},
     sync::Arc,
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -29,7 +29,7 @@ use signal_hook::{
     low_level::siginfo::{Cause, Origin},
 };
 
-use super::family::Family;
+use super::{bell::Bell, family::Family};
 use crate::{
     args::OnLost,
     dispositions,
@@ -91,7 +91,7 @@ impl Supervisor {
         let catch = || -> io::Result<Self> {
             let (read, write) = UnixStream::pair()?;
             write.set_nonblocking(true)?;
-            let bell = Arc::new(Bell(write.try_clone()?));
+            let bell = Arc::new(Bell::new(write.try_clone()?));
             let signals = SignalDelivery::with_pipe(read, write, WithOrigin::default(), caught)?;
             Ok(Self { signals, bell, family: Family::new() })
         };
@@ -343,16 +343,6 @@ fn signal(origin: &Origin) -> Option<Signal> {
 fn send(child: &Child, signal: Signal) {
     // Not waited for yet, so the number is still its own. It may have ended on its own.
     let _ = kill_process(Pid::from_child(child), signal);
-}
-
-/// Has whoever waits look at the locks.
-struct Bell(UnixStream);
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        // If it is full there is something in it.
-        let _ = (&self.0).write(&[0]);
-    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(super) fn wait(context: &Context, args: &WaitArgs) -> Result<ExitCode, Failu
     let locks = context.lock_manager(&reach);
     let mut info = this_process();
     "navlock wait".clone_into(&mut info.command);
-    info.why.clone_from(&args.request.why);
+    args.request.describe(&mut info)?;
     locks.describe(&info);
     let mut names: Vec<_> = args.request.locks.iter().chain(&args.names).cloned().collect();
     names.sort();

@@ -7,13 +7,17 @@ use serde::Deserialize;
 
 /// All that may stand in it.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct File {
     /// Where the broker is, which clients read too: they decide it.
     #[expect(dead_code, reason = "whoever starts a broker has it at the place already")]
     pub(super) socket: Option<PathBuf>,
     /// Whether clients of the broker can own names.
     pub(super) delegate: Option<bool>,
+    /// What the broker logs.
+    pub(super) log: Option<String>,
+    /// Whether it logs names of locks at every level.
+    pub(super) log_names: Option<bool>,
     pub(super) etcd: Option<EtcdTable>,
 }
 
@@ -95,6 +99,8 @@ mod tests {
     #[test]
     fn whether_names_can_be_owned_is_true_or_false() {
         let read = |text: &str| parse(Path::new("c"), text).unwrap().delegate;
+        let both = parse(Path::new("c"), "log = \"warn\"\nlog-names = true\n").unwrap();
+        assert_eq!((both.log.as_deref(), both.log_names), (Some("warn"), Some(true)));
         assert_eq!(read("delegate = false\n"), Some(false));
         assert_eq!(read(""), None);
         let said = wrong("delegate = \"off\"\n");

@@ -1,5 +1,5 @@
-//! What a broker is told beside its place: on which etcd it is, if it is on one, and whether its clients
-//! can own names.
+//! What a broker is told beside its place: on which etcd it is, if it is on one, whether its clients can
+//! own names, and what it logs.
 //!
 //! Whoever comes first starts the broker of all, so its settings must not depend on who that is: they
 //! stand in a file, which follows from the uid as the broker's place does. What is in the environment
@@ -20,7 +20,7 @@ use rustix::process::geteuid;
 pub(crate) use self::etcd::Etcd;
 #[cfg(feature = "etcd")]
 pub(crate) use self::etcd::Secrets;
-use crate::args::SettingsArgs;
+use crate::{args::SettingsArgs, log::Filter};
 
 /// What was found.
 // Not to be printed: there is a password in it.
@@ -31,23 +31,43 @@ pub(crate) struct Settings {
     pub(crate) etcd: Option<Etcd>,
     /// Whether clients can own names, where the broker keeps the locks itself.
     pub(crate) delegate: bool,
+    /// What the broker logs.
+    pub(crate) log: Filter,
+    /// Whether names of locks are logged at levels at which they are not otherwise.
+    pub(crate) log_names: bool,
 }
 
-/// The variable that says so.
-const DELEGATE: &str = "NAVLOCK_DELEGATE";
+/// The variable that says whether clients can own names.
+pub(crate) const DELEGATE: &str = "NAVLOCK_DELEGATE";
 
-/// What a value of [`DELEGATE`] says. As for any variable, to be empty is to be unset.
+/// The variable that says what brokers log.
+pub(crate) const LOG: &str = "NAVLOCK_LOG";
+
+/// The variable that says whether they log names at every level.
+pub(crate) const LOG_NAMES: &str = "NAVLOCK_LOG_NAMES";
+
+/// What the text of a variable says that is 0 or 1. As for any variable, to be empty is to be unset.
 ///
 /// # Errors
 ///
 /// What is wrong with it.
-pub(crate) fn delegate(text: &str) -> Result<Option<bool>, String> {
+pub(crate) fn zero_or_one(variable: &str, text: &str) -> Result<Option<bool>, String> {
     match text {
         "" => Ok(None),
         "0" => Ok(Some(false)),
         "1" => Ok(Some(true)),
-        _ => Err(format!("{DELEGATE} is {text:?}; set it to 0 or 1, or unset it")),
+        _ => Err(format!("{variable} is {text:?}; set it to 0 or 1, or unset it")),
     }
+}
+
+/// What the text of [`LOG`] says.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub(crate) fn log(text: &str) -> Result<Option<Filter>, String> {
+    let filter = Some(text).filter(|text| !text.is_empty()).map(str::parse).transpose();
+    filter.map_err(|wrong| format!("{LOG}: {wrong}; or unset it"))
 }
 
 /// A directory of the user's that outlives `/tmp`, for what brokers keep: that of `NAVLOCK_STATE`, for
@@ -90,15 +110,24 @@ impl Settings {
             }
             None => (None, file::File::default()),
         };
-        let chosen = env::var_os(DELEGATE).unwrap_or_default();
-        let delegate = delegate(&chosen.to_string_lossy())?.or(found.delegate).unwrap_or(true);
+        let chosen = |name| env::var_os(name).unwrap_or_default().to_string_lossy().into_owned();
+        let yes_or_no = |name| zero_or_one(name, &chosen(name));
+        let delegate = yes_or_no(DELEGATE)?.or(found.delegate).unwrap_or(true);
+        let log_names = yes_or_no(LOG_NAMES)?.or(found.log_names).unwrap_or(false);
+        let log = match (log(&chosen(LOG))?, found.log.as_deref(), &file) {
+            (Some(chosen), ..) => chosen,
+            (None, Some(found), Some(file)) => {
+                found.parse().map_err(|wrong| format!("{}: log: {wrong}", file.display()))?
+            }
+            _ => Filter::default(),
+        };
         let table = found.etcd;
         let given = args.etcd.as_deref().filter(|text| !text.is_empty());
         let etcd = match (given, table) {
             (None, None) => None,
             (given, table) => Some(Etcd::new(given, table.unwrap_or_default(), file.as_deref())?),
         };
-        Ok(Self { file, etcd, delegate })
+        Ok(Self { file, etcd, delegate, log, log_names })
     }
 
     /// Where a file is looked for if none was chosen.
@@ -109,15 +138,23 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use super::delegate;
+    use super::*;
 
     #[test]
-    fn the_variable_says_yes_or_no_or_nothing() {
+    fn a_variable_says_yes_or_no_or_nothing() {
         for (text, says) in [("", None), ("0", Some(false)), ("1", Some(true))] {
-            assert_eq!(delegate(text), Ok(says), "{text:?}");
+            assert_eq!(zero_or_one(DELEGATE, text), Ok(says), "{text:?}");
         }
         for wrong in ["off", "2", " 0", "\u{fffd}"] {
-            assert!(delegate(wrong).unwrap_err().contains("0 or 1"), "{wrong:?}");
+            let said = zero_or_one(DELEGATE, wrong).unwrap_err();
+            assert!(said.starts_with(DELEGATE) && said.contains("0 or 1"), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn what_is_no_level_is_said_of_the_variable() {
+        assert_eq!(log(""), Ok(None));
+        assert_eq!(log("debug").unwrap().unwrap().to_string(), "debug");
+        assert!(log("loud").unwrap_err().starts_with("NAVLOCK_LOG: \"loud\" is no level"));
     }
 }

@@ -1,6 +1,6 @@
 //! `navlock doctor`.
 
-use std::{fs, os::unix::fs::PermissionsExt, process::Stdio};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Stdio};
 
 use crate::sandbox::{NAVLOCK, Sandbox, eventually, finish, write};
 
@@ -64,6 +64,10 @@ fn what_is_wrong_is_named_with_a_remedy() {
 #[test]
 #[cfg(target_os = "linux")]
 fn who_has_a_tmp_of_its_own_is_told_so() {
+    if Path::new(NAVLOCK).starts_with("/tmp") {
+        println!("skipped: {NAVLOCK} is itself in the /tmp that would be hidden");
+        return;
+    }
     let sandbox = Sandbox::new();
     let script = r#"mount -t tmpfs none /tmp && mkdir -m 700 /tmp/ours && export NAVLOCK_SOCKET=/tmp/ours/sock
         "$NAVLOCK" doctor; "$NAVLOCK" query; "$NAVLOCK" query -q; "$NAVLOCK" daemon stop"#;

@@ -37,10 +37,20 @@ fn readers_overlap_and_keep_a_writer_out() {
 #[test]
 fn who_does_not_want_to_wait_does_not_and_runs_nothing() {
     let sandbox = Sandbox::new();
-    let holder = sandbox.hold(&["db"]);
-    let output = sandbox.output(&["run", "-n", "db", "--", "touch", "ran"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(!sandbox.path("ran").exists());
+    let url = "url=http://localhost:3000";
+    let holder = sandbox.hold(&["--why", "nightly", "--meta", url, "db"]);
+    for option in ["-n", "-w0"] {
+        let output = sandbox.output(&["run", option, "db", "--", "touch", "ran"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(!sandbox.path("ran").exists());
+        // It is told who is in the way.
+        let said = String::from_utf8(output.stderr).unwrap();
+        let holder = format!("sh[{}] ", holder.command().as_raw_nonzero());
+        assert!(said.starts_with(&format!("navlock: \"db\" is held by {holder}")), "{said}");
+        assert!(said.ends_with(&format!("s (nightly), {url}\n")), "{said}");
+    }
+    let quiet = sandbox.output(&["run", "-q", "-n", "db", "true"]);
+    assert_eq!((quiet.status.code(), &*quiet.stderr), (Some(1), &b""[..]));
     assert_eq!(sandbox.code(&["run", "-n", "other", "--", "touch", "ran"]), 0);
     assert!(sandbox.path("ran").exists());
     holder.release();

@@ -5,6 +5,7 @@
 mod broker;
 mod crowd;
 mod daemon;
+mod deadlock;
 mod death;
 mod doctor;
 #[cfg(feature = "etcd")]
@@ -15,14 +16,21 @@ mod exit;
 mod flock;
 mod forked;
 mod given_up;
+mod hold;
 mod hostile;
 mod inherited;
+#[cfg(target_os = "linux")]
+mod jams;
 mod kills;
 mod locking;
+mod logs;
+mod looking;
 mod lost;
 mod manual;
 mod names;
 mod owned;
+#[cfg(all(target_os = "linux", feature = "top"))]
+mod picture;
 mod query;
 mod removed;
 mod restart;
@@ -34,6 +42,10 @@ mod signals;
 mod surroundings;
 #[cfg(target_os = "linux")]
 mod terminal;
+#[cfg(all(target_os = "linux", feature = "top"))]
+mod top;
 mod wait;
+#[cfg(feature = "web")]
+mod web;
 mod words;
 mod worker;

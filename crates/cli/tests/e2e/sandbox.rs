@@ -75,7 +75,10 @@ impl Sandbox {
             .env("NAVLOCK_CONFIG", &self.config)
             .env("NAVLOCK_STATE", self.path("state"))
             .env_remove("NAVLOCK_ETCD")
+            .env_remove("NAVLOCK_LOG")
+            .env_remove("NAVLOCK_LOG_NAMES")
             .env_remove("NAVLOCK_BUCKET")
+            .env_remove("NAVLOCK_INSIDE")
             .env_remove("NAVLOCK_BIN")
             .env_remove("NO_COLOR")
             .current_dir(self.directory.path());
@@ -318,6 +321,12 @@ impl Holder {
             let status = fs::read_to_string(task.unwrap().path().join("status"));
             status.is_ok_and(|status| status.contains(&format!("State:\t{state}")))
         })
+    }
+
+    /// Writes a line to the command.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn tell(&mut self, line: &str) {
+        self.hold.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     /// Has the command end by itself.

@@ -6,6 +6,8 @@ use std::{
     time::Instant,
 };
 
+use navlock_testkit::Port;
+
 use crate::sandbox::{Sandbox, finish, write};
 
 /// What a broker says that cannot start.
@@ -19,14 +21,15 @@ fn refusal(command: &mut Command) -> String {
 }
 
 /// An endpoint at which nobody listens.
-fn nobody() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+fn nobody() -> Port {
+    Port::take().unwrap()
 }
 
 #[test]
 fn an_option_goes_before_a_variable_and_that_before_the_file() {
     let sandbox = Sandbox::new();
-    let [option, variable, other, file] = [(); 4].map(|()| nobody());
+    let ports = [(); 4].map(|()| nobody());
+    let [option, variable, other, file] = ports.each_ref().map(Port::to_string);
     let chosen = sandbox.path("chosen.toml");
     for (path, endpoint) in [(&chosen, &other), (&sandbox.path("file.toml"), &file)] {
         write(path, &format!("[etcd]\nendpoints = [\"{endpoint}\"]\n"));
@@ -92,7 +95,8 @@ fn an_etcd_that_is_not_there_is_told_within_seconds() {
     let sandbox = Sandbox::new();
     // One where nobody listens, and one that takes connections and never says a word.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    for endpoint in [nobody(), silent.local_addr().unwrap().to_string()] {
+    let nobody = nobody();
+    for endpoint in [nobody.to_string(), silent.local_addr().unwrap().to_string()] {
         let began = Instant::now();
         let mut command = sandbox.navlock(&["run", "db", "true"]);
         let said = refusal(command.env("NAVLOCK_ETCD", &endpoint));
@@ -110,7 +114,7 @@ fn a_program_without_etcd_says_how_to_build_one_with_it() {
     let sandbox = Sandbox::new();
     let began = Instant::now();
     let mut command = sandbox.navlock(&["run", "db", "true"]);
-    let said = refusal(command.env("NAVLOCK_ETCD", nobody()));
+    let said = refusal(command.env("NAVLOCK_ETCD", nobody().to_string()));
     assert!(said.contains("was built without etcd; build it with 'cargo install"), "{said}");
     assert!(said.contains("--features etcd'"), "{said}");
     assert!(began.elapsed().as_secs() < 9, "{said}");

@@ -201,12 +201,23 @@ fn who_has_too_few_descriptors_is_not_told_of_a_full_disk() {
 }
 
 /// What a disk may have too few of, as options of a file system and a shell's way to use them up.
-const BYTES: [&str; 2] = ["size=64k,nr_inodes=100", r#"cat /dev/zero >"$D/filler" || :"#];
-const FILES: [&str; 2] = ["size=8m,nr_inodes=30", r#"i=0; while : >"$D/f$i"; do i=$((i+1)); done"#];
+pub(crate) const BYTES: [&str; 2] =
+    ["size=64k,nr_inodes=100", r#"cat /dev/zero >"$D/filler" || :"#];
+pub(crate) const FILES: [&str; 2] =
+    ["size=8m,nr_inodes=30", r#"i=0; while : >"$D/f$i"; do i=$((i+1)); done"#];
 
 /// Runs the script in a shell that has a small file system of its own at `$D`, with a broker on it.
 /// `fill` leaves no room there; `like TEXT PATTERN` ends the script if it is not.
-fn on_a_small_disk([options, fill]: [&str; 2], script: &str) {
+fn on_a_small_disk(disk: [&str; 2], script: &str) {
+    on_a_small_disk_with(&[], disk, script);
+}
+
+/// The same, with these variables besides.
+pub(crate) fn on_a_small_disk_with(
+    variables: &[(&str, &str)],
+    [options, fill]: [&str; 2],
+    script: &str,
+) {
     if !is_root("a small disk") {
         return;
     }
@@ -230,6 +241,7 @@ fn on_a_small_disk([options, fill]: [&str; 2], script: &str) {
     );
     let mut command = sandbox.program("unshare");
     command.args(["--mount", "bash", "-c", &script]).env("D", &disk);
+    command.envs(variables.iter().copied());
     command.env("NAVLOCK_SOCKET", disk.join("sock")).stdin(Stdio::null());
     let output = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     if output.status.code() == Some(77) {
@@ -298,7 +310,7 @@ fn a_command_that_waited_while_the_disk_filled_holds_by_itself() {
         kill -KILL $waiter
         kill -KILL $(cat "$D/sock.broker.lock")
         like "$(says "$NAVLOCK" query)" "0 *held*db*"
-        like "$(says "$NAVLOCK" run -o -n db true)" "1 "
+        like "$(says "$NAVLOCK" run -q -o -n db true)" "1 "
         echo >"$D/second"
         eventually shows """#;
     on_a_small_disk(BYTES, script);

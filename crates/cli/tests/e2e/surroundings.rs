@@ -93,6 +93,12 @@ fn a_broker_with_all_the_clients_it_can_have_says_so_and_can_still_be_asked_and_
         .map(|_| std::os::unix::net::UnixStream::connect(sandbox.socket()).unwrap())
         .collect();
     assert!(sandbox.written(&["daemon", "status"]).contains(&format!(" {}\n", clients.len())));
+    // What there is, is shown to anybody; what happens, where there is room.
+    assert!(sandbox.written(&["clients"]).lines().count() >= 20);
+    let output = sandbox.output(&["watch"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("as many as its limit of 64 open files allows"), "{said}");
+    assert_eq!(output.status.code(), Some(69), "{said}");
     // Who is in goes on, and makes room.
     drop(block_on(clients[0].lock("db").into_future()).unwrap());
     clients.truncate(10);
@@ -120,7 +126,8 @@ fn a_socket_that_was_passed_is_served_and_left_to_who_passed_it() {
     eventually("it is listened at", || socket.exists());
     assert_eq!(sandbox.code(&["run", "db", "true"]), 0);
     let details = sandbox.written(&["daemon", "status"]);
-    assert!(details.contains(&format!("process       {}\n", broker.id())), "{details}");
+    let process = details.lines().find_map(|line| line.strip_prefix("process "));
+    assert_eq!(process.map(str::trim), Some(&*broker.id().to_string()), "{details}");
     assert!(details.contains(", with its socket\n"), "{details}");
     assert!(sandbox.written(&["daemon", "stop"]).contains("has ended"));
     assert!(wait(&mut broker).success());

@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{ErrorKind, Read, Write},
-    os::unix::process::ExitStatusExt,
+    os::{fd::AsFd, unix::process::ExitStatusExt},
     process::{Child, Command},
 };
 
@@ -17,29 +17,33 @@ use rustix::{
 use crate::sandbox::{NAVLOCK, Sandbox, eventually, wait};
 
 /// A terminal, and the process that leads its session.
-struct Terminal {
+pub(crate) struct Terminal {
     /// Our end. The terminal hangs up when it is closed.
-    keys: Option<File>,
-    leader: Child,
-    seen: Vec<u8>,
+    pub(crate) keys: Option<File>,
+    pub(crate) leader: Child,
+    pub(crate) seen: Vec<u8>,
 }
 
 impl Terminal {
     /// Runs `navlock` in front of a terminal with so many columns.
-    fn run(sandbox: &Sandbox, columns: u16, arguments: &[&str]) -> Self {
+    pub(crate) fn run(sandbox: &Sandbox, columns: u16, arguments: &[&str]) -> Self {
+        Self::run_program(sandbox, (columns, 24), &[&[NAVLOCK], arguments].concat())
+    }
+
+    /// Runs a program in front of a terminal with so many columns and rows.
+    pub(crate) fn run_program(sandbox: &Sandbox, size: (u16, u16), line: &[&str]) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
         let path = ptsname(&ours, Vec::new()).unwrap();
         let how = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let theirs = File::from(openat(CWD, path, how, Mode::empty()).unwrap());
-        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&ours, size).unwrap();
+        resize(&ours, size);
         fcntl_setfl(&ours, OFlags::NONBLOCK).unwrap();
         let mut command: Command = sandbox.program("setsid");
         command
-            .args(["--ctty", NAVLOCK])
-            .args(arguments)
+            .arg("--ctty")
+            .args(line)
             .env("TERM", "xterm")
             .stdin(theirs.try_clone().unwrap())
             .stdout(theirs.try_clone().unwrap())
@@ -48,12 +52,12 @@ impl Terminal {
         Self { keys: Some(ours.into()), leader, seen: Vec::new() }
     }
 
-    fn sees(&mut self, what: &str) {
+    pub(crate) fn sees(&mut self, what: &str) {
         eventually(&format!("{what:?} is seen"), || self.look().contains(what));
     }
 
     /// All that was seen so far.
-    fn look(&mut self) -> String {
+    pub(crate) fn look(&mut self) -> String {
         let mut bytes = [0; 4096];
         let keys = self.keys.as_mut().unwrap();
         loop {
@@ -68,9 +72,15 @@ impl Terminal {
         String::from_utf8_lossy(&self.seen).into_owned()
     }
 
-    fn press(&mut self, key: &str) {
+    pub(crate) fn press(&mut self, key: &str) {
         self.keys.as_mut().unwrap().write_all(key.as_bytes()).unwrap();
     }
+}
+
+/// Has a terminal be of another size, and tells whoever is in front of it.
+pub(crate) fn resize(terminal: impl AsFd, (columns, rows): (u16, u16)) {
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(terminal, size).unwrap();
 }
 
 impl Drop for Terminal {

@@ -46,7 +46,7 @@ fn play() {
 }
 
 /// All roles, by name.
-const ROLES: [(&str, Role); 11] = [
+const ROLES: &[(&str, Role)] = &[
     ("crowd::late", crowd::late),
     ("death::hoarder", death::hoarder),
     ("forked::parent", forked::parent),
@@ -54,6 +54,10 @@ const ROLES: [(&str, Role); 11] = [
     ("exclusion::reader", exclusion::reader),
     ("exclusion::writer", exclusion::writer),
     ("executors::mix", executors::mix),
+    #[cfg(target_os = "linux")]
+    ("jams::crossed", crate::jams::crossed),
+    #[cfg(target_os = "linux")]
+    ("jams::liar", crate::jams::liar),
     ("kills::client", kills::client),
     ("kills::command", kills::command),
     ("owned::client", owned::client),

@@ -11,6 +11,8 @@
 //! - Wakers are called, and dropped, after the shard is unlocked: they are foreign code, and the
 //!   last waker of a task may take the task and its guards along.
 
+mod nested;
+
 use std::{
     collections::HashMap,
     future, panic,
@@ -20,14 +22,16 @@ use std::{
 use foldhash::fast::RandomState;
 
 use navlock_engine::{
-    AgentId, Event, FencingToken, LockManager, NameHasher, Outcome, RequestId, RequestKind,
-    ResourceName, Snapshot, Status,
+    AgentId, Event, FencingToken, LockManager, NameHasher, Outcome, QueuePosition, RequestId,
+    RequestKind, ResourceName, Snapshot, Status,
 };
 
+use self::nested::Nested;
 use crate::{
-    ClientId, Error, LockInfo, LockManagerSnapshot, Lost,
+    ClientId, Error, Inspected, LockInfo, LockManagerSnapshot, Lost, Position,
     agent::{Agent, Life},
-    backend::{Answer, Backend, QueryFuture, Reach, Ticket},
+    backend::{Answer, Backend, InspectFuture, PositionFuture, QueryFuture, Reach, Ticket},
+    look::{InDeadlock, LockId},
     sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock, shrink},
     waking::wake_all,
 };
@@ -74,6 +78,7 @@ impl MemoryReach {
             shards: (0..self.shards).map(|_| Shard::new(&hasher, first_token)).collect(),
             hasher,
             agents: Mutex::default(),
+            nested: Mutex::default(),
             next_token: Arc::clone(&self.next_token),
         }
     }
@@ -93,6 +98,8 @@ pub struct MemoryBackend {
     hasher: NameHasher,
     /// Locked last, after any shards.
     agents: Mutex<Agents>,
+    /// Locked alone, and only for requests that wait.
+    nested: Mutex<Nested>,
     next_token: Arc<AtomicU64>,
 }
 
@@ -256,6 +263,18 @@ impl Backend for MemoryBackend {
         self.shard(ticket).lock().stolen.get(&ticket.id).copied().flatten()
     }
 
+    fn serial(&self, ticket: Ticket) -> u64 {
+        self.serial_of(ticket)
+    }
+
+    fn put_inside(&self, ticket: Ticket, lock: LockId) {
+        self.note_inside(ticket, lock);
+    }
+
+    fn deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
+        self.deadlock_of(ticket)
+    }
+
     #[inline]
     fn finish(&self, ticket: Ticket) {
         self.finish_and(ticket, |_| {});
@@ -263,6 +282,19 @@ impl Backend for MemoryBackend {
 
     fn query(&self) -> QueryFuture<'_> {
         Box::pin(future::ready(Ok(self.snapshot())))
+    }
+
+    fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
+        let snapshot = match name {
+            // FAST: of one name, whatever else there is.
+            Some(name) => self.snapshot_of(&name),
+            None => self.snapshot(),
+        };
+        Box::pin(future::ready(Ok(snapshot.into())))
+    }
+
+    fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
+        Box::pin(future::ready(Ok(self.position_of(&name, client_id))))
     }
 
     fn raise_tokens(&self, least: FencingToken) -> bool {
@@ -288,6 +320,10 @@ impl MemoryBackend {
     #[inline]
     fn shard(&self, ticket: Ticket) -> &Shard {
         &self.shards[ticket.lane as usize]
+    }
+
+    fn shard_of(&self, name: &ResourceName) -> &Shard {
+        &self.shards[self.hasher.hash(name).spread(self.shards.len()) as usize]
     }
 
     /// How many times locks were lost in the shard of this ticket.
@@ -362,17 +398,43 @@ impl MemoryBackend {
         // An agent that has something is not closed before it has nothing, which needs the shards.
         let agents = lock(&self.agents);
         drop(states);
-        let info = |info: &navlock_engine::LockInfo| {
-            LockInfo::new(info.name.clone(), info.mode, agents.known[&info.agent].life.client_id())
-        };
+        agents.shown(&snapshots)
+    }
+
+    /// The same of one name.
+    fn snapshot_of(&self, name: &ResourceName) -> LockManagerSnapshot {
+        let state = self.shard_of(name).lock();
+        let snapshot = state.locks.snapshot_of(name);
+        let agents = lock(&self.agents);
+        drop(state);
+        agents.shown(&[snapshot])
+    }
+
+    fn position_of(&self, name: &ResourceName, client_id: ClientId) -> Position {
+        let state = self.shard_of(name).lock();
+        let agents = lock(&self.agents);
+        let is_its = |agent| agents.client_id(agent) == Some(client_id);
+        let QueuePosition { holder, holders, ahead } = state.locks.position(name, is_its);
+        drop(state);
+        let holder = holder.map(|holder| Inspected::new(agents.info(&holder)));
+        Position::new(holder, holders, ahead)
+    }
+}
+
+impl Agents {
+    fn shown(&self, snapshots: &[Snapshot]) -> LockManagerSnapshot {
+        let info = |info: &navlock_engine::LockInfo| self.info(info);
         LockManagerSnapshot::new(
             snapshots.iter().flat_map(|snapshot| &snapshot.held).map(info).collect(),
             snapshots.iter().flat_map(|snapshot| &snapshot.pending).map(info).collect(),
         )
     }
-}
 
-impl Agents {
+    /// What is shown of it. Its agent has not been closed since the shard was looked at.
+    fn info(&self, info: &navlock_engine::LockInfo) -> LockInfo {
+        LockInfo::new(info.name.clone(), info.mode, self.known[&info.agent].life.client_id())
+    }
+
     fn open(&mut self, life: &Arc<Life>) -> AgentId {
         // Memory ends before there are 2^32 agents.
         let id = loop {

@@ -20,6 +20,7 @@ pub use self::memory::{MemoryBackend, MemoryReach};
 use crate::{
     AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost, Position,
     agent::{Agent, Life},
+    look::{InDeadlock, LockId},
     sync::Arc,
 };
 
@@ -126,6 +127,31 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Who has stolen the lock of this ticket, until the ticket is [finished](Self::finish). `None` if it
     /// was lost otherwise, or the reach does not know.
     fn stolen_by(&self, ticket: Ticket) -> Option<ClientId> {
+        let _ = ticket;
+        None
+    }
+
+    /// Which of all that its agent has asked for the request or lock of this ticket is: the same for as
+    /// long as it is there, and of no other of the agent's. Those who [look](crate::look) know it by this.
+    fn serial(&self, ticket: Ticket) -> u64 {
+        ticket.id.serial()
+    }
+
+    /// Notes, for those who look, that the request of this ticket, which waits, was made inside that lock,
+    /// besides those that were said before. A reach that shows nothing of it need not.
+    fn put_inside(&self, ticket: Ticket, lock: LockId) {
+        let _ = (ticket, lock);
+    }
+
+    /// The locks inside which this whole process runs, and with it all that it asks for: as the command of a
+    /// `navlock run` does.
+    fn surrounding(&self) -> &[LockId] {
+        &[]
+    }
+
+    /// The deadlock that the request of this ticket, which waits, is part of, if that is known. Where it
+    /// comes to be known later, the waker of [`poll_request`](Self::poll_request) is called.
+    fn deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
         let _ = ticket;
         None
     }
@@ -407,6 +433,22 @@ impl Backend for AnyBackend {
 
     fn stolen_by(&self, ticket: Ticket) -> Option<ClientId> {
         dispatch!(self.stolen_by(ticket))
+    }
+
+    fn serial(&self, ticket: Ticket) -> u64 {
+        dispatch!(self.serial(ticket))
+    }
+
+    fn put_inside(&self, ticket: Ticket, lock: LockId) {
+        dispatch!(self.put_inside(ticket, lock));
+    }
+
+    fn surrounding(&self) -> &[LockId] {
+        dispatch!(self.surrounding())
+    }
+
+    fn deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
+        dispatch!(self.deadlock(ticket))
     }
 
     #[inline]

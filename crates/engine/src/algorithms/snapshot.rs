@@ -1,6 +1,8 @@
 //! The snapshot of the lock state.
 
-use crate::{AgentId, LockManager, Mode, RequestId, ResourceName, request::Node};
+use crate::{
+    AgentId, LockManager, Mode, RequestId, ResourceName, request::Node, resource::Resource,
+};
 
 /// One lock or one pending request, as a snapshot shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +27,17 @@ pub struct Snapshot {
     pub pending: Vec<LockInfo>,
 }
 
+/// Where a request stands in the queue of its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueuePosition {
+    /// The first of those who hold the name.
+    pub holder: Option<LockInfo>,
+    /// How many hold it.
+    pub holders: usize,
+    /// How many requests are before it; `None` if it is not in the queue.
+    pub ahead: Option<usize>,
+}
+
 impl<T> LockManager<T> {
     /// The held lock set and all queues, as they are now.
     ///
@@ -34,18 +47,59 @@ impl<T> LockManager<T> {
         // 2, 4. The two lists.
         let mut snapshot = Snapshot::default();
         for (_, resource) in &self.resources {
-            let info = |(index, node): (u32, &Node<T>)| LockInfo {
-                name: resource.name.clone(),
-                mode: node.owner.mode,
-                agent: self.agents[node.owner.agent.0 as usize].id,
-                id: RequestId { serial: node.serial, index },
-            };
-            // 3. Every request of every queue, in queue order.
-            snapshot.pending.extend(resource.queue.iter_by_name(&self.nodes).map(info));
-            // 5. Every lock of the held lock set.
-            snapshot.held.extend(resource.held.iter_by_name(&self.nodes).map(info));
+            self.show(resource, &mut snapshot);
         }
         // 6.
         snapshot
+    }
+
+    /// The same of one name: costs what it shows, however many other names there are.
+    pub fn snapshot_of(&self, name: &ResourceName) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        if let Some(resource) = self.resource(name) {
+            self.show(resource, &mut snapshot);
+        }
+        snapshot
+    }
+
+    /// Where the first request stands, among those for this name, whose agent is the one that is looked
+    /// for. Costs what is before it in the queue, and the holders.
+    pub fn position(&self, name: &ResourceName, is_its: impl Fn(AgentId) -> bool) -> QueuePosition {
+        let Some(resource) = self.resource(name) else { return QueuePosition::default() };
+        let mut held = resource.held.iter_by_name(&self.nodes);
+        let mut pending = resource.queue.iter_by_name(&self.nodes);
+        let holder = held.next().map(|node| self.info(resource, node));
+        QueuePosition {
+            holders: usize::from(holder.is_some()) + held.count(),
+            holder,
+            ahead: pending.position(|(_, node)| is_its(self.agent(node))),
+        }
+    }
+
+    fn resource(&self, name: &ResourceName) -> Option<&Resource> {
+        let name = self.hasher.hash(name);
+        let is_its = |&index: &u32| self.resources[index as usize].is(name);
+        self.names.find(name.hash, is_its).map(|&index| &self.resources[index as usize])
+    }
+
+    fn show(&self, resource: &Resource, snapshot: &mut Snapshot) {
+        let info = |node| self.info(resource, node);
+        // 3. Every request of every queue, in queue order.
+        snapshot.pending.extend(resource.queue.iter_by_name(&self.nodes).map(info));
+        // 5. Every lock of the held lock set.
+        snapshot.held.extend(resource.held.iter_by_name(&self.nodes).map(info));
+    }
+
+    fn info(&self, resource: &Resource, (index, node): (u32, &Node<T>)) -> LockInfo {
+        LockInfo {
+            name: resource.name.clone(),
+            mode: node.owner.mode,
+            agent: self.agent(node),
+            id: RequestId { serial: node.serial, index },
+        }
+    }
+
+    fn agent(&self, node: &Node<T>) -> AgentId {
+        self.agents[node.owner.agent.0 as usize].id
     }
 }

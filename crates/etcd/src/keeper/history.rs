@@ -9,11 +9,8 @@ use std::{fmt, time::Duration};
 
 use navlock_core::Lost;
 
-use super::{
-    AgentSerial, Call, Keeper, Listed,
-    agents::{Agent, Lease},
-};
-use crate::data::Stamp;
+use super::{Call, Keeper, Listed, leases::State};
+use crate::{LOGS, data::Stamp, formats, keys::BucketKeys};
 
 /// What of etcd's past is known.
 #[derive(Debug, Default)]
@@ -105,7 +102,13 @@ impl Keeper {
 
     /// Tells all who held that their locks are lost, and asks again for all who wait.
     pub(super) fn begin_anew(&mut self, cluster: u64) {
+        tracing::error!(
+            target: LOGS,
+            cluster,
+            "etcd has lost its data, or was set back: all locks are lost, and tokens may go back"
+        );
         self.history.begin_anew(cluster);
+        self.calls.push_back(Call::Write { transaction: formats::say_again(&self.options) });
         // What keys were in use for means nothing to etcd now. What it still has of them was made
         // before, and goes.
         self.slots.forget();
@@ -122,10 +125,10 @@ impl Keeper {
                 self.calls.extend([Call::Unwatch { bucket }, Call::Watch { bucket, keys }]);
             }
         }
-        let has_lease = |(&serial, agent): (&AgentSerial, &Agent)| agent.lease_id().map(|_| serial);
-        let agents: Vec<_> = self.agents.iter().filter_map(has_lease).collect();
-        for serial in agents {
-            self.lose(serial, Lost::Reset);
+        let mut leases: Vec<i64> = self.leases.keys().copied().collect();
+        leases.sort_unstable();
+        for lease in leases {
+            self.lose_lease(lease, Lost::Reset);
         }
         self.ask_queries_again();
         for bucket in buckets {
@@ -136,20 +139,15 @@ impl Keeper {
 
     /// Etcd does not know a lease any more that was to last for longer. Others may have what was
     /// under it: it is told as soon as it is known why.
-    pub(super) fn doubt(&mut self, serial: AgentSerial, lease: i64) {
-        let Some(agent) = self.agents.get_mut(&serial) else { return };
-        agent.lease = Lease::Doubted(lease);
-        let Some(house) = self.buckets.get(&agent.bucket) else { return };
-        let prefix = house.bucket.keys.agent(lease);
-        let of = Listed::Lease(serial, lease);
-        self.list(of, prefix, Duration::ZERO);
+    pub(super) fn doubt(&mut self, lease: i64) {
+        let Some(found) = self.leases.get_mut(&lease) else { return };
+        found.state = State::Doubted;
+        let prefix = BucketKeys::nothing(&self.options.namespace);
+        self.list(Listed::Lease(lease), prefix, Duration::ZERO);
     }
 
     /// Etcd goes on from what it has said, and does not know that lease.
-    pub(super) fn settle_doubt(&mut self, serial: AgentSerial, lease: i64) {
-        let agent = self.agents.get(&serial);
-        if agent.is_some_and(|agent| agent.lease_id() == Some(lease)) {
-            self.lose(serial, Lost::Disconnected);
-        }
+    pub(super) fn settle_doubt(&mut self, lease: i64) {
+        self.lose_lease(lease, Lost::Disconnected);
     }
 }

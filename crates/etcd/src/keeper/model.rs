@@ -125,6 +125,19 @@ const CROWD: &[Act] = &[
 const BESIDE: &[Act] =
     &[RequestBy(0, "b", X), RequestBy(1, "a", X), RequestBy(1, "a", X), RequestBy(0, "a", X)];
 
+/// Of two agents of one machine, one ends with what it has, and what it waits for.
+const ENDS: &[Act] = &[
+    RequestBy(0, "a", X),
+    RequestBy(0, "b", X),
+    RequestBy(1, "b", X),
+    RequestBy(0, "a", X),
+    End(0),
+];
+
+/// What has been asked for is described after that.
+const DESCRIBED: &[Act] =
+    &[RequestBy(0, "a", X), RequestBy(1, "a", X), Describe(1), Describe(0), Finish(0)];
+
 /// Each a test: who does what, what goes wrong, and how many states there are at least to be seen,
 /// so that it is noticed if the explorer looks at nothing any more.
 macro_rules! explore {
@@ -185,6 +198,11 @@ search! {
     a_crowd_of_one_machine: [CROWD, WRITER], NONE, 300;
     a_lease_of_a_crowd_is_ended: [CROWD, WRITER], REVOKE, 300;
     a_lease_is_ended_and_another_has_more: [BESIDE], REVOKE, 300;
+    a_recalled_lease_is_ended_and_others_have_another: [BESIDE], Faults { kills: 1, ..REVOKE }, 1000;
+    who_has_something_says_more_of_itself: [DESCRIBED, WRITER], NONE, 300;
+    an_agent_ends_and_another_has_the_same_lease: [ENDS, WRITER], NONE, 300;
+    an_agent_ends_and_a_call_is_lost: [ENDS, WRITER], CALL, 300;
+    an_agent_ends_before_its_process_is_killed: [ENDS, WRITER], KILL, 300;
     a_lease_of_a_crowd_is_ended_and_a_call_is_lost: [CROWD, WRITER], Faults { calls: 1, ..REVOKE }, 300;
 }
 

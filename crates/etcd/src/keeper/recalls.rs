@@ -5,18 +5,15 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use navlock_core::{
-    Lost,
-    host::{Claim, RequestKind, Ticket},
-};
+use navlock_core::host::{Claim, RequestKind, Ticket};
 use tokio::sync::oneshot;
 
-use super::{AgentSerial, Keeper, agents::Lease, wake};
+use super::{AgentSerial, Keeper, wake};
 use crate::{
     bucket::Todo,
     clock::Moment,
     keys::{NameKey, Phase, RequestKey},
-    lease::{LeaseName, Term},
+    lease::Term,
     mirror::{Entry, Mirror},
     query::token,
     slots::Owner,
@@ -92,11 +89,15 @@ impl Keeper {
                 && self.slots.owner(entry.request, entry.made) == Owner::Foreign
         };
         let mut found = find(&house.bucket.mirror, is_its, &claims);
-        // An agent has one lease. Under another there is what was lost before.
+        // An agent has what it has under one lease. Under another there is what was lost before.
         let lease = found.iter().rev().find(|found| found.claim.is_some());
         let lease = lease.map(|found| found.entry.lease);
         found.retain(|found| Some(found.entry.lease) == lease || found.claim.is_none());
 
+        if let Some(agent) = self.agents.get_mut(&serial) {
+            agent.is_recalled = true;
+        }
+        let mut adopted = Vec::new();
         let kept: HashSet<RequestKey> =
             found.iter().filter(|of| of.claim.is_some()).map(|of| of.entry.request).collect();
         for Found { name, phase, entry, claim } in found {
@@ -108,6 +109,7 @@ impl Keeper {
             });
             if let Some((nth, request)) = claimed {
                 self.slots.adopt(entry.request, request);
+                adopted.push((name, request, entry.ended()));
                 tickets[nth] = Some(Ticket { lane: 0, id: request });
             } else {
                 // Of one that is kept, a late try may have put another key.
@@ -115,25 +117,21 @@ impl Keeper {
                 house.bucket.push(name, Todo::Remove(Ended { only, ..entry.ended() }, None));
             }
         }
-        if let (Some(lease), Some(agent)) = (lease, self.agents.get_mut(&serial)) {
-            agent.lease = Lease::Recalled(lease, Moment::now());
-            let name = LeaseName { cluster: self.history.cluster(), id: lease };
-            self.shared.table().set_lease(serial, agent.id, name);
-            self.recalled.insert(lease);
-            // For how long it is good is asked: it was made with the settings of that time.
-            self.keep(serial, lease, None);
-        }
-        if answer.send(tickets).is_err() {
-            // Nobody wants them any more.
-            self.lose(serial, Lost::Disconnected);
+        let is_wanted = answer.send(tickets).is_ok();
+        if let Some(lease) = lease.filter(|_| is_wanted) {
+            self.take_over(serial, lease);
+        } else if let Some(house) = self.buckets.get_mut(&bucket) {
+            for (name, request, ended) in adopted {
+                self.slots.retire(ended.request, request);
+                house.bucket.push(name, Todo::Remove(ended, None));
+            }
         }
         self.step_waiting(bucket);
     }
 
-    /// A lease that was another connection's is kept by us.
-    pub(super) fn revived(&mut self, serial: AgentSerial, lease: i64, term: Term) {
-        let Some(agent) = self.agents.get_mut(&serial) else { return };
-        agent.lease = Lease::Live(lease);
+    /// The lease of an agent, which was another connection's, is kept by us.
+    pub(super) fn revive(&mut self, serial: AgentSerial, term: Term) {
+        let Some(agent) = self.agents.get(&serial) else { return };
         let (id, bucket) = (agent.id, agent.bucket);
         let Some(house) = self.buckets.get(&bucket) else { return };
         let mut wakers = Vec::new();
@@ -156,8 +154,6 @@ impl Keeper {
         }
         drop(table);
         wake(wakers);
-        self.publish(serial);
-        self.step_waiting(bucket);
     }
 }
 

@@ -1,23 +1,29 @@
 //! What watches and lists say, and what it means for ours.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    task::Waker,
+    time::Duration,
+};
 
-use navlock_core::{Lost, Mode};
+use navlock_core::{ClientId, Lost, Mode};
 use navlock_engine::RequestId;
 
-use super::{AgentSerial, Call, Keeper, Listed, agents::Agent, history::Known, wake};
+use super::{AgentSerial, Call, House, Keeper, Listed, agents::Agent, history::Known, wake};
 use crate::{
     bucket::Todo,
     clock::Moment,
     data::{KeyValue, Listing},
     failure::{Failure, place_removed},
     hash::HashState,
-    keys::{NameKey, Phase, RequestKey},
+    keys::{LockKey, NameKey, Phase, RequestKey},
     mirror::{Entry, Event},
     query::token,
     slots::Owner,
-    table::{State, Status, Table},
+    table::{Again, State, Status, Table},
     transactions::Ended,
+    values::Value,
     watch::{self, Watched},
 };
 
@@ -57,10 +63,11 @@ impl Keeper {
 
     /// Takes in what the watch tells.
     fn happened(&mut self, bucket: u64, events: Vec<Event>) {
+        let left = self.left();
+        let is_left = |lease, value: &[u8]| left.covers(lease, value);
         let Some(house) = self.buckets.get_mut(&bucket) else { return };
         let (mut touched, mut gone, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut strays, leases) = (Vec::new(), &self.recalled);
-        let mut doubted = Vec::new();
+        let mut strays = Vec::new();
         // Whoever steals puts its own in the revision in which it takes the others'.
         let steals = |event: &Event| {
             let is_lock = event.key.phase == Phase::Held && event.key.mode == Mode::Exclusive;
@@ -68,11 +75,12 @@ impl Keeper {
             (is_lock && is_new).then(|| (event.key.name.clone(), event.revision))
         };
         let thefts: Vec<_> = events.iter().filter_map(steals).collect();
-        let mut table = self.shared.table();
+        let shared = Arc::clone(&self.shared);
+        let mut table = shared.table();
         for event in events {
             let Event { key, revision, .. } = event.clone();
             let made = event.put.as_ref().map(|put| put.made);
-            let lease = event.put.as_ref().map(|put| put.lease);
+            let put = event.put.clone();
             if !house.bucket.mirror.apply(event) {
                 continue;
             }
@@ -85,7 +93,7 @@ impl Keeper {
                     strays.push((key, None));
                     continue;
                 }
-                Owner::Foreign if lease.is_some_and(|lease| leases.contains(&lease)) => {
+                Owner::Foreign if put.is_some_and(|put| is_left(put.lease, &put.value)) => {
                     strays.push((key, None));
                     continue;
                 }
@@ -104,7 +112,37 @@ impl Keeper {
                 (None, _) => gone.push((key, id, revision)),
             }
         }
-        let (mut robbed, mut removed) = (Vec::new(), Vec::new());
+        // In the same breath as what was granted: a thief finds those whom it has robbed robbed.
+        let fallout = self.judge_gone(bucket, &mut table, &mut wakers, gone, &thefts);
+        drop(table);
+        wake(wakers);
+        // What came of a try that was given up.
+        if let Some(house) = self.buckets.get_mut(&bucket) {
+            for (key, only) in strays {
+                let ended = Ended { id: None, request: key.request, mode: key.mode, only };
+                house.bucket.push(key.name, Todo::Remove(ended, None));
+            }
+        }
+        self.settle_gone(fallout);
+        for name in touched {
+            self.step(bucket, &name);
+        }
+    }
+
+    /// What of ours is gone that nobody here has ended: why, and what that means for the rest.
+    ///
+    /// The end of a lease is told by each bucket's watch, one after the other. So what was all that a
+    /// bucket had under a lease is judged only when etcd has said whether it keeps that.
+    fn judge_gone(
+        &self,
+        bucket: u64,
+        table: &mut Table,
+        wakers: &mut Vec<Waker>,
+        gone: Vec<(LockKey, RequestId, i64)>,
+        thefts: &[(NameKey, i64)],
+    ) -> Fallout {
+        let mut doubted = Vec::new();
+        let (mut robbed, mut removed, mut again) = (Vec::new(), Vec::new(), Vec::new());
         for (key, id, revision) in gone {
             match (key.phase, table.status(id)) {
                 (Phase::Held, Status::Held(_)) if thefts.contains(&(key.name, revision)) => {
@@ -117,45 +155,90 @@ impl Keeper {
                 _ => {}
             }
         }
-        let counts = gone_together(&mut table, &removed);
+        let lease_of = |table: &mut Table, id| {
+            let serial = table.agent_of(id)?;
+            self.agents.get(&serial).and_then(Agent::lease_id)
+        };
+        let mut counts: HashMap<(i64, i64), usize, HashState> = HashMap::default();
         for &(id, revision) in &removed {
-            // Those of an agent that has lost all end with it.
-            let serial = table.agent_of(id).filter(|serial| !robbed.contains(serial));
-            let Some(serial) = serial else { continue };
-            let count = counts.get(&(serial, revision)).copied().unwrap_or_default();
-            let lease = self.agents.get(&serial).and_then(Agent::lease_id);
-            let is_left = || house.bucket.mirror.entries().any(|(.., of)| Some(of.lease) == lease);
-            let status = table.status(id);
-            // Several at once, and all there was: they have gone with their lease. Who waits for
-            // nothing else asks again, whatever it was.
-            if (count > 1 || matches!(status, Status::Pending(_))) && !is_left() {
-                robbed.push(serial);
-                continue;
+            if let Some(lease) = lease_of(table, id) {
+                *counts.entry((lease, revision)).or_default() += 1;
             }
-            match status {
-                Status::Held(_) => wakers.extend(table.lose(id, Lost::Removed)),
-                _ => wakers.extend(table.answer(id, State::Failed(place_removed()))),
+        }
+        let is_free = |house: &House, lease| {
+            house.bucket.mirror.entries().all(|(.., entry)| entry.lease != lease)
+        };
+        let is_all_here = |lease| self.buckets.get(&bucket).is_none_or(|of| is_free(of, lease));
+        let is_all = |lease| self.buckets.values().all(|house| is_free(house, lease));
+        let mut held_back = Vec::new();
+        for &(id, revision) in &removed {
+            // What was under a lease under which all is lost ends with it.
+            let lease = lease_of(table, id).filter(|lease| !robbed.contains(lease));
+            let Some(lease) = lease else { continue };
+            let count = counts.get(&(lease, revision)).copied().unwrap_or_default();
+            let is_last = is_all_here(lease);
+            if is_last && is_all(lease) {
+                // Several at once, and all there was: they have gone with their lease.
+                if count > 1 {
+                    robbed.push(lease);
+                    continue;
+                }
+                // Or by itself. Who waits asks again, whatever it was; then it is seen.
+                let waits_on = self.options.waits_through_outages;
+                if let Some(asked) = table.wait_again(id, waits_on) {
+                    again.push(asked);
+                    continue;
+                }
+            }
+            if is_last && self.leases.contains_key(&lease) {
+                held_back.push(Gone { lease, id, revision, since: Moment::now() });
+            } else {
+                wakers.extend(tell_removed(table, id));
             }
             // It may be its lease that has gone, if this was all there was under it.
-            doubted.extend(lease.map(|lease| (serial, lease)));
+            if !doubted.contains(&lease) {
+                doubted.push(lease);
+            }
+        }
+        Fallout { robbed, again, doubted, held_back }
+    }
+
+    /// Etcd kept a lease at this moment: what had gone from under it before was removed by somebody.
+    pub(super) fn judge_held_back(&mut self, lease: i64, kept: Moment) {
+        let is_due = |gone: &Gone| gone.lease == lease && gone.since <= kept;
+        let (due, rest) = std::mem::take(&mut self.gone).into_iter().partition::<Vec<_>, _>(is_due);
+        self.gone = rest;
+        let mut wakers = Vec::new();
+        let mut table = self.shared.table();
+        for Gone { id, revision, .. } in due {
+            // It may be there again, by a late try.
+            let is_gone = match table.status(id) {
+                Status::Held(of) => of <= token(revision),
+                Status::Pending(since) => since <= revision,
+                Status::Ended | Status::Absent => false,
+            };
+            if is_gone {
+                wakers.extend(tell_removed(&mut table, id));
+            }
         }
         drop(table);
         wake(wakers);
-        // What came of a try that was given up.
-        if let Some(house) = self.buckets.get_mut(&bucket) {
-            for (key, only) in strays {
-                let ended = Ended { id: None, request: key.request, mode: key.mode, only };
-                house.bucket.push(key.name, Todo::Remove(ended, None));
+    }
+
+    /// Does what is to be done because of it.
+    fn settle_gone(&mut self, Fallout { robbed, again, doubted, held_back }: Fallout) {
+        self.gone.extend(held_back);
+        for (serial, Again { bucket, name, id, key }) in again {
+            self.slots.retire(key, id);
+            if let Some(house) = self.buckets.get_mut(&bucket) {
+                house.bucket.push_again(&NameKey::new(&name), vec![(id, serial)]);
             }
         }
-        for agent in robbed {
-            self.lose(agent, Lost::Disconnected);
+        for lease in robbed {
+            self.lose_lease(lease, Lost::Disconnected);
         }
-        for (serial, lease) in doubted {
-            self.look_after(serial, lease);
-        }
-        for name in touched {
-            self.step(bucket, &name);
+        for lease in doubted {
+            self.look_after(lease);
         }
     }
 
@@ -232,6 +315,7 @@ impl Keeper {
 
     /// Sets the mirror by a list, and what it says of ours.
     pub(super) fn take_in(&mut self, bucket: u64, listed: &Listing) {
+        let left = self.left();
         let Some(house) = self.buckets.get_mut(&bucket) else { return };
         let keys = &house.bucket.keys;
         let events = listed.found.iter().filter_map(|kv| watch::read(keys, kv));
@@ -241,6 +325,9 @@ impl Keeper {
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
         for (id, key, status) in table.of_bucket(bucket) {
+            if self.gone.iter().any(|gone| gone.id == id) {
+                continue;
+            }
             let is_its = |made: &i64| self.slots.owner(key, *made) == Owner::Request(id);
             let (held, queued) = house.bucket.has(key);
             match (status, held.filter(is_its), queued.filter(is_its)) {
@@ -276,7 +363,7 @@ impl Keeper {
                     _ => continue,
                 },
                 Owner::Stray => None,
-                Owner::Foreign if self.recalled.contains(&entry.lease) => None,
+                Owner::Foreign if left.covers(entry.lease, &entry.value) => None,
                 Owner::Foreign | Owner::Past => continue,
             };
             strays.push((name.clone(), Ended { only, ..entry.ended() }));
@@ -290,16 +377,60 @@ impl Keeper {
     }
 }
 
-/// How many of these each agent has lost in each revision.
-fn gone_together(
-    table: &mut Table,
-    removed: &[(RequestId, i64)],
-) -> HashMap<(AgentSerial, i64), usize, HashState> {
-    let mut counts = HashMap::default();
-    for &(id, revision) in removed {
-        if let Some(serial) = table.agent_of(id) {
-            *counts.entry((serial, revision)).or_default() += 1;
-        }
+/// Tells whose it is that somebody has removed it.
+fn tell_removed(table: &mut Table, id: RequestId) -> Vec<Waker> {
+    match table.status(id) {
+        Status::Held(_) => table.lose(id, Lost::Removed),
+        _ => table.answer(id, State::Failed(place_removed())).into_iter().collect(),
     }
-    counts
+}
+
+/// Something of ours that has gone, be it with its lease or by itself.
+#[derive(Debug)]
+pub(super) struct Gone {
+    pub(super) lease: i64,
+    id: RequestId,
+    /// The revision in which it went.
+    revision: i64,
+    /// When that was heard of.
+    since: Moment,
+}
+
+/// What is to be done because something of ours is gone.
+struct Fallout {
+    /// Leases that have ended.
+    robbed: Vec<i64>,
+    /// What is to be asked for again, and of which agents.
+    again: Vec<(AgentSerial, Again)>,
+    /// Leases that may have ended.
+    doubted: Vec<i64>,
+    /// What is told when that is known.
+    held_back: Vec<Gone>,
+}
+
+/// What agents of ours may have left behind that had it through another connection: under which
+/// leases, and whose.
+struct Left {
+    leases: Vec<i64>,
+    agents: HashSet<ClientId>,
+}
+
+impl Left {
+    /// Whether this is of them. What they go on with is ours by now.
+    fn covers(&self, lease: i64, value: &[u8]) -> bool {
+        let is_theirs = |client_id| self.agents.contains(&client_id);
+        self.leases.contains(&lease) && Value::client_id(value).is_some_and(is_theirs)
+    }
+}
+
+impl Keeper {
+    fn left(&self) -> Left {
+        let leases: Vec<i64> =
+            self.leases.keys().copied().filter(|&id| self.is_recalled(id)).collect();
+        if leases.is_empty() {
+            return Left { leases, agents: HashSet::new() };
+        }
+        let recalled = self.agents.values().filter(|agent| agent.is_recalled);
+        Left { leases, agents: recalled.map(|agent| agent.client_id).collect() }
+    }
 }

@@ -1,4 +1,4 @@
-use navlock_core::{ClientId, Mode::*, ResourceName};
+use navlock_core::{AgentInfo, ClientId, Mode::*, ResourceName};
 
 use super::{Phase::*, *};
 
@@ -18,8 +18,8 @@ fn put(phase: Phase, mode: Mode, request: RequestKey, revision: i64) -> Event {
 }
 
 fn put_at(place: u64, phase: Phase, mode: Mode, request: RequestKey, revision: i64) -> Event {
-    let value =
-        Value { client_id: ClientId::from_bytes([0; 16]), since: 0, asked: 0, place, name: None };
+    let (client_id, info) = (ClientId::from_bytes([0; 16]), AgentInfo::default());
+    let value = Value { client_id, since: 0, asked: 0, place, info, name: None };
     let put = Put { made: revision, lease: 1, value: value.encode().into() };
     let key = LockKey { name: name(), phase, mode, request };
     Event { key, revision, put: Some(put) }

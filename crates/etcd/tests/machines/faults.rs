@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock_core::{Error, LockManager, LockState, Lost, UserAgent};
+use navlock_core::{Error, LockManager, LockState, Lost, Mode, UserAgent};
 use navlock_etcd::EtcdOptions;
 
 use super::{exclusive, proxy::Proxy, settle, soon, state, until_waiting};
@@ -408,4 +408,27 @@ fn a_user_with_a_password_is_let_in_and_others_are_not() {
         drop(soon(a.lock("db").steal()).unwrap());
         assert_eq!(soon(victim.lost()), Lost::Stolen);
     });
+}
+
+#[test]
+fn a_user_who_may_only_read_is_let_in_to_look_and_takes_no_lock() {
+    let server = Server::start();
+    ask_for_passwords(&server);
+    for arguments in [
+        &["user", "add", "reader:pass"][..],
+        &["role", "add", "looks"],
+        &["role", "grant-permission", "looks", "read", "navlock/", "--prefix"],
+        &["user", "grant-role", "reader", "looks"],
+    ] {
+        etcdctl(&server, &[&["--user=root:secret"], arguments].concat());
+    }
+    // Nobody has been here before, and said in which format keys are.
+    let reader = connect(&options(server.endpoint()).user("reader", "pass")).lock_manager("bucket");
+    assert_eq!(state(&reader), (vec![], vec![]));
+    let refused = soon(reader.lock("db").if_available()).unwrap_err().to_string();
+    assert!(refused.contains("etcd refused"), "{refused}");
+    let locks = connect(&options(server.endpoint()).user("locker", "pass")).lock_manager("bucket");
+    let guard = exclusive(&locks, "db");
+    assert_eq!(state(&reader), (vec![Mode::Exclusive], vec![]));
+    drop(guard);
 }

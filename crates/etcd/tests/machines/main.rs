@@ -6,7 +6,9 @@
 mod cluster;
 mod faults;
 mod fenced;
+mod formats;
 mod given_up;
+mod leases;
 mod paused;
 mod process;
 mod proxy;

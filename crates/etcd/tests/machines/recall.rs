@@ -141,7 +141,7 @@ fn a_lease_is_gone_on_with_in_its_last_second() {
         let held = exclusive(&killed.locks, "db");
         let next = killed.next(&server);
         let lease = host::lease(&killed.locks).unwrap();
-        let lease = format!("{:x}", u64::from_be_bytes(lease[8..].try_into().unwrap()));
+        let lease = format!("{:x}", u64::from_be_bytes(lease[8..16].try_into().unwrap()));
         let since = Instant::now();
         while !server.etcdctl(&["lease", "timetolive", &lease]).unwrap().contains("remaining(0s)") {
             assert!(since.elapsed() < DEADLINE, "it is renewed");

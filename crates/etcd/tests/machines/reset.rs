@@ -67,7 +67,7 @@ fn all_are_told(server: &mut Server, begin_anew: impl FnOnce(&mut Server)) {
     }
 }
 
-fn lose_all_data(server: &mut Server) {
+pub(crate) fn lose_all_data(server: &mut Server) {
     server.kill();
     server.wipe();
     server.restart();

@@ -143,6 +143,7 @@ fn an_inspection_tells_who_holds_on_other_machines() {
     let [a, b] = machines();
     let mut info = navlock_core::AgentInfo::default();
     (info.pid, info.host, info.command) = (17, "elsewhere".to_owned(), "make".to_owned());
+    info.meta = vec![("url".to_owned(), "http://elsewhere:3000".to_owned())];
     a.describe(&info);
     let guard = exclusive(&a, "db");
     let since = std::time::Instant::now();

@@ -5,10 +5,8 @@
 mod cluster;
 
 use std::{
-    io::{BufRead, BufReader},
-    net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::{
         LazyLock,
         atomic::{AtomicU32, Ordering},
@@ -19,6 +17,7 @@ use std::{
 
 use navlock_core::{UserAgent, blocking::block_on_timeout};
 use navlock_etcd::{EtcdOptions, EtcdReach};
+use navlock_testkit::{self as testkit, Port, Start};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -27,21 +26,16 @@ pub(crate) use self::cluster::Cluster;
 /// How long anything may take before a test fails.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Starts what is given to it, and kills it when its own standard input ends: with this process,
-/// however that ends. Then it removes the directory that is named first, if one is.
-const GUARD: &str = r#"directory=$1; shift; "$@" >/dev/null 2>&1 & pid=$!; echo $pid
-    cat >/dev/null; kill -9 $pid 2>/dev/null; wait; [ -z "$directory" ] || rm -rf "$directory""#;
-
 /// One node.
 pub(crate) struct Server {
     directory: TempDir,
-    client: u16,
-    peer: u16,
+    client: Port,
+    peer: Port,
     /// How it is spoken to: `http` or `https`.
     scheme: &'static str,
     /// What only this one is started with.
     flags: Vec<String>,
-    running: Option<(Child, Pid)>,
+    running: Option<testkit::Server>,
     /// It ends with the process, and not before.
     is_shared: bool,
 }
@@ -69,22 +63,18 @@ impl Server {
             version.is_ok_and(|status| status.success()),
             "this test needs `etcd` 3.4 or newer on PATH; install it (Debian: etcd-server)"
         );
-        // All at once, so that they differ.
-        let free = [(); N]
-            .map(|()| [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port is free")));
-        free.map(|listeners| {
+        [(); N].map(|()| {
             // Where nothing waits for a disk.
             let memory = Path::new("/dev/shm");
             let directory =
                 if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-            let [client, peer] =
-                listeners.map(|listener| listener.local_addr().expect("it is bound").port());
+            let [client, peer] = [(); 2].map(|()| Port::take().expect("a port is free"));
             Self {
                 directory: directory.expect("there is room"),
+                flags: vec![format!("--initial-cluster=default=http://{peer}")],
                 client,
                 peer,
                 scheme: "http",
-                flags: vec![format!("--initial-cluster=default=http://127.0.0.1:{peer}")],
                 running: None,
                 is_shared: false,
             }
@@ -92,15 +82,15 @@ impl Server {
     }
 
     pub(crate) fn endpoint(&self) -> String {
-        format!("127.0.0.1:{}", self.client)
+        self.client.to_string()
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.client
+        self.client.number()
     }
 
     fn peer_url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.peer)
+        format!("http://{}", self.peer)
     }
 
     /// Kills it, if it runs, and starts it with what it has on disk.
@@ -108,41 +98,40 @@ impl Server {
         self.kill();
         let client = format!("{}://{}", self.scheme, self.endpoint());
         let peer = self.peer_url();
-        let mut guard = Command::new("sh")
-            .args(["-c", GUARD, "sh"])
-            .arg(if self.is_shared { self.directory.path() } else { Path::new("") })
-            .args(["etcd", "--log-level=error", "--data-dir"])
-            .arg(self.directory.path())
-            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
-            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-            .args(&self.flags)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(guard.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let pid = Pid::from_raw(line.trim().parse().unwrap()).unwrap();
-        self.running = Some((guard, pid));
-        let since = Instant::now();
-        while TcpStream::connect(self.endpoint()).is_err() {
-            assert!(since.elapsed() < DEADLINE, "etcd does not listen");
-            thread::sleep(Duration::from_millis(20));
-        }
+        let directory = self.directory.path();
+        let mut words = vec![
+            "etcd".to_owned(),
+            "--log-level=error".to_owned(),
+            format!("--data-dir={}", self.data().display()),
+            format!("--listen-client-urls={client}"),
+            format!("--advertise-client-urls={client}"),
+            format!("--listen-peer-urls={peer}"),
+            format!("--initial-advertise-peer-urls={peer}"),
+        ];
+        words.extend(self.flags.iter().cloned());
+        let started = testkit::Server::start(&Start {
+            words: &words,
+            address: &self.endpoint(),
+            said: &directory.join("said"),
+            removed: self.is_shared.then_some(directory),
+            patience: DEADLINE,
+        });
+        self.running = Some(started.unwrap_or_else(|failed| panic!("etcd at {client}: {failed}")));
     }
 
     pub(crate) fn kill(&mut self) {
-        if let Some((mut guard, pid)) = self.running.take() {
-            let _ = kill_process(pid, Signal::KILL);
-            drop(guard.stdin.take());
-            guard.wait().unwrap();
-        }
+        self.running = None;
+    }
+
+    /// The folder of what it has on disk.
+    fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
     }
 
     /// Loses all that it has on disk.
     pub(crate) fn wipe(&self) {
         assert!(self.running.is_none(), "it writes to it");
-        std::fs::remove_dir_all(self.directory.path().join("member")).unwrap();
+        std::fs::remove_dir_all(self.data().join("member")).unwrap();
     }
 
     /// Saves what it has, in a file.
@@ -167,16 +156,20 @@ impl Server {
             .output()
             .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        std::fs::rename(restored.join("member"), self.directory.path().join("member")).unwrap();
+        std::fs::rename(restored.join("member"), self.data().join("member")).unwrap();
         std::fs::remove_dir(restored).unwrap();
     }
 
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.running.as_ref().unwrap().pid()).unwrap()
+    }
+
     pub(crate) fn stop(&self) {
-        kill_process(self.running.as_ref().unwrap().1, Signal::STOP).unwrap();
+        kill_process(self.pid(), Signal::STOP).unwrap();
     }
 
     pub(crate) fn go_on(&self) {
-        kill_process(self.running.as_ref().unwrap().1, Signal::CONT).unwrap();
+        kill_process(self.pid(), Signal::CONT).unwrap();
     }
 
     /// A machine that is connected to it.
@@ -194,12 +187,6 @@ impl Server {
             .expect("this test needs `etcdctl` on PATH; install it (Debian: etcd-client)");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 

@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use crate::{
     broker::Broker,
-    program::{Outcome, Program},
+    program::{Outcome, Program, Untold},
 };
 
 /// How much longer than in a browser a test may take: the engines are interpreters, not optimised here,
@@ -69,11 +69,19 @@ fn add(engine: &'static str, subject: &Subject, offers: &[String], trials: &mut 
     for name in subject.expected.keys() {
         assert!(listed.iter().any(|test| test.name == *name), "there is no test to fail: {name}");
     }
-    trials.push(Trial::test(format!("{engine}: the DOM that scripts find"), move || dom(engine)));
+    let dom = move || check_each(engine, "crates/js-run/tests/dom.mjs", 30);
+    trials.push(Trial::test(format!("{engine}: the DOM that scripts find"), dom));
+    let jobs = move || check_each(engine, "crates/js-run/tests/jobs.mjs", 20);
+    trials.push(Trial::test(
+        format!("{engine}: what a callback returns is adopted job by job"),
+        jobs,
+    ));
     trials.push(Trial::test(format!("{engine}: the example that counts"), move || counts(engine)));
     let rejection =
         format!("{engine}: a program ends with a rejection that rejects more when it is shown");
     trials.push(Trial::test(rejection, move || ends_with_rejection(engine)));
+    let died = format!("{engine}: a process that dies is no test that fails as expected");
+    trials.push(Trial::test(died, move || judges(engine)));
     let broker = Arc::new(Broker::default());
     for reach in ["process", "machine"] {
         for Listed { file, name, needs, deadline } in &listed {
@@ -109,22 +117,24 @@ fn list(engine: &'static str) -> Vec<Listed> {
     listed
 }
 
-/// A line of `dom.mjs`.
+/// A line of a script that checks several things.
 #[derive(Deserialize)]
-struct OfDom {
+struct Checked {
     name: String,
     failure: Option<String>,
 }
 
-fn dom(engine: &'static str) -> Result<(), Failed> {
-    let mut program = Program::new(engine, "process", "crates/js-run/tests/dom.mjs");
+/// Runs a script that checks no fewer things than so many.
+fn check_each(engine: &str, script: &str, least: usize) -> Result<(), Failed> {
+    let mut program = Program::new(engine, "process", script);
     let output = program.output(&[], 60_000)?;
-    let told: Result<Vec<OfDom>, _> = output.lines().map(serde_json::from_str).collect();
+    let told: Result<Vec<Checked>, _> = output.lines().map(serde_json::from_str).collect();
     let told = told.map_err(|error| format!("{error}: {output}"))?;
-    let failed = told.iter().filter_map(|OfDom { name, failure }| Some((name, failure.as_ref()?)));
+    let failed =
+        told.iter().filter_map(|Checked { name, failure }| Some((name, failure.as_ref()?)));
     let failed: Vec<_> = failed.map(|(name, failure)| format!("{name}: {failure}")).collect();
-    if told.len() < 30 {
-        return Err(format!("only {} tests were run", told.len()).into());
+    if told.len() < least {
+        return Err(format!("only {} things were checked", told.len()).into());
     }
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
 }
@@ -146,11 +156,22 @@ fn ends_with_rejection(engine: &'static str) -> Result<(), Failed> {
     if is_told { Ok(()) } else { Err(output.into()) }
 }
 
-/// Whether it is as expected.
-fn judge(outcome: Outcome, expected: Option<&str>) -> Result<(), Failed> {
+/// Whether it is as expected. That a process hangs, or dies, is never that: what is expected to fail fails
+/// by what the test itself finds.
+fn judge(told: Result<Outcome, Untold>, expected: Option<&str>) -> Result<(), Failed> {
+    let outcome = told.map_err(|Untold(why)| why)?;
     match (outcome.passed, expected) {
         (true, None) | (false, Some(_)) => Ok(()),
         (false, None) => Err(outcome.reason.unwrap_or_default().into()),
         (true, Some(why)) => Err(format!("passes, though it is expected to fail: {why}").into()),
+    }
+}
+
+/// That a test which is expected to fail does not pass by a process that tells nothing.
+fn judges(engine: &'static str) -> Result<(), Failed> {
+    let mut program = Program::new(engine, "process", "crates/js-run/tests/rejection.mjs");
+    match judge(program.run(&[], 60_000), Some("it is expected to fail")) {
+        Err(_) => Ok(()),
+        Ok(()) => Err("a process that died was taken for a test that fails".into()),
     }
 }

@@ -28,6 +28,10 @@ pub(crate) struct Outcome {
     pub(crate) reason: Option<String>,
 }
 
+/// Why a process has told of no outcome: it hangs, or it was gone before.
+#[derive(Debug)]
+pub(crate) struct Untold(pub(crate) String);
+
 pub(crate) struct Program(Command);
 
 impl Program {
@@ -52,16 +56,16 @@ impl Program {
     }
 
     /// Runs a test.
-    pub(crate) fn run(&mut self, arguments: &[String], milliseconds: u32) -> Outcome {
-        let failed = |reason| Outcome { passed: false, reason: Some(reason) };
-        let output = match self.output(arguments, milliseconds + GRACE) {
-            Ok(output) => output,
-            Err(reason) => return failed(reason),
-        };
+    pub(crate) fn run(
+        &mut self,
+        arguments: &[String],
+        milliseconds: u32,
+    ) -> Result<Outcome, Untold> {
+        let output = self.output(arguments, milliseconds + GRACE).map_err(Untold)?;
         let outcome = output.rsplit_once(MARK).map(|(_, outcome)| serde_json::from_str(outcome));
         match outcome {
-            Some(Ok(outcome)) => outcome,
-            _ => failed(format!("the process ended before its test: {output}")),
+            Some(Ok(outcome)) => Ok(outcome),
+            _ => Err(Untold(format!("the process ended before its test: {output}"))),
         }
     }
 

@@ -2,7 +2,9 @@ use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
 
 use super::*;
 use crate::{
-    AgentInfo, Failure, InspectionEntry, Lost, MAX_NAME, OwnedEntry, SnapshotEntry, Status,
+    AgentInfo, ClientState, Failure, InspectionEntry, LogState, LookChange, LookEntry, LookEvent,
+    Lost, MAX_NAME, OfName, OwnedEntry, Report, SessionEnd, SnapshotEntry, Status,
+    looking::encode_look_events,
 };
 
 mod corpus;
@@ -71,6 +73,7 @@ fn all_to_daemon() -> Vec<ToDaemon> {
     all.extend(version_2_to_daemon());
     all.extend(version_4_to_daemon());
     all.extend(version_5_to_daemon());
+    all.extend(version_6_to_daemon());
     all
 }
 
@@ -141,7 +144,85 @@ fn all_from_daemon() -> Vec<FromDaemon> {
     all.extend(version_2_from_daemon());
     all.extend(version_4_from_daemon());
     all.extend(version_5_from_daemon());
+    all.extend(version_6_from_daemon());
     all
+}
+
+/// What a daemon says besides since version 6.
+fn version_6_from_daemon() -> Vec<FromDaemon> {
+    let of = || OfName { bucket: "web".into(), name: lone_surrogate() };
+    let id = ([3; 16], u64::MAX);
+    let entry =
+        |inside| LookEntry { id, mode: Mode::Shared, token: Some(u64::MAX), inside, taken: 7 };
+    let came = |state| LookChange::ClientCame { client: 1, pid: 4711, state };
+    let changes = [
+        came(ClientState::Connected),
+        came(ClientState::Orphaned),
+        came(ClientState::Sleeping),
+        LookChange::ClientWent { client: u64::MAX },
+        LookChange::AgentCame {
+            agent: [3; 16],
+            bucket: "web".to_owned(),
+            info: info(),
+            meta: vec![("url".to_owned(), "http://localhost:3000".to_owned())],
+            client: Some(1),
+        },
+        LookChange::AgentWent { agent: [3; 16] },
+        LookChange::Requested(of(), entry(Vec::new())),
+        LookChange::Granted(of(), entry(vec![([4; 16], 0), id])),
+        LookChange::Unavailable(of(), [3; 16]),
+        LookChange::Released(of(), id),
+        LookChange::Aborted(of(), id),
+        LookChange::Lost(of(), id, Lost::StolenBy([4; 16])),
+        LookChange::Owned(of(), entry(Vec::new()), true),
+        LookChange::Recalled(of(), id),
+        LookChange::Recovered,
+    ];
+    let events = changes.into_iter().map(|change| LookEvent { at: u64::MAX, change }).collect();
+    vec![
+        FromDaemon::LookBegins { missed: u64::MAX },
+        FromDaemon::LookEvents { events },
+        FromDaemon::LookComplete,
+        FromDaemon::Annotated {
+            query: 3,
+            agents: vec![([3; 16], vec![("k".to_owned(), String::new())]), ([4; 16], Vec::new())],
+        },
+        FromDaemon::Report { query: 3, report: Report::default() },
+        FromDaemon::Report { query: 3, report: report() },
+        FromDaemon::Logs { query: 3, outcome: Ok("debug".to_owned()) },
+        FromDaemon::Logs { query: 3, outcome: Err("no level".to_owned()) },
+        FromDaemon::Deadlock { request: request(), told: "they wait".to_owned(), is_last: true },
+    ]
+}
+
+/// What a client says besides since version 6.
+fn version_6_to_daemon() -> Vec<ToDaemon> {
+    vec![
+        ToDaemon::Annotate { agent: 7, meta: vec![("url".to_owned(), "x".to_owned())] },
+        ToDaemon::Inside { request: request(), lock: ([3; 16], u64::MAX) },
+        ToDaemon::Look { bucket: None, name: None, follow: false },
+        ToDaemon::Look {
+            bucket: Some("web".to_owned()),
+            name: Some(lone_surrogate()),
+            follow: true,
+        },
+        ToDaemon::Report { query: 3 },
+        ToDaemon::Log { query: u64::MAX, filter: "info,navlock::etcd=debug".to_owned() },
+    ]
+}
+
+fn report() -> Report {
+    Report {
+        numbers: vec![("requests".to_owned(), u64::MAX), (String::new(), 0)],
+        waits: vec![(1_000, 7), (u64::MAX, u64::MAX)],
+        longer: 1,
+        waited: u64::MAX,
+        ends: vec![
+            SessionEnd { ago: 12, pid: Some(4711), why: "it made no sense".to_owned() },
+            SessionEnd { ago: u64::MAX, pid: None, why: String::new() },
+        ],
+        log: Some(LogState { file: Some("/tmp/log".to_owned()), filter: "warn".to_owned() }),
+    }
 }
 
 /// What a daemon says besides since version 5.
@@ -259,7 +340,7 @@ trait Place {
 }
 
 impl Place for ToDaemon {
-    const PLACES: u8 = 19;
+    const PLACES: u8 = 24;
     fn place(&self) -> u8 {
         match self {
             Self::Hello { .. } => 0,
@@ -281,12 +362,17 @@ impl Place for ToDaemon {
             Self::Position { .. } => 16,
             Self::Map { .. } => 17,
             Self::RequestInSlot { .. } => 18,
+            Self::Annotate { .. } => 19,
+            Self::Inside { .. } => 20,
+            Self::Look { .. } => 21,
+            Self::Report { .. } => 22,
+            Self::Log { .. } => 23,
         }
     }
 }
 
 impl Place for FromDaemon {
-    const PLACES: u8 = 21;
+    const PLACES: u8 = 28;
     fn place(&self) -> u8 {
         match self {
             Self::Welcome { .. } => 0,
@@ -310,6 +396,13 @@ impl Place for FromDaemon {
             Self::Mapped { .. } => 18,
             Self::GrantedInSlot { .. } => 19,
             Self::Owned { .. } => 20,
+            Self::LookBegins { .. } => 21,
+            Self::LookEvents { .. } => 22,
+            Self::LookComplete => 23,
+            Self::Annotated { .. } => 24,
+            Self::Report { .. } => 25,
+            Self::Logs { .. } => 26,
+            Self::Deadlock { .. } => 27,
         }
     }
 }
@@ -359,6 +452,39 @@ fn every_variant_keeps_its_place() {
 fn every_message_comes_back_as_it_was() {
     assert_round_trip(&all_to_daemon());
     assert_round_trip(&all_from_daemon());
+}
+
+#[test]
+fn events_that_were_encoded_one_by_one_are_the_same_message() {
+    let all: Vec<LookEvent> = version_6_from_daemon()
+        .into_iter()
+        .find_map(|message| match message {
+            FromDaemon::LookEvents { events } => Some(events),
+            _ => None,
+        })
+        .unwrap();
+    // As many as take one byte to be counted, and two.
+    for count in [0, 1, all.len(), 127, 128, 1000] {
+        let events: Vec<LookEvent> = all.iter().cycle().take(count).cloned().collect();
+        let (mut encoded, mut bytes) = (BytesMut::new(), BytesMut::new());
+        for event in &events {
+            event.encode(&mut encoded).unwrap();
+        }
+        let (one, other) = encoded.split_at(encoded.len() / 3);
+        encode_look_events(count, [one, other], &mut bytes).unwrap();
+        let message = FromDaemon::LookEvents { events };
+        assert_eq!(bytes, encode_all(std::slice::from_ref(&message)));
+        assert_eq!(ClientCodec::default().decode(&mut bytes).unwrap(), Some(message));
+    }
+}
+
+#[test]
+fn events_that_do_not_fit_into_a_frame_together_are_not_sent() {
+    let mut bytes = BytesMut::from("before");
+    let long = vec![0; MAX_FRAME];
+    let done = encode_look_events(1, [&*long], &mut bytes);
+    assert!(matches!(done, Err(CodecError::TooLong)), "{done:?}");
+    assert_eq!(bytes, "before");
 }
 
 #[test]

@@ -28,11 +28,16 @@ function start(file, args) {
   const child = spawn(file, args, { env, stdio: ['pipe', 'pipe', 'inherit'] });
   children.push(child);
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  return {
+  const program = {
     line: async () => (await lines.next()).value,
     release: () => child.stdin.write('\n'),
-    ended: once(child, 'exit'),
+    ended: once(child, 'close').then(([code, signal]) => (program.end = [code, signal])),
+    /** Its code and signal, once it has ended; or why it could not be started. */
+    end: undefined,
   };
+  // Whoever waits for it hears of it too.
+  program.ended.catch((error) => (program.end = [error.message]));
+  return program;
 }
 
 /** How many hold and wait. */
@@ -51,12 +56,13 @@ test('scripts on Boa and QuickJS, a Node process and a command exclude each othe
   };
   const queue = [];
   for (const [name, [file, args]] of Object.entries(programs)) {
-    const program = { name, ...start(file, args) };
+    const program = Object.assign(start(file, args), { name });
     queue.push(program);
     if (queue.length === 1) assert.equal(await program.line(), 'granted', name);
     // It has taken its place before the next one asks.
     while (state().join() !== [1, queue.length - 1].join()) {
       signal.throwIfAborted(); // a test that is late is not stopped by that
+      assert.equal(program.end?.join(' '), undefined, `${name} has ended before it has asked for its lock`);
       await task();
     }
   }

@@ -46,9 +46,14 @@ impl Table {
         self.say(&ToDaemon::Introduce { client: self.key, returning: early.is_none() });
         if let Some(early) = early {
             self.outgoing.extend_from_slice(&early);
+            self.tell_more();
             return woken;
         }
         for message in self.claims(|_| true) {
+            // Before the last word: once that is said, others are shown what there is.
+            if matches!(message, ToDaemon::Claimed) {
+                self.tell_more();
+            }
             self.say(&message);
         }
         for asked in self.questions.again(version, &mut woken) {
@@ -74,6 +79,25 @@ impl Table {
             }
         }
         self.count_unmapped(0);
+    }
+
+    /// Says what is not needed to go on with what there is, but for who looks.
+    fn tell_more(&mut self) {
+        if !self.tells_more() {
+            return;
+        }
+        for index in self.agents.iter().map(|(index, _)| index).collect::<Vec<_>>() {
+            self.annotate(AgentId::from_index(index_of_32_bits(index)));
+        }
+        let pending = self.requests.iter().filter(|(_, request)| request.state.is_pending());
+        let inside = pending.flat_map(|(index, request)| {
+            let request_id = id(index, request.serial);
+            let inside = request.inside.iter();
+            inside.map(move |lock| ToDaemon::Inside { request: request_id, lock: *lock })
+        });
+        for message in inside.collect::<Vec<_>>() {
+            self.say(&message);
+        }
     }
 
     /// The messages by which what there is can be claimed: agents, then what they have in a state

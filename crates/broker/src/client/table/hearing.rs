@@ -2,12 +2,12 @@
 
 use std::{mem, task::Waker};
 
-use navlock_core::{ClientId, Error, Lost};
+use navlock_core::{Error, look::InDeadlock};
 use navlock_engine::RequestId;
 use navlock_wire::{Failure, FromDaemon};
 
 use super::{Place, State, Table};
-use crate::clock;
+use crate::{clock, forms};
 
 impl Table {
     /// Takes in what the daemon says. What concerns nobody any more crossed with its end.
@@ -35,18 +35,7 @@ impl Table {
                 self.answer(request, State::Failed(failed(failure)), false, wakers);
             }
             FromDaemon::Lost { request, how } => {
-                let stolen_by = match how {
-                    navlock_wire::Lost::StolenBy(thief) => Some(ClientId::from_bytes(thief)),
-                    _ => None,
-                };
-                let lost = match how {
-                    navlock_wire::Lost::Stolen | navlock_wire::Lost::StolenBy(_) => Lost::Stolen,
-                    navlock_wire::Lost::Terminated => Lost::Terminated,
-                    navlock_wire::Lost::Closed => Lost::Closed,
-                    navlock_wire::Lost::Reset => Lost::Reset,
-                    navlock_wire::Lost::Removed => Lost::Removed,
-                    _ => Lost::Disconnected,
-                };
+                let (lost, stolen_by) = forms::lost(how);
                 if self.state(request).is_none() {
                     // Or it concerns what was taken since that was finished.
                     self.owned.lose_one(request, (lost, stolen_by), wakers);
@@ -57,10 +46,19 @@ impl Table {
                     *by = stolen_by;
                 }
             }
+            FromDaemon::Deadlock { request, told, is_last } => {
+                if let Some(State::Pending(waker)) = self.state(request) {
+                    // It asks again, and says then whom to wake.
+                    wakers.push(mem::replace(waker, Waker::noop().clone()));
+                    let told = Box::new(InDeadlock::new(told, is_last));
+                    self.requests[request.index()].deadlock = Some(told);
+                }
+            }
             FromDaemon::Snapshot { .. }
             | FromDaemon::Inspection { .. }
             | FromDaemon::Owned { .. }
             | FromDaemon::Position { .. }
+            | FromDaemon::Annotated { .. }
             | FromDaemon::Status { .. }
             | FromDaemon::QueryFailed { .. } => self.questions.take_in(message, wakers),
             // Said before there was a session; twice changes nothing.

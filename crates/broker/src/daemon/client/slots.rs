@@ -1,6 +1,6 @@
 //! What a client has in its map.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Arc;
 
 use navlock_core::{
     LockManager, ResourceName,
@@ -18,17 +18,10 @@ use super::{
     Client,
 };
 
-/// A client's map.
-pub(super) struct Mapped {
-    map: Arc<ClientMap>,
-    /// The client itself.
-    me: Weak<Mutex<Client>>,
-}
-
 impl Client {
     /// It is this client's map.
-    pub(in super::super) fn set_map(&mut self, map: Arc<ClientMap>, me: Weak<Mutex<Self>>) {
-        self.map = Some(Mapped { map, me });
+    pub(in super::super) fn set_map(&mut self, map: Arc<ClientMap>) {
+        self.map = Some(map);
     }
 
     pub(in super::super) fn has_map(&self) -> bool {
@@ -103,17 +96,14 @@ impl Client {
         token: FencingToken,
         owned: bool,
     ) -> Option<Delegation> {
-        let (Some(delegations), Some(Mapped { map, me })) = (&self.delegations, &self.map) else {
-            return None;
-        };
-        delegations.grant(&self.placed(map, me, slot, request, token, owned)?)
+        let (Some(delegations), Some(map)) = (&self.delegations, &self.map) else { return None };
+        delegations.grant(&self.placed(map, slot, request, token, owned)?)
     }
 
     /// What is granted by this request, in that slot.
     fn placed<'a>(
         &'a self,
         map: &'a Arc<ClientMap>,
-        client: &'a Weak<Mutex<Self>>,
         slot: Slot,
         request: RequestId,
         token: FencingToken,
@@ -121,20 +111,15 @@ impl Client {
     ) -> Option<Grant<'a>> {
         let Shown { agent, name, mode, .. } = self.requests.of(request)?;
         let open = self.agents.get(&agent)?;
-        let (bucket, client_id) = (&open.bucket, open.locks.client_id());
+        let (bucket, client_id, client) = (&open.of.bucket, open.of.client_id, &self.me);
         Some(Grant { client, map, slot, request, bucket, name, mode, client_id, token, owned })
     }
 
     /// What it holds of this stands in these slots of its map.
-    pub(in super::super) fn stand_in(
-        &mut self,
-        map: &Arc<ClientMap>,
-        me: &Weak<Mutex<Self>>,
-        slots: &[(RequestId, Slot)],
-    ) {
+    pub(in super::super) fn stand_in(&mut self, map: &Arc<ClientMap>, slots: &[(RequestId, Slot)]) {
         for &(request, slot) in slots {
             let token = self.requests.of(request).and_then(|shown| shown.token);
-            let placed = token.and_then(|token| self.placed(map, me, slot, request, token, false));
+            let placed = token.and_then(|token| self.placed(map, slot, request, token, false));
             let delegations = self.delegations.as_ref();
             let delegation = delegations.zip(placed).and_then(|(all, placed)| all.keep(&placed));
             if delegation.is_some() {

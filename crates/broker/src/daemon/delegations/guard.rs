@@ -20,6 +20,15 @@ pub(in super::super) struct Delegation {
     left: bool,
 }
 
+/// A lock in a slot, as those who look see it.
+pub(in super::super) struct SeenOwned {
+    pub(in super::super) is_held: bool,
+    /// How often it was taken without asking.
+    pub(in super::super) taken: u64,
+    /// Since when it is held, and the token, if its client says so.
+    pub(in super::super) hold: Option<(Moment, FencingToken)>,
+}
+
 impl Delegation {
     pub(super) fn new(
         delegations: Arc<Delegations>,
@@ -64,6 +73,24 @@ impl Delegation {
     pub(in super::super) fn taken(&self, look: Look) -> u64 {
         let first = self.delegations.state().holds[self.key].first;
         look.count().saturating_sub(first)
+    }
+
+    /// What those who look see of it, as of the last [look](Delegations::look_anew) at all of them.
+    /// `None` if it is lost, which is told otherwise.
+    pub(in super::super) fn seen(&self) -> Option<SeenOwned> {
+        let state = self.delegations.state();
+        let hold = &state.holds[self.key];
+        let look = hold.seen.unwrap_or_else(|| self.map.look(self.slot));
+        let taken = look.count().saturating_sub(hold.first);
+        let is_held = look.is_held();
+        let hold = is_held.then(|| self.map.shown(self.slot, look)).flatten();
+        (!look.is_lost()).then_some(SeenOwned { is_held, taken, hold })
+    }
+
+    /// Whether those who look have last seen it held.
+    pub(in super::super) fn was_seen_held(&self) -> bool {
+        let seen = self.delegations.state().holds[self.key].seen;
+        seen.is_none_or(Look::is_held)
     }
 
     /// The client goes on with the lock without the slot, which is its own to use again.

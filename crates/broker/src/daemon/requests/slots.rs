@@ -46,7 +46,7 @@ impl Requests {
     /// Has the client neither hold nor take anything of this agent, or of all, in its map.
     pub(in super::super) fn take_back(&mut self, agent: Option<Agent>) {
         for entry in self.entries.values_mut() {
-            if agent.is_none_or(|agent| agent == entry.agent) {
+            if agent.is_none_or(|agent| agent == entry.of.agent) {
                 entry.place = Place::Nowhere;
             }
         }

@@ -3,7 +3,7 @@
 use navlock_core::Mode;
 use navlock_delegation::Released;
 use navlock_engine::RequestId;
-use navlock_wire::{FromDaemon, Lost, ToDaemon, VERSION};
+use navlock_wire::{DELEGATION_VERSION, FromDaemon, Lost, ToDaemon, VERSION};
 
 use super::{Client, EXCLUSIVE, Host, SHARED, TRY};
 use crate::leased::LeasedDaemon;
@@ -329,7 +329,7 @@ fn now() -> u64 {
 fn clients_of_the_version_before_have_their_turn_with_names_that_are_owned() {
     let host = Host::start();
     let mut owner = host.owner(1);
-    let mut old = Client::connect(host.directory.path(), 2, VERSION - 1);
+    let mut old = Client::connect(host.directory.path(), 2, DELEGATION_VERSION - 1);
     owner.own(0, "db", EXCLUSIVE);
     let (held, _) = old.take("db", EXCLUSIVE);
     assert_eq!(owner.retake(0), None);

@@ -43,9 +43,19 @@ fn variable(name: &str, value: &OsStr) -> Check {
     let ok = |detail: &str| Check::ok(what.clone(), format_args!("{shown:?}: {detail}"));
     let warn = |detail: &str| Check::warn(what.clone(), format_args!("{shown:?}: {detail}"));
     match name {
-        "NAVLOCK_NAME" | "NAVLOCK_MODE" | "NAVLOCK_FENCE" => ok("this runs under a lock"),
-        "NAVLOCK_BUCKET" | "NAVLOCK_SOCKET" | "NAVLOCK_BIN" | "NAVLOCK_IDLE_SECS"
-        | "NAVLOCK_ETCD" | "NAVLOCK_CONFIG" | "NAVLOCK_STATE" | "NAVLOCK_DELEGATE"
+        "NAVLOCK_NAME" | "NAVLOCK_MODE" | "NAVLOCK_FENCE" | "NAVLOCK_INSIDE" => {
+            ok("this runs under a lock")
+        }
+        "NAVLOCK_BUCKET"
+        | "NAVLOCK_SOCKET"
+        | "NAVLOCK_BIN"
+        | "NAVLOCK_IDLE_SECS"
+        | "NAVLOCK_ETCD"
+        | "NAVLOCK_CONFIG"
+        | "NAVLOCK_STATE"
+        | settings::DELEGATE
+        | settings::LOG
+        | settings::LOG_NAMES
             if value.is_empty() =>
         {
             ok("empty is unset")
@@ -65,7 +75,16 @@ fn variable(name: &str, value: &OsStr) -> Check {
         ),
         "NAVLOCK_CONFIG" => ok("the settings of brokers that are started from here"),
         "NAVLOCK_STATE" => ok("where brokers keep a bound of their fencing tokens"),
-        "NAVLOCK_DELEGATE" => match settings::delegate(&shown) {
+        settings::LOG => match settings::log(&shown) {
+            Ok(_) => ok("what brokers log that are started from here"),
+            Err(error) => Check::fail(what, format_args!("{shown:?}")).remedy(error),
+        },
+        settings::LOG_NAMES => match settings::zero_or_one(name, &shown) {
+            Ok(Some(true)) => ok("brokers that are started from here log names of locks"),
+            Ok(_) => ok("brokers log names of locks at the level debug only, which is the default"),
+            Err(error) => Check::fail(what, format_args!("{shown:?}")).remedy(error),
+        },
+        settings::DELEGATE => match settings::zero_or_one(name, &shown) {
             Ok(Some(false)) => {
                 ok("clients and brokers that are started from here ask for each lock")
             }
@@ -157,6 +176,10 @@ mod tests {
             ("NAVLOCK_DELEGATE", "0", Level::Ok),
             ("NAVLOCK_DELEGATE", "", Level::Ok),
             ("NAVLOCK_DELEGATE", "off", Level::Fail),
+            ("NAVLOCK_LOG", "navlock::etcd=debug", Level::Ok),
+            ("NAVLOCK_LOG", "loud", Level::Fail),
+            ("NAVLOCK_LOG_NAMES", "1", Level::Ok),
+            ("NAVLOCK_LOG_NAMES", "yes", Level::Fail),
             ("NAVLOCK_ETCD", "", Level::Ok),
             ("NAVLOCK_ETCD", "host:2379", Level::Ok),
             ("NAVLOCK_CONFIG", "/etc/navlock.toml", Level::Ok),

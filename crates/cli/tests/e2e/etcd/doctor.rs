@@ -1,7 +1,5 @@
 //! `navlock doctor` with an etcd.
 
-use std::net::TcpListener;
-
 use super::{machines, server::shared};
 use crate::sandbox::Sandbox;
 
@@ -39,7 +37,7 @@ fn an_etcd_that_answers_is_shown_with_its_release_and_its_speed() {
 
 #[test]
 fn an_endpoint_without_an_etcd_fails_or_is_warned_of_if_there_are_others() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = navlock_testkit::Port::take().unwrap();
     for (others, level, code) in [(String::new(), "fail", 1), (shared().endpoint(), "warn", 0)] {
         let comma = if others.is_empty() { "" } else { ", " };
         let other = if others.is_empty() { others } else { format!("\"{others}\"") };

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod evict;
+mod jams;
 mod killed;
 mod lost;
 mod outage;

@@ -34,4 +34,11 @@ fn who_holds_is_warned_while_etcd_does_not_answer() {
     assert_eq!(lines[1..], ["navlock: etcd answers again"]);
     holder.release();
     assert!(!machine.written(&["daemon", "status"]).contains("no answer for"));
+    // It can be read later on.
+    let logs = machine.written(&["daemon", "logs"]);
+    let of_etcd: Vec<_> = logs.lines().filter(|line| line.contains(" navlock::etcd: ")).collect();
+    let silent = |line: &&str| line.contains("WARN") && line.contains("etcd does not answer");
+    assert!(of_etcd.first().is_some_and(silent), "{logs}");
+    assert!(of_etcd.iter().any(|line| line.contains("etcd answers again")), "{logs}");
+    assert!(!logs.contains("db"), "there is a name in it: {logs}");
 }

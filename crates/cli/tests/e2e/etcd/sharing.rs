@@ -43,10 +43,12 @@ fn who_holds_on_another_machine_is_seen_with_process_host_and_reason() {
     let [ours, theirs] = machines();
     let holder = ours.hold(&["--why", "nightly", "db"]);
     let _waiter = ours.queue(&["db"]);
+    // Of which process its command is, a holder knows only once it holds.
+    let pid = holder.command().as_raw_nonzero().get();
+    eventually("the command is seen", || rows(&theirs)[0]["pid"] == pid);
     let seen = rows(&theirs);
     let of = |key: &str| seen.iter().map(|row| row[key].clone()).collect::<Vec<_>>();
     assert_eq!(of("state"), ["held", "pending"]);
-    assert_eq!(seen[0]["pid"], holder.command().as_raw_nonzero().get());
     assert_eq!(seen[0]["command"], "sh");
     assert_eq!(seen[1]["command"], "navlock run sh");
     assert_eq!(of("why"), ["nightly".into(), Value::Null]);
@@ -123,7 +125,7 @@ fn a_broker_without_clients_leaves_nothing_and_the_next_goes_on() {
 
 #[test]
 fn a_member_that_is_down_keeps_no_broker_from_starting() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = navlock_testkit::Port::take().unwrap();
     let endpoints = format!("{nobody},{}", super::shared().endpoint());
     let sandbox = Sandbox::new();
     for _ in 0..8 {

@@ -148,6 +148,12 @@ impl Etcd {
         }
     }
 
+    /// The keys under a lease.
+    pub(super) fn under(&self, lease: i64) -> Vec<Vec<u8>> {
+        let under = self.found.values().filter(|kv| kv.lease == lease);
+        under.map(|kv| kv.key.clone()).collect()
+    }
+
     /// Somebody removes the nth lock or request. What it was.
     pub(super) fn evict(&mut self, nth: usize) -> Value {
         let (of, _) = self.entries().swap_remove(nth);

@@ -174,6 +174,14 @@ fn script(random: &mut Random, names: &[&'static str], agents: usize, has_thief:
             script.push(Act::Finish(open.swap_remove(nth)));
             continue;
         }
+        if random.below(12) == 0 {
+            script.push(Act::End(random.below(agents)));
+            continue;
+        }
+        if random.below(12) == 0 {
+            script.push(Act::Describe(random.below(agents)));
+            continue;
+        }
         let kind = kind(random, has_thief);
         script.push(Act::RequestBy(random.below(agents), random.one(names), kind));
         open.push(requests);

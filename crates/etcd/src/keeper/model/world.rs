@@ -10,16 +10,13 @@ use std::{
 };
 
 use navlock_core::{
-    ClientId, Lost, Mode, ResourceName,
+    AgentInfo, ClientId, Lost, Mode, ResourceName,
     host::{Claim, RequestKind, Ticket},
 };
 use navlock_engine::{AgentId, RequestId};
 use tokio::sync::oneshot;
 
-use super::{
-    super::agents::Agent,
-    etcd::{Etcd, order},
-};
+use super::etcd::{Etcd, order};
 use crate::{
     clock::{self, Moment},
     data::Transaction,
@@ -50,13 +47,17 @@ pub(super) enum Act {
     RequestBy(usize, &'static str, RequestKind),
     /// Releases or aborts the nth request.
     Finish(usize),
+    /// An agent ends, with all that it has.
+    End(usize),
+    /// An agent says something of itself.
+    Describe(usize),
 }
 
 impl Act {
     /// Whose request it is, by number on its machine.
     fn agent(&self) -> usize {
         match *self {
-            Self::RequestBy(agent, ..) => agent,
+            Self::RequestBy(agent, ..) | Self::End(agent) | Self::Describe(agent) => agent,
             Self::Request(..) | Self::Finish(_) => 0,
         }
     }
@@ -65,7 +66,7 @@ impl Act {
     fn kind(&self) -> Option<RequestKind> {
         match *self {
             Self::Request(_, kind) | Self::RequestBy(_, _, kind) => Some(kind),
-            Self::Finish(_) => None,
+            Self::Finish(_) | Self::End(_) | Self::Describe(_) => None,
         }
     }
 }
@@ -404,9 +405,8 @@ impl World {
                 let machine = &mut self.machines[nth];
                 let lease = machine.kept.remove(at);
                 machine.revoked.push(lease);
-                let serial = machine.agent_with(lease);
-                let agents = machine.agents.iter().position(|party| Some(party.serial) == serial);
-                self.troubled.extend(agents.map(|agent| (nth, agent)));
+                let of = machine.agents_under(lease);
+                self.troubled.extend(of.into_iter().map(|agent| (nth, agent)));
                 self.etcd.end_lease(lease);
             }
             Step::Evict(at) => {
@@ -422,10 +422,8 @@ impl World {
             Step::HearGone(nth) => {
                 let machine = &mut self.machines[nth];
                 let lease = machine.revoked.remove(0);
-                if let Some(serial) = machine.agent_with(lease) {
-                    let word = Word::Gone;
-                    machine.within(|keeper| keeper.hear(Message::Lease { serial, lease, word }));
-                }
+                let word = Word::Gone;
+                machine.within(|keeper| keeper.hear(Message::Lease { lease, word }));
             }
             Step::Kill(nth) => self.kill(nth),
             Step::Tick(nth) => {
@@ -457,7 +455,6 @@ impl World {
                             self.unkept.push(lease);
                         }
                     }
-                    Call::Publish { .. } => {}
                     call => self.machines[nth].flights.push(Flight::Out(call)),
                 }
             }
@@ -488,16 +485,25 @@ impl World {
                 Call::List { of, known, prefix, .. } => {
                     Done::Listed(of, known, Ok(self.etcd.list(&prefix)))
                 }
-                Call::Lease { serial, .. } => {
+                Call::Lease { .. } => {
                     let lease = LeaseName { cluster: 1, id: self.etcd.grant_lease() };
-                    Done::Leased { serial, result: Ok((lease, term)) }
+                    Done::Leased(Ok((lease, term)))
                 }
-                Call::Revoke { lease, of } => {
+                Call::Revoke { lease } => {
                     self.unkept.retain(|&unkept| unkept != lease);
                     self.etcd.end_lease(lease);
-                    Done::Revoked(of)
+                    return;
                 }
-                Call::Keep { serial, lease, .. } => {
+                Call::LookUnder { lease } => Done::Under(lease, Ok(self.etcd.under(lease))),
+                Call::Write { transaction } => {
+                    let _ = self.etcd.transact(&transaction);
+                    return;
+                }
+                Call::Describe { of, transaction } => {
+                    let _ = self.etcd.transact(&transaction);
+                    Done::Described(of)
+                }
+                Call::Keep { lease, .. } => {
                     let word = if self.etcd.leases.contains(&lease) {
                         self.unkept.retain(|&unkept| unkept != lease);
                         if !machine.kept.contains(&lease) {
@@ -507,7 +513,7 @@ impl World {
                     } else {
                         Word::Gone
                     };
-                    machine.within(|keeper| keeper.hear(Message::Lease { serial, lease, word }));
+                    machine.within(|keeper| keeper.hear(Message::Lease { lease, word }));
                     return;
                 }
                 _ => return,
@@ -523,7 +529,6 @@ impl World {
     /// The process is killed. Another one goes on for its client, who knows what it has seen.
     fn kill(&mut self, nth: usize) {
         self.faults.kills -= 1;
-        self.trouble(nth);
         let old = &mut self.machines[nth];
         self.unkept.append(&mut old.kept);
         let late = old.flights.drain(..).filter_map(|flight| match flight {
@@ -545,7 +550,7 @@ impl World {
                 Some((Status::Pending(_), _)) => Some(None),
                 _ => None,
             };
-            if let Some(token) = token {
+            if let Some(token) = token.filter(|_| !asked.ended) {
                 let name = name(asked.name);
                 let claim = Claim { name, kind: asked.kind, token, since: asked.since };
                 claims[asked.agent].push(claim);
@@ -554,6 +559,9 @@ impl World {
             requests.push(Asked { id: None, ..asked });
         }
         let now = old.now;
+        // Who had nothing has nothing to lose.
+        let had = claims.iter().enumerate().filter(|(_, claims)| !claims.is_empty());
+        self.troubled.extend(had.map(|(agent, _)| (nth, agent)));
         let mut new = self.machine(&clients, script);
         new.now = now;
         for (agent, (claims, claimed)) in claims.into_iter().zip(claimed).enumerate() {
@@ -588,8 +596,8 @@ impl World {
             }
             if !self.has_thief {
                 for asked in &machine.requests {
-                    let has_ended =
-                        asked.id.is_some_and(|id| machine.status(id).0 == Status::Ended);
+                    let has_ended = !asked.ended
+                        && asked.id.is_some_and(|id| machine.status(id).0 == Status::Ended);
                     let is_wait = matches!(asked.kind, RequestKind::Wait(_));
                     let troubled = self.troubled.contains(&(nth, asked.agent));
                     assert!(!has_ended || !is_wait || troubled, "{asked:?} is lost for nothing");
@@ -699,8 +707,10 @@ impl World {
                 note(format_args!("{:?}{}{:?}", house.bucket, house.is_looking, house.looked));
             }
             for agent in machine.keeper.agents.values() {
-                note(format_args!("{:?}", agent.lease));
+                note(format_args!("{:?}", agent.under));
             }
+            note(format_args!("{:?}{:?}", machine.keeper.own, machine.keeper.leases));
+            note(format_args!("{:?}", machine.keeper.gone));
             note(format_args!("{:?}", machine.keeper.slots));
             for number in 0..machine.requests.len() {
                 let status = machine.requests[number].id.map(|id| machine.status(id));
@@ -721,10 +731,13 @@ impl Machine {
         self.within(|keeper| keeper.hear(Message::Watched { bucket: 0, watched }));
     }
 
-    /// Which agent has this lease.
-    fn agent_with(&self, lease: i64) -> Option<AgentSerial> {
-        let has = |agent: &&Agent| agent.lease_id() == Some(lease);
-        self.keeper.agents.iter().find(|(_, agent)| has(agent)).map(|(&serial, _)| serial)
+    /// Which agents have what they have under this lease, by number.
+    fn agents_under(&self, lease: i64) -> Vec<usize> {
+        let is_under = |party: &Party| {
+            let agent = self.keeper.agents.get(&party.serial);
+            agent.is_some_and(|agent| agent.lease_id() == Some(lease))
+        };
+        (0..self.agents.len()).filter(|&nth| is_under(&self.agents[nth])).collect()
     }
 
     fn status(&self, id: RequestId) -> (Status, bool) {
@@ -751,13 +764,30 @@ impl Machine {
                 self.now += Duration::from_nanos(1);
                 let since = u64::try_from(self.now.as_nanos()).expect("it has just begun");
                 let id = self.request(agent, name, kind);
-                self.requests.push(Asked { agent, name, kind, since, id, ended: false });
+                // An agent that has ended asks for nothing.
+                let ended = id.is_none();
+                self.requests.push(Asked { agent, name, kind, since, id, ended });
             }
             Act::Finish(number) => {
                 let asked = &mut self.requests[number];
                 asked.ended = true;
                 let id = asked.id;
                 self.finish(id);
+            }
+            Act::Describe(agent) => {
+                let serial = self.agents[agent].serial;
+                let mut info = AgentInfo::default();
+                info.pid = u32::try_from(self.acted).expect("few");
+                self.within(|keeper| keeper.hear(Message::Describe { serial, info }));
+            }
+            Act::End(agent) => {
+                for asked in self.requests.iter_mut().filter(|asked| asked.agent == agent) {
+                    asked.ended = true;
+                }
+                let Party { agent, serial, .. } = self.agents[agent];
+                clock::set::to(self.now);
+                let ended = self.shared.table().terminate(agent).ended;
+                self.within(|keeper| keeper.hear(Message::EndAgent { serial, ended }));
             }
         }
     }

@@ -1,0 +1,245 @@
+//! `navlock-benches looking`: what it costs others that somebody looks.
+//!
+//! A broker has 10,000 names that are held, one client takes and releases others 5,000 times a second
+//! (10,000 events), and another one measures how long it takes to be granted a lock. In every round this
+//! is measured three times: with nobody who looks, with ten who do, in a process of their own, and with ten
+//! who are told the same by somebody else (see [`control`]), which is what they cost by being there.
+
+mod control;
+
+use std::{
+    env,
+    fmt::Write as _,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock::{
+    BrokerReach, ConnectOptions, LockManager, Look, LookOptions, Place, UserAgent,
+    blocking::block_on,
+};
+
+use crate::{
+    args::Args,
+    environment::{Environment, versions},
+    harness::{Scale, Summary},
+    report::{collect, number},
+};
+
+pub(crate) use self::control::{CONTROL, tell};
+
+pub(crate) const ROWS: [&str; 1] = ["looking"];
+
+/// The first word of the process that looks.
+pub(crate) const LOOKERS: &str = "lookers";
+
+/// How many look.
+const MANY: usize = 10;
+
+/// How many names are held all the time.
+const HELD: usize = 10_000;
+
+/// How many names the busy client takes in turn.
+const NAMES: u32 = 100;
+
+/// How often the busy client takes a lock in a second; each is granted and released.
+const PAIRS: u32 = 5_000;
+
+/// The goal: how much longer the slowest hundredth may wait because of those who look.
+const MOST: f64 = 1.2;
+
+/// Of one round, in nanoseconds: the median and the 99th percentile.
+type Quantiles = [f64; 2];
+
+/// A process that ends when this is dropped.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The report, for people and for docs/figures.md.
+///
+/// # Errors
+///
+/// What cannot be started or connected to.
+pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
+    let mut environment = Environment::look();
+    let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let socket = directory.path().join("sock");
+    let _broker = broker(&socket)?;
+    let holder = client(&socket)?;
+    let held: Result<Vec<_>, _> =
+        (0..HELD).map(|n| holder.lock(format!("held {n}")).blocking()).collect();
+    let held = held.map_err(|error| error.to_string())?;
+    let mut all = [const { Vec::new() }; 3];
+    for round in 0..args.rounds {
+        all[0].push(measure(&socket, args.scale)?);
+        let looking = lookers(&socket)?;
+        all[1].push(measure(&socket, args.scale)?);
+        drop(looking);
+        let told = directory.path().join(format!("control {round}"));
+        let control = ready(this_program(CONTROL, &told)?, "the control")?;
+        let looking = lookers(&told)?;
+        all[2].push(measure(&socket, args.scale)?);
+        // Those to whom it tells last.
+        drop((control, looking));
+    }
+    drop(held);
+    environment.look_again();
+    let rows = [("median", 0), ("99th percentile", 1)].map(|(what, which)| {
+        let of = |all: &Vec<Quantiles>| Summary::of(all.iter().map(|one| one[which]).collect());
+        (what, all.each_ref().map(of))
+    });
+    let text = collect(|out| {
+        rows.iter().try_for_each(|(what, [alone, looked_at, control])| {
+            let ratios = [looked_at, control].map(|one| one.median / alone.median);
+            let [alone, looked_at, control] =
+                [alone, looked_at, control].map(|one| number(one.median));
+            writeln!(
+                out,
+                "{what:<16} nobody looks {alone:>9} ns; ten look {looked_at:>9} ns, {:.2} x; \
+                 ten look elsewhere {control:>9} ns, {:.2} x",
+                ratios[0], ratios[1]
+            )
+        })
+    });
+    let markdown = collect(|out| {
+        writeln!(
+            out,
+            "How long a client waits for a free lock of the broker, in nanoseconds, beside {HELD} names that are \
+             held and {} events a second: medians of {} interleaved rounds, with the smallest and the largest. \
+             Elsewhere: {MANY} are told the same by a process that is no broker, which has nothing to do for it \
+             but to write it.\n",
+            2 * PAIRS,
+            args.rounds
+        )?;
+        writeln!(
+            out,
+            "| | nobody looks | {MANY} look | ratio | goal | {MANY} look elsewhere | ratio |\n|---|---|---|---|---|---|---|"
+        )?;
+        for (what, [alone, looked_at, control]) in &rows {
+            let ratios = [looked_at, control].map(|one| one.median / alone.median);
+            let goal = if *what == "median" { String::new() } else { format!("≤ {MOST} ×") };
+            let show = |one: &Summary| {
+                format!("{} ({}–{})", number(one.median), number(one.min), number(one.max))
+            };
+            writeln!(
+                out,
+                "| {what} | {} | {} | **{:.2} ×** | {goal} | {} | {:.2} × |",
+                show(alone),
+                show(looked_at),
+                ratios[0],
+                show(control),
+                ratios[1]
+            )?;
+        }
+        let about = environment.describe(&versions(&["navlock"]));
+        writeln!(out, "\nMeasured with `cargo xtask bench looking`: {about}")
+    });
+    Ok((text, markdown))
+}
+
+/// How long it takes to be granted a lock, while another client takes others.
+fn measure(socket: &Path, scale: Scale) -> Result<Quantiles, String> {
+    let (busy, measured) = (client(socket)?, client(socket)?);
+    let is_over = AtomicBool::new(false);
+    let mut times = thread::scope(|scope| {
+        scope.spawn(|| {
+            let (began, mut pairs) = (Instant::now(), 0_u32);
+            while !is_over.load(Relaxed) {
+                // At this rate, however long a pair takes.
+                while pairs < (began.elapsed() * PAIRS).as_secs().try_into().unwrap_or(u32::MAX) {
+                    drop(busy.lock(format!("busy {}", pairs % NAMES)).blocking());
+                    pairs += 1;
+                }
+                thread::sleep(Duration::from_micros(500));
+            }
+        });
+        let times: Result<Vec<f64>, _> = (0..scale.count(2_000))
+            .map(|_| {
+                thread::sleep(Duration::from_micros(500));
+                let began = Instant::now();
+                let guard = measured.lock("measured").blocking()?;
+                let time = began.elapsed().as_secs_f64() * 1e9;
+                drop(guard);
+                Ok::<_, navlock::Error>(time)
+            })
+            .collect();
+        is_over.store(true, Relaxed);
+        times.map_err(|error| error.to_string())
+    })?;
+    times.sort_by(f64::total_cmp);
+    Ok([times[times.len() / 2], times[times.len() * 99 / 100]])
+}
+
+/// A client of its own, which asks the broker for each lock.
+fn client(socket: &Path) -> Result<LockManager, String> {
+    let options = ConnectOptions::default().place(Place::at(socket)).only_running().delegate(false);
+    let reach = block_on(BrokerReach::connect(options)).map_err(|error| error.to_string())?;
+    Ok(UserAgent::with_reach(reach).lock_manager("bench"))
+}
+
+/// The command's broker, which stands beside this program.
+fn broker(socket: &Path) -> Result<Ended, String> {
+    let program: PathBuf = env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = Command::new(program.with_file_name("navlock"));
+    command.arg("--socket").arg(socket).args(["daemon", "run", "--idle-seconds", "600"]);
+    ready(command, "the broker")
+}
+
+/// This program as those who look.
+fn lookers(socket: &Path) -> Result<Ended, String> {
+    ready(this_program(LOOKERS, socket)?, "who looks")
+}
+
+/// This program as something else, at this socket.
+fn this_program(word: &str, socket: &Path) -> Result<Command, String> {
+    let mut command = Command::new(env::current_exe().map_err(|error| error.to_string())?);
+    command.arg(word).arg(socket);
+    Ok(command)
+}
+
+/// Starts something that writes a line once it is there.
+fn ready(mut command: Command, what: &str) -> Result<Ended, String> {
+    let failed = |error: std::io::Error| format!("{what} does not start: {error}");
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let mut child = Ended(child);
+    let Some(out) = child.0.stdout.take() else { return Err(format!("{what} says nothing")) };
+    let mut line = String::new();
+    BufReader::new(out).read_line(&mut line).map_err(failed)?;
+    if line.is_empty() { Err(format!("{what} ended before it was ready")) } else { Ok(child) }
+}
+
+/// Looks until it is killed.
+///
+/// # Errors
+///
+/// If the broker cannot be looked at.
+pub(crate) fn look(mut args: impl Iterator<Item = String>) -> Result<(), String> {
+    let socket = args.next().ok_or("the path of a socket is missing")?;
+    let begin = || {
+        let mut look = Look::new(Place::at(&socket), LookOptions::default());
+        look.next(Some(Duration::from_secs(10))).map_err(|error| error.to_string())?;
+        Ok::<_, String>(look)
+    };
+    let looks: Result<Vec<_>, _> = (0..MANY).map(|_| begin()).collect();
+    println!("ready");
+    let threads = looks?.into_iter().map(|mut look| {
+        thread::spawn(
+            move || {
+                while look.next(None).is_ok() && !look.overview().clients.is_empty() {}
+            },
+        )
+    });
+    threads.collect::<Vec<_>>().into_iter().for_each(|thread| drop(thread.join()));
+    Ok(())
+}

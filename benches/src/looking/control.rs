@@ -1,0 +1,122 @@
+//! What ten who look cost others by what they do themselves: they are told the same by a process that is no
+//! broker. It has put together all that it says before anybody comes, and says it by one call of the system.
+
+use std::{
+    io::{Read, Write},
+    os::unix::net::{UnixListener, UnixStream},
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use navlock_core::Mode;
+use navlock_wire::{
+    ClientState, DaemonCodec, FromDaemon, LookChange, LookEntry, LookEvent, OfName, VERSION,
+    encode_look_events,
+};
+use tokio_util::codec::Encoder;
+
+use super::{HELD, MANY, NAMES, PAIRS};
+
+/// The first word of that process.
+pub(crate) const CONTROL: &str = "control";
+
+/// How often each is told, as by the broker.
+const TURN: Duration = Duration::from_millis(10);
+
+/// Tells those who look at this socket what a broker would tell, until it is killed.
+///
+/// # Errors
+///
+/// What fails of its sockets.
+pub(crate) fn tell(mut args: impl Iterator<Item = String>) -> Result<(), String> {
+    let socket = args.next().ok_or("the path of a socket is missing")?;
+    tell_at(Path::new(&socket)).map_err(|error| error.to_string())
+}
+
+fn tell_at(socket: &Path) -> std::io::Result<()> {
+    let listener = UnixListener::bind(socket)?;
+    println!("ready");
+    let (there_is, happens) = (there_is(), happens());
+    let mut lookers = Vec::new();
+    for stream in listener.incoming().take(MANY) {
+        let mut stream = stream?;
+        hear(&mut stream)?;
+        say(&mut stream, &FromDaemon::Welcome { version: VERSION })?;
+        hear(&mut stream)?;
+        stream.write_all(&there_is)?;
+        lookers.push(stream);
+    }
+    // One after the other, as far apart from each other as can be.
+    let apart = TURN / u32::try_from(MANY).unwrap_or(1);
+    let mut next = Instant::now();
+    loop {
+        for looker in &mut lookers {
+            next += apart;
+            thread::sleep(next.saturating_duration_since(Instant::now()));
+            looker.write_all(&happens)?;
+        }
+    }
+}
+
+/// Hears something, whatever it is.
+fn hear(stream: &mut UnixStream) -> std::io::Result<()> {
+    stream.read(&mut [0; 1024]).map(drop)
+}
+
+fn say(stream: &mut UnixStream, message: &FromDaemon) -> std::io::Result<()> {
+    stream.write_all(&frame(message))
+}
+
+fn frame(message: &FromDaemon) -> BytesMut {
+    let mut bytes = BytesMut::new();
+    DaemonCodec::default().encode(message, &mut bytes).expect("it is short");
+    bytes
+}
+
+/// What there is: a client with all that is held.
+fn there_is() -> BytesMut {
+    let mut bytes = frame(&FromDaemon::LookBegins { missed: 0 });
+    let came = LookChange::ClientCame { client: 1, pid: 1, state: ClientState::Connected };
+    let held = (0..HELD).map(|n| granted(&format!("held {n}"), n as u64));
+    let all: Vec<_> = [came].into_iter().chain(held).collect();
+    for part in all.chunks(400) {
+        put(part.iter().cloned(), &mut bytes);
+    }
+    bytes.extend_from_slice(&frame(&FromDaemon::LookComplete));
+    bytes
+}
+
+/// What happens in one turn: each name is taken and released.
+fn happens() -> BytesMut {
+    let mut bytes = BytesMut::new();
+    let pairs = u128::from(PAIRS) * TURN.as_millis() / 1000;
+    let changes = (0..u64::try_from(pairs).unwrap_or_default()).flat_map(|pair| {
+        let name = format!("busy {}", pair % u64::from(NAMES));
+        let serial = HELD as u64 + pair;
+        let released = LookChange::Released(of(&name), ([2; 16], serial));
+        [granted(&name, serial), released]
+    });
+    put(changes, &mut bytes);
+    bytes
+}
+
+fn put(changes: impl Iterator<Item = LookChange>, bytes: &mut BytesMut) {
+    let (mut encoded, mut count) = (BytesMut::new(), 0);
+    for change in changes {
+        let event = LookEvent { at: 1 << 40, change };
+        event.encode(&mut encoded).expect("it is short");
+        count += 1;
+    }
+    encode_look_events(count, [&*encoded], bytes).expect("it is shorter than a frame");
+}
+
+fn of(name: &str) -> OfName {
+    OfName { bucket: "bench".into(), name: name.try_into().expect("it begins with a letter") }
+}
+
+fn granted(name: &str, serial: u64) -> LookChange {
+    let (id, mode, token) = (([2; 16], serial), Mode::Exclusive, Some(1 << 60));
+    LookChange::Granted(of(name), LookEntry { id, mode, token, inside: Vec::new(), taken: 0 })
+}

@@ -1,0 +1,353 @@
+//! Looking at all that a broker's clients hold and wait for.
+
+use std::{
+    io::{ErrorKind, Read},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, RecvTimeoutError},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use navlock_core::{
+    ResourceName,
+    look::{Event, Overview},
+};
+use navlock_wire::{ClientCodec, FromDaemon, LOOKING_VERSION, ToDaemon};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio_util::codec::{Decoder, Encoder};
+
+use super::{
+    connection::send,
+    handshake::{self, check_peer},
+};
+use crate::{
+    Place,
+    error::{ConnectError, Reason},
+    forms,
+    spawn::{Patience, connect_to_running},
+};
+
+/// How long the daemon may take to answer.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// How often a broker is looked for where there is none.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// What to look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LookOptions {
+    bucket: Option<String>,
+    name: Option<ResourceName>,
+    once: bool,
+}
+
+/// A look at the broker of a place: what there is, and then what happens, for as long as anybody wants
+/// to know. It is no client and holds nothing up.
+///
+/// While there is no broker, nobody holds anything: the overview is empty, and as soon as there is a
+/// broker it is that one's. All calls block.
+///
+/// ```no_run
+/// use navlock_broker::{Look, LookOptions, News, Place};
+///
+/// let mut look = Look::new(Place::from_env()?, LookOptions::default());
+/// loop {
+///     match look.next(None)? {
+///         Some(News::Events(events)) => println!("{} events", events.len()),
+///         Some(_) => println!("{} names are in use", look.overview().queues.len()),
+///         None => {}
+///     }
+/// }
+/// # #[allow(unreachable_code)]
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Look {
+    place: Place,
+    options: LookOptions,
+    wire: Option<Wire>,
+    overview: Overview,
+    /// What is being told anew, and how much was missed before.
+    anew: Option<(Overview, u64)>,
+    /// The bucket that was heard of last, for all that is of it.
+    bucket: Arc<str>,
+    /// Whether it was said that there is no broker.
+    is_known_gone: bool,
+    /// Where the next connection comes from, if one is being made.
+    connecting: Option<Receiver<Result<Wire, Reason>>>,
+}
+
+/// What is new.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum News {
+    /// The [overview](Look::overview) was made anew: at the beginning, with a new broker, or because
+    /// more has happened than could be told.
+    Anew {
+        /// How many events were missed, and are in the overview all the same.
+        missed: u64,
+    },
+    /// This has happened, and is in the overview by now.
+    Events(Vec<Event>),
+    /// There is no broker: nobody holds anything.
+    NoBroker,
+}
+
+#[derive(Debug)]
+struct Wire {
+    socket: UnixStream,
+    heard: BytesMut,
+}
+
+impl LookOptions {
+    /// Looks at this bucket only; without this, at all.
+    #[must_use]
+    pub fn bucket(mut self, bucket: impl Into<String>) -> Self {
+        self.bucket = Some(bucket.into());
+        self
+    }
+
+    /// Looks at this name only; without this, at all. Clients and agents are seen all the same.
+    #[must_use]
+    pub fn name(mut self, name: ResourceName) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// Asks what there is, and not what happens then.
+    #[must_use]
+    pub fn once(mut self) -> Self {
+        self.once = true;
+        self
+    }
+}
+
+impl Look {
+    /// A look at the broker of this place, which is not connected to yet.
+    pub fn new(place: Place, options: LookOptions) -> Self {
+        let (wire, overview) = (None, Overview::default());
+        let (bucket, is_known_gone) = (Arc::default(), false);
+        Self { place, options, wire, overview, anew: None, bucket, is_known_gone, connecting: None }
+    }
+
+    /// What there is at this place now. Empty if there is no broker. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// If the broker cannot be reached, or is of a release that does not tell.
+    pub fn once(place: Place, options: LookOptions) -> Result<Overview, ConnectError> {
+        let mut look = Self::new(place, options.once());
+        let deadline = Instant::now() + 2 * ANSWER;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match look.next(Some(left))? {
+                Some(News::Anew { .. } | News::NoBroker) => return Ok(look.overview),
+                Some(News::Events(_)) => {}
+                None => return Err(look.failed(Reason::Silent(2 * ANSWER))),
+            }
+        }
+    }
+
+    /// What there is.
+    pub fn overview(&self) -> &Overview {
+        &self.overview
+    }
+
+    /// Waits for news, for no longer than this, whatever the broker is at; `None` if there were none.
+    ///
+    /// # Errors
+    ///
+    /// If the broker cannot be reached, or is of a release that does not tell. It can be called again.
+    pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<News>, ConnectError> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            match self.step(deadline) {
+                Ok(Step::News(news)) => {
+                    self.is_known_gone = news == News::NoBroker;
+                    return Ok(Some(news));
+                }
+                Ok(Step::Late) => return Ok(None),
+                Ok(Step::More) => {}
+                Err(reason) => {
+                    (self.wire, self.anew) = (None, None);
+                    return Err(self.failed(reason));
+                }
+            }
+        }
+    }
+
+    fn failed(&self, reason: Reason) -> ConnectError {
+        ConnectError { socket: self.place.socket().to_owned(), reason }
+    }
+
+    fn step(&mut self, deadline: Option<Instant>) -> Result<Step, Reason> {
+        let Some(wire) = &mut self.wire else { return self.connect(deadline) };
+        let heard = ClientCodec::default().decode(&mut wire.heard);
+        match heard.map_err(|_| Reason::Nonsense)? {
+            Some(message) => self.take_in(message),
+            None if !wire.is_readable(deadline) => Ok(Step::Late),
+            None => {
+                match wire.read() {
+                    Ok(true) => {}
+                    // The next one, if there is one, tells what there is.
+                    Ok(false) => (self.wire, self.anew) = (None, None),
+                    Err(reason) => return Err(reason),
+                }
+                Ok(Step::More)
+            }
+        }
+    }
+
+    fn take_in(&mut self, message: FromDaemon) -> Result<Step, Reason> {
+        match message {
+            FromDaemon::LookBegins { missed } => {
+                self.anew = Some((Overview::default(), missed));
+                Ok(Step::More)
+            }
+            FromDaemon::LookEvents { events } => {
+                let overview = self.anew.as_mut().map_or(&mut self.overview, |(anew, _)| anew);
+                let events: Vec<_> = forms::events(events, &mut self.bucket).collect();
+                for event in &events {
+                    overview.apply(event);
+                }
+                Ok(if self.anew.is_some() { Step::More } else { Step::News(News::Events(events)) })
+            }
+            FromDaemon::LookComplete => {
+                let (overview, missed) = self.anew.take().ok_or(Reason::Nonsense)?;
+                self.overview = overview;
+                Ok(Step::News(News::Anew { missed }))
+            }
+            FromDaemon::Refused { reason } => Err(Reason::Refused(reason)),
+            _ => Err(Reason::Nonsense),
+        }
+    }
+
+    fn connect(&mut self, deadline: Option<Instant>) -> Result<Step, Reason> {
+        let Some(connected) = self.connected(deadline) else { return Ok(Step::Late) };
+        match connected {
+            Ok(wire) => {
+                self.wire = Some(wire);
+                Ok(Step::More)
+            }
+            Err(Reason::NotRunning | Reason::Vanished) if !self.is_known_gone => {
+                self.overview = Overview::default();
+                Ok(Step::News(News::NoBroker))
+            }
+            Err(Reason::NotRunning | Reason::Vanished) => {
+                let now = Instant::now();
+                let left =
+                    deadline.map_or(RETRY, |deadline| deadline.saturating_duration_since(now));
+                thread::sleep(left.min(RETRY));
+                Ok(if left <= RETRY { Step::Late } else { Step::More })
+            }
+            Err(reason) => Err(reason),
+        }
+    }
+
+    /// A new connection, or why there is none; `None` if neither is known by then. What was begun goes on
+    /// meanwhile: who waits for a moment only, again and again, is connected in the end, or hears why not.
+    fn connected(&mut self, deadline: Option<Instant>) -> Option<Result<Wire, Reason>> {
+        // FAST: without a thread where there is nobody to connect to.
+        if self.connecting.is_none() && !self.place.socket().exists() {
+            return Some(Wire::connect(&self.place, &self.options));
+        }
+        let begun = self.connecting.take().or_else(|| {
+            // FAST: without a thread where as long is waited as it may take.
+            deadline.filter(|deadline| *deadline < Instant::now() + ANSWER)?;
+            let (place, options) = (self.place.clone(), self.options.clone());
+            let (connected, connection) = mpsc::sync_channel(1);
+            let thread = thread::Builder::new().name("navlock-look".to_owned());
+            // Who waited for it may be gone.
+            let connect = move || _ = connected.send(Wire::connect(&place, &options));
+            thread.spawn(connect).ok().map(|_| connection)
+        });
+        let Some(connection) = begun else {
+            return Some(Wire::connect(&self.place, &self.options));
+        };
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        match connection.recv_timeout(left.unwrap_or(2 * ANSWER)) {
+            Ok(connected) => Some(connected),
+            Err(RecvTimeoutError::Timeout) => {
+                self.connecting = Some(connection);
+                None
+            }
+            Err(RecvTimeoutError::Disconnected) => Some(Err(Reason::Vanished)),
+        }
+    }
+
+    /// What becomes readable when there are news, for who waits for other descriptors as well; `None`
+    /// while there is no broker. It may be another one after each call of [`next`](Self::next).
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.wire.as_ref().map(|wire| wire.socket.as_fd())
+    }
+}
+
+enum Step {
+    News(News),
+    Late,
+    More,
+}
+
+impl Wire {
+    fn connect(place: &Place, options: &LookOptions) -> Result<Self, Reason> {
+        let patience = Patience::until(Instant::now() + ANSWER);
+        let mut socket = connect_to_running(place, patience)?;
+        check_peer(&socket)?;
+        let (mut codec, mut heard) = (ClientCodec::default(), BytesMut::new());
+        let (version, _) = handshake::shake_hands(&mut socket, &mut codec, &mut heard, patience)?;
+        if version < LOOKING_VERSION {
+            let why = "it is of an earlier release, which does not tell what happens; \
+                       'navlock daemon stop' ends it, and a new one starts";
+            return Err(Reason::Refused(why.to_owned()));
+        }
+        let LookOptions { bucket, name, once } = options.clone();
+        let mut bytes = BytesMut::new();
+        let look = ToDaemon::Look { bucket, name, follow: !once };
+        codec.encode(&look, &mut bytes).map_err(|_| Reason::Nonsense)?;
+        if !send(&socket, &mut bytes) {
+            return Err(Reason::Silent(ANSWER));
+        }
+        socket.set_nonblocking(true).map_err(|error| Reason::Io("connecting", error.into()))?;
+        Ok(Self { socket, heard })
+    }
+
+    /// Waits until there is something to be heard, or the deadline has passed.
+    fn is_readable(&self, deadline: Option<Instant>) -> bool {
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            // What lasts longer than can be said is as good as for ever.
+            let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+            let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+            match poll(&mut polled, timeout.as_ref()) {
+                Ok(0) => return false,
+                Err(rustix::io::Errno::INTR) => {}
+                // What is wrong is said when it is read.
+                Ok(_) | Err(_) => return true,
+            }
+        }
+    }
+
+    /// Reads what there is. Whether the other end is there.
+    fn read(&mut self) -> Result<bool, Reason> {
+        let mut bytes = [0; 16 << 10];
+        match self.socket.read(&mut bytes) {
+            Ok(0) => Ok(false),
+            Ok(length) => {
+                self.heard.extend_from_slice(&bytes[..length]);
+                Ok(true)
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::Interrupted | ErrorKind::WouldBlock => Ok(true),
+                ErrorKind::ConnectionReset => Ok(false),
+                _ => Err(Reason::Io("looking", error.into())),
+            },
+        }
+    }
+}

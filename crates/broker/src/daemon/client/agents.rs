@@ -1,0 +1,190 @@
+//! The agents of a client.
+
+use std::{sync::Arc, time::Duration};
+
+use navlock_core::{
+    AgentInfo, ClientId, LockManager,
+    host::{self, Term},
+};
+use navlock_wire::{Agent, LookChange, MAX_BUCKET, MAX_META, MAX_TEXT, Meta, Uptime};
+
+use super::{
+    super::{process::Process, requests::Whose},
+    Client, NO_AGENT, Nonsense,
+};
+use crate::forms::from_wire;
+
+/// For one agent that may be, so many that may not are kept apart; they take a few bytes each.
+const REFUSED_FOR_ONE: usize = 16;
+
+pub(super) struct OpenAgent {
+    pub(super) locks: LockManager,
+    pub(super) of: Arc<Whose>,
+    pub(super) info: Arc<AgentInfo>,
+    /// The command that it works for, if that is a child of the client's process.
+    pub(super) command: Option<Process>,
+}
+
+impl Client {
+    pub(in super::super) fn open_agent(
+        &mut self,
+        agent: Agent,
+        client_id: ClientId,
+        bucket: String,
+    ) -> Result<(), Nonsense> {
+        if let Some(open) = self.agents.get(&agent) {
+            // Who comes back to what it has left to others opens what is open.
+            if open.of.client_id == client_id && *open.of.bucket == *bucket {
+                return Ok(());
+            }
+        }
+        if self.agents.contains_key(&agent) || self.refused.contains(&agent) {
+            return Err(Nonsense("it opened an agent twice"));
+        }
+        if bucket.len() > MAX_BUCKET {
+            return Err(Nonsense("its bucket's name is too long"));
+        }
+        if self.agents.len() >= self.limits.agents {
+            if self.refused.len() >= REFUSED_FOR_ONE * self.limits.agents {
+                return Err(Nonsense("it opened far too many agents"));
+            }
+            self.refused.insert(agent);
+            return Ok(());
+        }
+        let locks = host::lock_manager_as(&self.user_agent.bucket(&bucket), client_id);
+        let of = Arc::new(Whose { agent, client_id, bucket: bucket.into() });
+        self.directory.enter(client_id, &self.me);
+        self.agents.insert(agent, OpenAgent { locks, of, info: Arc::default(), command: None });
+        self.tell_agent(agent);
+        Ok(())
+    }
+
+    pub(in super::super) fn describe(
+        &mut self,
+        agent: Agent,
+        info: navlock_wire::AgentInfo,
+    ) -> Result<(), Nonsense> {
+        if self.refused.contains(&agent) {
+            return Ok(());
+        }
+        let open = self.agents.get_mut(&agent).ok_or(NO_AGENT)?;
+        let mut info = from_wire(info);
+        info.meta.clone_from(&open.info.meta);
+        // Now, while it is a child and the number is its own.
+        if let Some(process) = self.process.as_ref().filter(|one| one.number() != info.pid) {
+            open.command = process.child(info.pid);
+        }
+        let number = self.process.as_ref().map(Process::number);
+        let is_of_others = info.pid != 0 && Some(info.pid) != number;
+        for text in [&mut info.command, &mut info.user, &mut info.host, &mut info.why] {
+            clip(text);
+        }
+        open.locks.describe(&info);
+        open.info = Arc::new(info);
+        self.tell_agent(agent);
+        if is_of_others {
+            self.keep_testament();
+        }
+        Ok(())
+    }
+
+    /// The agent says this besides.
+    pub(in super::super) fn annotate(
+        &mut self,
+        agent: Agent,
+        mut meta: Meta,
+    ) -> Result<(), Nonsense> {
+        if self.refused.contains(&agent) {
+            return Ok(());
+        }
+        let open = self.agents.get_mut(&agent).ok_or(NO_AGENT)?;
+        meta.truncate(MAX_META);
+        for text in meta.iter_mut().flat_map(|(key, value)| [key, value]) {
+            clip(text);
+        }
+        let info = Arc::make_mut(&mut open.info);
+        info.meta = meta;
+        open.locks.describe(info);
+        self.tell_agent(agent);
+        Ok(())
+    }
+
+    pub(in super::super) fn close_agent(&mut self, agent: Agent) -> Result<(), Nonsense> {
+        if self.refused.remove(&agent) {
+            return Ok(());
+        }
+        let open = self.agents.remove(&agent).ok_or(NO_AGENT)?;
+        self.requests.take_back(Some(agent));
+        open.locks.terminate();
+        self.forget_agent(&open.of);
+        Ok(())
+    }
+
+    pub(in super::super) fn terminate(&mut self, agent: Agent) -> Result<(), Nonsense> {
+        if self.refused.contains(&agent) {
+            return Ok(());
+        }
+        let open = self.agents.get(&agent).ok_or(NO_AGENT)?;
+        self.requests.take_back(Some(agent));
+        open.locks.terminate();
+        Ok(())
+    }
+
+    /// Whether there is such an agent, be it one too many.
+    pub(in super::super) fn check_agent(&self, agent: Agent) -> Result<(), Nonsense> {
+        let is_there = self.agents.contains_key(&agent) || self.refused.contains(&agent);
+        is_there.then_some(()).ok_or(NO_AGENT)
+    }
+
+    /// The bucket of an agent, if that is not one too many.
+    pub(in super::super) fn bucket(&self, agent: Agent) -> Option<&Arc<str>> {
+        self.agents.get(&agent).map(|open| &open.of.bucket)
+    }
+
+    /// Its agents.
+    pub(in super::super) fn agents(&self) -> impl Iterator<Item = (&Arc<Whose>, &LockManager)> {
+        self.agents.values().map(|open| (&open.of, &open.locks))
+    }
+
+    /// Until when all that the agent has is its own, if that may end by itself.
+    pub(in super::super) fn ends(&self, agent: Agent) -> Option<Uptime> {
+        let ends = host::ends(&self.agents.get(&agent)?.locks)?;
+        Some(nanos(ends))
+    }
+
+    /// The rest of that.
+    pub(in super::super) fn term(&self, agent: Agent) -> Option<Term> {
+        self.agents.get(&agent)?.locks.term()
+    }
+
+    /// What another process needs to end all that the agent has.
+    pub(in super::super) fn lease(&self, agent: Agent) -> Option<Vec<u8>> {
+        host::lease(&self.agents.get(&agent)?.locks)
+    }
+
+    /// The same of all its agents.
+    pub(in super::super) fn terms(&self) -> Vec<Term> {
+        self.agents.values().filter_map(|open| open.locks.term()).collect()
+    }
+
+    /// An agent is there no more.
+    pub(super) fn forget_agent(&self, of: &Whose) {
+        self.directory.leave(of.client_id, &self.me);
+        self.lookers.tell(|| LookChange::AgentWent { agent: of.client_id.to_bytes() });
+    }
+}
+
+/// A moment as it is said.
+pub(in super::super) fn nanos(since_start: Duration) -> Uptime {
+    // They last for centuries.
+    u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Leaves as much of a text as is kept.
+fn clip(text: &mut String) {
+    if text.len() > MAX_TEXT {
+        let end = (0..=MAX_TEXT).rev().find(|&end| text.is_char_boundary(end));
+        text.truncate(end.unwrap_or_default());
+        text.shrink_to_fit();
+    }
+}

@@ -1,0 +1,43 @@
+//! What a client is told.
+
+use navlock_core::{Error, look::InDeadlock};
+use navlock_engine::RequestId;
+use navlock_wire::{Failure, FromDaemon};
+
+use super::super::requests::Outcome;
+use crate::forms::how_lost;
+
+/// What the client is told of it, in this version of the protocol.
+pub(in super::super) fn tell(request: RequestId, outcome: Outcome, version: u16) -> FromDaemon {
+    match outcome {
+        Outcome::Granted(token) => FromDaemon::Granted { request, token },
+        Outcome::GrantedInSlot(token) => FromDaemon::GrantedInSlot { request, token },
+        Outcome::Unavailable => FromDaemon::Unavailable { request },
+        Outcome::Failed(error) => FromDaemon::Failed { request, failure: failure(&error) },
+        Outcome::Lost(lost, stolen_by) => {
+            let how = match how_lost(lost, stolen_by) {
+                navlock_wire::Lost::StolenBy(_) if version < 4 => navlock_wire::Lost::Stolen,
+                // What this version has no word for: gone is gone.
+                navlock_wire::Lost::Reset | navlock_wire::Lost::Removed if version < 4 => {
+                    navlock_wire::Lost::Disconnected
+                }
+                how => how,
+            };
+            FromDaemon::Lost { request, how }
+        }
+        Outcome::Deadlock(InDeadlock { told, is_last, .. }) => {
+            FromDaemon::Deadlock { request, told, is_last }
+        }
+        Outcome::Register => FromDaemon::Register,
+    }
+}
+
+/// What the client is told of an error.
+pub(in super::super) fn failure(error: &Error) -> Failure {
+    match error {
+        Error::Terminated => Failure::Terminated,
+        Error::Closed => Failure::Closed,
+        Error::Refused(why) => Failure::Refused(why.clone()),
+        other => Failure::Other(other.to_string()),
+    }
+}

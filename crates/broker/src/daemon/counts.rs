@@ -1,0 +1,143 @@
+//! What is counted of all that happens.
+//!
+//! Mostly by the one thread of the daemon, so that to count is an addition in its own cache; a host may
+//! serve with several.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use navlock_core::Lost;
+
+use super::requests::Outcome;
+use crate::numbers::{Numbers, Waits};
+
+/// Up to these times waits are told apart, in nanoseconds. The first is for what was to be had at once.
+const BOUNDS: [u64; 11] = [
+    100_000,
+    1_000_000,
+    5_000_000,
+    10_000_000,
+    50_000_000,
+    100_000_000,
+    500_000_000,
+    1_000_000_000,
+    5_000_000_000,
+    10_000_000_000,
+    60_000_000_000,
+];
+
+/// Numbers that grow.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    sessions: AtomicU64,
+    turned_away: AtomicU64,
+    requests: AtomicU64,
+    /// Of the grants, how long they were waited for; the last is for what took longer than all bounds.
+    waits: [AtomicU64; BOUNDS.len() + 1],
+    waited: AtomicU64,
+    unavailable: AtomicU64,
+    failures: AtomicU64,
+    aborts: AtomicU64,
+    releases: AtomicU64,
+    losses: AtomicU64,
+    thefts: AtomicU64,
+}
+
+impl Counts {
+    pub(super) fn session(&self) {
+        count(&self.sessions, 1);
+    }
+
+    pub(super) fn turned_away(&self) {
+        count(&self.turned_away, 1);
+    }
+
+    pub(super) fn request(&self) {
+        count(&self.requests, 1);
+    }
+
+    /// A request that has waited for so many nanoseconds has come to this.
+    pub(super) fn outcome(&self, outcome: &Outcome, waited: u64) {
+        match outcome {
+            Outcome::Granted(_) | Outcome::GrantedInSlot(_) => self.grant(waited),
+            Outcome::Unavailable => count(&self.unavailable, 1),
+            Outcome::Failed(_) => count(&self.failures, 1),
+            // It has ended because its agent has, and not against its will.
+            Outcome::Lost(Lost::Terminated | Lost::Closed, _) => count(&self.releases, 1),
+            Outcome::Lost(lost, _) => {
+                count(&self.losses, 1);
+                count(&self.thefts, u64::from(*lost == Lost::Stolen));
+            }
+            Outcome::Deadlock(_) | Outcome::Register => {}
+        }
+    }
+
+    /// A request was granted that has waited for so many nanoseconds.
+    pub(super) fn grant(&self, waited: u64) {
+        // FAST: most locks are to be had at once.
+        let place = if waited == 0 { 0 } else { BOUNDS.partition_point(|&bound| bound < waited) };
+        count(&self.waits[place], 1);
+        if waited > 0 {
+            count(&self.waited, waited);
+        }
+    }
+
+    /// So many locks were released, and so many requests given up.
+    pub(super) fn finished(&self, held: usize, pending: usize) {
+        count(&self.releases, held as u64);
+        count(&self.aborts, pending as u64);
+    }
+
+    /// These, and nothing else.
+    pub(super) fn numbers(&self) -> Numbers {
+        let get = |number: &AtomicU64| number.load(Relaxed);
+        let [bounds @ .., longer] = &self.waits;
+        let bounds = BOUNDS.iter().zip(bounds);
+        let waits = Waits {
+            bounds: bounds
+                .map(|(&bound, count)| (Duration::from_nanos(bound), get(count)))
+                .collect(),
+            longer: get(longer),
+            sum: Duration::from_nanos(get(&self.waited)),
+        };
+        Numbers {
+            sessions: get(&self.sessions),
+            turned_away: get(&self.turned_away),
+            requests: get(&self.requests),
+            grants: waits.count(),
+            unavailable: get(&self.unavailable),
+            failures: get(&self.failures),
+            aborts: get(&self.aborts),
+            releases: get(&self.releases),
+            losses: get(&self.losses),
+            thefts: get(&self.thefts),
+            waits,
+            ..Numbers::default()
+        }
+    }
+}
+
+#[inline]
+fn count(number: &AtomicU64, more: u64) {
+    number.fetch_add(more, Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_counted_with_those_that_were_no_longer_than_its_bound() {
+        let counts = Counts::default();
+        for waited in [0, 1, 100_000, 100_001, 60_000_000_000, 60_000_000_001] {
+            counts.grant(waited);
+        }
+        let numbers = counts.numbers();
+        let by_bound: Vec<_> = numbers.waits.bounds.iter().map(|(_, count)| *count).collect();
+        assert_eq!(by_bound, [3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!((numbers.waits.longer, numbers.grants), (1, 6));
+        assert_eq!(numbers.waits.sum, Duration::from_nanos(120_000_200_003));
+    }
+}

@@ -1,0 +1,48 @@
+//! What owners do without a word, as far as it is seen by looking now and then.
+
+use std::sync::Arc;
+
+use navlock_core::FencingToken;
+use navlock_delegation::Look;
+use navlock_wire::{LookChange, LookEntry, LookEvent, OfName};
+
+use super::{Delegations, Hold, State};
+use crate::clock;
+
+impl Delegations {
+    /// Looks at all words. What has changed since the last time.
+    ///
+    /// What is shown of them is what was seen here, until the next time: then all who look see the
+    /// same, and whoever begins to look meanwhile hears of the next change as well.
+    pub(in super::super) fn look_anew(&self) -> Vec<LookEvent> {
+        let mut state = self.state();
+        let State { holds, .. } = &mut *state;
+        holds.iter_mut().filter_map(|(_, hold)| hold.look_anew()).collect()
+    }
+}
+
+impl Hold {
+    fn look_anew(&mut self) -> Option<LookEvent> {
+        let look = self.map.look(self.slot);
+        // As it was told when it was granted.
+        let granted = |look: &Look| look.is_held() && look.count() == self.first;
+        let before = self.seen.replace(look);
+        let is_new = before.map_or(!granted(&look), |before| before != look);
+        // What is lost is told when its holder is.
+        if !is_new || look.is_lost() {
+            return None;
+        }
+        let is_held = look.is_held();
+        let shown = is_held.then(|| self.map.shown(self.slot, look)).flatten();
+        let (at, token) = shown.unwrap_or_else(|| (clock::now(), self.token));
+        let of = OfName { bucket: Arc::clone(&self.bucket), name: self.name.clone() };
+        let entry = LookEntry {
+            id: (self.client_id.to_bytes(), self.request.serial()),
+            mode: self.mode,
+            token: Some(FencingToken::get(token)),
+            inside: Vec::new(),
+            taken: look.count().saturating_sub(self.first),
+        };
+        Some(LookEvent { at, change: LookChange::Owned(of, entry, is_held) })
+    }
+}

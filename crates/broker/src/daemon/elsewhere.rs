@@ -1,0 +1,195 @@
+//! What there is in buckets that other machines share, for those who look.
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use navlock_core::{ClientId, FencingToken, Inspected, Inspection, ResourceName};
+use navlock_wire::{LookChange, LookEntry, LookEvent, OfName};
+use tokio::time::Instant;
+
+use super::{
+    house::{House, lock},
+    lookers::Filter,
+};
+use crate::{clock, forms::to_wire};
+
+/// The serial numbers of what other machines have begin here: they do not say theirs.
+const MADE_UP: u64 = 1 << 63;
+
+/// What there is in buckets that other machines share, by their names.
+#[derive(Default)]
+pub(super) struct Elsewhere(pub(super) Vec<(String, Inspection)>);
+
+/// Whose request for which name.
+type Asked<'a> = (&'a str, &'a ResourceName, ClientId);
+
+impl Elsewhere {
+    /// Whether nothing has come or gone or been said anew since then, but of these agents, of which all is
+    /// told as it happens.
+    pub(super) fn is_same(&self, other: &Self, ours: &HashSet<ClientId>) -> bool {
+        let all = |one: &Self| -> Vec<_> {
+            let of_bucket = |(bucket, inspection): &(String, Inspection)| {
+                let both = [(true, &inspection.held), (false, &inspection.pending)];
+                let all = both.into_iter().flat_map(|(held, all)| {
+                    let theirs = all.iter().filter(|one| !ours.contains(&one.lock.client_id));
+                    theirs.map(move |one| {
+                        (held, one.lock.clone(), one.fencing_token, one.agent.clone())
+                    })
+                });
+                (bucket.clone(), all.collect::<Vec<_>>())
+            };
+            one.0.iter().map(of_bucket).collect()
+        };
+        all(self) == all(other)
+    }
+
+    /// What is not of these agents.
+    fn events(&self, ours: &HashSet<ClientId>) -> Vec<LookEvent> {
+        let (mut events, mut met) = (Vec::new(), HashSet::new());
+        for (bucket, inspection) in &self.0 {
+            let mut counts = HashMap::<_, u64>::new();
+            let both = [(true, &inspection.held), (false, &inspection.pending)];
+            let all =
+                both.into_iter().flat_map(|(held, all)| all.iter().map(move |one| (held, one)));
+            for (held, inspected) in all.filter(|(_, one)| !ours.contains(&one.lock.client_id)) {
+                let Inspected { lock, agent, age, fencing_token, .. } = inspected;
+                let client_id = lock.client_id.to_bytes();
+                if met.insert(lock.client_id) {
+                    let info = agent.as_deref().map(to_wire).unwrap_or_default();
+                    let meta = agent.as_deref().map(|agent| agent.meta.clone());
+                    events.push(LookEvent {
+                        at: clock::now(),
+                        change: LookChange::AgentCame {
+                            agent: client_id,
+                            bucket: bucket.clone(),
+                            info,
+                            meta: meta.unwrap_or_default(),
+                            client: None,
+                        },
+                    });
+                }
+                let count = counts.entry((lock.client_id, &lock.name)).or_default();
+                *count += 1;
+                let entry = LookEntry {
+                    id: (client_id, made_up(&lock.name, *count)),
+                    mode: lock.mode,
+                    token: fencing_token.map(FencingToken::get),
+                    inside: Vec::new(),
+                    taken: 0,
+                };
+                let age = age.unwrap_or_default();
+                let at = clock::now().saturating_sub(u64::try_from(age.as_nanos()).unwrap_or(0));
+                let of = OfName { bucket: bucket.as_str().into(), name: lock.name.clone() };
+                let change = if held {
+                    LookChange::Granted(of, entry)
+                } else {
+                    LookChange::Requested(of, entry)
+                };
+                events.push(LookEvent { at, change });
+            }
+        }
+        events
+    }
+
+    /// Where each request stands among those of its name.
+    fn places(&self) -> HashMap<Asked<'_>, usize> {
+        let all = self.0.iter().flat_map(|(bucket, inspection)| {
+            let pending = inspection.pending.iter().enumerate();
+            pending.map(|(at, one)| ((bucket.as_str(), &one.lock.name, one.lock.client_id), at))
+        });
+        // Of several that one agent has, the first.
+        let mut places = HashMap::new();
+        all.for_each(|(asked, at)| {
+            places.entry(asked).or_insert(at);
+        });
+        places
+    }
+}
+
+/// The same for the same request for as long as it is there, mostly.
+fn made_up(name: &ResourceName, count: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    // Half for the name, and half for how many there are of it.
+    MADE_UP | (hasher.finish() >> 33 << 32) | (count & u64::from(u32::MAX))
+}
+
+impl House {
+    /// The buckets of all agents that are to be seen, and the one that is asked for.
+    pub(super) fn buckets(&self, filter: &Filter) -> Vec<String> {
+        let mut buckets: Vec<String> = filter.bucket.iter().cloned().collect();
+        for client in self.everybody() {
+            let client = lock(&client);
+            let theirs = client.agents().map(|(of, _)| of.bucket.as_ref().to_owned());
+            buckets.extend(theirs.filter(|bucket| filter.has_bucket(bucket)));
+        }
+        buckets.sort_unstable();
+        buckets.dedup();
+        buckets
+    }
+
+    /// What there is on other machines.
+    pub(super) async fn look_elsewhere(&self, filter: &Filter) -> Elsewhere {
+        if !self.user_agent().is_leased() {
+            return Elsewhere::default();
+        }
+        let mut found = Vec::new();
+        for bucket in self.buckets(filter) {
+            let locks = self.user_agent().lock_manager(&bucket);
+            // What cannot be asked now is asked again.
+            if let Ok(inspection) = locks.inspect(filter.name.clone()).await {
+                found.push((bucket, inspection));
+            }
+        }
+        Elsewhere(found)
+    }
+
+    /// All that there is, in the order in which it can be applied: within a name, who holds before who
+    /// waits, and these as they will be served.
+    pub(super) fn look(&self, filter: &Filter, elsewhere: &Elsewhere) -> Vec<LookEvent> {
+        let mut events = Vec::new();
+        for client in self.everybody() {
+            lock(&client).look(filter, &mut events);
+        }
+        let ours: HashSet<ClientId> = events
+            .iter()
+            .filter_map(|event| match &event.change {
+                LookChange::AgentCame { agent, .. } => Some(ClientId::from_bytes(*agent)),
+                _ => None,
+            })
+            .collect();
+        events.extend(elsewhere.events(&ours));
+        let places = elsewhere.places();
+        let place = |change: &LookChange| match change {
+            LookChange::Requested(of, entry) => {
+                let asked = (&*of.bucket, &of.name, ClientId::from_bytes(entry.id.0));
+                (2, places.get(&asked).copied().unwrap_or(usize::MAX), entry.id.1)
+            }
+            LookChange::Granted(..) | LookChange::Owned(..) => (1, 0, 0),
+            _ => (0, 0, 0),
+        };
+        events.sort_by_cached_key(|event| {
+            let (kind, place, serial) = place(&event.change);
+            // Who came is told as it was collected: clients before their agents.
+            (kind, place, if kind == 0 { 0 } else { event.at }, serial)
+        });
+        events
+    }
+
+    /// Looks what owners have done without a word, if nobody has lately, and tells it.
+    pub(super) fn look_anew_now_and_then(&self) {
+        if self.lookers().is_time_to_look(Instant::now()) {
+            self.look_anew();
+        }
+    }
+
+    /// Looks what owners have done without a word, and tells it.
+    pub(super) fn look_anew(&self) {
+        let seen = self.delegations().map(|delegations| delegations.look_anew());
+        for LookEvent { at, change } in seen.unwrap_or_default() {
+            self.lookers().tell_at(|| at, || change);
+        }
+    }
+}

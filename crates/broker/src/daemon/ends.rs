@@ -1,0 +1,114 @@
+//! Why sessions ended: told to the log, and the last of them kept for who asks.
+
+use std::{cmp::Reverse, collections::VecDeque, fmt, time::SystemTime};
+
+use navlock_wire::CodecError;
+
+use super::client::Nonsense;
+use crate::{LOGS, SessionEnd};
+
+/// So many ends are kept of each sort. Those of every day do not have the others forgotten.
+const KEPT: usize = 8;
+
+/// Why a session ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The client is gone.
+    Gone,
+    /// Its process is.
+    Died,
+    /// The daemon ends, and the client goes on with the next one.
+    Left,
+    /// The client said what no client says.
+    Nonsense(Nonsense),
+    /// The client speaks another version of the protocol, or there is no room for it. It was told so.
+    Refused,
+    /// It has not said in time who it is.
+    Late,
+    /// The connection failed, or carried no messages.
+    Stream(CodecError),
+}
+
+/// The last ones.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    usual: VecDeque<SessionEnd>,
+    unusual: VecDeque<SessionEnd>,
+    /// How many there were of the other sort.
+    bad: u64,
+}
+
+impl End {
+    /// Whether it is how sessions end where nothing is wrong.
+    pub(super) fn is_usual(&self) -> bool {
+        matches!(self, Self::Gone | Self::Died | Self::Left)
+    }
+}
+
+impl Ends {
+    /// Notes the end of a session, and tells it.
+    pub(super) fn note(&mut self, pid: Option<u32>, end: &End) {
+        let kept = if end.is_usual() {
+            tracing::debug!(target: LOGS, pid, "a session ended: {end}");
+            &mut self.usual
+        } else {
+            tracing::warn!(target: LOGS, pid, "a session ended: {end}");
+            self.bad += 1;
+            &mut self.unusual
+        };
+        if kept.len() == KEPT {
+            kept.pop_front();
+        }
+        kept.push_back(SessionEnd { at: SystemTime::now(), pid, why: end.to_string() });
+    }
+
+    /// How many ended as they do not where nothing is wrong.
+    pub(super) fn bad(&self) -> u64 {
+        self.bad
+    }
+
+    /// Those that are kept, the last one first.
+    pub(super) fn last(&self) -> Vec<SessionEnd> {
+        let mut ends: Vec<_> = self.usual.iter().chain(&self.unusual).cloned().collect();
+        ends.sort_by_key(|end| Reverse(end.at));
+        ends
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("the client has closed its connection"),
+            Self::Died => f.write_str("the client's process has ended"),
+            Self::Left => f.write_str("the broker ends, and leaves all as it is for the next one"),
+            Self::Nonsense(Nonsense(why)) => write!(f, "the client made no sense: {why}"),
+            Self::Refused => f.write_str("the client was refused, and told why"),
+            Self::Late => f.write_str("the client has not said in time who it is"),
+            Self::Stream(error) => write!(f, "the connection failed: {error}"),
+        }
+    }
+}
+
+impl From<Nonsense> for End {
+    fn from(nonsense: Nonsense) -> Self {
+        Self::Nonsense(nonsense)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ends_every_day_does_not_have_the_rest_forgotten() {
+        let mut ends = Ends::default();
+        ends.note(Some(1), &End::Nonsense(Nonsense("it did not begin with Hello")));
+        for pid in 2..100 {
+            ends.note(Some(pid), &End::Gone);
+        }
+        let last = ends.last();
+        assert_eq!(last.len(), KEPT + 1);
+        assert_eq!((last[0].pid, last[KEPT].pid), (Some(99), Some(1)));
+        assert!(last[KEPT].why.contains("it did not begin with Hello"));
+    }
+}

@@ -1,0 +1,133 @@
+//! What is known here of locks and requests, and not where they are kept.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use navlock_core::{
+    AgentInfo, ClientId, FencingToken, Inspected, Inspection, LockInfo, Mode, Owned, ResourceName,
+};
+use navlock_wire::Moment;
+
+use super::{
+    super::{delegations::Looks, directory::once_each},
+    House, SharedClient, lock,
+};
+use crate::clock;
+
+impl House {
+    /// Those whose locks and requests are inspected, and those who own the name: all that is asked for a
+    /// question about one name.
+    fn clients_of(
+        &self,
+        inspection: &Inspection,
+        bucket: &str,
+        name: &ResourceName,
+    ) -> Vec<SharedClient> {
+        let shown = inspection.held.iter().chain(&inspection.pending);
+        let mut clients = self.directory.find(shown.map(|shown| shown.lock.client_id));
+        if let Some(delegations) = &self.delegations {
+            clients.extend(delegations.clients_of(bucket, name));
+        }
+        once_each(&mut clients);
+        clients
+    }
+
+    /// Adds to an inspection what is known here and not where the locks are kept.
+    pub(in super::super) fn complete(
+        &self,
+        inspection: &mut Inspection,
+        bucket: &str,
+        name: Option<&ResourceName>,
+        looks: Option<&Looks>,
+    ) {
+        let looks = looks.map(Looks::by_key).unwrap_or_default();
+        let mut known: HashMap<Sort, VecDeque<Known>> = HashMap::new();
+        let clients = match name {
+            Some(name) => self.clients_of(inspection, bucket, name),
+            None => self.everybody(),
+        };
+        for client in clients {
+            for of in lock(&client).shown() {
+                if **of.bucket != *bucket || name.is_some_and(|name| of.shown.name != name) {
+                    continue;
+                }
+                // FAST: of a long queue only the holder may be asked for.
+                if inspection.pending.is_empty() && of.shown.token.is_none() {
+                    continue;
+                }
+                let sort = Sort {
+                    held: of.shown.token.is_some(),
+                    name: of.shown.name.clone(),
+                    mode: of.shown.mode,
+                    client_id: of.client_id,
+                };
+                let mut one = Known {
+                    serial: of.id.serial(),
+                    since: of.shown.since,
+                    token: of.shown.token,
+                    info: Arc::clone(of.info),
+                };
+                if let Some(delegation) = of.shown.delegation {
+                    let Some(look) = looks.get(&delegation.key()) else { continue };
+                    if look.is_lost() {
+                        continue;
+                    }
+                    if !look.is_held() {
+                        inspection.owned.push(one.owned(sort, delegation.taken(*look)));
+                        continue;
+                    }
+                    if let Some((since, token)) = delegation.shown(*look) {
+                        (one.since, one.token) = (since, Some(token));
+                    }
+                }
+                known.entry(sort).or_default().push_back(one);
+            }
+        }
+        inspection
+            .owned
+            .sort_by(|one, other| one.lock.name.as_bytes().cmp(other.lock.name.as_bytes()));
+        // What one agent has of one sort is served in the order in which it was asked for.
+        for sort in known.values_mut() {
+            sort.make_contiguous().sort_by_key(|known| known.serial);
+        }
+        let held = inspection.held.iter_mut().map(|lock| (true, lock));
+        let pending = inspection.pending.iter_mut().map(|request| (false, request));
+        for (held, inspected) in held.chain(pending) {
+            let Inspected { lock, agent, age, fencing_token, .. } = inspected;
+            let (name, client_id) = (lock.name.clone(), lock.client_id);
+            let sort = Sort { held, name, mode: lock.mode, client_id };
+            if let Some(known) = known.get_mut(&sort).and_then(VecDeque::pop_front) {
+                *agent = Some(known.info);
+                *age = Some(clock::since(known.since));
+                *fencing_token = known.token;
+            }
+        }
+    }
+}
+
+/// What locks and requests are alike in that cannot be told apart in a snapshot.
+#[derive(PartialEq, Eq, Hash)]
+struct Sort {
+    held: bool,
+    name: ResourceName,
+    mode: Mode,
+    client_id: ClientId,
+}
+
+struct Known {
+    serial: u64,
+    since: Moment,
+    token: Option<FencingToken>,
+    info: Arc<AgentInfo>,
+}
+
+impl Known {
+    /// The same of what nobody holds, and its client has taken so often.
+    fn owned(self, sort: Sort, taken: u64) -> Owned {
+        let mut owned = Owned::new(LockInfo::new(sort.name, sort.mode, sort.client_id), taken);
+        (owned.agent, owned.age) = (Some(self.info), Some(clock::since(self.since)));
+        owned
+    }
+}

@@ -1,0 +1,119 @@
+//! How the daemon is, and how it has gone.
+
+use navlock_core::Error;
+use navlock_wire::{Failure, Status};
+use tokio::time::Duration;
+
+use super::{
+    super::{client::failure, delegations::Tally, surroundings},
+    House, lock,
+};
+use crate::{LOGS, LogState, Numbers, Report};
+
+impl House {
+    /// How the daemon is.
+    pub(in super::super) fn status(&self) -> Status {
+        let everybody = self.everybody();
+        let counts = everybody.iter().map(|client| lock(client).count());
+        let (held, pending) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let rooms = self.rooms();
+        let sleepers = rooms.orphans.values().filter(|orphan| orphan.sleeps).count();
+        Status {
+            pid: std::process::id(),
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            age: milliseconds(self.started.elapsed()),
+            clients: (rooms.clients.len() + sleepers) as u64,
+            orphans: (rooms.orphans.len() - sleepers) as u64,
+            held: held as u64,
+            pending: pending as u64,
+        }
+    }
+
+    /// There was no room for a client.
+    pub(in super::super) fn turned_away(&self) {
+        self.lookers.counts().turned_away();
+    }
+
+    /// How it has gone.
+    pub(in super::super) fn report(&self) -> Report {
+        let tally = self.delegations().map(|delegations| delegations.tally()).unwrap_or_default();
+        let Status { age, clients, orphans, held, pending, .. } = self.status();
+        let (bad, ends) = {
+            let ends = self.ends();
+            (ends.bad(), ends.last())
+        };
+        let numbers = Numbers {
+            uptime_seconds: age / 1000,
+            clients,
+            orphans,
+            held,
+            pending,
+            owned: tally.owned,
+            lookers: self.lookers.count() as u64,
+            sessions_ended_badly: bad,
+            taken: tally.taken,
+            recalls: tally.recalled,
+            log_lines_missing: self.log.as_ref().map_or(0, |log| log.dropped()),
+            ..self.lookers.counts().numbers()
+        };
+        let log = self
+            .log
+            .as_ref()
+            .map(|log| LogState { file: log.file().map(Into::into), filter: log.filter() });
+        Report { numbers, ends, log }
+    }
+
+    /// Has this logged from now on. What is, or why it is as it was.
+    pub(in super::super) fn set_log(&self, filter: &str) -> Result<String, String> {
+        let Some(log) = &self.log else {
+            return Err("the program that is this broker does not say what it logs".to_owned());
+        };
+        log.set_filter(filter)?;
+        let filter = log.filter();
+        tracing::info!(target: LOGS, "what is logged from now on: {filter}");
+        Ok(filter)
+    }
+
+    /// Under what the daemon runs, in words for people.
+    pub(in super::super) fn details(&self) -> Vec<(String, String)> {
+        let mut details = self.details.clone();
+        details.extend(self.outage().map(|outage| ("outage".to_owned(), outage)));
+        details.extend(self.owned_names());
+        details.extend(surroundings::now());
+        details
+    }
+
+    /// How owning names goes, for people; `None` where none are owned.
+    fn owned_names(&self) -> Option<(String, String)> {
+        let Tally { owned, taken, recalled } = self.delegations()?.tally();
+        if !self.delegates {
+            return Some(("owned names".to_owned(), "none, as the settings say".to_owned()));
+        }
+        let how = format!("{owned} (taken again {taken} times, recalled {recalled} times)");
+        Some(("owned names".to_owned(), how))
+    }
+
+    /// For how long what keeps the locks has not answered, and how long they last, if they are about
+    /// to be lost by that; in words for people.
+    pub(in super::super) fn outage(&self) -> Option<String> {
+        let terms = self.everybody().into_iter().flat_map(|client| lock(&client).terms());
+        // The one that ends first.
+        let suspended = terms.filter_map(|term| term.suspended());
+        let (silent, left) = suspended.min_by_key(|(_, left)| *left)?;
+        let (silent, left) = (silent.as_secs(), left.as_secs());
+        let reach = self.reach().unwrap_or("what keeps the locks");
+        Some(format!("no answer for {silent} s; locks are lost in {left} s ({reach})"))
+    }
+
+    /// What is told to who asks for what cannot be found out.
+    pub(in super::super) fn failure(&self, error: &Error) -> Failure {
+        match (failure(error), self.outage()) {
+            (Failure::Other(why), Some(outage)) => Failure::Other(format!("{why}; {outage}")),
+            (failure, _) => failure,
+        }
+    }
+}
+
+pub(in super::super) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,147 @@
+//! A connection of somebody who looks.
+
+use std::{future::poll_fn, io::ErrorKind, pin::Pin, sync::Arc, time::Duration};
+
+use bytes::BytesMut;
+use futures_util::{Sink, StreamExt};
+use navlock_wire::{CodecError, FromDaemon, LookEvent, encode_look_events};
+use tokio::{
+    task::yield_now,
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    client::Nonsense,
+    elsewhere::Elsewhere,
+    ends::End,
+    house::House,
+    journal::PART,
+    lookers::{Filter, LOOK, Looker},
+    session::{Stream, flush},
+};
+
+/// How often it is asked what other machines hold.
+const ASK: Duration = Duration::from_secs(1);
+
+/// What somebody asked for.
+pub(super) struct Looking {
+    pub(super) stream: Stream,
+    pub(super) house: Arc<House>,
+    pub(super) filter: Filter,
+    /// Whether also to be told what happens.
+    pub(super) follow: bool,
+}
+
+impl Looking {
+    /// Tells what there is, and then what happens until the looker has gone.
+    pub(super) async fn serve(mut self) -> End {
+        match self.try_serve().await {
+            Ok(()) => End::Gone,
+            // It ended with something on its way, as when it was killed.
+            Err(End::Stream(CodecError::Io(error)))
+                if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) =>
+            {
+                End::Gone
+            }
+            Err(end) => end,
+        }
+    }
+
+    async fn try_serve(&mut self) -> Result<(), End> {
+        let looker = self.house.lookers().add(self.filter.clone());
+        let mut elsewhere = self.house.look_elsewhere(&self.filter).await;
+        // What has happened until now is in what there is.
+        looker.skip();
+        self.tell_all(&looker, &elsewhere).await?;
+        if !self.follow {
+            return Ok(());
+        }
+        let (mut look, mut ask) = (Instant::now() + LOOK, Instant::now() + ASK);
+        let mut latest = looker.rest();
+        loop {
+            let is_leased = self.house.user_agent().is_leased();
+            tokio::select! {
+                message = self.stream.next() => return Err(match message {
+                    None => End::Gone,
+                    Some(Err(error)) => End::Stream(error),
+                    Some(Ok(_)) => Nonsense("it looks, and said something else").into(),
+                }),
+                () = looker.news(latest) => {
+                    if looker.is_behind() {
+                        elsewhere = self.house.look_elsewhere(&self.filter).await;
+                        self.tell_all(&looker, &elsewhere).await?;
+                    } else {
+                        self.tell_before(&looker, u64::MAX).await?;
+                    }
+                    latest = looker.rest();
+                }
+                () = sleep_until(look), if !is_leased => {
+                    self.house.look_anew_now_and_then();
+                    look = Instant::now() + LOOK;
+                }
+                () = sleep_until(ask), if is_leased => {
+                    let now = self.house.look_elsewhere(&self.filter).await;
+                    if !now.is_same(&elsewhere, &self.house.agents()) {
+                        elsewhere = now;
+                        self.tell_all(&looker, &elsewhere).await?;
+                    }
+                    ask = Instant::now() + ASK;
+                }
+            }
+        }
+    }
+
+    /// Tells what has happened before that moment, as far as it was not told.
+    async fn tell_before(&mut self, looker: &Looker, moment: u64) -> Result<(), End> {
+        loop {
+            let message = self.stream.write_buffer_mut();
+            let has_more = looker.put_next(moment, message).map_err(End::Stream)?;
+            self.send().await?;
+            if !has_more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Tells all that there is.
+    async fn tell_all(&mut self, looker: &Looker, elsewhere: &Elsewhere) -> Result<(), End> {
+        self.house.look_anew();
+        // At one moment: nothing is waited for between these.
+        let (moment, missed) = (looker.moment(), looker.take_missed());
+        let events = self.house.look(looker.filter(), elsewhere);
+        self.tell_before(looker, moment).await?;
+        self.say(&FromDaemon::LookBegins { missed }).await?;
+        self.say_events(events).await?;
+        self.say(&FromDaemon::LookComplete).await
+    }
+
+    /// Says these, in as many messages as it takes.
+    async fn say_events(&mut self, events: Vec<LookEvent>) -> Result<(), End> {
+        let (mut part, mut count) = (BytesMut::new(), 0);
+        let mut events = events.into_iter().peekable();
+        while let Some(event) = events.next() {
+            event.encode(&mut part).map_err(End::Stream)?;
+            count += 1;
+            if part.len() >= PART || events.peek().is_none() {
+                encode_look_events(count, [&*part], self.stream.write_buffer_mut())
+                    .map_err(End::Stream)?;
+                self.send().await?;
+                part.clear();
+                count = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says something, and waits until it is sent, or the looker has gone.
+    async fn say(&mut self, message: &FromDaemon) -> Result<(), End> {
+        Pin::new(&mut self.stream).start_send(message).map_err(End::Stream)?;
+        self.send().await
+    }
+
+    /// Waits until all is sent, or the looker has gone; all who lock have their turn before that.
+    async fn send(&mut self) -> Result<(), End> {
+        yield_now().await;
+        poll_fn(|context| flush(&mut self.stream, context)).await.map_err(End::Stream)
+    }
+}

@@ -1,0 +1,148 @@
+//! What those who look are told of requests.
+
+use std::sync::Arc;
+
+use navlock_core::{
+    ResourceName,
+    look::{self, InDeadlock},
+};
+use navlock_engine::RequestId;
+use navlock_wire::{LockId, LookChange, LookEntry, MAX_INSIDE, Moment, OfName};
+
+use super::{Entry, Outcome, Requests, Shown, Stage, Whose, slots::Place};
+use crate::forms::how_lost;
+
+impl Requests {
+    /// Notes inside which lock this was asked for.
+    pub(in super::super) fn put_inside(&mut self, id: RequestId, lock: LockId) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            if entry.inside.len() < MAX_INSIDE && !entry.inside.contains(&lock) {
+                entry.inside.push(lock);
+                self.lookers.note_nested();
+                self.tell(id);
+            }
+        }
+    }
+
+    /// Has the client told that what it has asked for so waits for others that wait for it.
+    pub(in super::super) fn tell_deadlock(&mut self, lock: look::LockId, told: InDeadlock) {
+        let mut entries = self.entries.iter();
+        let known = entries.find(|(id, entry)| {
+            let is_its = entry.of.client_id == lock.client_id && id.serial() == lock.serial;
+            is_its && matches!(entry.stage, Stage::Pending(_))
+        });
+        if let Some(id) = known.map(|(id, _)| *id) {
+            self.settle(id, Outcome::Deadlock(told));
+            self.wake();
+        }
+    }
+
+    /// Tells how this is now.
+    pub(in super::super) fn tell(&self, id: RequestId) {
+        if let Some(entry) = self.entries.get(&id).filter(|_| self.lookers.are_there()) {
+            if let Some((at, change)) = entry.change(id) {
+                self.lookers.tell_at(|| at, || change);
+            }
+        }
+    }
+
+    /// What there is, of these names.
+    pub(in super::super) fn changes(
+        &self,
+        wanted: impl Fn(&str, &ResourceName) -> bool,
+    ) -> impl Iterator<Item = (Moment, LookChange)> {
+        self.entries.iter().filter_map(move |(id, entry)| {
+            let is_wanted = wanted(&entry.of.bucket, entry.shown()?.name);
+            is_wanted.then(|| entry.change(*id)).flatten()
+        })
+    }
+
+    /// What was not to be had at once has been asked for by this agent.
+    pub(in super::super) fn tell_unavailable(&self, of: &Whose, name: &ResourceName) {
+        self.lookers.tell(|| LookChange::Unavailable(of.name(name), of.client_id.to_bytes()));
+    }
+
+    /// It was released or aborted, and is not there any more.
+    pub(super) fn tell_finished(&self, id: RequestId, entry: &Entry) {
+        let Some(name) = entry.name().filter(|_| self.lookers.are_there()) else { return };
+        let (of, lock) = (entry.of.name(name), entry.of.id(id));
+        self.lookers.tell(|| match (&entry.stage, &entry.place) {
+            (Stage::Held(..), Place::In(delegation)) if !delegation.was_seen_held() => {
+                LookChange::Recalled(of, lock)
+            }
+            (Stage::Held(..), _) => LookChange::Released(of, lock),
+            _ => LookChange::Aborted(of, lock),
+        });
+    }
+
+    /// All of them end, with their client.
+    pub(in super::super) fn tell_all_finished(&self) {
+        if self.lookers.are_there() {
+            self.entries.iter().for_each(|(id, entry)| self.tell_finished(*id, entry));
+        }
+    }
+
+    /// It has ended in this way, and is not there any more.
+    pub(super) fn tell_over(
+        &self,
+        id: RequestId,
+        entry: &Entry,
+        name: Option<&ResourceName>,
+        outcome: Option<&Outcome>,
+    ) {
+        let Some(name) = name else { return };
+        let (of, lock) = (entry.of.name(name), entry.of.id(id));
+        self.lookers.tell(|| match outcome {
+            Some(Outcome::Lost(lost, by)) => LookChange::Lost(of, lock, how_lost(*lost, *by)),
+            _ => LookChange::Aborted(of, lock),
+        });
+    }
+}
+
+impl Whose {
+    fn name(&self, name: &ResourceName) -> OfName {
+        OfName { bucket: Arc::clone(&self.bucket), name: name.clone() }
+    }
+
+    fn id(&self, id: RequestId) -> LockId {
+        (self.client_id.to_bytes(), id.serial())
+    }
+}
+
+impl Entry {
+    /// How it is, and since when.
+    fn change(&self, id: RequestId) -> Option<(Moment, LookChange)> {
+        let Shown { name, mode, since, token, delegation, .. } = self.shown()?;
+        let (of, inside) = (self.of.name(name), self.inside.clone());
+        let token = token.map(navlock_engine::FencingToken::get);
+        let mut entry = LookEntry { id: self.of.id(id), mode, token, inside, taken: 0 };
+        let Some(delegation) = delegation else {
+            let change = match token {
+                Some(_) => LookChange::Granted(of, entry),
+                None => LookChange::Requested(of, entry),
+            };
+            return Some((since, change));
+        };
+        let seen = delegation.seen()?;
+        let mut at = since;
+        if let Some((since, token)) = seen.hold {
+            (at, entry.token) = (since, Some(token.get()));
+        }
+        entry.taken = seen.taken;
+        let change = if seen.taken == 0 && seen.is_held {
+            LookChange::Granted(of, entry)
+        } else {
+            LookChange::Owned(of, entry, seen.is_held)
+        };
+        Some((at, change))
+    }
+
+    /// `None` once it has failed.
+    pub(super) fn name(&self) -> Option<&ResourceName> {
+        match &self.stage {
+            Stage::Pending(request) => Some(request.pending()?.0),
+            Stage::Held(guard, _) => Some(guard.name()),
+            Stage::Over => None,
+        }
+    }
+}

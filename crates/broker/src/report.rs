@@ -1,0 +1,74 @@
+//! How it has gone with a daemon.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
+
+use crate::Numbers;
+
+/// How it has gone with a daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// What it has counted.
+    pub numbers: Numbers,
+    /// Why the last sessions have ended, the last one first. Those that end as sessions do every day do not
+    /// have the others forgotten.
+    pub ends: Vec<SessionEnd>,
+    /// Where it logs, if its program says so.
+    pub log: Option<LogState>,
+}
+
+/// The end of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionEnd {
+    /// When.
+    pub at: SystemTime,
+    /// The client's process, if that is known.
+    pub pid: Option<u32>,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// Where a daemon logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogState {
+    /// The file; `None` if it is the daemon's error stream.
+    pub file: Option<PathBuf>,
+    /// What is logged.
+    pub filter: String,
+}
+
+impl Report {
+    pub(crate) fn from_wire(report: navlock_wire::Report) -> Self {
+        let (numbers, now) = (Numbers::from_wire(&report), SystemTime::now());
+        let ends = report.ends.into_iter().map(|end| SessionEnd {
+            at: now.checked_sub(Duration::from_millis(end.ago)).unwrap_or(now),
+            pid: end.pid,
+            why: end.why,
+        });
+        let log = report.log;
+        let log = log.map(|log| LogState { file: log.file.map(Into::into), filter: log.filter });
+        Self { numbers, ends: ends.collect(), log }
+    }
+
+    pub(crate) fn to_wire(&self) -> navlock_wire::Report {
+        let ends = self.ends.iter().map(|end| {
+            // None, if the clock was turned back meanwhile.
+            let ago = end.at.elapsed().unwrap_or_default().as_millis();
+            navlock_wire::SessionEnd {
+                ago: u64::try_from(ago).unwrap_or(u64::MAX),
+                pid: end.pid,
+                why: end.why.clone(),
+            }
+        });
+        let log = self.log.as_ref().map(|log| navlock_wire::LogState {
+            file: log.file.as_ref().map(|file| file.display().to_string()),
+            filter: log.filter.clone(),
+        });
+        navlock_wire::Report { ends: ends.collect(), log, ..self.numbers.to_wire() }
+    }
+}

@@ -1,0 +1,56 @@
+//! The locks inside which this process runs.
+
+use std::{env, sync::OnceLock};
+
+use navlock_core::look::LockId;
+
+/// The variable by which `navlock run` tells its command inside which locks it runs, the outermost first.
+pub const VARIABLE: &str = "NAVLOCK_INSIDE";
+
+/// How many of them are told and believed at most: the innermost.
+const MOST: usize = 16;
+
+/// The locks inside which this process was started, as `navlock run` has told it: all that it asks for is
+/// made inside these as well. Nothing is decided by it.
+pub fn surrounding() -> &'static [LockId] {
+    static SURROUNDING: OnceLock<Vec<LockId>> = OnceLock::new();
+    SURROUNDING.get_or_init(|| {
+        // What is no id was not written by us, and says nothing.
+        parse(&env::var(VARIABLE).unwrap_or_default())
+    })
+}
+
+/// What a process is to be told that is started inside these locks and those that this one is inside of.
+pub fn told_to_command(locks: impl IntoIterator<Item = LockId>) -> String {
+    written(surrounding().iter().copied().chain(locks).collect())
+}
+
+fn parse(text: &str) -> Vec<LockId> {
+    let mut locks: Vec<_> = text.split_whitespace().filter_map(|id| id.parse().ok()).collect();
+    let most = locks.len().min(MOST);
+    locks.split_off(locks.len() - most)
+}
+
+fn written(mut locks: Vec<LockId>) -> String {
+    let most = locks.len().min(MOST);
+    let ids = locks.split_off(locks.len() - most);
+    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use navlock_core::ClientId;
+
+    use super::*;
+
+    #[test]
+    fn what_a_command_is_told_is_read_again_and_what_is_no_id_is_passed_over() {
+        let client_id = ClientId::random();
+        let locks: Vec<_> = (0..20).map(|serial| LockId { client_id, serial }).collect();
+        let text = written(locks.clone());
+        assert_eq!(parse(&text), locks[4..]);
+        assert_eq!(parse(&format!(" nonsense\t{text} x/1 \n")), locks[4..]);
+        assert_eq!(parse(""), []);
+        assert_eq!(written(Vec::new()), "");
+    }
+}

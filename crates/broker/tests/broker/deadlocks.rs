@@ -1,0 +1,101 @@
+//! Those who wait for each other, each in a program of its own.
+
+use std::{
+    future::{Future, IntoFuture, poll_fn},
+    pin::{Pin, pin},
+    task::Poll,
+};
+
+use navlock_core::{
+    Error, Grant, LockFuture, LockGuard, LockManager, Named, look::InDeadlock as Told,
+};
+
+use crate::daemon::{Daemon, queue, soon};
+
+fn held(locks: &LockManager, name: &str) -> LockGuard {
+    soon(locks.lock(name).into_future()).unwrap()
+}
+
+/// What a request that waits is told.
+async fn told<G: Grant, N: Named>(mut request: Pin<&mut LockFuture<'_, G, N>>) -> Told {
+    poll_fn(|context| {
+        assert!(request.as_mut().poll(context).is_pending(), "it was granted");
+        request.deadlock().map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
+}
+
+#[test]
+fn the_last_one_of_a_circle_fails_if_it_has_asked_for_that() {
+    let daemon = Daemon::start();
+    let (one, two) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let (a, b) = (held(&one, "a"), held(&two, "b"));
+    let mut first = pin!(one.lock("b").inside(&a).fail_on_deadlock().into_future());
+    queue(&one, "b", first.as_mut());
+    let failed = soon(two.lock("a").inside(&b).fail_on_deadlock().into_future());
+    let Err(Error::Deadlock(told)) = failed else { panic!("{failed:?}") };
+    assert!(told.starts_with("deadlock: ") && told.lines().count() == 3, "{told}");
+    // Nothing else has happened.
+    assert!(!a.is_lost() && !b.is_lost());
+    drop(b);
+    drop(soon(first).unwrap());
+}
+
+#[test]
+fn all_of_a_circle_are_told_and_nobody_who_only_waits_long() {
+    let daemon = Daemon::start();
+    let agents = [(); 6].map(|()| daemon.client().lock_manager("app"));
+    let guards =
+        ["a", "b", "c", "d", "e"].iter().zip(&agents).map(|(name, locks)| held(locks, name));
+    let guards: Vec<_> = guards.collect();
+    // Only those who know say so, so it might be a circle, or not.
+    let mut might = pin!(agents[3].lock("e").into_future());
+    queue(&agents[3], "e", might.as_mut());
+    let mut might_too = pin!(agents[4].lock("d").into_future());
+    queue(&agents[4], "d", might_too.as_mut());
+    let mut behind = pin!(agents[5].lock("a").into_future());
+    queue(&agents[5], "a", behind.as_mut());
+    let circle = ["b", "c", "a"].iter().enumerate().map(|(at, name)| {
+        let mut request = Box::pin(agents[at].lock(*name).inside(&guards[at]).into_future());
+        queue(&agents[at], name, request.as_mut());
+        request
+    });
+    let mut circle: Vec<_> = circle.collect();
+    let told: Vec<_> = circle.iter_mut().map(|request| soon(told(request.as_mut()))).collect();
+    assert_eq!(told.iter().map(|told| told.is_last).collect::<Vec<_>>(), [false, false, true]);
+    assert!(told.iter().all(|it| it.told == told[0].told));
+    // The last one waits behind one that waits, and for whom nobody waits.
+    assert_eq!(told[0].told.lines().count(), 4, "{}", told[0].told);
+    assert_eq!((might.deadlock(), might_too.deadlock(), behind.deadlock()), (None, None, None));
+}
+
+#[test]
+fn a_name_that_is_owned_is_known_by_what_its_guard_is_known_by() {
+    let daemon = Daemon::start();
+    let (one, two) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    // From the second time on it is taken without a word.
+    for _ in 0..2 {
+        drop((held(&one, "a"), held(&two, "b")));
+    }
+    let (a, b) = (held(&one, "a"), held(&two, "b"));
+    let mut first = pin!(one.lock("b").inside(&a).into_future());
+    queue(&one, "b", first.as_mut());
+    let failed = soon(two.lock("a").inside(&b).fail_on_deadlock().into_future());
+    assert!(matches!(failed, Err(Error::Deadlock(_))), "{failed:?}");
+}
+
+#[test]
+fn a_request_that_is_put_inside_a_lock_while_it_waits_can_close_a_circle() {
+    let daemon = Daemon::start();
+    let (one, two) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let (a, b) = (held(&one, "a"), held(&two, "b"));
+    let mut first = pin!(one.lock("b").fail_on_deadlock().into_future());
+    queue(&one, "b", first.as_mut());
+    let mut second = pin!(two.lock("a").inside(&b).fail_on_deadlock().into_future());
+    queue(&two, "a", second.as_mut());
+    first.put_inside(a.id());
+    // The last one that was made fails, whichever was put inside last.
+    assert!(matches!(soon(second), Err(Error::Deadlock(_))));
+    drop(b);
+    drop(soon(first).unwrap());
+}

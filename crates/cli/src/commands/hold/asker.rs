@@ -1,0 +1,116 @@
+//! The process that was started, until the locks are had.
+
+use std::{
+    env,
+    io::{self, BufRead, BufReader, Read, Write},
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    process::{Command, ExitCode, Stdio},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+};
+
+use super::{
+    Report,
+    process::{Process, ended},
+};
+use crate::{
+    args::{HoldArgs, KEEPER, OnLost},
+    exit::{Failure, UNREACHABLE, USAGE},
+    terminal::write_out,
+};
+
+pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
+    let process = args.while_pid.map(Process::open).transpose()?;
+    if let Some(process) = &process {
+        if process.pid() == rustix::process::getpid() {
+            let message = "--while-pid names this 'navlock hold' itself, which ends when it has the \
+                           lock; give the number of the script, and do not start it with exec";
+            return Err(Failure::new(USAGE, message));
+        }
+        if args.on_lost != OnLost::Ignore {
+            process.check_signal()?;
+        }
+    }
+    let mut keeper = start()?;
+    wait(&keeper, process.as_ref())?;
+    let text = hear(&mut keeper)?;
+    // The keeper has looked for the process by its number, which was that of this one for as long as
+    // this one has not ended.
+    if let Some(process) = process.filter(Process::has_ended) {
+        return Err(ended(process.pid()));
+    }
+    write_out(&text).map_err(|error| {
+        Failure::new(1, format_args!("cannot write the id: {error}; nothing is held"))
+    })?;
+    // From here on it has the locks by itself.
+    keeper.write_all(b"\n").map_err(|_| gone())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the keeper, with the same arguments. It has our stderr until it has the locks.
+fn start() -> Result<UnixStream, Failure> {
+    let start = || -> io::Result<UnixStream> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let mut command = Command::new(env::current_exe()?);
+        command.arg(KEEPER).args(env::args_os().skip(1));
+        command.stdin(Stdio::null()).stdout(OwnedFd::from(theirs));
+        // Whoever becomes its parent takes notice of its end.
+        command.spawn()?;
+        Ok(ours)
+    };
+    start().map_err(|error| {
+        let what = "the process that is to keep the lock cannot be started";
+        Failure::new(UNREACHABLE, format_args!("{what}: {error}; nothing is held"))
+    })
+}
+
+/// Waits until the keeper has something to say.
+fn wait(keeper: &UnixStream, process: Option<&Process>) -> Result<(), Failure> {
+    loop {
+        let mut polled: Vec<_> = vec![PollFd::new(keeper, PollFlags::IN)];
+        polled.extend(process.map(|process| PollFd::new(process, PollFlags::IN)));
+        match poll(&mut polled, None) {
+            Err(Errno::INTR) => continue,
+            Err(error) => {
+                return Err(Failure::new(UNREACHABLE, format_args!("cannot wait: {error}")));
+            }
+            Ok(_) => {}
+        }
+        let came: Vec<_> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
+        drop(polled);
+        if let Some(process) = process.filter(|_| came.get(1) == Some(&true)) {
+            // The keeper sees that we are gone.
+            return Err(ended(process.pid()));
+        }
+        if came[0] {
+            return Ok(());
+        }
+    }
+}
+
+/// What the keeper says is to be written.
+///
+/// # Errors
+///
+/// If it has failed, of which it has told people itself, or has gone.
+fn hear(keeper: &mut UnixStream) -> Result<Vec<u8>, Failure> {
+    let mut keeper = BufReader::new(keeper);
+    let mut line = String::new();
+    keeper.read_line(&mut line).map_err(|_| gone())?;
+    match Report::parse(&line).ok_or_else(gone)? {
+        Report::Failed { code } => Err(Failure::silent(code)),
+        Report::Held { length } => {
+            let mut text = vec![0; length];
+            keeper.read_exact(&mut text).map_err(|_| gone())?;
+            Ok(text)
+        }
+    }
+}
+
+fn gone() -> Failure {
+    let message = "the process that was to keep the lock was killed; nothing is held";
+    Failure::new(UNREACHABLE, message)
+}

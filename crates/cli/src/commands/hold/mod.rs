@@ -1,0 +1,71 @@
+//! `navlock hold`: locks for a script that needs them over many commands.
+//!
+//! Two processes. The one that was started is the *asker*: it is over as soon as the locks are had. It
+//! starts the *keeper*, the same program with the same arguments, which has the locks as any client
+//! does. They have one connection, and each sees by its end that the other is gone:
+//!
+//! 1. The keeper takes the locks, while what it has to say to people goes where the asker's goes.
+//! 2. It leaves the asker's terminal and streams, and sends what is to be written: the id and tokens.
+//! 3. The asker writes that, and tells the keeper to go on by itself. If it cannot, or is gone by
+//!    then, nobody knows the id, and the keeper ends with all that it has.
+
+mod asker;
+mod keeper;
+mod process;
+pub(super) mod socket;
+mod timer;
+
+use std::process::ExitCode;
+
+use super::Context;
+use crate::{
+    args::HoldArgs,
+    exit::{Failure, USAGE},
+};
+
+pub(super) fn hold(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failure> {
+    if args.while_pid.is_none() && args.ttl.is_none() {
+        let message = "say until when: '--while-pid $$' until this script has ended, or '--ttl SECS', \
+                       or both; see 'navlock hold --help'";
+        return Err(Failure::new(USAGE, message));
+    }
+    if context.is_keeper { keeper::keep(context, args) } else { asker::ask(args) }
+}
+
+/// What the keeper says first, in one line: how much there is to be written, or with which code it
+/// ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Report {
+    Held { length: usize },
+    Failed { code: u8 },
+}
+
+impl Report {
+    fn line(self) -> String {
+        match self {
+            Self::Held { length } => format!("held {length}\n"),
+            Self::Failed { code } => format!("failed {code}\n"),
+        }
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        match line.trim_end().split_once(' ')? {
+            ("held", length) => Some(Self::Held { length: length.parse().ok()? }),
+            ("failed", code) => Some(Self::Failed { code: code.parse().ok()? }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_understood_as_it_was_meant() {
+        for report in [Report::Held { length: 37 }, Report::Failed { code: 1 }] {
+            assert_eq!(Report::parse(&report.line()), Some(report));
+        }
+        assert_eq!(Report::parse("held\n"), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! `navlock daemon logs`: what brokers have logged.
+
+use std::{
+    io,
+    process::ExitCode,
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock::Error;
+use navlock_broker::Control;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
+
+use super::Context;
+use crate::{
+    args::{LogLevelArgs, LogsArgs},
+    exit::{Failure, USAGE},
+    log::reader::{Reader, last, show},
+    text::printable,
+};
+
+/// How often it is looked for more.
+const LOOK: Duration = Duration::from_millis(200);
+
+pub(super) fn logs(context: &Context, args: &LogsArgs) -> Result<ExitCode, Failure> {
+    let file = context.place.log();
+    let mut reader = Reader::new(&file);
+    let failed = |error: io::Error| {
+        Failure::new(1, format_args!("cannot read the log at {}: {error}", file.display()))
+    };
+    let known = reader.lines().map_err(failed)?;
+    write(last(&known, args.lines.unwrap_or(usize::MAX)))?;
+    if let Some(elsewhere) = logs_elsewhere(context) {
+        context.voice.tell(elsewhere);
+    } else if known.is_empty() && !args.follow {
+        let file = file.display();
+        context.voice.tell(format_args!("nothing has been logged at {file} so far"));
+    }
+    if !args.follow {
+        return Ok(ExitCode::SUCCESS);
+    }
+    while is_read(LOOK) {
+        let more = reader.lines().map_err(failed)?;
+        if !more.is_empty() {
+            write(&more)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether what we write can still be read by somebody when this time has passed. If not, that is known at
+/// once.
+fn is_read(period: Duration) -> bool {
+    let deadline = Instant::now() + period;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
+        let stdout = io::stdout();
+        match poll(&mut [PollFd::new(&stdout, PollFlags::empty())], Some(&left)) {
+            Err(Errno::INTR) => {}
+            // It is asked for nothing but that the other end has gone.
+            Ok(ready) => return ready == 0,
+            Err(_) => {
+                thread::sleep(left.try_into().unwrap_or(period));
+                return true;
+            }
+        }
+    }
+}
+
+/// What there is to say of a broker that does not log into the file, if one runs.
+fn logs_elsewhere(context: &Context) -> Option<&'static str> {
+    let report = Control::connect(&context.place).ok()?.report().ok()??;
+    report.log?.file.is_none().then_some(
+        "the broker that runs logs to its error stream; what a service of systemd's logs is shown by \
+         'journalctl --user -u navlock'",
+    )
+}
+
+pub(super) fn set_level(context: &Context, args: &LogLevelArgs) -> Result<ExitCode, Failure> {
+    let mut control = Control::connect(&context.place).map_err(Error::from)?;
+    let filter = control.set_log(&args.level).map_err(Error::from)?;
+    let filter = filter.map_err(|why| Failure::new(USAGE, printable(&why)))?;
+    write(format!("the broker logs from now on: {}\n", printable(&filter)).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(lines: &[u8]) -> Result<(), Failure> {
+    show(&mut io::stdout().lock(), lines).map_err(|error| Failure::of_writing(&error))
+}

@@ -1,0 +1,267 @@
+//! What has been heard: what there is, and what is remembered of what has happened.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use navlock::{
+    AgentInfo, ClientId,
+    look::{Change, Deadlock, Entry, Event, LockId, LockName, Overview, Queue},
+};
+
+use super::measures::{Rate, Times};
+
+/// How long a name is remembered that nobody uses.
+const MEMORY: Duration = Duration::from_secs(60);
+
+/// So many names that nobody uses are remembered at most.
+const MOST: usize = 20_000;
+
+/// So many events of one name are remembered.
+const PAST: usize = 20;
+
+/// All that is shown.
+#[derive(Clone, Debug)]
+pub(super) struct Data {
+    pub(super) overview: Overview,
+    /// All names of the overview, and others that have been in it.
+    pub(super) known: HashMap<LockName, Known>,
+    /// How many events there are.
+    pub(super) events: Rate,
+    /// How many were missed.
+    pub(super) missed: u64,
+    pub(super) broker: Broker,
+    /// Those that have lasted.
+    pub(super) deadlocks: Vec<Deadlock>,
+    pub(super) start: Instant,
+    pub(super) now: Instant,
+}
+
+/// How the broker is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Broker {
+    /// It has not said anything so far.
+    Silent,
+    /// It tells.
+    Telling,
+    /// There is none: nobody holds anything.
+    None,
+    /// It cannot be asked, for this reason.
+    Failed(String),
+}
+
+/// What is remembered of a name.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) grants: Rate,
+    /// How long it took until a request was granted.
+    pub(super) waits: Times,
+    /// What has happened, the last at the end.
+    pub(super) past: VecDeque<Past>,
+    /// When it was last heard of.
+    used: Instant,
+}
+
+/// Something that has happened to a name.
+#[derive(Clone, Debug)]
+pub(super) struct Past {
+    pub(super) at: Instant,
+    pub(super) word: &'static str,
+    pub(super) id: ClientId,
+    pub(super) agent: Option<Arc<AgentInfo>>,
+    /// For how long it had waited, or was held.
+    pub(super) took: Option<Duration>,
+}
+
+/// What the looker has heard.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// What there is now, and how many events were missed before.
+    Anew(Box<Overview>, u64),
+    Events(Vec<Event>),
+    NoBroker,
+    Failed(String),
+}
+
+impl Known {
+    fn new(now: Instant) -> Self {
+        Self { grants: Rate::default(), waits: Times::default(), past: VecDeque::new(), used: now }
+    }
+}
+
+impl Data {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            overview: Overview::default(),
+            known: HashMap::new(),
+            events: Rate::default(),
+            missed: 0,
+            broker: Broker::Silent,
+            deadlocks: Vec::new(),
+            start: now,
+            now,
+        }
+    }
+
+    /// The second that this is, of those since the beginning.
+    pub(super) fn second(&self) -> u64 {
+        self.now.saturating_duration_since(self.start).as_secs()
+    }
+
+    pub(super) fn hear(&mut self, heard: Heard) {
+        match heard {
+            Heard::Anew(overview, missed) => {
+                self.missed = self.missed.saturating_add(missed);
+                self.overview = *overview;
+                for name in self.overview.queues.keys() {
+                    if !self.known.contains_key(name) {
+                        self.known.insert(name.clone(), Known::new(self.now));
+                    }
+                }
+                self.broker = Broker::Telling;
+            }
+            Heard::Events(events) => {
+                self.events.add(self.second(), events.len() as u64);
+                for event in &events {
+                    self.take_in(event);
+                }
+            }
+            Heard::NoBroker => {
+                self.overview = Overview::default();
+                self.broker = Broker::None;
+            }
+            Heard::Failed(why) => self.broker = Broker::Failed(why),
+        }
+        if self.known.len() > 2 * (self.overview.queues.len() + MOST) {
+            self.forget_half();
+        }
+    }
+
+    fn take_in(&mut self, event: &Event) {
+        let before = |name: &LockName, id: LockId| -> Option<(Entry, bool)> {
+            let Queue { held, pending, owned, .. } = self.overview.queues.get(name)?;
+            let of = |entries: &[Entry]| entries.iter().find(|entry| entry.id == id).cloned();
+            of(pending)
+                .map(|entry| (entry, false))
+                .or_else(|| of(held).or_else(|| of(owned)).map(|entry| (entry, true)))
+        };
+        let age = |before: &Option<(Entry, bool)>| {
+            before.as_ref().map(|(entry, _)| event.at.saturating_duration_since(entry.since))
+        };
+        let change = &event.change;
+        match change {
+            Change::Granted { name, entry } => {
+                let before = before(name, entry.id);
+                // Said again, because more is known of it.
+                if !before.as_ref().is_some_and(|(_, is_held)| *is_held) {
+                    let waited = before
+                        .map(|(before, _)| entry.since.saturating_duration_since(before.since));
+                    self.granted(name, waited.unwrap_or_default(), 1);
+                    self.past(name, event, entry.id.client_id, waited);
+                }
+            }
+            Change::Requested { name, entry } if before(name, entry.id).is_none() => {
+                self.past(name, event, entry.id.client_id, None);
+            }
+            Change::Owned { name, entry, .. } => {
+                let taken = before(name, entry.id).map_or(0, |(before, _)| before.taken);
+                self.granted(name, Duration::ZERO, entry.taken.saturating_sub(taken));
+            }
+            Change::Released { name, id }
+            | Change::Aborted { name, id }
+            | Change::Lost { name, id, .. }
+            | Change::Recalled { name, id } => {
+                let took = age(&before(name, *id));
+                self.past(name, event, id.client_id, took);
+            }
+            Change::Unavailable { name, agent } => self.past(name, event, *agent, None),
+            Change::AgentWent { agent } => self.went(event, |id, _| id == *agent),
+            Change::ClientWent { client } => {
+                self.went(event, |_, of| of == Some(*client));
+            }
+            _ => {}
+        }
+        self.overview.apply(event);
+    }
+
+    fn known(&mut self, name: &LockName) -> &mut Known {
+        // FAST: most names are known.
+        if !self.known.contains_key(name) {
+            self.known.insert(name.clone(), Known::new(self.now));
+        }
+        self.known.get_mut(name).expect("it was inserted if it was not there")
+    }
+
+    fn granted(&mut self, name: &LockName, waited: Duration, count: u64) {
+        let (second, now) = (self.second(), self.now);
+        let known = self.known(name);
+        known.used = now;
+        if count > 0 {
+            known.grants.add(second, count);
+            known.waits.add(waited, count);
+        }
+    }
+
+    fn past(&mut self, name: &LockName, event: &Event, id: ClientId, took: Option<Duration>) {
+        let agent = self.overview.info(id).cloned();
+        let (at, word, now) = (event.at, event.change.word(), self.now);
+        let known = self.known(name);
+        known.used = now;
+        if known.past.len() == PAST {
+            known.past.pop_front();
+        }
+        known.past.push_back(Past { at, word, id, agent, took });
+    }
+
+    /// Agents have ended, with all that they had.
+    fn went(&mut self, event: &Event, is_one: impl Fn(ClientId, Option<u64>) -> bool) {
+        let gone: Vec<_> = self
+            .overview
+            .agents
+            .iter()
+            .filter(|(id, agent)| is_one(**id, agent.client))
+            .map(|(id, agent)| (*id, Arc::clone(&agent.bucket)))
+            .collect();
+        for (id, bucket) in gone {
+            let queues = self.overview.queues.iter().filter(|(name, _)| name.bucket == bucket);
+            let theirs = queues.filter_map(|(name, queue)| {
+                let mut all = queue.held.iter().chain(&queue.pending);
+                all.find(|entry| entry.id.client_id == id).map(|entry| (name.clone(), entry.since))
+            });
+            for (name, since) in theirs.collect::<Vec<_>>() {
+                let took = event.at.saturating_duration_since(since);
+                self.past(&name, event, id, Some(took));
+            }
+        }
+    }
+
+    /// Time has passed.
+    pub(super) fn tick(&mut self, now: Instant) {
+        let before = self.second();
+        self.now = now;
+        // FAST: each second is often enough to look for what is to be forgotten.
+        if self.second() == before {
+            return;
+        }
+        let queues = &self.overview.queues;
+        self.known.retain(|name, known| {
+            now.saturating_duration_since(known.used) < MEMORY || queues.contains_key(name)
+        });
+    }
+
+    /// Forgets about half of the names that nobody uses: those that have not been used for longest.
+    fn forget_half(&mut self) {
+        let queues = &self.overview.queues;
+        let unused = self.known.iter().filter(|(name, _)| !queues.contains_key(name));
+        let mut times: Vec<_> = unused.map(|(_, known)| known.used).collect();
+        let middle = times.len() / 2;
+        if middle == 0 {
+            return;
+        }
+        let (_, middle, _) = times.select_nth_unstable(middle);
+        let middle = *middle;
+        self.known.retain(|name, known| known.used > middle || queues.contains_key(name));
+    }
+}

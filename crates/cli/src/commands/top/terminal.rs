@@ -1,0 +1,246 @@
+//! The terminal: taken, drawn on, and given back as it was, however this ends.
+
+use std::{
+    io::{self, BufWriter, IsTerminal, Stdin, Stdout, Write},
+    mem::ManuallyDrop,
+    panic,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use crossterm::{
+    cursor::Show,
+    event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
+    execute,
+    terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
+};
+use ratatui_core::{
+    buffer::Buffer,
+    layout::Rect,
+    terminal::{Terminal, TerminalOptions, Viewport},
+};
+use ratatui_crossterm::CrosstermBackend;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::model::Key;
+use crate::terminal;
+
+/// So many keys are heard before the screen is drawn again.
+const MOST: usize = 1000;
+
+/// Whether the terminal is ours at the moment.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The terminal. It is given back when this is dropped.
+pub(super) struct Screen {
+    /// Never dropped: that would write to the error stream where the terminal has gone, and panic where
+    /// that is the terminal as well. What it would do is done when this is dropped.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<BufWriter<Stdout>>>>,
+    size: (u16, u16),
+}
+
+/// Whether there is a terminal that can be drawn on.
+pub(super) fn is_there() -> bool {
+    io::stdin().is_terminal() && terminal::size(io::stdout()).is_some()
+}
+
+impl Screen {
+    pub(super) fn take() -> io::Result<Self> {
+        // What broke is to be read on the screen that stays.
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            give_back();
+            usual(panic);
+        }));
+        enter()?;
+        let size = size();
+        let backend = CrosstermBackend::new(BufWriter::with_capacity(1 << 16, io::stdout()));
+        let viewport = Viewport::Fixed(Rect::new(0, 0, size.0, size.1));
+        let terminal = Terminal::with_options(backend, TerminalOptions { viewport });
+        match terminal {
+            Ok(terminal) => {
+                let mut screen = Self { terminal: ManuallyDrop::new(terminal), size };
+                screen.redraw()?;
+                Ok(screen)
+            }
+            Err(error) => {
+                give_back();
+                Err(error)
+            }
+        }
+    }
+
+    /// How large it is now, in columns and rows.
+    pub(super) fn size(&mut self) -> io::Result<(u16, u16)> {
+        let size = size();
+        if size != self.size {
+            self.size = size;
+            self.terminal.resize(Rect::new(0, 0, size.0, size.1))?;
+        }
+        Ok(size)
+    }
+
+    /// # Errors
+    ///
+    /// If it cannot be written to; or if another thread has panicked, and the terminal tells of that.
+    pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Buffer)) -> io::Result<()> {
+        if !IS_TAKEN.load(Ordering::SeqCst) {
+            return Err(io::Error::other("a thread of it has ended, as is told above"));
+        }
+        self.terminal.draw(|frame| draw(frame.buffer_mut())).map(drop)
+    }
+
+    /// Has the whole screen drawn anew, whatever is on it.
+    pub(super) fn redraw(&mut self) -> io::Result<()> {
+        self.terminal.hide_cursor()?;
+        self.terminal.clear()
+    }
+
+    /// Takes it again, after it was given back or a shell has had it meanwhile.
+    pub(super) fn return_to(&mut self) -> io::Result<()> {
+        enter()?;
+        self.size()?;
+        self.redraw()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn size() -> (u16, u16) {
+    let (columns, rows) = terminal::size(io::stdout()).unwrap_or((80, 24));
+    let number = |number| u16::try_from(number).unwrap_or(u16::MAX);
+    // A screen of more cells than a number of them has room for is drawn on in part.
+    let columns = number(columns);
+    (columns, number(rows).min(u16::MAX / columns.max(1)))
+}
+
+fn enter() -> io::Result<()> {
+    // crossterm keeps how the terminal was before it was raw; a shell may have changed it since.
+    if IS_TAKEN.swap(true, Ordering::SeqCst) {
+        disable_raw_mode()?;
+    }
+    enable_raw_mode()?;
+    execute!(io::stdout(), EnterAlternateScreen)
+}
+
+/// Makes it as it was, if it is ours. It may be gone, and then nobody misses it.
+pub(super) fn give_back() {
+    if IS_TAKEN.swap(false, Ordering::SeqCst) {
+        let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
+        let _ = disable_raw_mode();
+        let _ = io::stdout().flush();
+    }
+}
+
+/// Whether it has hung up.
+pub(super) fn has_gone() -> bool {
+    let keys = io::stdin();
+    let mut polled = [PollFd::new(&keys, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    // What else could end it early is a signal, and this does not wait.
+    let _ = poll(&mut polled, Some(&now));
+    polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+}
+
+/// What keys are read from.
+pub(super) fn keys() -> Stdin {
+    io::stdin()
+}
+
+/// The keys that were pressed.
+///
+/// # Errors
+///
+/// If the terminal has gone.
+pub(super) fn pressed() -> io::Result<Vec<Key>> {
+    let mut keys = Vec::new();
+    while keys.len() < MOST && event::poll(Duration::ZERO)? {
+        if let Event::Key(event) = event::read()? {
+            keys.extend(key(event));
+        }
+    }
+    Ok(keys)
+}
+
+fn key(event: KeyEvent) -> Option<Key> {
+    if event.kind == KeyEventKind::Release {
+        return None;
+    }
+    let is_control = event.modifiers.contains(KeyModifiers::CONTROL);
+    Some(match event.code {
+        KeyCode::Char('c') if is_control => Key::Interrupt,
+        KeyCode::Char('z') if is_control => Key::Suspend,
+        KeyCode::Char('l') if is_control => Key::Redraw,
+        KeyCode::Char('h') if is_control => Key::Backspace,
+        KeyCode::Char(_) if is_control || event.modifiers.contains(KeyModifiers::ALT) => {
+            return None;
+        }
+        KeyCode::Char(char) => Key::Char(char),
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::Right | KeyCode::Enter => Key::Enter,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::Home => Key::Home,
+        KeyCode::End => Key::End,
+        KeyCode::Left | KeyCode::Esc => Key::Escape,
+        KeyCode::Backspace => Key::Backspace,
+        _ => return None,
+    })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::{fs::File, io::Read, process::Command};
+
+    use rustix::{
+        fs::{CWD, Mode, OFlags, openat},
+        pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+        termios::{LocalModes, tcgetattr},
+    };
+
+    use super::*;
+
+    const ROLE: &str = "NAVLOCK_TEST_TERMINAL";
+
+    /// What the next test runs as a process of its own.
+    #[test]
+    #[ignore = "it panics"]
+    fn panics_on_a_terminal() {
+        if std::env::var_os(ROLE).is_some() {
+            let mut screen = Screen::take().unwrap();
+            screen.draw(|_| panic!("it broke here")).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_panic_is_told_on_a_terminal_that_was_given_back() {
+        let mut ours = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap());
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let path = ptsname(&ours, Vec::new()).unwrap();
+        let how = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let theirs = File::from(openat(CWD, path, how, Mode::empty()).unwrap());
+        let before = tcgetattr(&ours).unwrap().local_modes;
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let test = "commands::top::terminal::tests::panics_on_a_terminal";
+        command.args(["--exact", test, "--ignored", "--nocapture"]).env(ROLE, "");
+        command.stdin(theirs.try_clone().unwrap()).stdout(theirs.try_clone().unwrap());
+        let mut child = command.stderr(theirs).spawn().unwrap();
+        drop(command);
+        let mut seen = Vec::new();
+        // It is told as an error that all have left it.
+        let _ = ours.read_to_end(&mut seen);
+        assert!(!child.wait().unwrap().success());
+        let seen = String::from_utf8_lossy(&seen);
+        let at = |what: &str| seen.find(what).unwrap_or_else(|| panic!("{what:?} in {seen:?}"));
+        assert!(at("\u{1b}[?1049h") < at("\u{1b}[?1049l"), "{seen:?}");
+        assert!(at("\u{1b}[?1049l") < at("it broke here"), "{seen:?}");
+        assert!(before.contains(LocalModes::ICANON | LocalModes::ECHO));
+        assert_eq!(tcgetattr(&ours).unwrap().local_modes, before);
+    }
+}

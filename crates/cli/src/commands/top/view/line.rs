@@ -1,0 +1,157 @@
+//! Lines, and how they are put together.
+
+use ratatui_core::style::{Color, Modifier, Style};
+
+use crate::text::{clipped, width};
+
+pub(super) const PLAIN: Style = Style::new();
+pub(super) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+pub(super) const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+pub(super) const HELD: Style = Style::new().fg(Color::Green);
+pub(super) const WAITS: Style = Style::new().fg(Color::Yellow);
+pub(super) const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+
+/// Pieces of text, each in its style, with nothing in them that could move a cursor.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Line(pub(super) Vec<(String, Style)>);
+
+impl Line {
+    pub(super) fn new(text: impl Into<String>, style: Style) -> Self {
+        Self(vec![(text.into(), style)])
+    }
+
+    pub(super) fn add(mut self, text: impl Into<String>, style: Style) -> Self {
+        self.0.push((text.into(), style));
+        self
+    }
+}
+
+/// A column of a table.
+pub(super) struct Column {
+    pub(super) title: &'static str,
+    /// With less it is left out.
+    pub(super) least: usize,
+    /// With more it is no better.
+    pub(super) most: usize,
+    pub(super) is_number: bool,
+}
+
+/// Of each column, how wide it is in a line of so many columns of the terminal: 0 if it is left out. The
+/// first ones in `ranks` are the last ones to be left out, and the first ones to be wide.
+pub(super) fn fit<const N: usize>(
+    columns: &[Column; N],
+    ranks: &[usize],
+    room: usize,
+) -> [usize; N] {
+    let mut widths = [0; N];
+    let mut taken = 0;
+    for &column in ranks {
+        let gap = usize::from(taken > 0);
+        let least = columns[column].least;
+        if taken + gap + least <= room {
+            widths[column] = least;
+            taken += gap + least;
+        } else if taken == 0 {
+            // Of one at least there is as much as there is room for.
+            widths[column] = room;
+            taken = room;
+        }
+    }
+    for &column in ranks {
+        if widths[column] > 0 {
+            let more = (room - taken).min(columns[column].most.saturating_sub(widths[column]));
+            widths[column] += more;
+            taken += more;
+        }
+    }
+    widths
+}
+
+/// The cells of a line, each as wide as its column. Only those are made that are shown.
+pub(super) fn row<const N: usize>(
+    columns: &[Column; N],
+    widths: &[usize; N],
+    cell: impl Fn(usize) -> (String, Style),
+) -> Line {
+    let mut line = Line::default();
+    for (index, &wide) in widths.iter().enumerate().filter(|(_, wide)| **wide > 0) {
+        if !line.0.is_empty() {
+            line = line.add(" ", PLAIN);
+        }
+        let (text, style) = cell(index);
+        let text = clipped(&text, wide);
+        let padding = " ".repeat(wide.saturating_sub(width(&text)));
+        line = if columns[index].is_number {
+            line.add(padding, PLAIN).add(text, style)
+        } else {
+            line.add(text, style).add(padding, PLAIN)
+        };
+    }
+    line
+}
+
+/// The titles of the columns.
+pub(super) fn titles<const N: usize>(columns: &[Column; N], widths: &[usize; N]) -> Line {
+    row(columns, widths, |index| (columns[index].title.to_owned(), BOLD))
+}
+
+/// The text in lines that are no wider than this, broken at spaces where that is possible.
+pub(super) fn wrapped(text: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let mut word = word;
+        loop {
+            let line = lines.last_mut().expect("there is one from the beginning on");
+            let gap = usize::from(!line.is_empty());
+            if width(line) + gap + width(word) <= room {
+                line.push_str(&" "[..gap]);
+                line.push_str(word);
+                break;
+            }
+            if line.is_empty() {
+                // It is longer than a line.
+                let mut taken = 0;
+                let end = word.char_indices().find(|(_, char)| {
+                    taken += width(char.encode_utf8(&mut [0; 4]));
+                    taken > room
+                });
+                match end.map(|(end, _)| end).filter(|end| *end > 0) {
+                    Some(end) => {
+                        line.push_str(&word[..end]);
+                        word = &word[end..];
+                    }
+                    // There is no room for anything.
+                    None => break,
+                }
+            }
+            lines.push(String::new());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_broken_at_spaces_and_else_where_it_must() {
+        assert_eq!(wrapped("a bc def", 4), ["a bc", "def"]);
+        assert_eq!(wrapped("abcdef g", 4), ["abcd", "ef g"]);
+        assert_eq!(wrapped("日本語", 4), ["日本", "語"]);
+        assert_eq!(wrapped("日", 1), [""]);
+        assert_eq!(wrapped("", 4), [""]);
+        assert_eq!(wrapped("ab", 0), [""]);
+    }
+
+    #[test]
+    fn columns_are_left_out_where_there_is_no_room() {
+        let column = |least, most| Column { title: "X", least, most, is_number: false };
+        let columns = [column(4, 10), column(3, 3), column(5, 20)];
+        assert_eq!(fit(&columns, &[0, 1, 2], 100), [10, 3, 20]);
+        assert_eq!(fit(&columns, &[0, 1, 2], 16), [6, 3, 5]);
+        assert_eq!(fit(&columns, &[0, 1, 2], 9), [5, 3, 0]);
+        assert_eq!(fit(&columns, &[0, 1, 2], 2), [2, 0, 0]);
+        assert_eq!(fit(&columns, &[0, 1, 2], 0), [0, 0, 0]);
+    }
+}

@@ -1,0 +1,151 @@
+//! One name: who holds it, who waits, and what has happened.
+
+use navlock::look::{Entry, LockName, Queue};
+
+use super::{
+    Body,
+    line::{BOLD, Column, DIM, HELD, Line, PLAIN, WAITS, fit, row, titles},
+    names::{mode, rate, remedies},
+};
+use crate::{
+    commands::top::{data::Past, model::Model},
+    remedy,
+    text::{clipped, printable, short_name},
+    time::{elapsed, taken},
+};
+
+const COLUMNS: [Column; 6] = [
+    Column { title: "STATE", least: 8, most: 11, is_number: false },
+    Column { title: "MODE", least: 4, most: 9, is_number: false },
+    Column { title: "WHO", least: 12, most: 48, is_number: false },
+    Column { title: "FOR", least: 7, most: 7, is_number: true },
+    Column { title: "AGO", least: 6, most: 6, is_number: true },
+    Column { title: "WHY", least: 10, most: 60, is_number: false },
+];
+
+const RANKS: [usize; 6] = [0, 2, 3, 4, 5, 1];
+
+/// What stands in a line.
+enum Item<'a> {
+    Held(&'a Entry),
+    /// With its position; 1 is the next.
+    Pending(usize, &'a Entry),
+    Owned(&'a Entry),
+    /// What has happened, the last first.
+    Past(&'a Past),
+    None,
+}
+
+pub(super) fn body<'a>(model: &'a Model, name: &'a LockName) -> Body<'a> {
+    let data = model.data();
+    let queue = data.overview.queues.get(name);
+    let known = data.known.get(name);
+    let of = |entries: Option<&'a Vec<Entry>>| entries.map_or(&[][..], Vec::as_slice);
+    let held = of(queue.map(|queue: &Queue| &queue.held));
+    let pending = of(queue.map(|queue| &queue.pending));
+    let owned = of(queue.map(|queue| &queue.owned));
+    let past = known.map_or(0, |known| known.past.len());
+    let item = move |index: usize| -> Item<'a> {
+        let mut index = index;
+        if let Some(entry) = held.get(index) {
+            return Item::Held(entry);
+        }
+        index -= held.len();
+        if let Some(entry) = pending.get(index) {
+            return Item::Pending(index + 1, entry);
+        }
+        index -= pending.len();
+        if let Some(entry) = owned.get(index) {
+            return Item::Owned(entry);
+        }
+        index -= owned.len();
+        let past = known.and_then(|known| known.past.iter().rev().nth(index));
+        past.map_or(Item::None, Item::Past)
+    };
+    let widths = fit(&COLUMNS, &RANKS, model.size.0.into());
+    let count = held.len() + pending.len() + owned.len() + past;
+    let waits = known.map(|known| {
+        let waits = &known.waits;
+        let times = [("mean", waits.mean()), ("99 %", waits.percentile(99))];
+        let mut told: Vec<_> = times
+            .into_iter()
+            .filter_map(|(what, time)| Some(format!("{what} {}", taken(time?))))
+            .collect();
+        if waits.count() > 0 {
+            told.push(format!("longest {}", taken(waits.longest())));
+        }
+        let rate = rate(known.grants.per_second(data.second()));
+        let rate = if rate.is_empty() { rate } else { format!(", {rate}") };
+        format!("{} grants{rate}; waits: {}", waits.count(), told.join(", "))
+    });
+    let bucket = clipped(&printable(&name.bucket), 24);
+    let title = format!(
+        "{} in bucket {bucket}; {}",
+        short_name(&name.name, 48),
+        waits.unwrap_or_else(|| "nothing is known of it".to_owned())
+    );
+    Body {
+        title,
+        head: titles(&COLUMNS, &widths),
+        count,
+        chosen: model.place().line.min(count.saturating_sub(1)),
+        line: Box::new(move |index| line(model, &item(index), &widths)),
+        subject: Box::new(|_| Some(name.clone())),
+        details: Box::new(move |index| match item(index) {
+            Item::Held(entry) => remedies(model, name, entry, true),
+            Item::Pending(_, entry) => remedies(model, name, entry, false),
+            Item::Owned(_) => {
+                let said =
+                    "it is owned: whoever had it last takes it without asking, until others ask";
+                vec![Line::new(said, DIM)]
+            }
+            Item::Past(_) | Item::None => Vec::new(),
+        }),
+        empty: "nobody holds it and nobody waits; nothing has happened lately".to_owned(),
+    }
+}
+
+fn line(model: &Model, item: &Item<'_>, widths: &[usize; 6]) -> Line {
+    let data = model.data();
+    let seen = model.here.see(&data.overview);
+    let (state, style, entry) = match item {
+        Item::Held(entry) => ("held".to_owned(), HELD, *entry),
+        Item::Pending(position, entry) => (format!("waits {position}"), WAITS, *entry),
+        Item::Owned(entry) => ("owned".to_owned(), DIM, *entry),
+        Item::Past(past) => return past_line(model, past, widths),
+        Item::None => return Line::default(),
+    };
+    let id = entry.id.client_id;
+    row(&COLUMNS, widths, |column| {
+        let text = match column {
+            0 => return (state.clone(), style),
+            1 => mode(entry.mode, widths[1]),
+            2 => {
+                let is = if seen.stopped(id).is_empty() { "" } else { " stopped" };
+                return (seen.who(id) + is, BOLD);
+            }
+            3 => elapsed(entry.age(data.now)),
+            4 => String::new(),
+            _ => data.overview.info(id).map(|info| remedy::purpose(info)).unwrap_or_default(),
+        };
+        (text, PLAIN)
+    })
+}
+
+fn past_line(model: &Model, past: &Past, widths: &[usize; 6]) -> Line {
+    let ago = model.data().now.saturating_duration_since(past.at);
+    row(&COLUMNS, widths, |column| {
+        let text = match column {
+            0 => past.word.to_owned(),
+            2 => match &past.agent {
+                Some(info) => remedy::who(info, past.id),
+                None => format!("client {}", past.id),
+            },
+            3 => past.took.map(taken).unwrap_or_default(),
+            4 => elapsed(ago),
+            5 => past.agent.as_ref().map(|info| printable(&info.why)).unwrap_or_default(),
+            _ => String::new(),
+        };
+        (text, DIM)
+    })
+}

@@ -1,0 +1,280 @@
+//! All names, in an order.
+
+use std::{
+    cmp::Ordering,
+    collections::BTreeSet,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use navlock::{
+    Mode,
+    look::{Entry, LockName, Queue},
+};
+use ratatui_core::style::Style;
+
+use super::{
+    Body,
+    line::{BOLD, Column, DIM, HELD, Line, PLAIN, WAITS, fit, row, titles},
+};
+use crate::{
+    commands::top::{
+        data::{Data, Known},
+        model::Model,
+    },
+    text::{printable, short_name},
+    time::{elapsed, taken},
+};
+
+const COLUMNS: [Column; 10] = [
+    Column { title: "NAME", least: 10, most: 60, is_number: false },
+    Column { title: "BUCKET", least: 8, most: 16, is_number: false },
+    Column { title: "MODE", least: 4, most: 9, is_number: false },
+    Column { title: "HOLDER", least: 12, most: 40, is_number: false },
+    Column { title: "HELD", least: 6, most: 6, is_number: true },
+    Column { title: "QUEUE", least: 5, most: 5, is_number: true },
+    Column { title: "WAIT", least: 6, most: 6, is_number: true },
+    Column { title: "RATE", least: 6, most: 6, is_number: true },
+    Column { title: "MEAN", least: 7, most: 7, is_number: true },
+    Column { title: "P99", least: 7, most: 7, is_number: true },
+];
+
+/// Which columns there are in any case, and which ones only where there is room.
+const RANKS: [usize; 10] = [0, 6, 5, 4, 3, 1, 7, 9, 8, 2];
+
+/// What the names are in the order of; the largest first, but names as in a dictionary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::commands::top) enum Order {
+    /// Who has waited longest, and then what is held longest.
+    Wait,
+    Held,
+    Queue,
+    Rate,
+    Mean,
+    P99,
+    Name,
+}
+
+impl Order {
+    pub(in crate::commands::top) fn next(self) -> Self {
+        match self {
+            Self::Wait => Self::Held,
+            Self::Held => Self::Queue,
+            Self::Queue => Self::Rate,
+            Self::Rate => Self::Mean,
+            Self::Mean => Self::P99,
+            Self::P99 => Self::Name,
+            Self::Name => Self::Wait,
+        }
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Wait => "longest wait",
+            Self::Held => "held longest",
+            Self::Queue => "longest queue",
+            Self::Rate => "grants a second",
+            Self::Mean => "mean wait",
+            Self::P99 => "99 % of waits",
+            Self::Name => "name",
+        }
+    }
+}
+
+/// A name, with what is known of it.
+struct Row<'a> {
+    name: &'a LockName,
+    queue: Option<&'a Queue>,
+    known: &'a Known,
+    key: (u64, u64),
+}
+
+/// All buckets that there are.
+pub(in crate::commands::top) fn buckets(data: &Data) -> BTreeSet<String> {
+    let of_names = data.known.keys().map(|name| &name.bucket);
+    let of_agents = data.overview.agents.values().map(|agent| &agent.bucket);
+    let all: BTreeSet<&str> = of_names.chain(of_agents).map(|bucket| &**bucket).collect();
+    all.into_iter().map(str::to_owned).collect()
+}
+
+pub(super) fn body(model: &Model) -> Body<'_> {
+    let data = model.data();
+    let now = data.now;
+    let rows = Rc::new(rows(model));
+    let with_bucket = model.bucket.is_none()
+        && rows
+            .first()
+            .is_some_and(|first| rows.iter().any(|row| row.name.bucket != first.name.bucket));
+    let ranks: Vec<_> = RANKS.into_iter().filter(|rank| *rank != 1 || with_bucket).collect();
+    let widths = fit(&COLUMNS, &ranks, model.size.0.into());
+    let is_chosen = |row: &Row<'_>| model.chosen.as_ref() == Some(row.name);
+    let chosen = rows.iter().position(is_chosen);
+    let chosen = chosen.unwrap_or(if model.chosen.is_some() { model.place().line } else { 0 });
+    let (of_lines, of_subjects, of_details) =
+        (Rc::clone(&rows), Rc::clone(&rows), Rc::clone(&rows));
+    let held = rows.iter().filter(|row| row.queue.is_some_and(|queue| !queue.held.is_empty()));
+    let pending = rows.iter().filter_map(|row| row.queue).map(|queue| queue.pending.len());
+    let title = format!(
+        "names {}  held {}  waiting {}  by {}{}",
+        rows.len(),
+        held.count(),
+        pending.sum::<usize>(),
+        model.order.word(),
+        if model.is_reversed { ", reversed" } else { "" }
+    );
+    Body {
+        title,
+        head: titles(&COLUMNS, &widths),
+        count: rows.len(),
+        chosen: chosen.min(rows.len().saturating_sub(1)),
+        line: Box::new(move |index| {
+            of_lines.get(index).map(|row| line(model, row, &widths, now)).unwrap_or_default()
+        }),
+        subject: Box::new(move |index| of_subjects.get(index).map(|row| row.name.clone())),
+        details: Box::new(move |index| {
+            let first =
+                of_details.get(index).and_then(|row| Some((row.name, row.queue?.held.first()?)));
+            first.map(|(name, entry)| remedies(model, name, entry, true)).unwrap_or_default()
+        }),
+        empty: if model.filter.is_empty() {
+            "nothing is held and nobody waits".to_owned()
+        } else {
+            "no name is like that".to_owned()
+        },
+    }
+}
+
+/// What can be done about somebody who holds or waits.
+pub(super) fn remedies(model: &Model, name: &LockName, entry: &Entry, is_held: bool) -> Vec<Line> {
+    let seen = model.here.see(&model.data().overview);
+    let who = seen.who(entry.id.client_id);
+    let is = if seen.stopped(entry.id.client_id).is_empty() { "" } else { " is stopped" };
+    let why = seen.why(entry.id.client_id);
+    let mut lines = vec![Line::new(format!("{who}{why}{is}"), BOLD)];
+    lines.extend(seen.remedies(name, entry, is_held).into_iter().map(|remedy| {
+        Line::new(format!("  {}", remedy.line), PLAIN).add(format!("   {}", remedy.does), DIM)
+    }));
+    lines
+}
+
+/// What is to be shown, in its order.
+fn rows(model: &Model) -> Vec<Row<'_>> {
+    let data = model.data();
+    let wanted = model.filter.to_lowercase();
+    let is_wanted = |name: &LockName| {
+        model.bucket.as_ref().is_none_or(|bucket| *bucket == *name.bucket)
+            && (wanted.is_empty()
+                || match name.name.as_str() {
+                    Some(text) => text.to_lowercase().contains(&wanted),
+                    None => name.name.to_string().to_lowercase().contains(&wanted),
+                })
+    };
+    let named = data.known.iter().filter(|(name, _)| is_wanted(name));
+    let mut rows: Vec<_> = named
+        .map(|(name, known)| {
+            let queue = data.overview.queues.get(name);
+            let key = key(model.order, queue, known, data);
+            Row { name, queue, known, key }
+        })
+        .collect();
+    let compare = |one: &Row<'_>, two: &Row<'_>| -> Ordering {
+        two.key.cmp(&one.key).then_with(|| one.name.cmp(two.name))
+    };
+    if model.is_reversed {
+        rows.sort_unstable_by(|one, two| compare(two, one));
+    } else {
+        rows.sort_unstable_by(compare);
+    }
+    rows
+}
+
+/// By what a name is in its place: the largest first.
+fn key(order: Order, queue: Option<&Queue>, known: &Known, data: &Data) -> (u64, u64) {
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let held = || held_for(queue, data.now).map_or(0, micros);
+    let waited = || longest_wait(queue, data.now).map_or(0, |wait| micros(wait).max(1));
+    match order {
+        Order::Wait => (waited(), held()),
+        Order::Held => (held(), waited()),
+        Order::Queue => (queue.map_or(0, |queue| queue.pending.len() as u64), waited()),
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rate is neither negative nor that large"
+        )]
+        Order::Rate => ((known.grants.per_second(data.second()) * 1e3) as u64, held()),
+        Order::Mean => (known.waits.mean().map_or(0, micros), known.waits.count()),
+        Order::P99 => (known.waits.percentile(99).map_or(0, micros), known.waits.count()),
+        Order::Name => (0, 0),
+    }
+}
+
+fn held_for(queue: Option<&Queue>, now: Instant) -> Option<Duration> {
+    queue?.held.iter().map(|entry| entry.age(now)).max()
+}
+
+fn longest_wait(queue: Option<&Queue>, now: Instant) -> Option<Duration> {
+    queue?.pending.iter().map(|entry| entry.age(now)).max()
+}
+
+fn line(model: &Model, of: &Row<'_>, widths: &[usize; 10], now: Instant) -> Line {
+    let data = model.data();
+    let waits = of.queue.is_some_and(|queue| !queue.pending.is_empty());
+    let held = of.queue.and_then(|queue| queue.held.first());
+    let style = match (waits, held) {
+        (true, _) => WAITS,
+        (false, Some(_)) => HELD,
+        (false, None) => DIM,
+    };
+    row(&COLUMNS, widths, |column| -> (String, Style) {
+        let wide = widths[column];
+        let text = match column {
+            0 => return (short_name(&of.name.name, wide), style),
+            1 => printable(&of.name.bucket),
+            2 => held.map(|entry| mode(entry.mode, wide)).unwrap_or_default(),
+            3 => holder(model, of.queue),
+            4 => held_for(of.queue, now).map(elapsed).unwrap_or_default(),
+            5 => match of.queue.map_or(0, |queue| queue.pending.len()) {
+                0 => String::new(),
+                count => count.to_string(),
+            },
+            6 => return (longest_wait(of.queue, now).map(elapsed).unwrap_or_default(), style),
+            7 => rate(of.known.grants.per_second(data.second())),
+            8 => of.known.waits.mean().map(taken).unwrap_or_default(),
+            _ => of.known.waits.percentile(99).map(taken).unwrap_or_default(),
+        };
+        (text, if held.is_some() || waits { PLAIN } else { DIM })
+    })
+}
+
+pub(super) fn mode(mode: Mode, room: usize) -> String {
+    let whole = mode.as_str();
+    if room >= whole.len() { whole.to_owned() } else { whole[..4].to_owned() }
+}
+
+/// Who holds it; in brackets who owns it and does not hold it.
+fn holder(model: &Model, queue: Option<&Queue>) -> String {
+    let Some(queue) = queue else { return String::new() };
+    let seen = model.here.see(&model.data().overview);
+    let Some(first) = queue.held.first() else {
+        let owner = queue.owned.first().map(|entry| format!("({})", seen.who(entry.id.client_id)));
+        return owner.unwrap_or_default();
+    };
+    let id = first.id.client_id;
+    let more = match queue.held.len() {
+        1 => String::new(),
+        count => format!(" +{}", count - 1),
+    };
+    let is = if seen.stopped(id).is_empty() { "" } else { " stopped" };
+    format!("{}{more}{is}", seen.who(id))
+}
+
+/// `0.3/s`, `12/s`, `12k/s`.
+pub(super) fn rate(per_second: f64) -> String {
+    match per_second {
+        none if none < 0.05 => String::new(),
+        few if few < 9.95 => format!("{few:.1}/s"),
+        some if some < 9_999.5 => format!("{some:.0}/s"),
+        many => format!("{:.0}k/s", many / 1e3),
+    }
+}

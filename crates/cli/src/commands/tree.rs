@@ -1,0 +1,290 @@
+//! `navlock query --tree`: who waits for whom.
+
+use std::{
+    collections::HashSet,
+    fmt::Write as _,
+    io,
+    time::{Duration, Instant},
+};
+
+use navlock::{
+    Error, Look, LookOptions, News,
+    look::{Deadlock, LockId, Overview, Root, Row, Watcher, Why, deadlocks, tree},
+};
+
+use super::Context;
+use crate::{
+    args::QueryArgs,
+    exit::{Failure, UNREACHABLE},
+    json::Object,
+    remedy::{Here, Remedy, Surroundings},
+    table::{BAD, GOOD, PLAIN, POOR},
+    terminal::{self, painted, write_out},
+    text::{WIDEST_NAME, clipped, printable, short_name},
+    time::{elapsed, millis},
+};
+
+/// How long a circle has to last to be told.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long the broker may take to tell what there is.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// So many levels are drawn; what is deeper is drawn at the last of them.
+const DEEPEST: usize = 24;
+
+pub(super) fn show(context: &Context, args: &QueryArgs) -> Result<(), Failure> {
+    let look = look(context)?;
+    let (overview, found) = &look;
+    let here = Here::new(&context.place);
+    let surroundings = here.see(overview);
+    let mut roots = tree(overview);
+    roots.retain(|root| is_wanted(root, context, args));
+    let now = Instant::now();
+    let jams: Vec<_> = roots.iter().map(|root| Jam::new(root, found, &surroundings, now)).collect();
+    let text: String = if args.json {
+        jams.iter().map(|jam| jam.json().to_string() + "\n").collect()
+    } else {
+        let columns = terminal::size(io::stdout()).map(|(columns, _)| columns);
+        let colours = terminal::colours(context.colour);
+        let texts: Vec<_> = jams.iter().map(|jam| jam.text(args, columns, colours)).collect();
+        texts.join("\n")
+    };
+    if text.is_empty() && !args.json && io::IsTerminal::is_terminal(&io::stdout()) {
+        context.voice.tell("nobody waits");
+    }
+    write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))
+}
+
+/// What there is, and the deadlocks of it. If there seem to be any, it is looked for a second whether
+/// they last: what is heard of many, one after the other, can look like one for a moment.
+fn look(context: &Context) -> Result<(Overview, Vec<Deadlock>), Failure> {
+    let mut look = Look::new(context.place.clone(), LookOptions::default());
+    let silent = || {
+        let why =
+            "the broker does not tell what there is; is it stopped? See 'navlock daemon status'";
+        Failure::new(UNREACHABLE, why)
+    };
+    let deadline = Instant::now() + ANSWER;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match look.next(Some(left)).map_err(Error::from)? {
+            Some(News::Events(_)) => {}
+            Some(_) => break,
+            None => return Err(silent()),
+        }
+    }
+    let mut watcher = Watcher::new(PATIENCE);
+    watcher.look(look.overview(), Instant::now());
+    while let Some(next) = watcher.next() {
+        let left = next.saturating_duration_since(Instant::now());
+        look.next(Some(left)).map_err(Error::from)?;
+        if deadlocks(look.overview()).is_empty() || Instant::now() >= next {
+            watcher.look(look.overview(), Instant::now());
+            break;
+        }
+    }
+    let found = watcher.confirmed().cloned().collect();
+    Ok((look.overview().clone(), found))
+}
+
+/// Whether it is of the bucket, the name and the time that were asked for.
+fn is_wanted(root: &Root<'_>, context: &Context, args: &QueryArgs) -> bool {
+    let now = Instant::now();
+    let mut rows = root.rows.iter();
+    let is_here = |row: &Row<'_>| {
+        (args.all_buckets || *row.name.bucket == *context.bucket)
+            && args.name.as_ref().is_none_or(|name| row.name.name == *name)
+    };
+    rows.any(is_here)
+        && args
+            .longer_than
+            .is_none_or(|time| longest_wait(root, now).is_some_and(|wait| wait > time))
+}
+
+/// How long the one has waited that has waited longest.
+fn longest_wait(root: &Root<'_>, now: Instant) -> Option<Duration> {
+    let waiting = root.rows.iter().filter(|row| !row.is_held);
+    waiting.map(|row| row.entry.age(now)).max()
+}
+
+/// Whoever holds others up, with all that is to be told of it.
+struct Jam<'a> {
+    root: &'a Root<'a>,
+    /// Of a circle, as far as it has lasted.
+    deadlock: Option<&'a Deadlock>,
+    surroundings: &'a Surroundings<'a>,
+    remedies: Vec<Remedy>,
+    now: Instant,
+}
+
+impl<'a> Jam<'a> {
+    fn new(
+        root: &'a Root<'a>,
+        found: &'a [Deadlock],
+        surroundings: &'a Surroundings<'a>,
+        now: Instant,
+    ) -> Self {
+        let waiting: HashSet<LockId> =
+            root.rows.iter().filter(|row| !row.is_held).map(|row| row.entry.id).collect();
+        let deadlock =
+            found.iter().find(|deadlock| root.is_circle && waiting.contains(&deadlock.closed_by()));
+        let top = &root.rows[0];
+        let remedies = match deadlock {
+            Some(deadlock) => surroundings.remedies_of(deadlock),
+            None => surroundings.remedies(top.name, top.entry, top.is_held),
+        };
+        Self { root, deadlock, surroundings, remedies, now }
+    }
+
+    fn text(&self, args: &QueryArgs, columns: Option<usize>, colours: bool) -> String {
+        let fit = |line: String| columns.map_or(line.clone(), |columns| clipped(&line, columns));
+        let mut text = String::new();
+        if let Some(deadlock) = self.deadlock {
+            let style = if deadlock.is_certain { BAD } else { POOR };
+            text += &painted(&fit(deadlock.headline().to_owned()), style, colours);
+            text.push('\n');
+            for line in deadlock.lines(self.now) {
+                text += &(fit(format!("  {line}")) + "\n");
+            }
+        } else if self.root.is_circle {
+            let line =
+                "a circle that may be passing: these wait for each other for less than a second";
+            text += &(painted(&fit(line.to_owned()), POOR, colours) + "\n");
+        }
+        let branches = branches(&self.root.rows);
+        for (row, branch) in self.root.rows.iter().zip(branches) {
+            let style = match row.depth {
+                0 => GOOD,
+                _ if row.is_held => PLAIN,
+                _ => POOR,
+            };
+            let line = fit(branch + &self.line(row, args.all_buckets));
+            text += &(painted(&line, style, colours) + "\n");
+        }
+        // Whole, however long: they are to be pasted.
+        for (at, remedy) in self.remedies.iter().enumerate() {
+            let or = if at == 0 { "" } else { "or " };
+            let Remedy { line, does, .. } = remedy;
+            // A string takes everything that is written to it.
+            let _ = writeln!(text, "  {or}{line}    # {does}");
+        }
+        text
+    }
+
+    /// `hard  npm[4712] waits for db (exclusive) for 2m`.
+    fn line(&self, row: &Row<'_>, with_bucket: bool) -> String {
+        let id = row.entry.id.client_id;
+        let who = self.surroundings.who(id);
+        let why = self.surroundings.why(id);
+        let age = elapsed(row.entry.age(self.now));
+        let verb = if row.is_held { "holds" } else { "waits for" };
+        let bucket = if with_bucket {
+            format!("{}/", clipped(&printable(&row.name.bucket), 24))
+        } else {
+            String::new()
+        };
+        let name = short_name(&row.name.name, WIDEST_NAME);
+        let how = row.why.map_or("", |why| word(why));
+        let gap = if how.is_empty() { "" } else { "  " };
+        let mut line =
+            format!("{how}{gap}{who} {verb} {bucket}{name} ({}) for {age}{why}", row.entry.mode);
+        if !self.surroundings.stopped(id).is_empty() {
+            line += ", and is stopped";
+        }
+        if row.depth == 0 && !self.root.is_circle {
+            let longest = longest_wait(self.root, self.now).unwrap_or_default();
+            let wait = if self.root.blocks == 1 { "waits" } else { "wait" };
+            let _ = write!(line, "; {} {wait}, for up to {}", self.root.blocks, elapsed(longest));
+        }
+        line
+    }
+
+    fn json(&self) -> Object {
+        let longest = longest_wait(self.root, self.now).unwrap_or_default();
+        let mut object = Object::default()
+            .number("blocks", self.root.blocks as u64)
+            .number("longestWaitMs", millis(longest))
+            .boolean("circle", self.root.is_circle);
+        if let Some(deadlock) = self.deadlock {
+            let is = if deadlock.is_certain { "certain" } else { "possible" };
+            let closed_by = deadlock.closed_by();
+            object = object.string("deadlock", is).string("closedBy", &closed_by.to_string());
+        }
+        let rows: Vec<_> = self.root.rows.iter().map(|row| self.row_json(row)).collect();
+        let remedies: Vec<_> = self.remedies.iter().map(remedy_json).collect();
+        object.objects("rows", &rows).objects("remedies", &remedies)
+    }
+
+    fn row_json(&self, row: &Row<'_>) -> Object {
+        let Row { depth, why, name, entry, is_held, .. } = row;
+        let id = entry.id.client_id;
+        let mut object = Object::default().number("depth", *depth as u64);
+        if let Some(why) = why {
+            let block = match why {
+                Why::Held => "hard",
+                Why::Ahead => "soft",
+                Why::Inside => "inside",
+                _ => "same-agent",
+            };
+            object = object.string("block", block);
+        }
+        object = object
+            .string("state", if *is_held { "held" } else { "pending" })
+            .string("bucket", &name.bucket)
+            .name("name", &name.name)
+            .string("mode", entry.mode.as_str())
+            .string("clientId", &id.to_string())
+            .string("serial", &entry.id.serial.to_string())
+            .number("ageMs", millis(entry.age(self.now)));
+        object = self.surroundings.describe(id, object);
+        let stopped = self.surroundings.stopped(id);
+        if !stopped.is_empty() {
+            let stopped = stopped.into_iter().map(serde_json::Value::from).collect();
+            object = object.value("stopped", &serde_json::Value::Array(stopped));
+        }
+        object
+    }
+}
+
+fn remedy_json(remedy: &Remedy) -> Object {
+    let object = Object::default()
+        .string("kind", remedy.kind)
+        .string("does", &remedy.does)
+        .string("line", &remedy.line);
+    remedy.host.iter().fold(object, |object, host| object.string("host", host))
+}
+
+/// How somebody is held up, in a word.
+pub(super) fn word(why: Why) -> &'static str {
+    match why {
+        Why::Held => "hard",
+        Why::Ahead => "soft",
+        Why::Inside => "inside",
+        _ => "perhaps inside",
+    }
+}
+
+/// What is drawn before each row of a tree, to show what it is below.
+pub(super) fn branches(rows: &[Row<'_>]) -> Vec<String> {
+    // From the last one up: at which levels another one follows.
+    let mut follows: Vec<bool> = Vec::new();
+    let mut branches = Vec::with_capacity(rows.len());
+    for row in rows.iter().rev() {
+        let mut branch = String::new();
+        if row.depth > 0 {
+            let shown = row.depth.min(DEEPEST);
+            for level in 1..shown {
+                branch +=
+                    if follows.get(level).copied().unwrap_or(false) { "│  " } else { "   " };
+            }
+            let is_last = !follows.get(row.depth).copied().unwrap_or(false);
+            branch += if is_last { "└─ " } else { "├─ " };
+        }
+        branches.push(branch);
+        follows.resize(row.depth + 1, false);
+        follows[row.depth] = true;
+    }
+    branches.reverse();
+    branches
+}

@@ -1,0 +1,138 @@
+//! `navlock web`: a page that shows who holds and who waits.
+
+use std::{
+    collections::HashSet,
+    fs, io,
+    net::{SocketAddr, TcpListener},
+    os::unix::{
+        fs::FileTypeExt,
+        net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use navlock::{
+    BrokerReach, ConnectOptions, Look, LookOptions, Place, UserAgent,
+    look::{LockId, LockName},
+    this_process,
+};
+use rustix::{fs::Mode, process::umask};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals,
+    low_level::emulate_default_handler,
+};
+
+use super::{Context, daemon::prometheus};
+use crate::{
+    args::WebArgs,
+    exit::{Failure, UNREACHABLE},
+    terminal::write_out,
+    web::{Listener, Services, Steal, Web},
+};
+
+/// How long a lock may take to be stolen, the broker to be reached included.
+const ANSWER: Duration = Duration::from_secs(10);
+
+pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure> {
+    context.tell_if_secluded();
+    let listener = listen(args)?;
+    let place = context.place.clone();
+    let steal = args.allow_steal.then(|| {
+        let place = place.clone();
+        Arc::new(move |name: &LockName, holders: &[LockId]| steal(&place, name, holders))
+            as Arc<Steal>
+    });
+    let failed =
+        |error: io::Error| Failure::new(UNREACHABLE, format_args!("cannot serve: {error}"));
+    end_on_signals(args.unix.clone()).map_err(failed)?;
+    let metrics = {
+        let place = place.clone();
+        Arc::new(move || prometheus(&place).map_err(|failure| failure.message().to_owned()))
+    };
+    let web = Web::new(listener, place, Services { steal, metrics }).map_err(failed)?;
+    write_out(format!("{}\n", web.address()).as_bytes())
+        .map_err(|error| Failure::of_writing(&error))?;
+    if let Some(path) = &args.unix {
+        context.voice.tell(format_args!("served at the socket {}", path.display()));
+    }
+    web.serve().map_err(failed)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn listen(args: &WebArgs) -> Result<Listener, Failure> {
+    if let Some(path) = &args.unix {
+        let listener = listen_at(path);
+        return listener.map_err(|error| cannot_listen(format_args!("{}", path.display()), &error));
+    }
+    let address = SocketAddr::new(args.address, args.port);
+    let listener = TcpListener::bind(address)
+        .and_then(|listener| Ok(Listener::Tcp(listener.local_addr()?, listener)));
+    listener.map_err(|error| cannot_listen(format_args!("{address}"), &error))
+}
+
+fn cannot_listen(place: std::fmt::Arguments<'_>, error: &io::Error) -> Failure {
+    let else_what = match error.kind() {
+        io::ErrorKind::AddrInUse => "; something else does, choose another one",
+        _ => "",
+    };
+    Failure::new(UNREACHABLE, format_args!("cannot listen at {place}: {error}{else_what}"))
+}
+
+/// A socket that nobody else can connect to.
+fn listen_at(path: &Path) -> io::Result<Listener> {
+    // One that nobody listens at was left behind.
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    if is_socket && UnixStream::connect(path).is_err_and(refused) {
+        fs::remove_file(path)?;
+    }
+    // It is made so: to change it afterwards would be too late.
+    let before = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
+    let listener = UnixListener::bind(path);
+    umask(before);
+    Ok(Listener::Unix(listener?))
+}
+
+/// Removes the socket when a signal ends us.
+fn end_on_signals(socket: Option<PathBuf>) -> io::Result<()> {
+    let Some(socket) = socket else { return Ok(()) };
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for signal in signals.forever() {
+            let _ = fs::remove_file(&socket);
+            let _ = emulate_default_handler(signal);
+        }
+    })?;
+    Ok(())
+}
+
+/// Takes the name from these holders and releases it at once, as `navlock run --steal NAME true` would. Not
+/// if others hold it by now: whoever asked has not seen these.
+fn steal(place: &Place, name: &LockName, holders: &[LockId]) -> Result<(), String> {
+    let options = LookOptions::default().bucket(&*name.bucket).name(name.name.clone());
+    let overview = Look::once(place.clone(), options).map_err(|error| error.to_string())?;
+    let known: HashSet<&LockId> = holders.iter().collect();
+    let queue = overview.queues.get(name);
+    let held = queue.map_or(&[][..], |queue| &queue.held);
+    if held.is_empty() {
+        return Err("nobody holds it any more; nothing was stolen".to_owned());
+    }
+    if !held.iter().all(|entry| known.contains(&entry.id)) {
+        return Err("somebody else holds it by now; nothing was stolen, look again".to_owned());
+    }
+    let options = ConnectOptions::default().place(place.clone()).only_running().timeout(ANSWER);
+    let reach = BrokerReach::connect_blocking(options.delegate(false))
+        .map_err(|error| error.to_string())?;
+    let locks = UserAgent::with_reach(reach).lock_manager(&name.bucket);
+    let mut info = this_process();
+    "navlock web".clone_into(&mut info.command);
+    "stolen by hand".clone_into(&mut info.why);
+    locks.describe(&info);
+    let stolen = locks.lock(name.name.clone()).steal().blocking_timeout(ANSWER);
+    stolen.map(drop).map_err(|error| error.to_string())
+}

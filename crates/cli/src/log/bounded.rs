@@ -1,0 +1,108 @@
+//! A file that does not grow for ever: when it is full it becomes its predecessor, in place of the one
+//! before.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, ErrorKind, Write},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use crate::faults::open_to_append;
+
+/// As many bytes are in the file at most, and as many in its predecessor. In `/tmp` they may be memory.
+pub(crate) const LIMIT: u64 = 512 << 10;
+
+/// The file at this path. Several processes may write to it: each line goes to its end, as it is then.
+pub(super) struct Bounded {
+    path: PathBuf,
+    limit: u64,
+    file: Option<File>,
+}
+
+impl Bounded {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, limit: LIMIT, file: None }
+    }
+
+    /// The file with room for so many bytes.
+    fn with_room(&mut self, length: u64) -> io::Result<&mut File> {
+        let known = self.file.take().filter(|file| is_at(file, &self.path));
+        let mut file = match known {
+            Some(file) => file,
+            // Somebody has removed it, or another process has put a new one in its place.
+            None => open_to_append(&self.path)?,
+        };
+        let found = file.metadata()?.len();
+        if found > 0 && found.saturating_add(length) > self.limit {
+            fs::rename(&self.path, predecessor(&self.path))?;
+            file = open_to_append(&self.path)?;
+        }
+        Ok(self.file.insert(file))
+    }
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        self.with_room(length)?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What was in the file before it was full.
+pub(crate) fn predecessor(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".1");
+    name.into()
+}
+
+/// Whether the file is the one at this path.
+pub(super) fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |found: fs::Metadata| (found.dev(), found.ino());
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(file), Ok(found)) => identity(file) == identity(found),
+        (_, Err(error)) => error.kind() != ErrorKind::NotFound,
+        (Err(_), _) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_file_becomes_the_predecessor_and_what_was_before_that_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let mut file = Bounded { path: path.clone(), limit: 10, file: None };
+        for line in ["one\n", "two\n", "three\n", "four\n", "five\n", "six\n"] {
+            file.write_all(line.as_bytes()).unwrap();
+            assert!(fs::metadata(&path).unwrap().len() <= 10);
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "six\n");
+        assert_eq!(fs::read_to_string(predecessor(&path)).unwrap(), "four\nfive\n");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_file_that_was_removed_is_made_anew_and_no_link_is_written_through() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let mut file = Bounded::new(path.clone());
+        file.write_all(b"one\n").unwrap();
+        fs::remove_file(&path).unwrap();
+        file.write_all(b"two\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "two\n");
+        let other = directory.path().join("other");
+        fs::write(&other, "").unwrap();
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        file.write_all(b"three\n").unwrap_err();
+        assert_eq!(fs::read(&other).unwrap(), b"");
+    }
+}

@@ -1,0 +1,103 @@
+//! What of a log is written: a level, and others for parts of it.
+
+use std::{fmt, str::FromStr};
+
+use tracing_subscriber::filter::{LevelFilter, Targets};
+
+/// All that is ours begins so; other targets are those of libraries.
+const OURS: &str = "navlock";
+
+/// What is written if nobody says otherwise.
+const DEFAULT: &str = "info";
+
+/// A level for all of ours, and levels for targets: `info`, `warn,navlock::etcd=debug`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Filter {
+    text: String,
+    targets: Vec<(String, LevelFilter)>,
+}
+
+impl Filter {
+    pub(super) fn targets(&self) -> Targets {
+        Targets::new().with_targets(self.targets.iter().cloned())
+    }
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self { text: DEFAULT.to_owned(), targets: vec![(OURS.to_owned(), LevelFilter::INFO)] }
+    }
+}
+
+impl FromStr for Filter {
+    type Err = String;
+
+    /// As for any variable, to be empty is to be unset.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+        let targets: Result<Vec<_>, String> = parts
+            .map(|part| {
+                let (target, name) = part.split_once('=').unwrap_or((OURS, part));
+                let (target, name) = (target.trim(), name.trim());
+                let level = level(name).filter(|_| !target.is_empty());
+                let level = level.ok_or_else(|| {
+                    format!(
+                        "{part:?} is no level: write off, error, warn, info, debug or trace, and \
+                         TARGET=LEVEL after a comma for a part (navlock::broker, navlock::etcd)"
+                    )
+                })?;
+                Ok((target.to_owned(), level))
+            })
+            .collect();
+        Ok(Self { text: text.trim().to_owned(), targets: targets? })
+    }
+}
+
+/// The level of this name. Numbers, which the library takes too, tell nobody anything.
+fn level(name: &str) -> Option<LevelFilter> {
+    let is_word = name.chars().all(|char| char.is_ascii_alphabetic());
+    name.parse().ok().filter(|_| is_word && !name.is_empty())
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    fn parsed(text: &str) -> Targets {
+        text.parse::<Filter>().unwrap().targets()
+    }
+
+    #[test]
+    fn a_level_is_that_of_ours_and_parts_have_their_own() {
+        let both = parsed("warn, navlock::etcd=debug,h2=info");
+        assert!(both.would_enable("navlock::broker", &Level::WARN));
+        assert!(!both.would_enable("navlock::broker", &Level::INFO));
+        assert!(both.would_enable("navlock::etcd", &Level::DEBUG));
+        assert!(both.would_enable("h2::client", &Level::INFO));
+        assert!(!both.would_enable("tonic", &Level::ERROR));
+        assert!(!parsed("off").would_enable("navlock::broker", &Level::ERROR));
+        assert_eq!(parsed(""), parsed(DEFAULT));
+        assert_eq!("debug".parse::<Filter>().unwrap().to_string(), "debug");
+    }
+
+    #[test]
+    fn what_is_no_level_is_said_to_be_none() {
+        for wrong in
+            ["verbose", "navlock", "3", "navlock=loud", "=info", "navlock=", "info=info=info"]
+        {
+            let said = wrong.parse::<Filter>().unwrap_err();
+            assert!(said.contains("write off, error, warn"), "{wrong}: {said}");
+        }
+    }
+}

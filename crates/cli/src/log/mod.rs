@@ -1,0 +1,129 @@
+//! What a broker tells of itself while it runs.
+//!
+//! A broker that somebody runs on purpose, as a service manager does, tells it on its error stream; one
+//! that a client has started, whose streams nobody reads, in a file of bounded size beside its socket.
+//! Either is written by a thread of its own: see [`sink`].
+
+mod bounded;
+mod filter;
+mod format;
+pub(crate) mod reader;
+mod sink;
+
+use std::{
+    env, fmt, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use navlock::Place;
+use navlock_broker::daemon;
+use tracing_subscriber::{
+    Registry, filter::Targets, fmt as formatting, layer::SubscriberExt, reload,
+    util::SubscriberInitExt,
+};
+
+pub(crate) use self::filter::Filter;
+use self::{bounded::Bounded, format::Line, sink::Sink};
+
+/// Where the errors of a program are that has not begun to log.
+const STDERR: &str = "/proc/self/fd/2";
+
+/// How long the end of the program waits for what is still to be written.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The log of this process.
+pub(crate) struct Log {
+    sink: Sink,
+    /// `None` on the error stream.
+    file: Option<PathBuf>,
+    filter: Mutex<Filter>,
+    targets: reload::Handle<Targets, Registry>,
+}
+
+impl Log {
+    /// Begins it: in the place's file for a broker that was started `on_demand`, else on the error
+    /// stream. Once in a process.
+    pub(crate) fn begin(place: &Place, on_demand: bool, filter: Filter) -> Arc<Self> {
+        let file = on_demand.then(|| place.log());
+        let is_journal = file.is_none() && is_journal();
+        let sink = match &file {
+            Some(path) => Sink::new(Bounded::new(path.clone()), false),
+            None => Sink::new(io::stderr(), is_journal),
+        };
+        let (targets, handle) = reload::Layer::new(filter.targets());
+        let lines = formatting::layer()
+            .event_format(Line { has_time: !is_journal })
+            .with_ansi(false)
+            .with_writer(sink.clone());
+        // There is none before it.
+        let _ = tracing_subscriber::registry().with(targets).with(lines).try_init();
+        Arc::new(Self { sink, file, filter: Mutex::new(filter), targets: handle })
+    }
+
+    /// Whether what is told on the error stream is told twice.
+    pub(crate) fn is_on_stderr(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// Waits until what was told is written, but not for longer than that.
+    pub(crate) fn flush(&self) {
+        self.sink.flush(PATIENCE);
+    }
+}
+
+impl daemon::Log for Log {
+    fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    fn filter(&self) -> String {
+        self.filter.lock().unwrap_or_else(PoisonError::into_inner).to_string()
+    }
+
+    fn set_filter(&self, filter: &str) -> Result<(), String> {
+        let filter: Filter = filter.parse()?;
+        self.targets.reload(filter.targets()).map_err(|error| error.to_string())?;
+        *self.filter.lock().unwrap_or_else(PoisonError::into_inner) = filter;
+        Ok(())
+    }
+
+    fn dropped(&self) -> u64 {
+        self.sink.dropped()
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+/// Whether the error stream goes to systemd's journal, which knows the time of a line and takes its
+/// level from how it begins (sd-daemon(3)).
+fn is_journal() -> bool {
+    env::var("JOURNAL_STREAM").is_ok_and(|named| is_named(&named, Path::new(STDERR)))
+}
+
+/// Whether this is the file that is named by its device and its inode (systemd.exec(5)). The variable
+/// alone says nothing: those inherit it whose error stream is another one.
+fn is_named(named: &str, file: &Path) -> bool {
+    let found = file.metadata().map(|found| format!("{}:{}", found.dev(), found.ino()));
+    found.is_ok_and(|found| found == named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_journal_is_known_by_its_device_and_its_inode() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let found = file.as_file().metadata().unwrap();
+        assert!(is_named(&format!("{}:{}", found.dev(), found.ino()), file.path()));
+        assert!(!is_named(&format!("{}:{}", found.dev(), found.ino() + 1), file.path()));
+        assert!(!is_named("", file.path()));
+    }
+}

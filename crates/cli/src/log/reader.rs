@@ -1,0 +1,172 @@
+//! Reading what brokers have logged, and what they go on to log.
+
+use std::{
+    fs::File,
+    io::{self, ErrorKind, Read, Seek, SeekFrom, Write},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::bounded::{LIMIT, is_at, predecessor};
+
+/// A log that is read from its beginning on, over the ends of its files. What has come and gone between two
+/// looks is not read, if it was more than a file.
+pub(crate) struct Reader {
+    path: PathBuf,
+    /// The one that is read, and how far.
+    open: Option<(File, u64)>,
+    /// The one before. It is open still, so that no other is taken for it.
+    past: Option<File>,
+    /// Of the last line that was read, the beginning.
+    rest: Vec<u8>,
+}
+
+impl Reader {
+    /// At the beginning of all that there is.
+    pub(crate) fn new(path: &Path) -> Self {
+        let open = open(&predecessor(path)).map(|file| (file, 0));
+        Self { path: path.to_owned(), open, past: None, rest: Vec::new() }
+    }
+
+    /// The whole lines that have come since the last time.
+    pub(crate) fn lines(&mut self) -> io::Result<Vec<u8>> {
+        let mut lines = Vec::new();
+        loop {
+            self.read_on(&mut lines)?;
+            if self.open.as_ref().is_some_and(|(file, _)| is_at(file, &self.path)) {
+                return Ok(lines);
+            }
+            let Some(next) = self.next() else { return Ok(lines) };
+            // What has come between the two looks.
+            self.read_on(&mut lines)?;
+            self.past = self.open.replace((next, 0)).map(|(file, _)| file);
+        }
+    }
+
+    /// What follows the file that is read, which is the current one no more.
+    fn next(&mut self) -> Option<File> {
+        let known = self.open.iter().map(|(file, _)| file).chain(&self.past);
+        let is_known = |file: &File| known.clone().any(|known| is_same(known, file));
+        // One that has come and gone since it was looked, or the last of several.
+        let unread = self.open.as_ref().and_then(|_| open(&predecessor(&self.path)));
+        unread.filter(|file| !is_known(file)).or_else(|| open(&self.path))
+    }
+
+    fn read_on(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
+        let Some((file, at)) = &mut self.open else { return Ok(()) };
+        if file.metadata()?.len() < *at {
+            // Somebody has emptied it.
+            *at = 0;
+        }
+        let mut read = Vec::new();
+        file.seek(SeekFrom::Start(*at))?;
+        // By as much a file may be longer that was written to while it was read.
+        *at += Read::take(file, 2 * LIMIT).read_to_end(&mut read)? as u64;
+        self.rest.extend(read);
+        if let Some(end) = self.rest.iter().rposition(|&byte| byte == b'\n') {
+            lines.extend(self.rest.drain(..=end));
+        }
+        Ok(())
+    }
+}
+
+/// The last of these lines.
+pub(crate) fn last(lines: &[u8], count: usize) -> &[u8] {
+    let ends = lines.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
+    // The end of the line before the first that is wanted.
+    match ends.map(|(at, _)| at).nth(count) {
+        Some(end) => &lines[end + 1..],
+        None => lines,
+    }
+}
+
+/// Writes what is left of the lines whatever may be in them: to a terminal nothing but text.
+pub(crate) fn show(out: &mut impl Write, lines: &[u8]) -> io::Result<()> {
+    let shown: Vec<u8> =
+        lines.iter().map(|&byte| if is_shown(byte) { byte } else { b' ' }).collect();
+    out.write_all(&shown)?;
+    out.flush()
+}
+
+fn is_shown(byte: u8) -> bool {
+    byte == b'\n' || !byte.is_ascii_control()
+}
+
+fn open(path: &Path) -> Option<File> {
+    // A pipe that nobody writes is not waited for.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    file.metadata().is_ok_and(|found| found.is_file()).then_some(file)
+}
+
+fn is_same(one: &File, other: &File) -> bool {
+    match (one.metadata(), other.metadata()) {
+        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        (Err(error), _) | (_, Err(error)) => error.kind() == ErrorKind::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn text(reader: &mut Reader) -> String {
+        String::from_utf8(reader.lines().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn whole_lines_are_read_on_over_the_ends_of_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let append = |text: &str| {
+            let mut file = File::options().append(true).create(true).open(&path).unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+        };
+        let rotate = || fs::rename(&path, predecessor(&path)).unwrap();
+        let mut early = Reader::new(&path);
+        assert_eq!(text(&mut early), "");
+        append("1\n");
+        rotate();
+        append("2\n3");
+        let mut late = Reader::new(&path);
+        assert_eq!(text(&mut late), "1\n2\n");
+        append("3\n");
+        rotate();
+        append("4\n");
+        assert_eq!(text(&mut late), "33\n4\n");
+        assert_eq!(text(&mut late), "");
+        // One that nobody has looked at.
+        rotate();
+        append("5\n");
+        rotate();
+        append("6\n");
+        assert_eq!(text(&mut late), "5\n6\n");
+        fs::remove_file(&path).unwrap();
+        append("7\n");
+        assert_eq!(text(&mut late), "7\n");
+        fs::write(&path, "").unwrap();
+        assert_eq!(text(&mut late), "");
+        append("8\n");
+        assert_eq!(text(&mut late), "8\n");
+    }
+
+    #[test]
+    fn the_last_lines_are_as_many_as_there_are() {
+        for (count, lines) in
+            [(0, ""), (1, "c\n"), (2, "b\nc\n"), (3, "a\nb\nc\n"), (9, "a\nb\nc\n")]
+        {
+            assert_eq!(last(b"a\nb\nc\n", count), lines.as_bytes(), "{count}");
+        }
+    }
+
+    #[test]
+    fn what_would_do_something_to_a_terminal_is_not_shown() {
+        let mut shown = Vec::new();
+        show(&mut shown, b"a\x1b[31m\x07b\n").unwrap();
+        assert_eq!(shown, b"a [31m b\n");
+    }
+}

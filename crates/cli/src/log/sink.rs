@@ -1,0 +1,315 @@
+//! A thread that writes lines, so that nobody else waits for a disk, a pipe or a journal.
+//!
+//! Between it and those who log there is a queue of bounded length. What does not fit, and what cannot
+//! be written, is dropped and counted; the next line that is written says how many.
+
+use std::{
+    io::{self, Write},
+    mem,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc::{self, Receiver, SyncSender, TrySendError},
+    },
+    thread,
+    time::Duration,
+};
+
+use tracing::{Level, Metadata};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// How many lines may wait to be written.
+const QUEUE: usize = 1024;
+
+/// The longest line, in bytes; more of it is cut off. At levels that show them, there are names in it.
+const LONGEST: usize = 4096;
+
+/// As many bytes are written at once, if so many wait, and a line more.
+const BATCH: usize = 32 << 10;
+
+/// Where those who log leave their lines.
+#[derive(Clone)]
+pub(super) struct Sink {
+    queue: SyncSender<Said>,
+    shared: Arc<Shared>,
+    has_level: bool,
+}
+
+struct Shared {
+    dropped: AtomicU64,
+    /// What the thread needs, until there is one: most brokers start in somebody's way, and what they
+    /// have to say is written later.
+    unstarted: Mutex<Option<Unstarted>>,
+}
+
+struct Unstarted {
+    said: Receiver<Said>,
+    out: Box<dyn Write + Send>,
+}
+
+enum Said {
+    Line(Vec<u8>),
+    /// To be told when all before it is written.
+    Flush(SyncSender<()>),
+}
+
+impl Sink {
+    /// Lines go to `out`. Where they have their level at the beginning, as the journal wants it, they
+    /// begin with `<N>`.
+    pub(super) fn new(out: impl Write + Send + 'static, has_level: bool) -> Self {
+        let (queue, said) = mpsc::sync_channel(QUEUE);
+        let unstarted = Mutex::new(Some(Unstarted { said, out: Box::new(out) }));
+        let shared = Arc::new(Shared { dropped: AtomicU64::new(0), unstarted });
+        Self { queue, shared, has_level }
+    }
+
+    /// How many lines were dropped so far.
+    pub(super) fn dropped(&self) -> u64 {
+        self.shared.dropped.load(Relaxed)
+    }
+
+    /// Waits until what was said is written, but not for longer than this.
+    pub(super) fn flush(&self, patience: Duration) {
+        self.shared.start();
+        let (done, is_done) = mpsc::sync_channel(1);
+        if self.queue.try_send(Said::Flush(done)).is_ok() {
+            let _ = is_done.recv_timeout(patience);
+        }
+    }
+
+    fn say(&self, line: Vec<u8>) {
+        match self.queue.try_send(Said::Line(line)) {
+            Ok(()) => self.shared.start(),
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.shared.drop_lines(1),
+        }
+    }
+}
+
+impl Shared {
+    fn drop_lines(&self, lines: u64) {
+        self.dropped.fetch_add(lines, Relaxed);
+    }
+
+    fn unstarted(&self) -> MutexGuard<'_, Option<Unstarted>> {
+        self.unstarted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the thread, if it was not. Where there is none to be had, it is tried again with the
+    /// next line.
+    fn start(self: &Arc<Self>) {
+        if self.unstarted().is_none() {
+            return;
+        }
+        // It takes what it needs itself: if there is no thread, that stays where it is.
+        let shared = Arc::clone(self);
+        let thread = thread::Builder::new().name("navlock-log".to_owned());
+        let _ = thread.spawn(move || {
+            let taken = shared.unstarted().take();
+            if let Some(Unstarted { said, out }) = taken {
+                write_all(&said, out, &shared);
+            }
+        });
+    }
+}
+
+/// Writes what is said until nobody is left to say something.
+fn write_all(said: &Receiver<Said>, mut out: Box<dyn Write + Send>, shared: &Shared) {
+    let (mut told, mut is_torn) = (0, false);
+    while let Ok(first) = said.recv() {
+        let (mut batch, mut lines, mut flush) = (Vec::new(), 0, None);
+        for one in Some(first).into_iter().chain(said.try_iter()) {
+            match one {
+                Said::Line(line) => {
+                    batch.extend(line);
+                    lines += 1;
+                }
+                Said::Flush(done) => flush = Some(done),
+            }
+            if flush.is_some() || batch.len() >= BATCH {
+                break;
+            }
+        }
+        if lines > 0 {
+            let dropped = shared.dropped.load(Relaxed);
+            let mut text = head(dropped - told, is_torn).into_bytes();
+            text.append(&mut batch);
+            is_torn = out.write_all(&text).and_then(|()| out.flush()).is_err();
+            if is_torn {
+                shared.drop_lines(lines);
+            } else {
+                told = dropped;
+            }
+        }
+        if let Some(done) = flush {
+            // Who asked may have given up.
+            let _ = done.try_send(());
+        }
+    }
+}
+
+/// What goes before the next lines: how many are missing; and the end of one that was written in part, if
+/// it was.
+fn head(missing: u64, is_torn: bool) -> String {
+    let end = if is_torn { "\n" } else { "" };
+    match missing {
+        0 => end.to_owned(),
+        1 => format!("{end}(1 line before this one is missing)\n"),
+        missing => format!("{end}({missing} lines before this one are missing)\n"),
+    }
+}
+
+impl<'a> MakeWriter<'a> for Sink {
+    type Writer = Entry<'a>;
+
+    fn make_writer(&'a self) -> Entry<'a> {
+        Entry { sink: self, line: Vec::new() }
+    }
+
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Entry<'a> {
+        let line = if self.has_level { priority(metadata).as_bytes().to_vec() } else { Vec::new() };
+        Entry { sink: self, line }
+    }
+}
+
+/// A level as the journal knows it (sd-daemon(3)).
+fn priority(metadata: &Metadata<'_>) -> &'static str {
+    match *metadata.level() {
+        Level::ERROR => "<3>",
+        Level::WARN => "<4>",
+        Level::INFO => "<6>",
+        _ => "<7>",
+    }
+}
+
+/// One line, which is said when this is dropped.
+pub(super) struct Entry<'a> {
+    sink: &'a Sink,
+    line: Vec<u8>,
+}
+
+impl Write for Entry<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = LONGEST.saturating_sub(self.line.len());
+        self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        let mut line = mem::take(&mut self.line);
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        }
+        // One line, whatever somebody has put into it: nobody writes a line that is not ours.
+        for byte in &mut line {
+            if byte.is_ascii_control() {
+                *byte = b' ';
+            }
+        }
+        line.push(b'\n');
+        self.sink.say(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    /// What is written, once it may be.
+    #[derive(Clone)]
+    struct Gate {
+        begins: Arc<Barrier>,
+        opens: Arc<Barrier>,
+        is_open: bool,
+        fails: Arc<Mutex<bool>>,
+        written: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl Gate {
+        fn new() -> Self {
+            let [begins, opens] = [(); 2].map(|()| Arc::new(Barrier::new(2)));
+            let (fails, written) = (Arc::default(), Arc::default());
+            Self { begins, opens, is_open: false, fails, written }
+        }
+
+        fn text(&self) -> String {
+            String::from_utf8(self.written.lock().unwrap().clone()).unwrap()
+        }
+    }
+
+    impl Write for Gate {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if !mem::replace(&mut self.is_open, true) {
+                self.begins.wait();
+                self.opens.wait();
+            }
+            if *self.fails.lock().unwrap() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.written.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn say(sink: &Sink, text: &str) {
+        writeln!(sink.make_writer(), "{text}").unwrap();
+    }
+
+    #[test]
+    fn who_logs_does_not_wait_for_what_does_not_write_and_what_is_missing_is_counted() {
+        let gate = Gate::new();
+        let sink = Sink::new(gate.clone(), false);
+        say(&sink, "first");
+        gate.begins.wait();
+        // The thread waits for the gate, and nobody takes anything out of the queue.
+        for _ in 0..QUEUE + 7 {
+            say(&sink, "more");
+        }
+        assert_eq!(sink.dropped(), 7);
+        gate.opens.wait();
+        // While the queue is full there is no room for that either.
+        while gate.text().lines().count() < QUEUE + 2 {
+            sink.flush(Duration::from_secs(30));
+        }
+        let text = gate.text();
+        assert!(text.starts_with("first\n(7 lines before this one are missing)\nmore\n"));
+        assert_eq!(text.matches("missing").count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_missing_and_all_else_goes_on() {
+        let gate = Gate::new();
+        let sink = Sink::new(Gate { is_open: true, ..gate.clone() }, false);
+        *gate.fails.lock().unwrap() = true;
+        say(&sink, "lost");
+        sink.flush(Duration::from_secs(30));
+        *gate.fails.lock().unwrap() = false;
+        say(&sink, "kept");
+        sink.flush(Duration::from_secs(30));
+        assert_eq!(gate.text(), "\n(1 line before this one is missing)\nkept\n");
+        assert_eq!(sink.dropped(), 1);
+    }
+
+    #[test]
+    fn a_line_is_one_line_and_not_longer_than_it_may_be() {
+        let gate = Gate::new();
+        let sink = Sink::new(Gate { is_open: true, ..gate.clone() }, false);
+        say(&sink, "one\ntwo\u{1b}[31m");
+        say(&sink, &"x".repeat(3 * LONGEST));
+        sink.flush(Duration::from_secs(30));
+        let text = gate.text();
+        assert!(text.starts_with("one two [31m\nxxx"), "{}", &text[..40]);
+        assert_eq!(text.len(), "one two [31m\n".len() + LONGEST + 1);
+    }
+}

@@ -1,0 +1,384 @@
+//! What ends a jam: how those who hold it up are, and lines to paste.
+
+use std::{collections::BTreeSet, fs};
+
+use navlock::{
+    AgentInfo, ClientId, Place, ResourceName,
+    look::{Agent, Client, ClientState, Deadlock, Entry, LockName, Overview},
+};
+
+use crate::{
+    json::Object,
+    text::{clipped, meta, printable, program, user_at_host},
+};
+
+/// A name that is longer than this stands in no line to paste.
+const LONGEST: usize = 200;
+
+/// The longest text of others in a sentence.
+const WIDEST: usize = 60;
+
+/// Something that can be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Remedy {
+    /// What kind of thing it is, in one word.
+    pub(crate) kind: &'static str,
+    /// What it does.
+    pub(crate) does: String,
+    /// The line to paste.
+    pub(crate) line: String,
+    /// The machine on which to paste it, if it is not this one.
+    pub(crate) host: Option<String>,
+}
+
+/// Where we are, which decides what can be done from here.
+#[derive(Clone, Debug)]
+pub(crate) struct Here {
+    place: Place,
+    /// What a line begins with that is to reach the same broker.
+    navlock: String,
+    host: String,
+    process: fn(u32) -> Option<Process>,
+}
+
+/// Those who hold and wait, as they are seen from here.
+pub(crate) struct Surroundings<'a> {
+    overview: &'a Overview,
+    here: &'a Here,
+}
+
+/// What the kernel says of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) is_stopped: bool,
+    pub(crate) parent: u32,
+}
+
+impl Here {
+    /// With the broker of this place.
+    pub(crate) fn new(place: &Place) -> Self {
+        let usual = Place::from_env().is_ok_and(|usual| usual.socket() == place.socket());
+        let socket = place.socket().to_str().filter(|_| !usual).and_then(quoted);
+        let navlock = match socket {
+            Some(socket) => format!("navlock --socket {socket}"),
+            None => "navlock".to_owned(),
+        };
+        let host = navlock_broker::this_process().host;
+        Self { place: place.clone(), navlock, host, process }
+    }
+
+    /// A machine that is made up: it is called `here`, and this is how its processes are.
+    #[cfg(test)]
+    pub(crate) fn made_up(process: fn(u32) -> Option<Process>) -> Self {
+        let (navlock, host) = ("navlock".to_owned(), "here".to_owned());
+        Self { place: Place::at("/nowhere/sock"), navlock, host, process }
+    }
+
+    /// Those who hold and wait.
+    pub(crate) fn see<'a>(&'a self, overview: &'a Overview) -> Surroundings<'a> {
+        Surroundings { overview, here: self }
+    }
+}
+
+impl<'a> Surroundings<'a> {
+    fn agent(&self, id: ClientId) -> Option<&'a Agent> {
+        self.overview.agents.get(&id)
+    }
+
+    fn client(&self, agent: &Agent) -> Option<&'a Client> {
+        self.overview.clients.get(&agent.client?)
+    }
+
+    /// The machine that an agent is on, if it is not this one.
+    fn elsewhere(&self, agent: &'a Agent) -> Option<&'a str> {
+        let host = agent.info.host.as_str();
+        (agent.client.is_none() && !host.is_empty() && host != self.here.host).then_some(host)
+    }
+
+    /// Who it is, as people call it: `make[4711]`, with user and host if it is elsewhere.
+    pub(crate) fn who(&self, id: ClientId) -> String {
+        let Some(agent) = self.agent(id) else { return format!("client {id}") };
+        let who = who(&agent.info, id);
+        match self.elsewhere(agent) {
+            Some(_) => format!("{who} {}", clipped(&user_at_host(&agent.info), WIDEST)),
+            None => who,
+        }
+    }
+
+    /// What it is for, and what else it says of itself, in brackets after a space; else nothing.
+    pub(crate) fn why(&self, id: ClientId) -> String {
+        match self.agent(id).map(|agent| purpose(&agent.info)) {
+            Some(why) if !why.is_empty() => format!(" ({})", clipped(&why, WIDEST)),
+            _ => String::new(),
+        }
+    }
+
+    /// What is known of it, for programs.
+    pub(crate) fn describe(&self, id: ClientId, object: Object) -> Object {
+        match self.agent(id) {
+            Some(agent) => object.agent(&agent.info),
+            None => object,
+        }
+    }
+
+    /// The processes of this machine that hold or wait for what this agent does: the one that is
+    /// connected, and its command.
+    fn processes(&self, agent: &Agent) -> Vec<u32> {
+        let connected = self.client(agent).map(|client| client.pid);
+        let mut all: Vec<_> = connected.into_iter().chain([agent.info.pid]).collect();
+        all.retain(|pid| *pid != 0);
+        all.dedup();
+        all
+    }
+
+    /// Those of its processes that are stopped, so that nothing goes on until they are continued.
+    pub(crate) fn stopped(&self, id: ClientId) -> Vec<u32> {
+        let agent = self.agent(id).filter(|agent| self.elsewhere(agent).is_none());
+        let mut all = agent.map(|agent| self.processes(agent)).unwrap_or_default();
+        all.retain(|pid| (self.here.process)(*pid).is_some_and(|process| process.is_stopped));
+        all
+    }
+
+    /// The process whose end is the end of what the agent has: the command, if it is known to be the
+    /// one of the process that is connected; whatever says so of itself need not be right.
+    fn to_end(&self, agent: &Agent) -> Option<u32> {
+        let said = agent.info.pid;
+        let Some(Client { pid: connected, state, .. }) = self.client(agent) else {
+            return (said != 0).then_some(said);
+        };
+        let is_its_command = *state == ClientState::Orphaned
+            || (self.here.process)(std::process::id()).is_none()
+            || (self.here.process)(said).is_some_and(|process| process.parent == *connected);
+        let pid = if said != 0 && (is_its_command || *connected == 0) { said } else { *connected };
+        (pid != 0).then_some(pid)
+    }
+
+    /// What can be done about whoever holds or waits for this, the mildest first.
+    pub(crate) fn remedies(&self, name: &LockName, entry: &Entry, is_held: bool) -> Vec<Remedy> {
+        let id = entry.id.client_id;
+        let agent = self.agent(id);
+        let host = agent.and_then(|agent| self.elsewhere(agent));
+        let mut all = Vec::new();
+        let mut add = |kind, does: String, line: String, host: Option<&str>| {
+            all.push(Remedy { kind, does, line, host: host.map(str::to_owned) });
+        };
+        let stopped = self.stopped(id);
+        if !stopped.is_empty() {
+            let pids: Vec<_> = stopped.iter().map(ToString::to_string).collect();
+            let line = format!("kill -CONT {}", pids.join(" "));
+            add("continue", "has it go on".to_owned(), line, None);
+        }
+        let socket = self.here.place.holds().join(id.to_string());
+        if socket.exists() {
+            let line = format!("{} release {id}", self.here.navlock);
+            add("release", "gives back what this hold has".to_owned(), line, None);
+        } else if let Some(pid) = agent.and_then(|agent| self.to_end(agent)) {
+            let line = if stopped.is_empty() {
+                format!("kill {pid}")
+            } else {
+                // Whatever else it is sent is heard when it goes on.
+                format!("kill -KILL {pid}")
+            };
+            let does = host.map_or_else(
+                || "ends it".to_owned(),
+                |host| format!("ends it, on {}", clipped(&printable(host), WIDEST)),
+            );
+            add("end", does, line, host);
+        }
+        let bucket = match &*name.bucket {
+            "default" => Some(String::new()),
+            bucket => quoted(bucket).map(|bucket| format!(" --bucket {bucket}")),
+        };
+        if let (Some(bucket), Some(quoted)) = (bucket, quoted_name(&name.name)) {
+            if let Some(host) = host {
+                let does = format!(
+                    "removes it from etcd at once, if {} is gone: otherwise it ends by itself when its \
+                     lease has run out",
+                    clipped(&printable(host), WIDEST)
+                );
+                add("evict", does, format!("navlock evict{bucket} {quoted} {id}"), None);
+            }
+            if is_held {
+                let line = format!("{} run{bucket} --steal {quoted} true", self.here.navlock);
+                let does =
+                    "takes the lock from all who hold it, for the next in the queue".to_owned();
+                add("steal", does, line, None);
+            }
+        }
+        all
+    }
+
+    /// What would break a deadlock: the end of any of those who are in it.
+    pub(crate) fn remedies_of(&self, deadlock: &Deadlock) -> Vec<Remedy> {
+        let mut seen = BTreeSet::new();
+        let mut all = Vec::new();
+        for member in deadlock.members.iter().filter(|member| !member.is_held) {
+            if !seen.insert(member.entry.id.client_id) {
+                continue;
+            }
+            let who = self.who(member.entry.id.client_id);
+            let of_it = self.remedies(&member.name, &member.entry, false);
+            // To have it go on is no end of it: it waits.
+            let end = of_it.into_iter().find(|remedy| remedy.kind != "continue");
+            // Two who are one process end together.
+            let end = end.filter(|end| all.iter().all(|known: &Remedy| known.line != end.line));
+            all.extend(end.map(|remedy| {
+                let does = remedy.does.replacen(" it", &format!(" {who}"), 1);
+                Remedy { does, ..remedy }
+            }));
+        }
+        all
+    }
+}
+
+/// What an agent wants its locks for, and what else it says.
+pub(crate) fn purpose(agent: &AgentInfo) -> String {
+    let words = [printable(&agent.why), meta(agent)];
+    words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+/// `make[4711]`, or what else is known of it.
+pub(crate) fn who(info: &AgentInfo, id: ClientId) -> String {
+    match (program(&info.command).as_str(), info.pid) {
+        ("", 0) => format!("client {id}"),
+        ("", pid) => format!("process {pid}"),
+        (program, pid) => format!("{program}[{pid}]"),
+    }
+}
+
+/// What the kernel says of a process of this machine; `None` if it does not, or there is none.
+pub(crate) fn process(pid: u32) -> Option<Process> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name is in brackets, and may have any in it.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace();
+    let is_stopped = matches!(fields.next()?, "T" | "t");
+    Some(Process { is_stopped, parent: fields.next()?.parse().ok()? })
+}
+
+fn quoted_name(name: &ResourceName) -> Option<String> {
+    // FAST: what is too long is not looked at.
+    name.as_str().filter(|text| text.len() <= LONGEST).and_then(quoted)
+}
+
+/// A text as one word of a shell; `None` if it would be misread by people or is too long for them.
+fn quoted(text: &str) -> Option<String> {
+    if text.len() > LONGEST || text.starts_with('-') || printable(text) != text {
+        return None;
+    }
+    let is_plain =
+        |char: char| char.is_ascii_alphanumeric() || "_./:@%+,-".contains(char) || !char.is_ascii();
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return Some(text.to_owned());
+    }
+    Some(format!("'{}'", text.replace('\'', r"'\''")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use navlock::{
+        Mode,
+        look::{Change, Event, LockId},
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_word_to_paste_is_what_it_was() {
+        for (text, word) in [
+            ("db", Some("db")),
+            ("a b", Some("'a b'")),
+            ("", Some("''")),
+            ("it's; rm -r ~ $(x) `y`", Some(r"'it'\''s; rm -r ~ $(x) `y`'")),
+            ("~", Some("'~'")),
+            ("日本", Some("日本")),
+            ("a\u{3000}b", None),
+            ("a\nb", None),
+            ("\u{1b}[2J", None),
+            ("a\u{202e}b", None),
+            ("-n", None),
+        ] {
+            assert_eq!(quoted(text).as_deref(), word, "{text:?}");
+        }
+        assert_eq!(quoted(&"x".repeat(1 << 20)), None);
+    }
+
+    /// Somebody who holds a lock, on this machine (then with a connection) or on another one.
+    fn holder(host: &str, bucket: &str, is_here: bool) -> (Overview, LockName, Entry) {
+        let (name, now) = (LockName::new(bucket, "it's".try_into().unwrap()), Instant::now());
+        let id = LockId { client_id: ClientId::from_bytes([7; 16]), serial: 1 };
+        let mut info = AgentInfo::default();
+        (info.pid, info.command, info.host) = (4711, "make".to_owned(), host.to_owned());
+        let details = Agent::new(bucket.into(), info.into(), is_here.then_some(1));
+        let entry = Entry::new(id, Mode::Exclusive);
+        let mut overview = Overview::default();
+        let client = Client::new(4700, ClientState::Connected);
+        for change in [
+            Change::ClientCame { client: 1, details: client },
+            Change::AgentCame { agent: id.client_id, details },
+            Change::Granted { name: name.clone(), entry: entry.clone() },
+        ] {
+            overview.apply(&Event { at: now, change });
+        }
+        (overview, name, entry)
+    }
+
+    fn lines(here: &Here, (overview, name, entry): &(Overview, LockName, Entry)) -> Vec<String> {
+        let all = here.see(overview).remedies(name, entry, true).into_iter();
+        all.map(|remedy| match remedy.host {
+            Some(host) => format!("{}: {}", host, remedy.line),
+            None => remedy.line,
+        })
+        .collect()
+    }
+
+    #[test]
+    fn what_another_machine_holds_is_ended_there_or_evicted() {
+        let here = Here::made_up(|_| None);
+        let there = holder("there", "b c", false);
+        let id = there.2.id.client_id;
+        assert_eq!(here.see(&there.0).who(id), "make[4711] @there");
+        assert_eq!(
+            lines(&here, &there),
+            [
+                "there: kill 4711".to_owned(),
+                format!(r"navlock evict --bucket 'b c' 'it'\''s' {id}"),
+                r"navlock run --bucket 'b c' --steal 'it'\''s' true".to_owned(),
+            ]
+        );
+        // By another broker of this machine.
+        let steal = r"navlock run --steal 'it'\''s' true";
+        assert_eq!(lines(&here, &holder("here", "default", false)), ["kill 4711", steal]);
+    }
+
+    #[test]
+    fn a_number_is_offered_to_kill_if_it_is_the_command_of_who_is_connected() {
+        let steal = r"navlock run --steal 'it'\''s' true";
+        for (process, line) in [
+            ((|_| Some(Process { is_stopped: false, parent: 4700 })) as fn(u32) -> _, "kill 4711"),
+            (|_| Some(Process { is_stopped: false, parent: 1 }), "kill 4700"),
+            // Where there is no telling, it is believed.
+            (|_| None, "kill 4711"),
+        ] {
+            let here = Here::made_up(process);
+            assert_eq!(lines(&here, &holder("here", "default", true)), [line, steal]);
+        }
+        let stopped = Here::made_up(|pid| Some(Process { is_stopped: pid == 4700, parent: 4700 }));
+        assert_eq!(
+            lines(&stopped, &holder("here", "default", true)),
+            ["kill -CONT 4700", "kill -KILL 4711", steal]
+        );
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_state_and_its_parent() {
+        let us = process(std::process::id());
+        let parent = std::os::unix::process::parent_id();
+        if std::path::Path::new("/proc/self/stat").exists() {
+            assert_eq!(us, Some(Process { is_stopped: false, parent }));
+        }
+        assert_eq!(process(u32::MAX), None);
+    }
+}

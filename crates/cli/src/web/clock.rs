@@ -1,0 +1,31 @@
+//! Moments as numbers that another machine's page can count with.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use crate::time::millis;
+
+/// Milliseconds since 1970, as of one reading of the clock: what is told by it stays in its order, and
+/// ages stay true, also where the clock is set meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    read: Instant,
+    then: u64,
+}
+
+impl Clock {
+    pub(super) fn new() -> Self {
+        let then = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { read: Instant::now(), then: millis(then) }
+    }
+
+    pub(super) fn at(self, moment: Instant) -> u64 {
+        match moment.checked_duration_since(self.read) {
+            Some(later) => self.then.saturating_add(millis(later)),
+            None => self.then.saturating_sub(millis(self.read.duration_since(moment))),
+        }
+    }
+
+    pub(super) fn now(self) -> u64 {
+        self.at(Instant::now())
+    }
+}

@@ -1,0 +1,152 @@
+//! One look at the broker, which all pages share.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock::{ConnectError, Look, LookOptions, News, Place, look::Watcher};
+use navlock_broker::Control;
+use tokio::sync::watch;
+
+use super::store::{Broker, Store};
+use crate::remedy::{Here, process};
+
+/// How often pages are told at most.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// What telling them may cost: of so many parts of the time one.
+const SHARE: u32 = 10;
+
+/// How long something must last to be called a deadlock.
+const CONFIRMED: Duration = Duration::from_secs(1);
+
+/// How often it is looked which processes are stopped, the broker's or those that hold others up: nobody
+/// tells that.
+const WATCH: Duration = Duration::from_secs(1);
+
+/// How long nothing is looked at after it could not be.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What pages are told.
+pub(super) struct Feed {
+    store: Mutex<Store>,
+    versions: watch::Sender<u64>,
+}
+
+impl Feed {
+    /// Looks at this place from now on, in a thread that lasts as long as the process.
+    pub(super) fn start(place: Place) -> io::Result<Arc<Self>> {
+        let feed =
+            Arc::new(Self { store: Mutex::new(Store::new()), versions: watch::Sender::new(0) });
+        let looking = Arc::clone(&feed);
+        let here = Here::new(&place);
+        let look = Look::new(place.clone(), LookOptions::default());
+        thread::Builder::new()
+            .name("look".to_owned())
+            .spawn(move || looking.follow(look, &place, &here))?;
+        Ok(feed)
+    }
+
+    pub(super) fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The version that pages are at, and what comes after it. The first one is 1.
+    pub(super) fn versions(&self) -> watch::Receiver<u64> {
+        self.versions.subscribe()
+    }
+
+    fn follow(&self, mut look: Look, place: &Place, here: &Here) {
+        let mut watcher = Watcher::new(CONFIRMED);
+        let mut broker = None;
+        let mut watch = Instant::now();
+        let mut told = Told { due: Instant::now(), is_behind: false };
+        loop {
+            let due =
+                [told.is_behind.then_some(told.due), watcher.next()].into_iter().flatten().min();
+            let now = Instant::now();
+            let left = due.map_or(WATCH, |due| due.saturating_duration_since(now).min(WATCH));
+            let news = look.next(Some(left));
+            match news {
+                // It may be another one.
+                Ok(Some(News::Anew { .. })) => broker = process_of(place),
+                Ok(Some(News::NoBroker)) => broker = None,
+                _ => {}
+            }
+            told.is_behind |= self.take_in(&look, news);
+            let now = Instant::now();
+            if watch <= now {
+                watch = now + WATCH;
+                told.is_behind |= self.see_broker(broker);
+                told.is_behind |= self.store().see_stopped(&here.see(look.overview()));
+            }
+            let is_to_confirm = watcher.next().is_some_and(|next| next <= now);
+            if (told.is_behind || is_to_confirm) && told.due <= now {
+                watcher.look(look.overview(), now);
+                let version = {
+                    let mut store = self.store();
+                    store.refresh(look.overview(), watcher.confirmed());
+                    store.version()
+                };
+                let took = now.elapsed();
+                told = Told { due: Instant::now() + PERIOD.max(took * SHARE), is_behind: false };
+                self.versions.send_replace(version);
+            }
+        }
+    }
+
+    /// Looks whether the broker, which is this process, is stopped. Whether that is new.
+    fn see_broker(&self, pid: Option<u32>) -> bool {
+        let Some(pid) = pid else { return false };
+        let is_stopped = process(pid).is_some_and(|process| process.is_stopped);
+        let mut store = self.store();
+        if is_stopped {
+            store.broker_is(Broker::Stopped(pid))
+        } else {
+            store.is_stopped() && store.broker_is(Broker::Running)
+        }
+    }
+
+    /// Whether there is anything new.
+    fn take_in(&self, look: &Look, news: Result<Option<News>, ConnectError>) -> bool {
+        let mut store = self.store();
+        match news {
+            Ok(None) => false,
+            Ok(Some(News::Events(events))) => {
+                store.happened(&events);
+                true
+            }
+            Ok(Some(news)) => {
+                let broker = if news == News::NoBroker { Broker::None } else { Broker::Running };
+                store.broker_is(broker);
+                store.anew(look.overview());
+                true
+            }
+            Err(error) => {
+                let is_new = store.broker_is(Broker::Failed(error.to_string()));
+                drop(store);
+                if !is_new {
+                    thread::sleep(RETRY);
+                }
+                is_new
+            }
+        }
+    }
+}
+
+/// The broker's process, as it says itself: what the kernel knows of a connection is who began to listen,
+/// which need not be the broker.
+fn process_of(place: &Place) -> Option<u32> {
+    let status = Control::connect(place).ok()?.status().ok()?;
+    Some(status.pid).filter(|pid| *pid != 0)
+}
+
+struct Told {
+    /// When pages may be told again.
+    due: Instant,
+    /// Whether there is anything that they have not been told.
+    is_behind: bool,
+}

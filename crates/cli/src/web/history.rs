@@ -1,0 +1,319 @@
+//! Who has held what since we look.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
+    time::Instant,
+};
+
+use navlock::{
+    AgentInfo, ClientId, FencingToken, Lost, Mode,
+    look::{Change, Entry, Event, LockId, LockName, Overview},
+};
+
+use super::{clock::Clock, render};
+use crate::json::Object;
+
+/// How many locks that have ended are remembered, of all names and of each.
+const MOST: usize = 8_192;
+const MOST_OF_NAME: usize = 200;
+
+/// The locks that are held, since when, and the last ones that were.
+pub(super) struct History {
+    began: Instant,
+    agents: HashMap<ClientId, Known>,
+    /// By agent, as most that ends does so with its agent.
+    requests: HashMap<ClientId, BTreeMap<u64, Instant>>,
+    open: HashMap<ClientId, BTreeMap<u64, Span>>,
+    closed: HashMap<LockName, VecDeque<Span>>,
+    /// Of which names locks have ended, the first one first.
+    order: VecDeque<LockName>,
+}
+
+struct Known {
+    info: Arc<AgentInfo>,
+    client: Option<u64>,
+}
+
+/// A lock, from its grant to its end.
+struct Span {
+    name: LockName,
+    id: LockId,
+    mode: Mode,
+    token: Option<FencingToken>,
+    info: Option<Arc<AgentInfo>>,
+    from: Instant,
+    /// Since when it had been waited for.
+    requested: Option<Instant>,
+    end: Option<End>,
+}
+
+struct End {
+    at: Instant,
+    how: &'static str,
+    /// Who has stolen it.
+    by: Option<Arc<AgentInfo>>,
+}
+
+impl History {
+    pub(super) fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            agents: HashMap::new(),
+            requests: HashMap::new(),
+            open: HashMap::new(),
+            closed: HashMap::new(),
+            order: VecDeque::new(),
+        }
+    }
+
+    /// What there is was told anew: what is not there any more has ended meanwhile.
+    pub(super) fn anew(&mut self, overview: &Overview) {
+        let now = Instant::now();
+        self.agents.clear();
+        for (id, agent) in &overview.agents {
+            let known = Known { info: agent.info.clone(), client: agent.client };
+            self.agents.insert(*id, known);
+        }
+        self.requests.clear();
+        let mut before = std::mem::take(&mut self.open);
+        for (name, queue) in &overview.queues {
+            for entry in &queue.held {
+                let of_agent = before.get_mut(&entry.id.client_id);
+                match of_agent.and_then(|spans| spans.remove(&entry.id.serial)) {
+                    Some(span) => self.put(span),
+                    None => self.grant(name, entry),
+                }
+            }
+            for entry in &queue.pending {
+                self.request(entry);
+            }
+        }
+        for span in before.into_values().flat_map(BTreeMap::into_values) {
+            self.close(span, End { at: now, how: "unseen", by: None });
+        }
+    }
+
+    pub(super) fn event(&mut self, event: &Event) {
+        let at = event.at;
+        match &event.change {
+            Change::AgentCame { agent, details } => {
+                let known = Known { info: details.info.clone(), client: details.client };
+                self.agents.insert(*agent, known);
+            }
+            Change::AgentWent { agent } => self.agent_went(*agent, at),
+            Change::ClientWent { client } => {
+                let theirs = self.agents.iter().filter(|(_, known)| known.client == Some(*client));
+                for agent in theirs.map(|(id, _)| *id).collect::<Vec<_>>() {
+                    self.agent_went(agent, at);
+                }
+            }
+            Change::Requested { entry, .. } => self.request(entry),
+            Change::Granted { name, entry } => self.grant(name, entry),
+            Change::Owned { name, entry, held: true } => {
+                // Between two looks it may have been taken many times; this one is seen.
+                let spans = self.open.get(&entry.id.client_id);
+                let known = spans.and_then(|spans| spans.get(&entry.id.serial));
+                if known.is_none_or(|known| known.token != entry.token) {
+                    self.end(entry.id, at, "released", None);
+                    self.grant(name, entry);
+                }
+            }
+            Change::Owned { entry, held: false, .. } => self.end(entry.id, at, "released", None),
+            Change::Released { id, .. } | Change::Recalled { id, .. } => {
+                self.end(*id, at, "released", None);
+            }
+            Change::Aborted { id, .. } => drop(self.take_request(*id)),
+            Change::Lost { id, how, by, .. } => {
+                let how = if *how == Lost::Stolen { "stolen" } else { "lost" };
+                let by = by.and_then(|by| self.agents.get(&by)).map(|known| known.info.clone());
+                self.end(*id, at, how, by);
+            }
+            _ => {}
+        }
+    }
+
+    fn request(&mut self, entry: &Entry) {
+        let of_agent = self.requests.entry(entry.id.client_id).or_default();
+        of_agent.entry(entry.id.serial).or_insert(entry.since);
+    }
+
+    fn take_request(&mut self, id: LockId) -> Option<Instant> {
+        let of_agent = self.requests.get_mut(&id.client_id)?;
+        let since = of_agent.remove(&id.serial);
+        if of_agent.is_empty() {
+            self.requests.remove(&id.client_id);
+        }
+        since
+    }
+
+    fn grant(&mut self, name: &LockName, entry: &Entry) {
+        let requested = self.take_request(entry.id);
+        let before = self.take_open(entry.id);
+        let span = Span {
+            name: name.clone(),
+            id: entry.id,
+            mode: entry.mode,
+            token: entry.token,
+            info: None,
+            from: entry.since,
+            requested: requested.or(before.and_then(|before| before.requested)),
+            end: None,
+        };
+        self.put(span);
+    }
+
+    fn put(&mut self, span: Span) {
+        self.open.entry(span.id.client_id).or_default().insert(span.id.serial, span);
+    }
+
+    fn take_open(&mut self, id: LockId) -> Option<Span> {
+        let of_agent = self.open.get_mut(&id.client_id)?;
+        let span = of_agent.remove(&id.serial);
+        if of_agent.is_empty() {
+            self.open.remove(&id.client_id);
+        }
+        span
+    }
+
+    fn agent_went(&mut self, agent: ClientId, at: Instant) {
+        self.requests.remove(&agent);
+        for span in self.open.remove(&agent).unwrap_or_default().into_values() {
+            self.close(span, End { at, how: "ended", by: None });
+        }
+        self.agents.remove(&agent);
+    }
+
+    fn end(&mut self, id: LockId, at: Instant, how: &'static str, by: Option<Arc<AgentInfo>>) {
+        if let Some(span) = self.take_open(id) {
+            self.close(span, End { at, how, by });
+        }
+    }
+
+    fn close(&mut self, mut span: Span, end: End) {
+        // Only now: it may have said more of itself since it was granted.
+        span.info = self.agents.get(&span.id.client_id).map(|known| known.info.clone());
+        span.end = Some(end);
+        let name = span.name.clone();
+        let of_name = self.closed.entry(name.clone()).or_default();
+        of_name.push_back(span);
+        if of_name.len() > MOST_OF_NAME {
+            of_name.pop_front();
+        } else {
+            self.order.push_back(name);
+        }
+        if self.order.len() > MOST {
+            self.forget_first();
+        }
+    }
+
+    fn forget_first(&mut self) {
+        let Some(name) = self.order.pop_front() else { return };
+        if let Some(of_name) = self.closed.get_mut(&name) {
+            of_name.pop_front();
+            if of_name.is_empty() {
+                self.closed.remove(&name);
+            }
+        }
+    }
+
+    /// Whether anything is remembered of a name that has ended.
+    pub(super) fn knows(&self, name: &LockName) -> bool {
+        self.closed.contains_key(name)
+    }
+
+    /// Who has held this name, the first one first.
+    pub(super) fn of(&self, name: &LockName, clock: Clock) -> String {
+        let closed = self.closed.get(name).into_iter().flatten();
+        let open = self.open.values().flat_map(BTreeMap::values).filter(|span| span.name == *name);
+        let mut spans: Vec<&Span> = closed.chain(open).collect();
+        spans.sort_by_key(|span| span.from);
+        let spans = spans.into_iter().map(|span| self.span(span, clock));
+        Object::default()
+            .number("began", clock.at(self.began))
+            .number("now", clock.now())
+            .json("spans", render::array(spans))
+            .to_string()
+    }
+
+    fn span(&self, span: &Span, clock: Clock) -> String {
+        let known = self.agents.get(&span.id.client_id).map(|known| &known.info);
+        let mut object = Object::default()
+            .string("id", &span.id.to_string())
+            .string("mode", span.mode.as_str())
+            .number("from", clock.at(span.from));
+        if let Some(token) = span.token {
+            object = object.string("fencingToken", &token.to_string());
+        }
+        if let Some(requested) = span.requested {
+            object = object.number("requested", clock.at(requested));
+        }
+        if let Some(end) = &span.end {
+            object = object.number("to", clock.at(end.at)).string("how", end.how);
+            if let Some(by) = &end.by {
+                object = object.object("by", &render::info(Object::default(), by));
+            }
+        }
+        if let Some(info) = span.info.as_ref().or(known) {
+            object = object.object("who", &render::info(Object::default(), info));
+        }
+        object.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(name: &str) -> LockName {
+        LockName::new("app", name.try_into().unwrap())
+    }
+
+    fn spans(history: &History, of: &LockName) -> Vec<serde_json::Value> {
+        let told: serde_json::Value = serde_json::from_str(&history.of(of, Clock::new())).unwrap();
+        told["spans"].as_array().unwrap().clone()
+    }
+
+    fn tell(history: &mut History, change: Change) {
+        history.event(&Event { at: Instant::now(), change });
+    }
+
+    #[test]
+    fn a_lock_is_remembered_with_how_it_ended() {
+        let mut history = History::new();
+        let (agent, db) = (ClientId::random(), name("db"));
+        let entry = |serial| Entry::new(LockId { client_id: agent, serial }, Mode::Exclusive);
+        tell(&mut history, Change::Requested { name: db.clone(), entry: entry(1) });
+        for serial in 1..=4 {
+            tell(&mut history, Change::Granted { name: db.clone(), entry: entry(serial) });
+        }
+        let id = |serial| entry(serial).id;
+        let stolen = Change::Lost { name: db.clone(), id: id(1), how: Lost::Stolen, by: None };
+        tell(&mut history, stolen);
+        tell(&mut history, Change::Released { name: db.clone(), id: id(2) });
+        tell(&mut history, Change::AgentWent { agent });
+        let spans = spans(&history, &db);
+        let how: Vec<_> = spans.iter().map(|span| span["how"].as_str().unwrap()).collect();
+        assert_eq!(how, ["stolen", "released", "ended", "ended"]);
+        assert!(spans[0]["requested"].is_u64() && spans[1]["requested"].is_null());
+        assert!(history.open.is_empty() && history.requests.is_empty());
+    }
+
+    #[test]
+    fn only_so_much_is_remembered() {
+        let mut history = History::new();
+        let agent = ClientId::random();
+        for serial in 0..3 * MOST as u64 {
+            let entry = Entry::new(LockId { client_id: agent, serial }, Mode::Shared);
+            let name = name(
+                if serial % 2 == 0 { "often".to_owned() } else { serial.to_string() }.as_str(),
+            );
+            tell(&mut history, Change::Granted { name: name.clone(), entry: entry.clone() });
+            tell(&mut history, Change::Released { name, id: entry.id });
+        }
+        assert_eq!(spans(&history, &name("often")).len(), MOST_OF_NAME);
+        assert!(history.order.len() <= MOST && history.closed.len() <= MOST);
+        let remembered: usize = history.closed.values().map(VecDeque::len).sum();
+        assert!(remembered <= MOST, "{remembered}");
+    }
+}

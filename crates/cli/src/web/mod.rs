@@ -1,0 +1,103 @@
+//! A page that shows who holds and who waits, as it happens.
+//!
+//! One thread looks at the broker ([`feed`]) and keeps what pages are shown ([`store`]); each page has it by
+//! server-sent events. Nothing is asked of the broker by pages, but to steal.
+
+mod clock;
+mod crowd;
+mod feed;
+mod gate;
+mod history;
+mod render;
+mod routes;
+mod store;
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    os::unix::net::UnixListener,
+    sync::Arc,
+};
+
+use navlock::{
+    Place,
+    look::{LockId, LockName},
+};
+use tokio::runtime;
+
+use self::{
+    crowd::Bounded,
+    feed::Feed,
+    gate::{Gate, Hosts},
+    routes::Site,
+};
+use crate::json::Object;
+
+/// Takes a name from these holders and releases it; why not, if it was not.
+pub(crate) type Steal = dyn Fn(&LockName, &[LockId]) -> Result<(), String> + Send + Sync;
+
+/// Tells the broker's numbers, as Prometheus reads them; why not, if it cannot.
+pub(crate) type Metrics = dyn Fn() -> Result<String, String> + Send + Sync;
+
+/// What is done for whoever asks, beside looking. Both block.
+pub(crate) struct Services {
+    /// `None` if nothing may be stolen.
+    pub(crate) steal: Option<Arc<Steal>>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+/// Where pages are served.
+pub(crate) enum Listener {
+    Tcp(SocketAddr, TcpListener),
+    Unix(UnixListener),
+}
+
+/// A site that is about to be served.
+pub(crate) struct Web {
+    listener: Listener,
+    site: Arc<Site>,
+}
+
+impl Web {
+    /// A site of what there is at this place.
+    pub(crate) fn new(listener: Listener, place: Place, services: Services) -> io::Result<Self> {
+        let hosts = match &listener {
+            Listener::Tcp(address, _) => Hosts::Port(address.port()),
+            Listener::Unix(_) => Hosts::AnyPort,
+        };
+        let about = Object::default()
+            .string("socket", &place.socket().to_string_lossy())
+            .string("host", &navlock::this_process().host)
+            .boolean("canSteal", services.steal.is_some());
+        let site = Site { feed: Feed::start(place)?, gate: Gate::new(hosts), about, services };
+        Ok(Self { listener, site: Arc::new(site) })
+    }
+
+    /// The address by which it is entered.
+    pub(crate) fn address(&self) -> String {
+        let host = match &self.listener {
+            Listener::Tcp(address, _) => address.to_string(),
+            Listener::Unix(_) => "localhost".to_owned(),
+        };
+        format!("http://{host}{}", self.site.gate.entry())
+    }
+
+    /// Serves it for as long as the process lasts.
+    pub(crate) fn serve(self) -> io::Result<()> {
+        let router = routes::router(self.site);
+        runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+            match self.listener {
+                Listener::Tcp(_, listener) => {
+                    listener.set_nonblocking(true)?;
+                    let listener = tokio::net::TcpListener::from_std(listener)?;
+                    axum::serve(Bounded::new(listener), router).await
+                }
+                Listener::Unix(listener) => {
+                    listener.set_nonblocking(true)?;
+                    let listener = tokio::net::UnixListener::from_std(listener)?;
+                    axum::serve(Bounded::new(listener), router).await
+                }
+            }
+        })
+    }
+}

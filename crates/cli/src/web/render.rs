@@ -1,0 +1,184 @@
+//! What there is, as JSON.
+//!
+//! Of what others can make as long as they like, the beginning is shown: a name of a mebibyte would be sent
+//! anew whenever something happens to it.
+
+use std::collections::HashMap;
+
+use navlock::{
+    AgentInfo, ClientId, ResourceName,
+    look::{Agent, Client, Count, Deadlock, Entry, LockName, Queue, Root, Why},
+};
+
+use super::clock::Clock;
+use crate::json::Object;
+
+/// How many UTF-16 code units of a name are shown, and how many characters of other texts.
+const LONGEST: usize = 256;
+
+/// How many holders and how many requests of a name are shown.
+const MOST_ENTRIES: usize = 500;
+
+/// How many lines of the tree are shown, and of each root.
+const MOST_ROWS: usize = 600;
+const MOST_ROWS_OF_ROOT: usize = 150;
+
+/// How many deadlocks are shown, and how many of the members of each.
+const MOST_DEADLOCKS: usize = 50;
+const MOST_MEMBERS: usize = 100;
+
+/// How many keys of an agent's own are shown.
+const MOST_META: usize = 16;
+
+pub(super) fn array(parts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let mut array = String::from("[");
+    for part in parts {
+        if array.len() > 1 {
+            array.push(',');
+        }
+        array.push_str(part.as_ref());
+    }
+    array.push(']');
+    array
+}
+
+/// All that there is of a name, by the number that it has on the page.
+pub(super) fn queue(key: u64, name: &LockName, queue: &Queue, clock: Clock) -> String {
+    let entries = |entries: &[Entry]| {
+        array(entries.iter().take(MOST_ENTRIES).map(|one| entry(one, clock).to_string()))
+    };
+    let mut object = with_name(Object::default().number("key", key), name)
+        .json("held", entries(&queue.held))
+        .json("pending", entries(&queue.pending))
+        .json("owned", entries(&queue.owned));
+    for (count, entries) in [("heldCount", &queue.held), ("pendingCount", &queue.pending)] {
+        object = object.number(count, entries.len() as u64);
+    }
+    object.to_string()
+}
+
+/// A lock or a request.
+fn entry(entry: &Entry, clock: Clock) -> Object {
+    let object = Object::default()
+        .string("id", &entry.id.to_string())
+        .string("agent", &entry.id.client_id.to_string())
+        .string("mode", entry.mode.as_str())
+        .number("since", clock.at(entry.since));
+    object.found(entry)
+}
+
+fn with_name(object: Object, name: &LockName) -> Object {
+    let object = object.string("bucket", &beginning(&name.bucket));
+    if name.name.as_bytes().len() <= LONGEST {
+        return object.name("name", &name.name);
+    }
+    let units: Vec<u16> = name.name.utf16().take(LONGEST).collect();
+    // It begins as a name does, so it is one.
+    let begins = ResourceName::from_utf16(&units).unwrap_or_else(|_| name.name.clone());
+    let length = name.name.utf16().count();
+    let object = object.name("name", &begins);
+    if length > LONGEST { object.number("nameLength", length as u64) } else { object }
+}
+
+fn beginning(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+/// What an agent says of itself, if it is known.
+pub(super) fn info(mut object: Object, info: &AgentInfo) -> Object {
+    object = object.process(info, beginning);
+    if !info.meta.is_empty() {
+        let meta = info.meta.iter().take(MOST_META).map(|(key, value)| {
+            let pair = [beginning(key), beginning(value)].map(serde_json::Value::from);
+            serde_json::Value::from(pair.to_vec()).to_string()
+        });
+        object = object.json("meta", array(meta));
+    }
+    object
+}
+
+pub(super) fn agent(id: ClientId, agent: &Agent, count: Count) -> String {
+    let mut object =
+        Object::default().string("id", &id.to_string()).string("bucket", &beginning(&agent.bucket));
+    if let Some(client) = agent.client {
+        object = object.number("client", client);
+    }
+    let Count { held, pending, owned, .. } = count;
+    object = object.number("held", held).number("pending", pending).number("owned", owned);
+    info(object, &agent.info).to_string()
+}
+
+pub(super) fn client(number: u64, client: &Client, clock: Clock) -> String {
+    let object = Object::default().number("id", number).number("pid", client.pid.into());
+    object.string("state", client.state.word()).number("since", clock.at(client.since)).to_string()
+}
+
+fn why(why: Why) -> &'static str {
+    match why {
+        Why::Held => "held",
+        Why::Ahead => "ahead",
+        Why::Inside => "inside",
+        Why::SameAgent => "same-agent",
+        _ => "unknown",
+    }
+}
+
+/// Who waits for whom.
+pub(super) fn tree(
+    roots: &[Root<'_>],
+    key: impl Fn(&LockName) -> u64,
+    stopped: &HashMap<ClientId, Vec<u32>>,
+    clock: Clock,
+) -> String {
+    let mut room = MOST_ROWS;
+    array(roots.iter().map(|root| {
+        let shown = root.rows.len().min(MOST_ROWS_OF_ROOT).min(room);
+        room -= shown;
+        let rows = root.rows[..shown].iter().map(|row| {
+            let object = Object::default()
+                .number("depth", row.depth as u64)
+                .number("below", row.below as u64)
+                .number("key", key(row.name))
+                .boolean("held", row.is_held);
+            let object = row.why.iter().fold(object, |object, it| object.string("why", why(*it)));
+            let pids = stopped.get(&row.entry.id.client_id).filter(|_| row.depth == 0);
+            let object = pids.into_iter().fold(object, |object, pids| {
+                object.json("stopped", array(pids.iter().map(u32::to_string)))
+            });
+            object.object("entry", &entry(row.entry, clock)).to_string()
+        });
+        Object::default()
+            .number("blocks", root.blocks as u64)
+            .boolean("circle", root.is_circle)
+            .number("more", (root.rows.len() - shown) as u64)
+            .json("rows", array(rows))
+            .to_string()
+    }))
+}
+
+/// Who waits for each other.
+pub(super) fn deadlocks<'a>(
+    all: impl Iterator<Item = &'a Deadlock>,
+    key: impl Fn(&LockName) -> u64,
+    clock: Clock,
+) -> String {
+    array(all.take(MOST_DEADLOCKS).map(|deadlock| {
+        let members = deadlock.members.iter().take(MOST_MEMBERS).map(|member| {
+            Object::default()
+                .number("key", key(&member.name))
+                .boolean("held", member.is_held)
+                .string("why", why(member.why))
+                .object("entry", &entry(&member.entry, clock))
+                .to_string()
+        });
+        Object::default()
+            .boolean("certain", deadlock.is_certain)
+            .string("closedBy", &deadlock.closed_by().to_string())
+            .number("more", deadlock.members.len().saturating_sub(MOST_MEMBERS) as u64)
+            .json("members", array(members))
+            .to_string()
+    }))
+}

@@ -1,0 +1,202 @@
+//! What is answered.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header},
+    middleware::{self, Next},
+    response::{
+        Html, IntoResponse, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
+    routing::{get, post},
+};
+use futures_util::stream;
+use navlock::look::LockId;
+use tokio::sync::watch;
+
+use super::{
+    Services,
+    feed::Feed,
+    gate::{Gate, parameter},
+};
+use crate::json::Object;
+
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// How long a page waits before it asks again, when it has lost its connection.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Nothing comes from anywhere else, no text becomes part of the page's markup, and no other page has this
+/// one in it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                      img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+                      require-trusted-types-for 'script'; trusted-types 'none'";
+
+const HEADERS: [(HeaderName, &str); 7] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (header::CACHE_CONTROL, "no-store"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+/// What the page says that asks for a change. No other page can say it without being asked first whether it
+/// may, and nobody says that it may.
+const INTENT: &str = "x-navlock";
+
+pub(super) struct Site {
+    pub(super) feed: Arc<Feed>,
+    pub(super) gate: Gate,
+    /// What shows where all this is: the broker's socket, and this machine's name.
+    pub(super) about: Object,
+    pub(super) services: Services,
+}
+
+type Shared = State<Arc<Site>>;
+
+pub(super) fn router(site: Arc<Site>) -> Router {
+    let below = |path: &str| format!("{}{path}", site.gate.path());
+    let css = || text(header::HeaderValue::from_static("text/css; charset=utf-8"), STYLE);
+    let js = || text(header::HeaderValue::from_static("text/javascript; charset=utf-8"), SCRIPT);
+    Router::new()
+        .route("/", get(enter))
+        .route("/api/state", get(state))
+        .route("/metrics", get(metrics))
+        .route(&below("/"), get(async || Html(PAGE)))
+        .route(&below("/page.css"), get(async move || css()))
+        .route(&below("/page.js"), get(async move || js()))
+        .route(&below("/events"), get(events))
+        .route(&below("/api/state"), get(state))
+        .route(&below("/api/history"), get(history))
+        .route(&below("/api/steal"), post(steal))
+        .route(&below("/metrics"), get(metrics))
+        .fallback(async || (StatusCode::NOT_FOUND, "there is no such thing here\n"))
+        .layer(middleware::from_fn_with_state(Arc::clone(&site), guard))
+        .with_state(site)
+}
+
+async fn guard(State(site): Shared, request: Request, next: Next) -> Response {
+    let mut response = match site.gate.admit(request.method(), request.uri(), request.headers()) {
+        Ok(_) => next.run(request).await,
+        // Nobody stays by asking for what is not given.
+        Err((status, why)) => {
+            (status, [(header::CONNECTION, "close")], format!("{why}\n")).into_response()
+        }
+    };
+    for (name, value) in HEADERS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn text(kind: HeaderValue, text: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+fn json(text: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+/// Turns the token of the address into a cookie, and goes where the address has none.
+///
+/// Not by a status: a browser would take the page for what was asked for by whoever shows the address, and
+/// would not send the cookie.
+async fn enter(State(site): Shared) -> Response {
+    let path = site.gate.path();
+    let page = format!(
+        "<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=\"0;url={path}/\">\
+         <title>navlock</title><a href=\"{path}/\">navlock</a>\n"
+    );
+    ([(header::SET_COOKIE, site.gate.set_cookie())], Html(page)).into_response()
+}
+
+/// Waits until it is known what there is.
+async fn known(versions: &mut watch::Receiver<u64>) {
+    // That it is never said any more cannot be: whoever says it lasts as long as the site.
+    let _ = versions.wait_for(|version| *version > 0).await;
+}
+
+async fn state(State(site): Shared) -> Response {
+    known(&mut site.feed.versions()).await;
+    json(site.about.clone().with(&site.feed.store().state()).to_string() + "\n")
+}
+
+async fn events(State(site): Shared) -> impl IntoResponse {
+    let versions = site.feed.versions();
+    let told = stream::unfold((site, versions, 0), async |(site, mut versions, seen)| {
+        versions.wait_for(|version| *version > seen).await.ok()?;
+        // All until now, also what comes to be known in this moment.
+        versions.mark_unchanged();
+        let (event, version) = {
+            let store = site.feed.store();
+            let event = if let Some(change) = store.since(seen) {
+                Event::default().event("change").data(change.to_string())
+            } else {
+                let state = site.about.clone().with(&store.state());
+                Event::default().event("state").retry(RETRY).data(state.to_string())
+            };
+            (event, store.version())
+        };
+        Some((Ok::<_, Infallible>(event), (site, versions, version)))
+    });
+    Sse::new(told).keep_alive(KeepAlive::default())
+}
+
+async fn history(State(site): Shared, uri: Uri) -> Response {
+    let key = parameter(&uri, "key").and_then(|key| key.parse().ok());
+    let history = key.and_then(|key| site.feed.store().history_of(key));
+    history.map_or_else(|| (StatusCode::NOT_FOUND, "no such name is known\n").into_response(), json)
+}
+
+async fn metrics(State(site): Shared) -> Response {
+    let metrics = Arc::clone(&site.services.metrics);
+    let asked = tokio::task::spawn_blocking(move || metrics()).await;
+    match asked.unwrap_or_else(|_| Err("it could not be asked".to_owned())) {
+        Ok(metrics) => {
+            let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+            ([(header::CONTENT_TYPE, kind)], metrics).into_response()
+        }
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+    }
+}
+
+/// Takes a name from those who hold it, whom whoever asks must have named.
+async fn steal(State(site): Shared, headers: HeaderMap, body: Bytes) -> Response {
+    let refuse = |status, why: &str| (status, format!("{why}\n")).into_response();
+    let Some(steal) = site.services.steal.clone() else {
+        return refuse(
+            StatusCode::FORBIDDEN,
+            "nothing may be stolen here; 'navlock web --allow-steal' lets you",
+        );
+    };
+    if headers.get(INTENT).is_none_or(|intent| intent != "steal") {
+        return refuse(StatusCode::FORBIDDEN, "only the page itself may ask this");
+    }
+    let Some((key, holders)) = named(&body) else {
+        return refuse(StatusCode::BAD_REQUEST, "say {\"key\": NUMBER, \"holders\": [ID, ...]}");
+    };
+    let Some(name) = site.feed.store().named(key) else {
+        return refuse(StatusCode::NOT_FOUND, "no such name is known");
+    };
+    match tokio::task::spawn_blocking(move || steal(&name, &holders)).await {
+        Ok(Ok(())) => json("{\"stolen\":true}\n".to_owned()),
+        Ok(Err(why)) => refuse(StatusCode::CONFLICT, &why),
+        Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "it could not be asked"),
+    }
+}
+
+/// The name's number, and who is said to hold it.
+fn named(body: &[u8]) -> Option<(u64, Vec<LockId>)> {
+    let said: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let holders = said.get("holders")?.as_array()?.iter();
+    let holders = holders.map(|id| id.as_str()?.parse().ok()).collect::<Option<Vec<_>>>()?;
+    Some((said.get("key")?.as_u64()?, holders))
+}

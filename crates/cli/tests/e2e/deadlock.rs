@@ -1,0 +1,166 @@
+//! Commands that wait for each other.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, Output, Stdio},
+};
+
+use crate::sandbox::{Sandbox, eventually, finish};
+
+/// A command under locks that begins once it is told to.
+struct Party(Child);
+
+/// Says that it has its locks, and goes on once there is a line to be read.
+const BEGIN: &str = "echo held; read line; ";
+
+impl Party {
+    /// One that has its locks when this returns.
+    fn new(sandbox: &Sandbox, arguments: &[&str], script: &str) -> Self {
+        let mut command = sandbox.navlock(&["run"]);
+        command.args(arguments).args(["sh", "-c", &format!("{BEGIN}{script}")]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+        assert_eq!(said, "held\n");
+        Self(child)
+    }
+
+    /// Has it go on.
+    fn go(&mut self) {
+        self.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+    }
+
+    /// Has it go on until it waits for something.
+    fn go_and_wait(&mut self, sandbox: &Sandbox) {
+        let before = sandbox.pending();
+        self.go();
+        eventually("it waits", || sandbox.pending() > before);
+    }
+
+    fn end(self) -> (Option<i32>, String) {
+        let Output { status, stderr, .. } = finish(self.0);
+        (status.code(), String::from_utf8(stderr).unwrap())
+    }
+}
+
+impl Sandbox {
+    fn pending(&self) -> usize {
+        self.query().iter().filter(|line| line.starts_with("pending")).count()
+    }
+
+    /// Waits until a deadlock has been told that has nothing to do with what there is besides, but came
+    /// after it.
+    fn see_another_deadlock(&self) {
+        let itself = ["run", "another", "--", env!("CARGO_BIN_EXE_navlock"), "run"];
+        let itself = [&itself[..], &["--deadlock-exit-code", "9", "another", "true"]].concat();
+        let output = self.output(&itself);
+        assert_eq!(output.status.code(), Some(9), "{output:?}");
+    }
+}
+
+const DEADLOCK: &str =
+    "deadlock: these wait for each other, and none goes on unless one of them ends";
+
+#[test]
+fn two_commands_that_wait_for_each_other_are_told_and_the_last_one_ends_if_it_is_to() {
+    let sandbox = Sandbox::new();
+    let mut first = Party::new(&sandbox, &["a"], "$NAVLOCK run --why first b true");
+    let last = "$NAVLOCK run --deadlock-exit-code 7 a true";
+    let mut last = Party::new(&sandbox, &["--why", "to see", "b"], last);
+    first.go_and_wait(&sandbox);
+    last.go();
+    let (code, said) = last.end();
+    assert_eq!(code, Some(7), "{said}");
+    assert!(said.contains(&format!("navlock: \"a\": {DEADLOCK}\n")), "{said}");
+    // Who has what since when and why, and who waits for it.
+    let is_told = |who: &str, holds: &str, waits: &str| {
+        said.lines().any(|line| {
+            line.starts_with("  ")
+                && line.contains(&format!("{who} holds \"{holds}\" (exclusive) for "))
+                && line.contains(&format!("waits for \"{waits}\" (exclusive) for "))
+        })
+    };
+    assert!(is_told("(to see)", "b", "a") && said.contains("(first) waits"), "{said}");
+    // And the other one has what it has waited for.
+    let (code, said) = first.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(said.matches(&format!("navlock: {DEADLOCK}\n")).count(), 1, "{said}");
+}
+
+#[test]
+fn three_commands_in_a_circle_are_told_unless_they_are_to_be_quiet() {
+    let sandbox = Sandbox::new();
+    let mut quiet = Party::new(&sandbox, &["a"], "$NAVLOCK run -q b true");
+    // Which has several names, and those before the one that it waits for.
+    let mut several = Party::new(&sandbox, &["b"], "$NAVLOCK run -l aa -l c true");
+    let last = "$NAVLOCK run d $NAVLOCK run --deadlock-exit-code 7 a true";
+    let mut last = Party::new(&sandbox, &["c"], last);
+    quiet.go_and_wait(&sandbox);
+    several.go_and_wait(&sandbox);
+    last.go();
+    let (code, said) = last.end();
+    assert_eq!(code, Some(7), "{said}");
+    assert_eq!(said.matches("waits for").count(), 3, "{said}");
+    let (code, said) = several.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains(DEADLOCK), "{said}");
+    let (code, said) = quiet.end();
+    assert_eq!((code, said.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_shared_lock_behind_somebody_who_wants_it_alone_is_a_deadlock() {
+    let sandbox = Sandbox::new();
+    let again = "$NAVLOCK run -s --deadlock-exit-code 7 a true";
+    let mut reader = Party::new(&sandbox, &["-s", "a"], again);
+    let writer = sandbox.start(&["run", "a", "true"]);
+    eventually("it waits", || sandbox.pending() > 0);
+    reader.go();
+    let (code, said) = reader.end();
+    assert_eq!(code, Some(7), "{said}");
+    assert!(said.contains(", behind the request of "), "{said}");
+    assert!(finish(writer).status.success());
+}
+
+#[test]
+fn a_broker_that_takes_over_knows_who_waits_for_whom() {
+    let sandbox = Sandbox::new();
+    let mut first = Party::new(&sandbox, &["a"], "$NAVLOCK run b true");
+    let last = "$NAVLOCK run --deadlock-exit-code 7 a true";
+    let mut last = Party::new(&sandbox, &["b"], last);
+    first.go_and_wait(&sandbox);
+    sandbox.replace_broker();
+    last.go();
+    assert_eq!(last.end().0, Some(7));
+    assert_eq!(first.end().0, Some(0));
+}
+
+#[test]
+fn what_ends_by_itself_and_what_nobody_has_said_is_no_deadlock() {
+    let sandbox = Sandbox::new();
+    // One of them gives up by itself.
+    let mut gives_up = Party::new(&sandbox, &["a"], "$NAVLOCK run -w 60 b true");
+    let mut waits = Party::new(&sandbox, &["b"], "$NAVLOCK run a true");
+    // Nobody waits for this one.
+    let background = "env -u NAVLOCK_INSIDE $NAVLOCK run d true";
+    let mut background = Party::new(&sandbox, &["c"], background);
+    let mut waits_too = Party::new(&sandbox, &["d"], "$NAVLOCK run c true");
+    // Long, but in no circle; and who does not wait at all.
+    let mut chain = Party::new(&sandbox, &["e"], "$NAVLOCK run -n b true; $NAVLOCK run a true");
+    let end = sandbox.start(&["run", "e", "true"]);
+    for party in [&mut gives_up, &mut waits, &mut background, &mut waits_too, &mut chain] {
+        party.go_and_wait(&sandbox);
+    }
+    sandbox.see_another_deadlock();
+    // Which breaks these circles.
+    assert_eq!(sandbox.code(&["run", "-q", "--steal", "b", "true"]), 0);
+    assert_eq!(sandbox.code(&["run", "-q", "--steal", "d", "true"]), 0);
+    let (code, said) = gives_up.end();
+    assert_eq!((code, said.contains("deadlock")), (Some(0), false), "{said}");
+    for party in [waits, background, waits_too, chain] {
+        let (_, said) = party.end();
+        assert!(!said.contains("deadlock"), "{said}");
+    }
+    assert!(finish(end).status.success());
+}

@@ -1,0 +1,128 @@
+//! The picture of `navlock top` in docs, of a real screen:
+//!
+//! `cargo test -p navlock-cli --test e2e -- --exact picture::draws_docs_top_svg --ignored`
+
+use std::{fmt::Write, fs};
+
+use crate::{
+    sandbox::{Sandbox, wait},
+    top::Seat,
+};
+
+const SIZE: (u16, u16) = (96, 20);
+
+/// What a character takes, in the units of the picture.
+const WIDE: f32 = 8.4;
+const HIGH: f32 = 18.0;
+
+#[test]
+#[ignore = "it writes docs/top.svg"]
+fn draws_docs_top_svg() {
+    let sandbox = Sandbox::new();
+    let build = sandbox.hold(&["--why", "nightly build", "target-dir"]);
+    let first = sandbox.queue(&["target-dir"]);
+    let second = sandbox.queue(&["target-dir"]);
+    let reader = sandbox.hold(&["-s", "--why", "export", "database"]);
+    let migration = sandbox.queue(&["--why", "migration 17", "database"]);
+    let late = sandbox.queue(&["-s", "database"]);
+    let server = sandbox.hold(&["--why", "next dev", "port-3000"]);
+    let mut seat = Seat::take(&sandbox, SIZE, &[]);
+    seat.sees("names 3  held 3  waiting 4");
+    seat.sees_that("times that are seen", |screen| {
+        let row = screen.lines().find(|line| line.starts_with("target-dir"));
+        row.is_some_and(|row| row.split_whitespace().any(|word| word == "12s"))
+    });
+    // Something to be counted.
+    for _ in 0..30 {
+        assert_eq!(sandbox.code(&["run", "deploy", "true"]), 0);
+    }
+    seat.sees("/s ");
+    seat.look();
+    // The place of a test is nobody's.
+    let here = sandbox.socket().display().to_string();
+    let usual = format!("{:1$}", "/tmp/navlock-42/sock", here.len());
+    let picture = svg(seat.screen.screen()).replace(&here, &usual);
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/top.svg");
+    fs::write(path, picture).unwrap();
+    seat.terminal.press("q");
+    assert!(wait(&mut seat.terminal.leader).success());
+    for holder in [build, reader, server] {
+        holder.release();
+    }
+    for mut waiter in [first, migration, second, late] {
+        waiter.begun();
+        waiter.release();
+    }
+}
+
+fn colour(colour: vt100::Color, usual: &'static str) -> &'static str {
+    match colour {
+        vt100::Color::Idx(1) => "#f14c4c",
+        vt100::Color::Idx(2) => "#4ec06a",
+        vt100::Color::Idx(3) => "#e2c541",
+        _ => usual,
+    }
+}
+
+/// What is on the screen, as a picture.
+fn svg(screen: &vt100::Screen) -> String {
+    const PAPER: &str = "#1b1e24";
+    const INK: &str = "#d7dae0";
+    let (rows, columns) = screen.size();
+    let (width, height) = (f32::from(columns) * WIDE + 16.0, f32::from(rows) * HIGH + 16.0);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
+         font-family=\"ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" \
+         font-size=\"14\">\n<title>navlock top</title>\n\
+         <rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"{PAPER}\"/>\n"
+    );
+    for row in 0..rows {
+        let mut column = 0;
+        while column < columns {
+            let look = |column: u16| {
+                let cell = screen.cell(row, column).unwrap();
+                (cell.fgcolor(), cell.inverse(), cell.bold(), cell.dim())
+            };
+            let start = column;
+            let mut text = String::new();
+            while column < columns && look(column) == look(start) {
+                let contents = screen.cell(row, column).unwrap().contents();
+                text.push_str(if contents.is_empty() { " " } else { contents });
+                column += 1;
+            }
+            let (ink, is_inverse, is_bold, is_dim) = look(start);
+            let (mut ink, mut paper) = (colour(ink, INK), PAPER);
+            if is_inverse {
+                (ink, paper) = (paper, ink);
+            }
+            let (x, y) = (8.0 + f32::from(start) * WIDE, 8.0 + f32::from(row) * HIGH);
+            let wide = f32::from(column - start) * WIDE;
+            if is_inverse {
+                writeln!(
+                    svg,
+                    "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{HIGH}\" \
+                     fill=\"{paper}\"/>"
+                )
+                .unwrap();
+            }
+            if text.trim().is_empty() {
+                continue;
+            }
+            let lead = text.len() - text.trim_start().len();
+            let shown = text.trim();
+            let x = x + WIDE * f32::from(u16::try_from(lead).unwrap());
+            let long = WIDE * f32::from(u16::try_from(shown.chars().count()).unwrap());
+            let shown = shown.replace('&', "&amp;").replace('<', "&lt;").replace(' ', "\u{a0}");
+            let bold = if is_bold { " font-weight=\"bold\"" } else { "" };
+            let dim = if is_dim { " opacity=\"0.65\"" } else { "" };
+            writeln!(
+                svg,
+                "<text x=\"{x:.1}\" y=\"{:.1}\" textLength=\"{long:.1}\" fill=\"{ink}\"{bold}{dim}>\
+                 {shown}</text>",
+                y + 13.5
+            )
+            .unwrap();
+        }
+    }
+    svg + "</svg>\n"
+}

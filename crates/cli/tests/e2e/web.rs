@@ -1,0 +1,221 @@
+//! `navlock web`, as programs see it. What browsers see is tested in npm/navlock/test/web.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    os::unix::{fs::PermissionsExt, net::UnixStream},
+    process::{Child, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::sandbox::{Sandbox, eventually, wait};
+
+/// A `navlock web`.
+struct Web {
+    child: Child,
+    /// `127.0.0.1:4000`.
+    host: String,
+    token: String,
+}
+
+/// What was answered.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Web {
+    fn start(sandbox: &Sandbox, arguments: &[&str]) -> Self {
+        let mut command = sandbox.navlock(&[&["web"], arguments].concat());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim_end().strip_prefix("http://").expect("it prints its address");
+        let (host, token) = address.split_once("/?token=").unwrap();
+        let (host, token) = (host.to_owned(), token.to_owned());
+        Self { child, host, token }
+    }
+
+    fn ask(&self, line: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        ask(TcpStream::connect(&self.host).unwrap(), line, headers, body)
+    }
+
+    /// Asks as a program that has the token.
+    fn get(&self, path: &str) -> Answer {
+        let bearer = format!("Bearer {}", self.token);
+        let headers = [("host", self.host.as_str()), ("authorization", &bearer)];
+        self.ask(&format!("GET {path}"), &headers, "")
+    }
+
+    fn state(&self) -> Value {
+        serde_json::from_str(&self.get("/api/state").body).unwrap()
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn ask(mut to: impl Read + Write, line: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    let headers: Vec<_> =
+        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let (headers, length) = (headers.concat(), body.len());
+    let head = format!("{line} HTTP/1.1\r\nconnection: close\r\ncontent-length: {length}\r\n");
+    to.write_all(format!("{head}{headers}\r\n{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    to.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+}
+
+#[test]
+fn the_page_is_for_who_has_been_told_its_address() {
+    let sandbox = Sandbox::new();
+    let web = Web::start(&sandbox, &[]);
+    let host = ("host", web.host.as_str());
+    let get = |path: &str, headers: &[(&str, &str)]| web.ask(&format!("GET {path}"), headers, "");
+    for path in ["/", "/?token=", "/api/state", "/metrics", "/nowhere"] {
+        assert_eq!(get(path, &[host]).status, 401, "{path}");
+    }
+    let entry = format!("/?token={}", web.token);
+    assert_eq!(get(&entry, &[("host", "evil.example")]).status, 403);
+    assert_eq!(get(&entry, &[]).status, 403);
+    let entered = get(&entry, &[host]);
+    assert_eq!(entered.status, 200);
+    let cookie = entered.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+    assert!(cookie.ends_with("; httponly; samesite=strict"), "{cookie}");
+    let (cookie, path) = cookie.split_once("; path=").unwrap();
+    let path = path.split(';').next().unwrap();
+    assert_eq!(get(path, &[host]).status, 401);
+    let page = get(path, &[host, ("cookie", cookie)]);
+    assert_eq!(page.status, 200);
+    assert!(page.body.contains("<title>navlock</title>"), "{}", page.body);
+    for header in [
+        "content-security-policy: default-src 'none'; script-src 'self'",
+        "referrer-policy: no-referrer",
+        "x-frame-options: deny",
+        "x-content-type-options: nosniff",
+        "cache-control: no-store",
+    ] {
+        assert!(page.head.contains(header), "{}", page.head);
+    }
+    assert!(!page.head.contains("access-control"), "{}", page.head);
+    let other = ("origin", "http://127.0.0.1:1");
+    assert_eq!(get(path, &[host, ("cookie", cookie), other]).status, 403);
+    assert_eq!(web.get("/nowhere").status, 404);
+}
+
+#[test]
+fn a_program_is_told_what_there_is() {
+    let sandbox = Sandbox::new();
+    let web = Web::start(&sandbox, &[]);
+    assert_eq!(web.state()["broker"], "none");
+    assert_eq!(web.get("/metrics").status, 503);
+    let holder = sandbox.hold(&["--bucket", "elsewhere", "--why", "to see", "db"]);
+    eventually("it is shown", || web.state()["names"][0]["heldCount"] == 1);
+    let metrics = web.get("/metrics");
+    assert_eq!(metrics.status, 200);
+    assert!(metrics.body.contains("# TYPE navlock_"), "{}", metrics.body);
+    let state = web.state();
+    let name = &state["names"][0];
+    assert_eq!((&name["name"], &name["bucket"]), (&"db".into(), &"elsewhere".into()));
+    let agents = state["agents"].as_array().unwrap();
+    let agent = agents.iter().find(|agent| agent["id"] == name["held"][0]["agent"]).unwrap();
+    assert_eq!(agent["pid"], holder.command().as_raw_nonzero().get());
+    assert_eq!((&agent["why"], &agent["held"]), (&"to see".into(), &1.into()));
+    holder.release();
+    eventually("it is not shown any more", || web.state()["names"] == Value::Array(Vec::new()));
+}
+
+#[test]
+fn only_this_machine_is_served() {
+    let sandbox = Sandbox::new();
+    for address in ["0.0.0.0", "::", "192.168.1.1"] {
+        let output = sandbox.output(&["web", "--address", address]);
+        assert_eq!(output.status.code(), Some(64), "{output:?}");
+        assert!(
+            String::from_utf8_lossy(&output.stderr).contains("this machine only"),
+            "{output:?}"
+        );
+    }
+    let web = Web::start(&sandbox, &[]);
+    let port = web.host.rsplit(':').next().unwrap();
+    let output = sandbox.output(&["web", "--port", port]);
+    assert_eq!(output.status.code(), Some(69), "{output:?}");
+}
+
+#[test]
+fn a_socket_is_its_user_s_alone_and_goes_when_the_page_ends() {
+    let sandbox = Sandbox::new();
+    let path = sandbox.path("web.sock");
+    for _ in 0..2 {
+        let mut web = Web::start(&sandbox, &["--unix", "web.sock"]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let connect = || UnixStream::connect(&path).unwrap();
+        let entry = format!("GET /api/state?token={}", web.token);
+        // By a port that is forwarded there.
+        assert_eq!(ask(connect(), &entry, &[("host", "localhost:8080")], "").status, 200);
+        assert_eq!(ask(connect(), &entry, &[("host", "evil.example")], "").status, 403);
+        // Somebody is there already.
+        assert_eq!(sandbox.code(&["web", "--unix", "web.sock"]), 69);
+        assert_eq!(ask(connect(), &entry, &[("host", "localhost")], "").status, 200);
+        kill_process(Pid::from_child(&web.child), Signal::INT).unwrap();
+        assert_eq!(wait(&mut web.child).code(), None);
+        assert!(!path.exists());
+    }
+    // One that was killed leaves it behind.
+    drop(Web::start(&sandbox, &["--unix", "web.sock"]));
+    assert!(path.exists());
+    drop(Web::start(&sandbox, &["--unix", "web.sock"]));
+}
+
+#[test]
+fn nothing_is_stolen_but_what_was_seen_and_where_that_is_allowed() {
+    let sandbox = Sandbox::new();
+    let [read_only, web] = [&[][..], &["--allow-steal"]].map(|all| Web::start(&sandbox, all));
+    let mut holder = sandbox.hold(&["db"]);
+    let mut next = sandbox.queue(&["db"]);
+    let steal = |web: &Web, holders: &Value, intent: &str| {
+        let key = web.state()["names"][0]["key"].clone();
+        let body = serde_json::json!({ "key": key, "holders": holders }).to_string();
+        let bearer = format!("Bearer {}", web.token);
+        let page = web.page();
+        let headers =
+            [("host", web.host.as_str()), ("authorization", &bearer), ("x-navlock", intent)];
+        web.ask(&format!("POST {page}api/steal"), &headers, &body)
+    };
+    for web in [&read_only, &web] {
+        eventually("all is shown", || web.state()["names"][0]["pendingCount"] == 1);
+    }
+    let ids = |state: &Value, kind: &str| serde_json::json!([state["names"][0][kind][0]["id"]]);
+    let state = web.state();
+    let holders = ids(&state, "held");
+    assert_eq!(steal(&read_only, &holders, "steal").status, 403);
+    assert_eq!(steal(&web, &holders, "").status, 403);
+    assert_eq!(steal(&web, &ids(&state, "pending"), "steal").status, 409);
+    assert_eq!(steal(&web, &Value::from("nobody"), "steal").status, 400);
+    assert!(!holder.has_ended());
+    let stolen = steal(&web, &holders, "steal");
+    assert_eq!(stolen.status, 200, "{}", stolen.body);
+    assert_eq!(holder.ended().code(), Some(75));
+    // It was released at once.
+    next.begun();
+    next.release();
+}
+
+impl Web {
+    /// The path of the page.
+    fn page(&self) -> String {
+        let entered = self.get("/");
+        let cookie = entered.head.split_once("; path=").unwrap().1;
+        cookie.split(';').next().unwrap().to_owned()
+    }
+}

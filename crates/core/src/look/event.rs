@@ -1,0 +1,180 @@
+//! What happens.
+
+use std::time::Instant;
+
+use navlock_engine::FencingToken;
+
+use super::{Agent, Client, Entry, LockId, LockName};
+use crate::{ClientId, Lost};
+
+/// Something that has happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When.
+    pub at: Instant,
+    /// What.
+    pub change: Change,
+}
+
+/// What has happened.
+///
+/// Each says all that there is to know of it, so that it can be heard of late or twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// A process has connected; or more is known of it.
+    ClientCame {
+        /// The number of its connection.
+        client: u64,
+        /// What is known of it.
+        details: Client,
+    },
+    /// A connection has ended, with all that its process has not left to others.
+    ClientWent {
+        /// Which.
+        client: u64,
+    },
+    /// An agent is there, or has said more of itself.
+    AgentCame {
+        /// Its client id.
+        agent: ClientId,
+        /// What it says of itself, and whose it is.
+        details: Agent,
+    },
+    /// An agent has ended, with all that it held and waited for.
+    AgentWent {
+        /// Its client id.
+        agent: ClientId,
+    },
+    /// A request was made, and waits at the end of its queue.
+    Requested {
+        /// For what.
+        name: LockName,
+        /// The request.
+        entry: Entry,
+    },
+    /// A lock is held from now on: at once, or by a request that waited.
+    Granted {
+        /// Of what.
+        name: LockName,
+        /// The lock.
+        entry: Entry,
+    },
+    /// A lock could not be had at once, and only that was asked for.
+    Unavailable {
+        /// Of what.
+        name: LockName,
+        /// By whom.
+        agent: ClientId,
+    },
+    /// A lock was released.
+    Released {
+        /// Of what.
+        name: LockName,
+        /// Which.
+        id: LockId,
+    },
+    /// A request has left its queue without the lock: it was aborted, its time was over, or it failed.
+    Aborted {
+        /// For what.
+        name: LockName,
+        /// Which.
+        id: LockId,
+    },
+    /// A lock has ended against its holder's will.
+    Lost {
+        /// Of what.
+        name: LockName,
+        /// Which.
+        id: LockId,
+        /// How. [`Lost::Stolen`] if it was stolen.
+        how: Lost,
+        /// Who has stolen it, if that is known.
+        by: Option<ClientId>,
+    },
+    /// A name that its owner takes and releases without asking: how it was seen to be. Between two such
+    /// events it may have been taken any number of times, which [`Entry::taken`] counts.
+    Owned {
+        /// Which name.
+        name: LockName,
+        /// By what it was first had; its token is that of the hold that was seen.
+        entry: Entry,
+        /// Whether it was held when it was looked at.
+        held: bool,
+    },
+    /// A name is its owner's no more, and nobody held it.
+    Recalled {
+        /// Which name.
+        name: LockName,
+        /// By what it was had.
+        id: LockId,
+    },
+    /// A broker has taken over from another one, and from now on grants what is asked for.
+    Recovered,
+}
+
+impl Change {
+    /// The name that it is about, if it is about one.
+    pub fn name(&self) -> Option<&LockName> {
+        match self {
+            Self::Requested { name, .. }
+            | Self::Granted { name, .. }
+            | Self::Unavailable { name, .. }
+            | Self::Released { name, .. }
+            | Self::Aborted { name, .. }
+            | Self::Lost { name, .. }
+            | Self::Owned { name, .. }
+            | Self::Recalled { name, .. } => Some(name),
+            Self::ClientCame { .. }
+            | Self::ClientWent { .. }
+            | Self::AgentCame { .. }
+            | Self::AgentWent { .. }
+            | Self::Recovered => None,
+        }
+    }
+
+    /// The agent that it is about, if it is about one.
+    pub fn agent(&self) -> Option<ClientId> {
+        match self {
+            Self::AgentCame { agent, .. }
+            | Self::AgentWent { agent }
+            | Self::Unavailable { agent, .. } => Some(*agent),
+            Self::Requested { entry, .. }
+            | Self::Granted { entry, .. }
+            | Self::Owned { entry, .. } => Some(entry.id.client_id),
+            Self::Released { id, .. }
+            | Self::Aborted { id, .. }
+            | Self::Lost { id, .. }
+            | Self::Recalled { id, .. } => Some(id.client_id),
+            Self::ClientCame { .. } | Self::ClientWent { .. } | Self::Recovered => None,
+        }
+    }
+
+    /// What has happened, in one word: the same in all that navlock prints.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::ClientCame { .. } => "client-came",
+            Self::ClientWent { .. } => "client-went",
+            Self::AgentCame { .. } => "agent-came",
+            Self::AgentWent { .. } => "agent-went",
+            Self::Requested { .. } => "requested",
+            Self::Granted { .. } => "granted",
+            Self::Unavailable { .. } => "unavailable",
+            Self::Released { .. } => "released",
+            Self::Aborted { .. } => "aborted",
+            Self::Lost { how: Lost::Stolen, .. } => "stolen",
+            Self::Lost { .. } => "lost",
+            Self::Owned { .. } => "owned",
+            Self::Recalled { .. } => "recalled",
+            Self::Recovered => "recovered",
+        }
+    }
+
+    /// The fencing token of the lock that it is about, if it tells one.
+    pub fn token(&self) -> Option<FencingToken> {
+        match self {
+            Self::Granted { entry, .. } | Self::Owned { entry, .. } => entry.token,
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What locks and requests are told apart by.
+
+use std::{cmp::Ordering, error, fmt, str::FromStr, sync::Arc};
+
+use navlock_engine::ResourceName;
+
+use crate::ClientId;
+
+/// A request, and the lock that it becomes: the same for as long as either is there, also when the
+/// broker is another one by then.
+///
+/// Written as `CLIENT ID/SERIAL`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LockId {
+    /// Whose.
+    pub client_id: ClientId,
+    /// Which of all that this agent has asked for.
+    pub serial: u64,
+}
+
+/// A name in its bucket: what a queue is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LockName {
+    /// The bucket's name.
+    pub bucket: Arc<str>,
+    /// The lock's name.
+    pub name: ResourceName,
+}
+
+/// A text that is no [`LockId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParseLockIdError;
+
+impl LockName {
+    /// This name in this bucket.
+    pub fn new(bucket: impl Into<Arc<str>>, name: ResourceName) -> Self {
+        Self { bucket: bucket.into(), name }
+    }
+}
+
+impl Ord for LockName {
+    /// By bucket, then by name.
+    fn cmp(&self, other: &Self) -> Ordering {
+        // FAST: those that are compared share their bucket, mostly.
+        let is_same = Arc::ptr_eq(&self.bucket, &other.bucket);
+        let buckets = if is_same { Ordering::Equal } else { self.bucket.cmp(&other.bucket) };
+        buckets.then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+impl PartialOrd for LockName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for LockId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.client_id, self.serial)
+    }
+}
+
+impl FromStr for LockId {
+    type Err = ParseLockIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseLockIdError> {
+        let (client_id, serial) = text.split_once('/').ok_or(ParseLockIdError)?;
+        let client_id = client_id.parse().map_err(|_| ParseLockIdError)?;
+        let serial = serial.parse().map_err(|_| ParseLockIdError)?;
+        Ok(Self { client_id, serial })
+    }
+}
+
+impl fmt::Display for ParseLockIdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not the id of a lock, which is a client id, a slash and a number")
+    }
+}
+
+impl error::Error for ParseLockIdError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_the_order_of_their_buckets_and_then_of_themselves() {
+        let name = |bucket: &Arc<str>, name: &str| {
+            LockName::new(Arc::clone(bucket), name.try_into().unwrap())
+        };
+        let (a, other_a, b): (Arc<str>, Arc<str>, Arc<str>) = ("a".into(), "a".into(), "b".into());
+        assert_eq!(name(&a, "x").cmp(&name(&other_a, "x")), Ordering::Equal);
+        assert_eq!(name(&a, "x"), name(&other_a, "x"));
+        for bucket in [&a, &other_a] {
+            assert!(name(&a, "x") < name(bucket, "y") && name(bucket, "y") < name(&b, "x"));
+        }
+    }
+
+    #[test]
+    fn an_id_is_read_as_it_is_written() {
+        let id = LockId { client_id: ClientId::random(), serial: u64::MAX };
+        assert_eq!(id.to_string().parse(), Ok(id));
+        for wrong in ["", "/", "x/1", &id.client_id.to_string(), &format!("{id}0")] {
+            assert_eq!(wrong.parse::<LockId>(), Err(ParseLockIdError), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Looking: who holds what in all buckets, who waits for it, and what happens meanwhile.
+//!
+//! What a reach shows is a series of [`Event`]s. An [`Overview`] is what they add up to: the first events
+//! tell what there is, those after them what changes. So whoever looks keeps one overview, and applies
+//! what comes.
+//!
+//! ```
+//! use std::time::Instant;
+//!
+//! use navlock_core::{ClientId, Mode, look::{Change, Entry, Event, LockId, LockName, Overview}};
+//!
+//! let id = LockId { client_id: ClientId::random(), serial: 1 };
+//! let name = LockName::new("default", "db".try_into().unwrap());
+//! let entry = Entry::new(id, Mode::Exclusive);
+//! let granted = Change::Granted { name: name.clone(), entry };
+//!
+//! let mut overview = Overview::default();
+//! overview.apply(&Event { at: Instant::now(), change: granted });
+//! assert_eq!(overview.queues[&name].held[0].id, id);
+//! overview.apply(&Event { at: Instant::now(), change: Change::Released { name: name.clone(), id } });
+//! assert!(overview.queues.is_empty());
+//! ```
+
+mod event;
+mod id;
+mod overview;
+mod waits;
+
+pub use self::{
+    event::{Change, Event},
+    id::{LockId, LockName, ParseLockIdError},
+    overview::{Agent, Client, ClientState, Count, Entry, Overview, Queue},
+    waits::{Deadlock, InDeadlock, Member, Root, Row, Watcher, Why, deadlocks, tree},
+};

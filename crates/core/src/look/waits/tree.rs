@@ -1,0 +1,249 @@
+//! Whom each holder keeps waiting.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use navlock_engine::Mode;
+
+use super::{
+    Why,
+    cycles::components,
+    graph::{At, Graph, Index},
+};
+use crate::look::{Entry, LockName, Overview};
+
+/// Who blocks others, with all that wait for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Root<'a> {
+    /// How many requests wait for it, directly or not.
+    pub blocks: usize,
+    /// Whether it is part of a circle: whoever is in it waits for the others, and
+    /// [`deadlocks`](super::deadlocks) tells whether that is certain. Otherwise it waits for nothing: if it
+    /// ends, somebody goes on.
+    pub is_circle: bool,
+    /// Itself, and then who waits for it, each below what it waits for. Of what waits for several, it is
+    /// below one.
+    pub rows: Vec<Row<'a>>,
+}
+
+/// A lock or a request in a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Row<'a> {
+    /// How far below the root: 0 is the root itself.
+    pub depth: usize,
+    /// Why it waits for what it is below; `None` for the root.
+    pub why: Option<Why>,
+    /// Its name.
+    pub name: &'a LockName,
+    /// The lock or request.
+    pub entry: &'a Entry,
+    /// Whether it is a lock.
+    pub is_held: bool,
+    /// How many rows are below it.
+    pub below: usize,
+}
+
+/// All who wait, below those that they wait for: first who wait for nothing themselves, those that block
+/// the most before the others, and among those the longest held first; then the circles.
+///
+/// A request is below a lock that conflicts with it, or else below a request before it in its queue. A
+/// lock is below a request that was made inside it, or, where nobody said inside what its agent's requests
+/// are, below one of these. Locks for which nobody waits are not shown.
+pub fn tree(overview: &Overview) -> Vec<Root<'_>> {
+    let graph = Graph::new(overview);
+    let mut parents = Parents::new(&graph);
+    let parents: Vec<_> = graph.indices().map(|node| parents.of(node)).collect();
+    let mut below: Vec<Vec<Index>> = vec![Vec::new(); graph.nodes.len()];
+    for (node, parent) in graph.indices().zip(&parents) {
+        if let Some((parent, _)) = parent {
+            below[*parent as usize].push(node);
+        }
+    }
+    let mut roots = Vec::new();
+    let mut shown = vec![false; graph.nodes.len()];
+    let mut counter = Counter::new(&graph);
+    let mut plant = |root: Index, is_circle, shown: &mut Vec<bool>| {
+        let rows = rows(&graph, &parents, &below, root, shown);
+        if rows.len() > 1 {
+            roots.push(Root { blocks: counter.blocks(root), is_circle, rows });
+        }
+    };
+    for node in graph.indices().filter(|node| graph.at(*node).is_some()) {
+        if parents[node as usize].is_none() {
+            plant(node, false, &mut shown);
+        }
+    }
+    // What is left leads to circles: of each, the lock that is held longest is at the top.
+    let mut passed: Vec<Option<Index>> = vec![None; graph.nodes.len()];
+    for start in graph.indices().filter(|node| graph.at(*node).is_some()) {
+        let mut node = start;
+        while !shown[node as usize] && passed[node as usize].is_none() {
+            passed[node as usize] = Some(start);
+            let Some((parent, _)) = parents[node as usize] else { break };
+            node = parent;
+        }
+        // The way from here came back to itself.
+        if !shown[node as usize] && passed[node as usize] == Some(start) {
+            let circle = std::iter::successors(Some(node), |node| Some(parents[*node as usize]?.0));
+            let mut circle: Vec<Index> =
+                circle.skip(1).take_while(|other| *other != node).collect();
+            circle.push(node);
+            let age = |node: &Index| graph.at(*node).map(|at| (!at.is_held, at.entry.since));
+            let top = circle.into_iter().min_by_key(age).unwrap_or(node);
+            plant(top, true, &mut shown);
+        }
+    }
+    roots.sort_by_key(|root| {
+        (root.is_circle, std::cmp::Reverse(root.blocks), root.rows[0].entry.since)
+    });
+    roots
+}
+
+/// Below what each node is shown.
+struct Parents<'a, 'g> {
+    graph: &'g Graph<'a>,
+    /// In which circles of known steps each node is.
+    known: Vec<Option<Index>>,
+    /// The same of all steps.
+    any: Vec<Option<Index>>,
+    /// Of each node that stands between others, the best that it leads to, and the best of another name.
+    between: HashMap<Index, [Option<Index>; 2], RandomState>,
+}
+
+impl<'a, 'g> Parents<'a, 'g> {
+    fn new(graph: &'g Graph<'a>) -> Self {
+        let (known, any) = (components(graph, false), components(graph, true));
+        Self { graph, known, any, between: HashMap::default() }
+    }
+
+    /// Below what a node is shown, and why: below what it is in a circle with, as that does not end by
+    /// itself; else below the first that it waits for.
+    fn of(&mut self, node: Index) -> Option<(Index, Why)> {
+        let name = self.graph.at(node)?.name;
+        let mut best: Option<([bool; 4], Index, Why)> = None;
+        let graph = self.graph;
+        for &(to, why) in graph.waits.of(node) {
+            let other = if graph.at(to).is_some() {
+                Some(to)
+            } else {
+                let [first, second] = self.between(to);
+                // That an agent waits for what it holds itself is two of its tasks.
+                let is_own = |other: Index| {
+                    why == Why::SameAgent && graph.at(other).is_some_and(|at| at.name == name)
+                };
+                if first.is_some_and(is_own) { second } else { first }
+            };
+            let Some(other) = other else { continue };
+            let (in_known, in_any) = self.circles(node, other);
+            let worth = [in_known, in_any, why != Why::SameAgent, why == Why::Held];
+            if best.is_none_or(|(known, ..)| known < worth) {
+                best = Some((worth, other, why));
+            }
+        }
+        best.map(|(_, other, why)| (other, why))
+    }
+
+    /// Whether two nodes are in a circle with each other.
+    fn circles(&self, node: Index, other: Index) -> (bool, bool) {
+        let with = |circles: &[Option<Index>]| {
+            let circle = circles[node as usize];
+            circle.is_some() && circle == circles[other as usize]
+        };
+        (with(&self.known), with(&self.any))
+    }
+
+    fn between(&mut self, node: Index) -> [Option<Index>; 2] {
+        if let Some(known) = self.between.get(&node) {
+            return *known;
+        }
+        let graph = self.graph;
+        let name = |other: Index| graph.at(other).map(|at| at.name);
+        // The first of those that are worth the same.
+        let best = |than: Option<Index>| {
+            let others = graph.waits.of(node).iter().map(|(other, _)| *other);
+            let others = others.filter(|other| than.is_none_or(|than| name(*other) != name(than)));
+            others.rev().max_by_key(|other| self.circles(node, *other))
+        };
+        let first = best(None);
+        let picked = [first, first.and_then(|first| best(Some(first)))];
+        self.between.insert(node, picked);
+        picked
+    }
+}
+
+/// What is below a root that was not shown before, each row with how many are below it.
+fn rows<'a>(
+    graph: &Graph<'a>,
+    parents: &[Option<(Index, Why)>],
+    below: &[Vec<Index>],
+    root: Index,
+    shown: &mut [bool],
+) -> Vec<Row<'a>> {
+    let mut rows: Vec<Row<'a>> = Vec::new();
+    let mut todo = vec![(root, 0)];
+    while let Some((node, depth)) = todo.pop() {
+        let Some(At { name, entry, is_held }) = graph.at(node) else { continue };
+        // In a circle one comes back to the top.
+        if std::mem::replace(&mut shown[node as usize], true) {
+            continue;
+        }
+        let why = parents[node as usize].map(|(_, why)| why).filter(|_| depth > 0);
+        rows.push(Row { depth, why, name, entry, is_held, below: 0 });
+        // In their order, the last one is taken first.
+        todo.extend(below[node as usize].iter().rev().map(|node| (*node, depth + 1)));
+    }
+    // From the last one up: those that are deeper, up to the next that is not, are below it.
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    for at in (0..rows.len()).rev() {
+        let depth = rows[at].depth;
+        let mut below = 0;
+        while let Some((_, count)) = open.last().filter(|(other, _)| *other > depth) {
+            below += count;
+            open.pop();
+        }
+        rows[at].below = below;
+        open.push((depth, below + 1));
+    }
+    rows
+}
+
+/// Counts who waits for roots.
+struct Counter<'a, 'g> {
+    graph: &'g Graph<'a>,
+    /// For which root each node was seen last.
+    seen: Vec<Index>,
+    /// FAST: for locks of one name and mode it is the same, if they are roots.
+    known: HashMap<(&'a LockName, Mode), usize, RandomState>,
+}
+
+impl<'a, 'g> Counter<'a, 'g> {
+    fn new(graph: &'g Graph<'a>) -> Self {
+        Self { graph, seen: vec![Index::MAX; graph.nodes.len()], known: HashMap::default() }
+    }
+
+    /// How many requests wait for this node, directly or not.
+    fn blocks(&mut self, root: Index) -> usize {
+        let key = self.graph.at(root).filter(|at| at.is_held);
+        let key = key.map(|at| (at.name, at.entry.mode));
+        if let Some(known) = key.and_then(|key| self.known.get(&key)) {
+            return *known;
+        }
+        let mut requests = 0;
+        let mut todo = vec![root];
+        self.seen[root as usize] = root;
+        while let Some(node) = todo.pop() {
+            for &(other, _) in self.graph.blocks.of(node) {
+                if std::mem::replace(&mut self.seen[other as usize], root) != root {
+                    requests += usize::from(self.graph.is_request(other));
+                    todo.push(other);
+                }
+            }
+        }
+        if let Some(key) = key {
+            self.known.insert(key, requests);
+        }
+        requests
+    }
+}

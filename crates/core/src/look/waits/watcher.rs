@@ -1,0 +1,72 @@
+//! Deadlocks that last.
+
+use std::time::{Duration, Instant};
+
+use super::{Deadlock, deadlocks};
+use crate::look::{LockId, Overview};
+
+/// Finds deadlocks in overviews that are shown to it one after the other, and tells each once: when it
+/// was there in one overview, and is there still in another one that is as much later as was said.
+///
+/// An overview is made of what is heard of many, one after the other. What it shows for a moment may have
+/// never been; what it shows twice was.
+#[derive(Debug)]
+pub struct Watcher {
+    patience: Duration,
+    seen: Vec<Seen>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    deadlock: Deadlock,
+    since: Instant,
+    is_confirmed: bool,
+}
+
+impl Watcher {
+    /// One that tells what has lasted for this time.
+    pub fn new(patience: Duration) -> Self {
+        Self { patience, seen: Vec::new() }
+    }
+
+    /// Looks at what there is now. The deadlocks that are confirmed by it, each for the first time.
+    pub fn look(&mut self, overview: &Overview, now: Instant) -> Vec<Deadlock> {
+        self.seen.retain(|seen| seen.deadlock.stands(overview));
+        for found in deadlocks(overview) {
+            match self.seen.iter_mut().find(|seen| seen.deadlock.closed_by() == found.closed_by()) {
+                // Of one that is told by other members now, the first ones count, as they stand.
+                Some(seen) if seen.deadlock.is_certain || !found.is_certain => {}
+                // More is known of it by now.
+                Some(seen) => *seen = Seen { deadlock: found, since: now, is_confirmed: false },
+                None => self.seen.push(Seen { deadlock: found, since: now, is_confirmed: false }),
+            }
+        }
+        let patience = self.patience;
+        let lasts = |seen: &&mut Seen| {
+            !seen.is_confirmed && now.saturating_duration_since(seen.since) >= patience
+        };
+        // In that moment it was seen for the first time: that is not twice.
+        let again = |seen: &&mut Seen| seen.since < now;
+        let told = self.seen.iter_mut().filter(lasts).filter(again).map(|seen| {
+            seen.is_confirmed = true;
+            seen.deadlock.clone()
+        });
+        told.collect()
+    }
+
+    /// When it is worth to look again though nothing has happened; `None` if nothing is to be confirmed.
+    pub fn next(&self) -> Option<Instant> {
+        let unconfirmed = self.seen.iter().filter(|seen| !seen.is_confirmed);
+        unconfirmed.filter_map(|seen| seen.since.checked_add(self.patience)).min()
+    }
+
+    /// Those that are confirmed, as of the last overview.
+    pub fn confirmed(&self) -> impl Iterator<Item = &Deadlock> {
+        self.seen.iter().filter(|seen| seen.is_confirmed).map(|seen| &seen.deadlock)
+    }
+
+    /// The confirmed and certain one that this request has closed.
+    pub fn closed_by(&self, request: LockId) -> Option<&Deadlock> {
+        self.confirmed().find(|deadlock| deadlock.is_certain && deadlock.closed_by() == request)
+    }
+}

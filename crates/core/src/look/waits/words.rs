@@ -1,0 +1,136 @@
+//! Deadlocks in words.
+
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
+
+use super::{Deadlock, Member, Why};
+
+/// Of how many requests it is told who waits for what.
+const MOST_LINES: usize = 32;
+
+/// The longest text of others that is shown.
+const WIDEST: usize = 60;
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.told(Instant::now()))
+    }
+}
+
+impl Deadlock {
+    /// What it is, as of this moment: a line for the whole, and one for each request, which begin with
+    /// two spaces.
+    pub fn told(&self, now: Instant) -> String {
+        let mut told = self.headline().to_owned();
+        for line in self.lines(now) {
+            told.push_str("\n  ");
+            told.push_str(&line);
+        }
+        told
+    }
+
+    /// What it is, in one sentence without its members.
+    pub fn headline(&self) -> &'static str {
+        if self.is_certain {
+            "deadlock: these wait for each other, and none goes on unless one of them ends"
+        } else {
+            "possible deadlock: these wait for each other if each holds its locks until it has been granted \
+             what it waits for"
+        }
+    }
+
+    /// For each request who waits for what, for whose sake, and who is in its way.
+    pub fn lines(&self, now: Instant) -> Vec<String> {
+        let members = self.members.iter();
+        let before = self.members.iter().cycle().skip(self.members.len().saturating_sub(1));
+        let after = self.members.iter().cycle().skip(1);
+        let each = before.zip(members).zip(after);
+        let requests = each.filter(|((_, member), _)| !member.is_held);
+        let mut lines: Vec<_> =
+            requests.map(|((before, member), after)| member.line(before, after, now)).collect();
+        if lines.len() > MOST_LINES {
+            let more = lines.len() - MOST_LINES;
+            lines.truncate(MOST_LINES);
+            lines.push(format!("… and {more} more"));
+        }
+        lines
+    }
+}
+
+impl Member {
+    /// Who it is, as people call it: the program, its number, whose it is and what it is for.
+    pub fn who(&self) -> String {
+        let client = || format!("client {}", self.entry.id.client_id);
+        let Some(agent) = self.agent.as_deref() else { return client() };
+        let program = agent.command.split_whitespace().next().unwrap_or_default();
+        let program = program.rsplit('/').find(|part| !part.is_empty()).unwrap_or(program);
+        let who = match (program, agent.pid) {
+            ("", 0) => client(),
+            ("", pid) => format!("process {pid}"),
+            (program, pid) => format!("{}[{pid}]", shown(program)),
+        };
+        let host = match (agent.user.as_str(), agent.host.as_str()) {
+            ("", _) | (_, "") => String::new(),
+            (user, host) => format!(" {}@{}", shown(user), shown(host)),
+        };
+        let why = match agent.why.as_str() {
+            "" => String::new(),
+            why => format!(" ({})", shown(why)),
+        };
+        who + &host + &why
+    }
+
+    /// The line of a request, from the one before it and the one after it.
+    fn line(&self, before: &Self, after: &Self, now: Instant) -> String {
+        let (who, what, holds) = (self.who(), self.what(now), before.what(now));
+        let waits = match before.why {
+            Why::Inside if before.entry.id.client_id == self.entry.id.client_id => {
+                format!("{who} holds {holds} and inside it waits")
+            }
+            Why::Inside => format!("{} holds {holds}, and inside it {who} waits", before.who()),
+            Why::SameAgent => format!("{who} holds {holds} and also waits"),
+            Why::Held | Why::Ahead => format!("{who} waits"),
+        };
+        let way = if after.is_held { "held by" } else { "behind the request of" };
+        format!("{waits} for {what}, {way} {}", after.who())
+    }
+
+    /// `"db" (exclusive) for 3s`; without the time where that is less than a second, or not known.
+    fn what(&self, now: Instant) -> String {
+        let (name, mode) = (clipped(&format!("{:?}", self.name.name)), self.entry.mode);
+        match self.entry.age(now) {
+            age if age.as_secs() == 0 => format!("{name} ({mode})"),
+            age => format!("{name} ({mode}) for {}", seconds(age)),
+        }
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds @ 60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        seconds => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// A text of others, without anything that could move a cursor, turn a line around or end it.
+fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    for char in text.chars() {
+        if matches!(char, '"' | '\'' | '\\') || char.escape_debug().len() == 1 {
+            shown.push(char);
+        } else {
+            shown.extend(char.escape_debug());
+        }
+    }
+    clipped(&shown)
+}
+
+fn clipped(text: &str) -> String {
+    match text.char_indices().nth(WIDEST) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}

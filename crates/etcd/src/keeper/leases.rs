@@ -1,0 +1,427 @@
+//! The leases under which all stands that is of this connection.
+//!
+//! The connection has one of its own, which its agents share: it is asked for when the first of them
+//! needs it, and kept until the connection ends. Beside that there may be some that another connection
+//! had, with whose agents we go on (see [`recalls`](super::recalls)).
+
+use std::time::Duration;
+
+use navlock_core::Lost;
+
+use super::{
+    AgentSerial, Call, Keeper,
+    agents::{Agent, Under},
+    recalls::PATIENCE,
+    wake,
+};
+use crate::{
+    LOGS,
+    bucket::Todo,
+    clock::Moment,
+    data::{Step, Transaction},
+    failure::Failure,
+    keys::{BucketKeys, NameKey},
+    lease::{LeaseName, Share, Term, Word},
+    slots::Owner,
+    table::Again,
+    transactions::{Ended, MOST},
+    values::Value,
+};
+
+/// The connection's own lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Own {
+    #[default]
+    None,
+    /// Asked for.
+    Coming,
+    /// It is among the leases.
+    There(i64),
+}
+
+/// A lease that is kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lease {
+    pub(super) name: LeaseName,
+    pub(super) state: State,
+    /// What etcd said of it last.
+    term: Term,
+    /// When it was last looked for what nobody goes on with, if it was another connection's.
+    swept: Moment,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It was another connection's. Since then it is tried to renew it.
+    Recalled(Moment),
+    Live,
+    /// Etcd does not know it any more. It is asked why.
+    Doubted,
+}
+
+impl Keeper {
+    /// Has an agent use the connection's lease, if there is one that is good. Whether it is so.
+    pub(super) fn attach(&mut self, serial: AgentSerial) -> bool {
+        let Own::There(id) = self.own else { return false };
+        let (Some(lease), Some(agent)) = (self.leases.get(&id), self.agents.get_mut(&serial))
+        else {
+            return false;
+        };
+        if lease.state != State::Live {
+            return false;
+        }
+        let mut table = self.shared.table();
+        if !table.renew(serial, agent.id, self.options.span(lease.term)) {
+            drop(table);
+            self.lose_lease(id, Lost::Disconnected);
+            return false;
+        }
+        agent.under = Under::Lease(id);
+        let share = Share { lease: lease.name, client_id: agent.client_id };
+        table.set_lease(serial, agent.id, share);
+        true
+    }
+
+    /// An agent cannot ask for anything, because it has no lease that is good.
+    pub(super) fn need_lease(&mut self, serial: AgentSerial) {
+        let Some(agent) = self.agents.get_mut(&serial) else { return };
+        match agent.under {
+            Under::Coming => {}
+            Under::Nothing => {
+                let bucket = agent.bucket;
+                if self.attach(serial) {
+                    return self.step_all(bucket);
+                }
+                if let Some(agent) = self.agents.get_mut(&serial) {
+                    agent.under = Under::Coming;
+                }
+                if self.own == Own::None {
+                    self.own = Own::Coming;
+                    self.ask_for_lease(Duration::ZERO);
+                }
+            }
+            // It is over by the clock, or it would not be needed.
+            Under::Lease(id) => {
+                if self.leases.get(&id).is_some_and(|lease| lease.state == State::Live) {
+                    self.lose_lease(id, Lost::Disconnected);
+                }
+            }
+        }
+    }
+
+    fn ask_for_lease(&mut self, delay: Duration) {
+        self.calls.push_back(Call::Lease { delay });
+    }
+
+    /// A lease was asked for.
+    pub(super) fn leased(&mut self, result: Result<(LeaseName, Term), Failure>) {
+        let (name, term) = match result {
+            Ok(leased) => leased,
+            Err(failure) => return self.not_leased(failure),
+        };
+        if self.own != Own::Coming || self.options.span(term).ends <= Moment::now() {
+            // Nobody wants it any more, or it took too long to be of use.
+            self.revoke(name.id);
+            if self.own == Own::Coming {
+                self.ask_for_lease(Duration::ZERO);
+            }
+            return;
+        }
+        let lease = Lease { name, state: State::Live, term, swept: Moment::now() };
+        self.leases.insert(name.id, lease);
+        self.own = Own::There(name.id);
+        self.keep(name.id, Some(term.time_to_live));
+        for serial in self.agents_with(|under| !matches!(under, Under::Lease(_))) {
+            self.attach(serial);
+        }
+        self.step_buckets();
+    }
+
+    fn not_leased(&mut self, failure: Failure) {
+        if self.own != Own::Coming {
+            return;
+        }
+        let may_wait = matches!(failure, Failure::Unknown(_));
+        let patience = if may_wait { self.options.time_to_live } else { Duration::ZERO };
+        let error = failure.error();
+        let (mut all, mut is_wanted) = (Vec::new(), false);
+        for serial in self.agents_with(|under| under == Under::Coming) {
+            let Some(agent) = self.agents.get_mut(&serial) else { continue };
+            let mut table = self.shared.table();
+            let (wakers, waits) = table.fail_agent(serial, agent.id, &error, patience);
+            if !waits {
+                agent.under = Under::Nothing;
+            }
+            is_wanted |= waits;
+            all.extend(wakers);
+        }
+        if is_wanted {
+            self.ask_for_lease(Duration::from_millis(100));
+        } else {
+            self.own = Own::None;
+        }
+        if !all.is_empty() {
+            wake(all);
+            self.step_buckets();
+        }
+    }
+
+    /// Those who have what they have so, in the order in which they came.
+    pub(super) fn agents_with(&self, is_it: impl Fn(Under) -> bool) -> Vec<AgentSerial> {
+        let found = self.agents.iter().filter(|(_, agent)| is_it(agent.under));
+        let mut found: Vec<_> = found.map(|(&serial, _)| serial).collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// Has a lease be kept, which is new and made for this long, or was another's.
+    pub(super) fn keep(&mut self, lease: i64, time_to_live: Option<Duration>) {
+        self.calls.push_back(Call::Keep { lease, time_to_live });
+    }
+
+    /// An agent goes on with what it had under a lease of another connection.
+    pub(super) fn take_over(&mut self, serial: AgentSerial, id: i64) {
+        let Some(agent) = self.agents.get_mut(&serial) else { return };
+        agent.under = Under::Lease(id);
+        let name = LeaseName { cluster: self.history.cluster(), id };
+        let share = Share { lease: name, client_id: agent.client_id };
+        self.shared.table().set_lease(serial, agent.id, share);
+        match self.leases.get(&id).map(|lease| (lease.state, lease.term)) {
+            Some((State::Live, term)) => {
+                self.revive(serial, term);
+                self.step_buckets();
+            }
+            Some(_) => {}
+            None => {
+                let now = Moment::now();
+                let term = Term { sent: now, time_to_live: self.options.time_to_live };
+                let state = State::Recalled(now);
+                self.leases.insert(id, Lease { name, state, term, swept: now });
+                // For how long it is good is asked: it was made with the settings of that time.
+                self.keep(id, None);
+            }
+        }
+    }
+
+    /// Word of a lease.
+    pub(super) fn leased_word(&mut self, id: i64, word: Word) {
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        let (term, state) = match (word, lease.state) {
+            (Word::Gone, State::Live) => return self.doubt(id),
+            (Word::Gone, _) => return self.lose_lease(id, Lost::Disconnected),
+            (Word::Renewed(term), state) => (term, state),
+        };
+        lease.term = term;
+        if matches!(state, State::Recalled(_)) {
+            lease.state = State::Live;
+            for serial in self.agents_with(|under| under == Under::Lease(id)) {
+                self.revive(serial, term);
+            }
+            self.judge_held_back(id, term.sent);
+            return self.step_buckets();
+        }
+        let span = self.options.span(term);
+        let is_kept = {
+            let mut table = self.shared.table();
+            let mut under = self.agents.iter().filter(|(_, agent)| agent.under == Under::Lease(id));
+            under.all(|(&serial, agent)| table.renew(serial, agent.id, span))
+        };
+        if is_kept {
+            self.judge_held_back(id, term.sent);
+        } else {
+            self.lose_lease(id, Lost::Disconnected);
+        }
+    }
+
+    /// A transaction found that this lease has ended.
+    pub(super) fn lease_is_gone(&mut self, id: i64) {
+        match self.leases.get(&id).map(|lease| lease.state) {
+            Some(State::Live) => self.doubt(id),
+            Some(State::Recalled(_)) => self.lose_lease(id, Lost::Disconnected),
+            Some(State::Doubted) | None => {}
+        }
+    }
+
+    /// Tells those whose leases are over by the clock, and looks after those that were others'.
+    pub(super) fn check_leases(&mut self) {
+        let now = Moment::now();
+        let patience = self.options.time_to_live.min(PATIENCE);
+        let is_over = |lease: &Lease| match lease.state {
+            State::Live | State::Doubted => self.options.span(lease.term).ends <= now,
+            State::Recalled(since) => since.elapsed() >= patience,
+        };
+        let over = self.leases.iter().filter(|(_, lease)| is_over(lease));
+        let mut over: Vec<i64> = over.map(|(&id, _)| id).collect();
+        over.sort_unstable();
+        for id in over {
+            self.lose_lease(id, Lost::Disconnected);
+        }
+        let own = self.own;
+        for (&id, lease) in &mut self.leases {
+            let is_due = lease.swept.elapsed() >= lease.term.time_to_live;
+            if own != Own::There(id) && lease.state == State::Live && is_due {
+                lease.swept = now;
+                self.calls.push_back(Call::LookUnder { lease: id });
+            }
+        }
+    }
+
+    /// Removes what stands under a lease that was another connection's and with which nobody goes on:
+    /// so long it would have lasted if each agent had a lease. These are the keys under it.
+    pub(super) fn sweep(&mut self, id: i64, under: &[Vec<u8>]) {
+        if self.own == Own::There(id) || !self.leases.contains_key(&id) {
+            return;
+        }
+        let mut nobodys = Vec::new();
+        for key in under {
+            let found = BucketKeys::around(&self.options.namespace, key);
+            let Some(of) = found.and_then(|(_, keys)| keys.parse(key)) else { continue };
+            let is_foreign = self.slots.owner(of.request, i64::MAX) == Owner::Foreign;
+            // Also what was given up before: that may have come to nothing.
+            if is_foreign || self.slots.is_given_up(of.request) {
+                // From here on nobody comes back for it: it goes, whenever that is done.
+                self.slots.give_up(of.request);
+                nobodys.push(Step::Delete(key.clone()));
+            }
+        }
+        for some in nobodys.chunks(MOST) {
+            let transaction = Transaction { then: some.to_vec(), ..Transaction::default() };
+            self.calls.push_back(Call::Write { transaction });
+        }
+    }
+
+    /// Whether this lease was another connection's.
+    pub(super) fn is_recalled(&self, id: i64) -> bool {
+        self.own != Own::There(id) && self.leases.contains_key(&id)
+    }
+
+    /// Asks whether etcd still keeps a lease: something under it has gone.
+    pub(super) fn look_after(&mut self, id: i64) {
+        if self.leases.get(&id).is_some_and(|lease| lease.state == State::Live) {
+            self.keep(id, None);
+        }
+    }
+
+    /// All that is under a lease is lost. Whose it was get another lease when they ask for something;
+    /// what they wait for is asked for again, in the order in which it was.
+    pub(super) fn lose_lease(&mut self, id: i64, how: Lost) {
+        if self.leases.remove(&id).is_none() {
+            return;
+        }
+        self.gone.retain(|gone| gone.lease != id);
+        let is_own = self.own == Own::There(id);
+        if is_own {
+            self.own = Own::None;
+            // Who has come while it was in doubt waits for the next one, which is to be asked for.
+            for serial in self.agents_with(|under| under == Under::Coming) {
+                if let Some(agent) = self.agents.get_mut(&serial) {
+                    agent.under = Under::Nothing;
+                }
+            }
+        }
+        let waits_on = self.options.waits_through_outages;
+        let (mut wakers, mut again) = (Vec::new(), Vec::new());
+        let agents = self.agents_with(|under| under == Under::Lease(id));
+        let left = if is_own { Vec::new() } else { self.had_under(id, &agents) };
+        for &serial in &agents {
+            let Some(agent) = self.agents.get_mut(&serial) else { continue };
+            agent.under = Under::Nothing;
+            let mut table = self.shared.table();
+            let (woken, asked) = table.lose_agent(serial, agent.id, how, waits_on);
+            wakers.extend(woken);
+            again.extend(asked.into_iter().map(|again| (serial, again)));
+        }
+        if !agents.is_empty() {
+            tracing::warn!(
+                target: LOGS,
+                lease = id,
+                ?how,
+                agents = agents.len(),
+                asks_again = again.len(),
+                "what is held under a lease is lost, if something is"
+            );
+        }
+        wake(wakers);
+        for (serial, Again { bucket, name, id, key }) in again {
+            // What is on its way under this key, or is there, is nobody's from here on.
+            self.slots.retire(key, id);
+            if let Some(house) = self.buckets.get_mut(&bucket) {
+                house.bucket.push_again(&NameKey::new(&name), vec![(id, serial)]);
+            }
+        }
+        self.calls.push_back(Call::LetGo { lease: id });
+        // If etcd comes back before its end: nobody needs to wait for that. One that was another
+        // connection's is not ours to end: agents that have not come back may hold under it still.
+        if is_own {
+            self.revoke(id);
+        }
+        for (bucket, name, ended) in left {
+            if let Some(house) = self.buckets.get_mut(&bucket) {
+                house.bucket.push(name, Todo::Remove(ended, None));
+            }
+        }
+        self.step_buckets();
+    }
+
+    /// What these agents have under a lease, as far as it is known, and in which buckets.
+    fn had_under(&self, lease: i64, agents: &[AgentSerial]) -> Vec<(u64, NameKey, Ended)> {
+        let of =
+            |serial| self.agents.get(serial).map(|agent: &Agent| (agent.bucket, agent.client_id));
+        let whose: Vec<_> = agents.iter().filter_map(of).collect();
+        let mut buckets: Vec<u64> = whose.iter().map(|&(bucket, _)| bucket).collect();
+        buckets.sort_unstable();
+        buckets.dedup();
+        let mut found = Vec::new();
+        for bucket in buckets {
+            let Some(house) = self.buckets.get(&bucket) else { continue };
+            for (name, _, entry) in house.bucket.mirror.entries() {
+                let is_theirs =
+                    Value::client_id(&entry.value).is_some_and(|id| whose.contains(&(bucket, id)));
+                if entry.lease == lease && is_theirs {
+                    found.push((bucket, name.clone(), entry.ended()));
+                }
+            }
+        }
+        found.sort_by_key(|(bucket, _, ended)| (*bucket, ended.request));
+        found
+    }
+
+    /// Lets go of leases that were others' and that no agent of ours goes on with. They end by
+    /// themselves: somebody else's agents may still come for what they have there.
+    pub(super) fn let_go_unused(&mut self) {
+        let is_used = |id| self.agents.values().any(|agent| agent.under == Under::Lease(id));
+        let unused = self.leases.keys().copied();
+        let unused = unused.filter(|&id| self.own != Own::There(id) && !is_used(id));
+        let mut unused: Vec<i64> = unused.collect();
+        unused.sort_unstable();
+        for lease in unused {
+            self.leases.remove(&lease);
+            self.gone.retain(|gone| gone.lease != lease);
+            self.calls.push_back(Call::LetGo { lease });
+        }
+    }
+
+    /// Ends a lease, with all that is under it.
+    fn revoke(&mut self, lease: i64) {
+        self.calls.push_back(Call::Revoke { lease });
+    }
+
+    /// The connection ends. Its lease does too, unless it leaves agents behind, with whose locks
+    /// another one may go on.
+    pub(crate) fn quit(&mut self) {
+        if let (Own::There(lease), true) = (self.own, self.agents.is_empty()) {
+            self.own = Own::None;
+            self.leases.remove(&lease);
+            self.calls.push_back(Call::LetGo { lease });
+            self.revoke(lease);
+        }
+    }
+
+    fn step_buckets(&mut self) {
+        let mut buckets: Vec<u64> = self.buckets.keys().copied().collect();
+        buckets.sort_unstable();
+        for bucket in buckets {
+            self.step_waiting(bucket);
+        }
+    }
+}

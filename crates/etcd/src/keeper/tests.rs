@@ -1,0 +1,214 @@
+//! What is done about time, step by step: the [model](super::model) has hardly any.
+
+use navlock_core::{
+    Mode,
+    host::{RequestKind, Ticket},
+};
+
+use super::*;
+use crate::{
+    clock,
+    data::{KeyValue, Step},
+    values::Value,
+};
+
+const TIME_TO_LIVE: Duration = Duration::from_secs(60);
+
+/// A lease that another connection had, which is dead.
+const LEASE: i64 = 7;
+
+/// The token of what stands under that.
+const MADE: i64 = 3;
+
+/// A keeper, whose calls are answered by hand.
+struct Machine {
+    keeper: Keeper,
+    shared: Arc<Shared>,
+    now: Duration,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let now = Duration::from_secs(1000);
+        clock::set::to(now);
+        let shared = Arc::new(Shared::default());
+        let options = EtcdOptions::new(["x"]).namespace("n").time_to_live(TIME_TO_LIVE);
+        let mut keeper = Keeper::new(Arc::clone(&shared), options, 1);
+        let bucket = shared.table().open_bucket("b");
+        keeper.hear(Message::OpenBucket { bucket, name: "b".to_owned() });
+        Self { keeper, shared, now }
+    }
+
+    /// An agent of this client.
+    fn agent(&mut self, client: u8) -> AgentSerial {
+        let (agent, serial) = self.shared.table().open_agent(0);
+        let client_id = ClientId::from_bytes([client; 16]);
+        self.keeper.hear(Message::OpenAgent { bucket: 0, serial, agent, client_id });
+        serial
+    }
+
+    /// That time passes, in which it looks after itself.
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        clock::set::to(self.now);
+        self.keeper.tick();
+    }
+
+    /// What is to be called.
+    fn calls(&mut self) -> Vec<Call> {
+        std::iter::from_fn(|| self.keeper.next_call()).collect()
+    }
+
+    /// The same, once the bucket is watched and listed: this is in it.
+    fn listed(&mut self, found: &[KeyValue]) -> Vec<Call> {
+        self.keeper.hear(Message::Watched { bucket: 0, watched: Watched::Up });
+        let mut others = Vec::new();
+        for call in self.calls() {
+            let Call::List { of, known, .. } = call else {
+                others.push(call);
+                continue;
+            };
+            let found = found.to_vec();
+            let listing = Listing { revision: MADE + 1, cluster: 1, found };
+            self.keeper.done(Done::Listed(of, known, Ok(listing)));
+        }
+        others.extend(self.calls());
+        others
+    }
+
+    /// This agent comes back for its lock of that name.
+    fn recall(
+        &mut self,
+        serial: AgentSerial,
+        name: &str,
+    ) -> oneshot::Receiver<Vec<Option<Ticket>>> {
+        let (answer, answered) = oneshot::channel();
+        let kind = RequestKind::Wait(Mode::Exclusive);
+        let claim = Claim { name: of(name), kind, token: Some(token(MADE)), since: 0 };
+        self.keeper.hear(Message::Recall { serial, claims: vec![claim], answer });
+        answered
+    }
+}
+
+fn of(name: &str) -> ResourceName {
+    ResourceName::try_from(name).unwrap()
+}
+
+/// A lock that an agent of this client had through another connection.
+fn lock(name: &str, client: u8) -> KeyValue {
+    let request = RequestKey { owner: 2, slot: u64::from(client) };
+    let keys = BucketKeys::new("n", "b").name(&NameKey::new(&of(name)));
+    let key = keys.request(Phase::Held, Mode::Exclusive, request);
+    let client_id = ClientId::from_bytes([client; 16]);
+    let info = AgentInfo::default();
+    let value = Value { client_id, since: 0, asked: 1, place: 0, info, name: None }.encode();
+    KeyValue { key, value, made: MADE, written: MADE, lease: LEASE }
+}
+
+/// The keys that these calls delete.
+fn deleted(calls: &[Call]) -> Vec<Vec<u8>> {
+    let steps = calls.iter().flat_map(|call| match call {
+        Call::Operate { transaction, .. } | Call::Write { transaction } => &*transaction.then,
+        _ => &[],
+    });
+    let keys = steps.filter_map(|step| match step {
+        Step::Delete(key) => Some(key.clone()),
+        _ => None,
+    });
+    keys.collect()
+}
+
+#[test]
+fn a_lease_of_others_that_cannot_be_renewed_in_time_is_not_ended() {
+    let mut machine = Machine::new();
+    let comes = machine.agent(1);
+    let mut answered = machine.recall(comes, "comes");
+    let (ours, theirs) = (lock("comes", 1), lock("comes later", 2));
+    let calls = machine.listed(&[ours.clone(), theirs.clone()]);
+    let is_asked = |call: &Call| matches!(call, Call::Keep { lease: LEASE, .. });
+    assert!(calls.iter().any(is_asked), "{calls:?}");
+    let tickets = answered.try_recv().unwrap();
+    let ticket = tickets[0].expect("it is there");
+    // Etcd is away: longer than who speaks for the agents lets them wait.
+    let mut calls = Vec::new();
+    for _ in 0..60 {
+        machine.pass(Duration::from_millis(200));
+        calls.extend(machine.calls());
+    }
+    assert_eq!(machine.shared.table().status(ticket.id), Status::Ended);
+    let is_let_go = |call: &Call| matches!(call, Call::LetGo { lease: LEASE });
+    assert!(calls.iter().any(is_let_go), "{calls:?}");
+    // Who has not come back yet holds under it, and its term may last for longer.
+    let ends = |call: &Call| matches!(call, Call::Revoke { lease: LEASE });
+    assert!(!calls.iter().any(ends), "{calls:?}");
+    let gone = deleted(&calls);
+    assert!(gone.contains(&ours.key) && !gone.contains(&theirs.key), "{calls:?}");
+    // It comes in time.
+    let late = machine.agent(2);
+    let mut answered = machine.recall(late, "comes later");
+    assert!(answered.try_recv().unwrap()[0].is_some());
+}
+
+/// How often it is to be written what agents say of themselves.
+fn descriptions(calls: &[Call]) -> usize {
+    calls.iter().filter(|call| matches!(call, Call::Describe { .. })).count()
+}
+
+#[test]
+fn what_an_agent_says_of_itself_is_written_once_at_a_time_and_ever_more_rarely() {
+    let mut machine = Machine::new();
+    let serial = machine.agent(1);
+    let mut answered = machine.recall(serial, "db");
+    machine.listed(&[lock("db", 1)]);
+    answered.try_recv().unwrap()[0].expect("it is there");
+    let mut info = AgentInfo::default();
+    info.pid = 1;
+    // Etcd goes on renewing the lease.
+    let live = |machine: &mut Machine| {
+        let sent = Moment::now_at(machine.now);
+        let word = Word::Renewed(Term { sent, time_to_live: TIME_TO_LIVE });
+        machine.keeper.hear(Message::Lease { lease: LEASE, word });
+    };
+    live(&mut machine);
+    machine.keeper.hear(Message::Describe { serial, info });
+    // It is on its way for a minute.
+    let mut count = 0;
+    for _ in 0..300 {
+        machine.pass(Duration::from_millis(200));
+        live(&mut machine);
+        count += descriptions(&machine.calls());
+    }
+    assert_eq!(count, 1);
+    // Each is answered at once, and the watch shows none of it.
+    machine.keeper.done(Done::Described(serial));
+    let mut count = 0;
+    for _ in 0..300 {
+        machine.pass(Duration::from_millis(200));
+        live(&mut machine);
+        let written = descriptions(&machine.calls());
+        (0..written).for_each(|_| machine.keeper.done(Done::Described(serial)));
+        count += written;
+    }
+    assert!((5..=16).contains(&count), "{count} in a minute");
+}
+
+#[test]
+fn what_is_being_removed_because_nobody_came_back_is_not_given_to_who_comes_then() {
+    let mut machine = Machine::new();
+    let comes = machine.agent(1);
+    let mut answered = machine.recall(comes, "comes");
+    let (ours, theirs) = (lock("comes", 1), lock("stays away", 2));
+    machine.listed(&[ours.clone(), theirs.clone()]);
+    assert!(answered.try_recv().unwrap()[0].is_some());
+    let under = || Done::Under(LEASE, Ok(vec![ours.key.clone(), theirs.key.clone()]));
+    machine.keeper.done(under());
+    assert_eq!(deleted(&machine.calls()), [&*theirs.key]);
+    // It is on its way, and the mirror shows it still.
+    let late = machine.agent(2);
+    let mut answered = machine.recall(late, "stays away");
+    assert_eq!(answered.try_recv().unwrap(), [None]);
+    assert!(!deleted(&machine.calls()).contains(&ours.key));
+    // If that has come to nothing it is removed at the next look.
+    machine.keeper.done(under());
+    assert_eq!(deleted(&machine.calls()), [&*theirs.key]);
+}

@@ -1,0 +1,77 @@
+//! Ending what agents have left whose connection has ended before they did.
+
+use std::collections::{BTreeMap, HashSet};
+
+use futures_util::{StreamExt, stream};
+use navlock_core::ClientId;
+use tokio::time::{Duration, timeout};
+
+use crate::{
+    calls,
+    data::{Check, KeyValue, Step, Transaction},
+    failure::Failure,
+    keys::BucketKeys,
+    lease::{LeaseName, Share},
+    members::Members,
+    options::EtcdOptions,
+    transactions::MOST,
+    values::Value,
+};
+
+/// How many keys are looked at, and how many leases, at a time.
+const AT_ONCE: usize = 32;
+
+/// Removes what these agents have. Whether nothing of it is there by now.
+pub(crate) async fn revoke(members: Members, options: EtcdOptions, left: Vec<Share>) -> bool {
+    let mut leases = BTreeMap::<LeaseName, HashSet<ClientId>>::new();
+    for Share { lease, client_id } in left {
+        leases.entry(lease).or_default().insert(client_id);
+    }
+    let over = stream::iter(leases).map(|(lease, whose)| {
+        let (members, options) = (&members, &options);
+        async move { under(members, options, lease, whose).await.is_ok_and(|is_over| is_over) }
+    });
+    let all = over.buffer_unordered(AT_ONCE).fold(true, async |all, is_over| all && is_over);
+    // By then they have ended by themselves.
+    timeout(options.time_to_live, all).await.unwrap_or(false)
+}
+
+/// The same of one lease. Another cluster may have one of the same number.
+async fn under(
+    members: &Members,
+    options: &EtcdOptions,
+    lease: LeaseName,
+    whose: HashSet<ClientId>,
+) -> Result<bool, Failure> {
+    let patience = options.call();
+    let found = calls::under(members, lease.id, patience).await?;
+    if found.cluster != lease.cluster {
+        return Ok(true);
+    }
+    let is_ours = |key: &Vec<u8>| BucketKeys::around(&options.namespace, key).is_some();
+    let keys = found.keys.into_iter().filter(is_ours);
+    let found = stream::iter(keys).map(|key| calls::get(members, key, patience));
+    let found: Vec<_> = found.buffer_unordered(AT_ONCE).collect().await;
+    let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let is_theirs = |kv: &KeyValue| {
+        Value::client_id(&kv.value).is_some_and(|client_id| whose.contains(&client_id))
+    };
+    let theirs: Vec<_> = found.into_iter().flatten().filter(is_theirs).collect();
+    let mut is_over = true;
+    for some in theirs.chunks(MOST) {
+        let transaction = removal(some);
+        let done = calls::transaction(members.clone(), transaction, Duration::ZERO, patience);
+        // One of them may have become a lock meanwhile: then it is looked again.
+        is_over &= done.await?.succeeded;
+    }
+    Ok(is_over)
+}
+
+/// Removes these, if they are what was seen.
+pub(crate) fn removal(found: &[KeyValue]) -> Transaction {
+    Transaction {
+        when: found.iter().map(|kv| Check::MadeIn(kv.key.clone(), kv.made)).collect(),
+        then: found.iter().map(|kv| Step::Delete(kv.key.clone())).collect(),
+        or_else: Vec::new(),
+    }
+}

@@ -1,0 +1,129 @@
+// What a callback returns is converted to a promise, and the request settled when that is: job by job as
+// if a new promise were resolved with it. Prints a line for each kind of value: its name, and what was
+// wrong.
+
+const values = {
+  'a number': () => 1,
+  'an object': () => ({}),
+  'an object whose then is no function': () => ({ then: 1 }),
+  'a promise that is fulfilled': () => Promise.resolve(1),
+  'a promise that is rejected': () => Promise.reject(1),
+  'a promise that is fulfilled later': async () => {
+    await null;
+    await null;
+    return 1;
+  },
+  'a promise that is rejected later': async () => {
+    await null;
+    throw 1;
+  },
+  'a promise of a promise': async () => Promise.resolve(1),
+  'a promise with a then of its own': (note) => {
+    const promise = Promise.resolve(1);
+    promise.then = function (...functions) {
+      note(`then ${functions.length}`);
+      return Promise.prototype.then.apply(this, functions);
+    };
+    return promise;
+  },
+  'a promise with a getter of then': (note) => {
+    const promise = Promise.resolve(1);
+    const get = () => (note('get'), Promise.prototype.then);
+    return Object.defineProperty(promise, 'then', { get });
+  },
+  'a promise with a constructor of its own': (note) => {
+    const promise = Promise.resolve(1);
+    promise.constructor = { [Symbol.species]: species(note) };
+    return promise;
+  },
+  'a promise whose constructor throws': (note) => {
+    const promise = Promise.resolve(1);
+    const get = () => {
+      note('get');
+      throw 2;
+    };
+    return Object.defineProperty(promise, 'constructor', { get });
+  },
+  'a promise of a class': (note) => {
+    const Class = species(note);
+    return new Class((resolve) => resolve(1));
+  },
+  'an object with the then of promises': () => ({ then: Promise.prototype.then }),
+  'a getter of then that throws': (note) => ({
+    get then() {
+      note('get');
+      throw 1;
+    },
+  }),
+  'a thenable that is fulfilled at once': (note) => ({
+    then(resolve, ...more) {
+      note(`then ${more.length}`);
+      resolve(1);
+    },
+  }),
+  'a thenable that is rejected at once': () => ({ then: (_, reject) => reject(1) }),
+  'a thenable that is fulfilled later': () => ({ then: (resolve) => queueMicrotask(() => resolve(1)) }),
+  'a thenable of a thenable': () => ({ then: (resolve) => resolve({ then: (resolve) => resolve(1) }) }),
+  'a thenable that throws': () => ({
+    then() {
+      throw 1;
+    },
+  }),
+  'a thenable that throws once it is fulfilled': () => ({
+    then(resolve) {
+      resolve(1);
+      throw 2;
+    },
+  }),
+};
+
+/** A class of promises that says when one is made. */
+function species(note) {
+  return class extends Promise {
+    constructor(executor) {
+      super(executor);
+      note('made');
+    }
+  };
+}
+
+/** What happens to a value from here on, and in which round of jobs. */
+function follow(make) {
+  const noted = [];
+  let round = 0;
+  let over = false;
+  const count = () => {
+    round += 1;
+    if (!over) queueMicrotask(count);
+  };
+  queueMicrotask(count);
+  const note = (what) => noted.push(`${what} in round ${round}`);
+  const end = (what, rounds) => {
+    over = true;
+    noted.push(`${what} in round ${round - rounds}`);
+    return noted.join(', ');
+  };
+  return {
+    value: make(note),
+    /** `late`: how many rounds after it was settled `promise` tells. */
+    settled: (promise, late) => promise.then(
+      (value) => end(`fulfilled ${typeof value}`, late),
+      (reason) => end(`rejected ${typeof reason}`, late),
+    ),
+  };
+}
+
+for (const [name, make] of Object.entries(values)) {
+  const { value, settled } = follow(make);
+  const expected = await settled(new Promise((resolve) => resolve(value)), 0);
+  let requested;
+  const request = navigator.locks.request('jobs', () => {
+    const { value, settled } = follow(make);
+    requested = settled(request, 1);
+    return value;
+  });
+  await request.catch(() => {});
+  const got = await requested;
+  const failure = got === expected ? null : `${got}; and not: ${expected}`;
+  console.log(JSON.stringify({ name, failure }));
+}

@@ -1,0 +1,279 @@
+//! Values of QuickJS by its own functions, where rquickjs's types cost more than what is done with them.
+//!
+//! FAST: a `rquickjs::Value` counts itself on its context whenever it is made, cloned and dropped, and shows
+//! that to the collector of garbage again; a call by rquickjs does so for each argument, and a function of
+//! a class of its own several times. That was a quarter of the time of a request. So what each request does
+//! is here and in [`class`](crate::class), and what few do is left to rquickjs.
+
+#![expect(unsafe_code, reason = "what QuickJS asks of C")]
+
+use std::{mem::ManuallyDrop, ptr::NonNull, slice};
+
+use rquickjs::{
+    Ctx, Error, Result, Value,
+    atom::PredefinedAtom,
+    markers::Invariant,
+    qjs::{self, JSContext, JSRuntime, JSValue},
+};
+
+/// A value that counts itself, and not its context.
+///
+/// # Invariant
+///
+/// It is used and dropped while its runtime lives: it is kept for the time of a call, or by an object that
+/// shows it to QuickJS's collector of garbage.
+pub(crate) struct Bare<'js> {
+    pub(crate) raw: JSValue,
+    runtime: NonNull<JSRuntime>,
+    _lifetime: Invariant<'js>,
+}
+
+impl<'js> Bare<'js> {
+    /// # Safety
+    ///
+    /// The value is of this runtime, and counted for whoever calls this.
+    pub(crate) unsafe fn owned(runtime: NonNull<JSRuntime>, raw: JSValue) -> Self {
+        Self { raw, runtime, _lifetime: Invariant::new() }
+    }
+
+    pub(crate) fn undefined(ctx: &Ctx<'js>) -> Self {
+        // SAFETY: it is no object, so that nothing is counted.
+        unsafe { Self::owned(runtime(ctx), qjs::JS_UNDEFINED) }
+    }
+
+    pub(crate) fn null(ctx: &Ctx<'js>) -> Self {
+        // SAFETY: as `undefined`.
+        unsafe { Self::owned(runtime(ctx), qjs::JS_NULL) }
+    }
+
+    /// The same value.
+    pub(crate) fn of(value: &Value<'js>) -> Self {
+        // SAFETY: the value lives, and is counted once more.
+        unsafe {
+            let raw = qjs::JS_DupValue(context(value.ctx()), value.as_raw());
+            Self::owned(runtime(value.ctx()), raw)
+        }
+    }
+
+    /// The same value, in this context.
+    pub(crate) fn value(&self, ctx: &Ctx<'js>) -> Value<'js> {
+        // SAFETY: as `of`.
+        unsafe { Value::from_raw(ctx.clone(), qjs::JS_DupValue(context(ctx), self.raw)) }
+    }
+
+    pub(crate) fn into_raw(self) -> JSValue {
+        ManuallyDrop::new(self).raw
+    }
+
+    /// Whether it is something that lives as long as it is counted.
+    fn is_counted(&self) -> bool {
+        // SAFETY: a look at the tag.
+        unsafe { qjs::JS_VALUE_HAS_REF_COUNT(self.raw) }
+    }
+
+    pub(crate) fn is_undefined(&self) -> bool {
+        // SAFETY: a look at the tag.
+        unsafe { qjs::JS_IsUndefined(self.raw) }
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        // SAFETY: a look at the tag.
+        unsafe { qjs::JS_IsNull(self.raw) }
+    }
+
+    pub(crate) fn is_object(&self) -> bool {
+        // SAFETY: a look at the tag.
+        unsafe { qjs::JS_IsObject(self.raw) }
+    }
+
+    pub(crate) fn is_function(&self, ctx: &Ctx<'js>) -> bool {
+        // SAFETY: the value lives.
+        unsafe { qjs::JS_IsFunction(context(ctx), self.raw) }
+    }
+
+    /// How it is with it, if it is a promise of the language's own.
+    pub(crate) fn promise_state(&self, ctx: &Ctx<'js>) -> Option<qjs::JSPromiseStateEnum> {
+        // SAFETY: the value lives, and its state is only asked for where it has one.
+        unsafe { qjs::JS_IsPromise(self.raw).then(|| qjs::JS_PromiseState(context(ctx), self.raw)) }
+    }
+
+    /// Whether both are the same object.
+    pub(crate) fn is_same_object(&self, other: &Self) -> bool {
+        // SAFETY: only objects have such a pointer, and it is only compared.
+        self.is_object()
+            && other.is_object()
+            && unsafe { qjs::JS_VALUE_GET_PTR(self.raw) == qjs::JS_VALUE_GET_PTR(other.raw) }
+    }
+
+    /// Spec: <https://tc39.es/ecma262/#sec-toboolean>
+    pub(crate) fn to_boolean(&self, ctx: &Ctx<'js>) -> bool {
+        // SAFETY: the value lives. Only what was thrown fails, and that is no value.
+        unsafe { qjs::JS_ToBool(context(ctx), self.raw) == 1 }
+    }
+
+    /// The code units of what it is as a string.
+    pub(crate) fn to_utf16(&self, ctx: &Ctx<'js>) -> Result<Vec<u16>> {
+        let mut length = 0;
+        // SAFETY: the value lives, and what QuickJS gives is so long, and lives until it is freed.
+        unsafe {
+            let units = qjs::JS_ToCStringLenUTF16(context(ctx), &raw mut length, self.raw);
+            if units.is_null() {
+                return Err(exception(ctx));
+            }
+            let copy = slice::from_raw_parts(units, usize::try_from(length).unwrap_or(0)).to_vec();
+            qjs::JS_FreeCStringUTF16(context(ctx), units);
+            Ok(copy)
+        }
+    }
+
+    /// The property of an object.
+    pub(crate) fn get(&self, ctx: &Ctx<'js>, key: PredefinedAtom) -> Result<Self> {
+        // SAFETY: the value lives, and what is predefined always does.
+        unsafe {
+            given(
+                ctx,
+                self.runtime,
+                qjs::JS_GetProperty(context(ctx), self.raw, key as qjs::JSAtom),
+            )
+        }
+    }
+
+    /// Calls it, which fails if it is no function.
+    pub(crate) fn call<const N: usize>(
+        &self,
+        ctx: &Ctx<'js>,
+        this: &Self,
+        arguments: [&Self; N],
+    ) -> Result<Self> {
+        let mut arguments = arguments.map(|argument| argument.raw);
+        // SAFETY: all of them live meanwhile, and QuickJS does not write to them.
+        unsafe {
+            let arguments = (count(N), arguments.as_mut_ptr());
+            let returned = qjs::JS_Call(context(ctx), self.raw, this.raw, arguments.0, arguments.1);
+            given(ctx, self.runtime, returned)
+        }
+    }
+
+    /// Has it called in a job, with `undefined` for `this`.
+    pub(crate) fn defer<const N: usize>(
+        &self,
+        ctx: &Ctx<'js>,
+        arguments: [&Self; N],
+    ) -> Result<()> {
+        let mut given = [qjs::JS_UNDEFINED; 4];
+        given[0] = self.raw;
+        for (at, argument) in given[1..].iter_mut().zip(arguments) {
+            *at = argument.raw;
+        }
+        // SAFETY: all of them live, and QuickJS counts those that it keeps.
+        let status = unsafe {
+            qjs::JS_EnqueueJob(context(ctx), Some(call_first), count(1 + N), given.as_mut_ptr())
+        };
+        if status < 0 { Err(exception(ctx)) } else { Ok(()) }
+    }
+}
+
+/// A string of these code units.
+pub(crate) fn string<'js>(ctx: &Ctx<'js>, units: &[u16]) -> Result<Bare<'js>> {
+    // SAFETY: QuickJS copies as many as there are.
+    unsafe {
+        let length = units.len().try_into().map_err(|_| Error::Unknown)?;
+        given(ctx, runtime(ctx), qjs::JS_NewStringUTF16(context(ctx), units.as_ptr(), length))
+    }
+}
+
+/// A promise, and the functions that resolve and reject it.
+pub(crate) fn promise<'js>(ctx: &Ctx<'js>) -> Result<[Bare<'js>; 3]> {
+    let mut functions = [qjs::JS_UNDEFINED; 2];
+    // SAFETY: there is room for two, which are whoever's calls this if it does not fail.
+    unsafe {
+        let promise = qjs::JS_NewPromiseCapability(context(ctx), functions.as_mut_ptr());
+        let promise = given(ctx, runtime(ctx), promise)?;
+        let [resolve, reject] = functions.map(|function| Bare::owned(promise.runtime, function));
+        Ok([promise, resolve, reject])
+    }
+}
+
+impl Clone for Bare<'_> {
+    fn clone(&self) -> Self {
+        // SAFETY: the value lives, and is counted once more.
+        unsafe {
+            if self.is_counted() {
+                qjs::JS_DupValueRT(self.runtime.as_ptr(), self.raw);
+            }
+            Self::owned(self.runtime, self.raw)
+        }
+    }
+}
+
+impl Drop for Bare<'_> {
+    fn drop(&mut self) {
+        if self.is_counted() {
+            // SAFETY: it was counted when it was made, and the runtime lives.
+            unsafe { qjs::JS_FreeValueRT(self.runtime.as_ptr(), self.raw) };
+        }
+    }
+}
+
+impl<'js> From<Value<'js>> for Bare<'js> {
+    fn from(value: Value<'js>) -> Self {
+        Self::of(&value)
+    }
+}
+
+/// A job: calls its first argument with the others.
+unsafe extern "C" fn call_first(
+    context: *mut JSContext,
+    count: qjs::c_int,
+    arguments: *mut JSValue,
+) -> JSValue {
+    // SAFETY: there is at least that one, and QuickJS keeps all of them meanwhile.
+    unsafe {
+        let function = arguments.read_unaligned();
+        qjs::JS_Call(context, function, qjs::JS_UNDEFINED, count - 1, arguments.add(1))
+    }
+}
+
+/// The error that something was thrown.
+#[cold]
+pub(crate) fn exception(ctx: &Ctx<'_>) -> Error {
+    let thrown = ctx.catch();
+    // SAFETY: a look at the tag.
+    if unsafe { qjs::JS_IsException(thrown.as_raw()) } {
+        // No value: a panic that rquickjs carries. It goes on where a call of rquickjs's own fails.
+        let _ = ctx.eval::<(), _>("throw undefined");
+    }
+    ctx.throw(thrown)
+}
+
+/// What QuickJS has given, if nothing was thrown.
+///
+/// # Safety
+///
+/// The value is of this runtime, which is the context's, and counted for whoever calls this.
+pub(crate) unsafe fn given<'js>(
+    ctx: &Ctx<'js>,
+    runtime: NonNull<JSRuntime>,
+    raw: JSValue,
+) -> Result<Bare<'js>> {
+    // SAFETY: said above.
+    unsafe {
+        if qjs::JS_IsException(raw) {
+            return Err(exception(ctx));
+        }
+        Ok(Bare::owned(runtime, raw))
+    }
+}
+
+pub(crate) fn context(ctx: &Ctx<'_>) -> *mut JSContext {
+    ctx.as_raw().as_ptr()
+}
+
+pub(crate) fn runtime(ctx: &Ctx<'_>) -> NonNull<JSRuntime> {
+    // SAFETY: a context lives no longer than its runtime.
+    unsafe { NonNull::new_unchecked(qjs::JS_GetRuntime(context(ctx))) }
+}
+
+fn count(count: usize) -> qjs::c_int {
+    qjs::c_int::try_from(count).unwrap_or(0)
+}

@@ -1,0 +1,131 @@
+//! Ports for servers that a test starts as programs of their own.
+//!
+//! A port that the system chose (`127.0.0.1:0`) is given away again as soon as it is let go of, to the
+//! next outgoing connection or to the next who asks so: between the look and the start of the server,
+//! or while the server is down because the test restarts it. These ports are outside of what the
+//! system chooses from, and each is one holder's, over all processes that take them here.
+
+use std::{
+    fmt,
+    fs::{self, File},
+    io,
+    net::TcpListener,
+    ops::RangeInclusive,
+    path::Path,
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// From here on: what is below may be well known, or need rights.
+const FIRST: u16 = 10_000;
+
+/// What the system chooses from where it does not say so.
+const EPHEMERAL: RangeInclusive<u16> = 32_768..=u16::MAX;
+
+/// A port of `127.0.0.1` that nobody else is given until this is dropped. Nobody listens there yet.
+#[derive(Debug)]
+pub struct Port {
+    number: u16,
+    /// Locked while this lives. It is never removed: who waited for its lock would have another file.
+    _lock: File,
+}
+
+impl Port {
+    /// Takes one.
+    ///
+    /// # Errors
+    ///
+    /// If the folder for temporary files cannot be written to, or no port is left.
+    pub fn take() -> io::Result<Self> {
+        let user = rustix::process::getuid().as_raw();
+        let folder = std::env::temp_dir().join(format!("navlock-test-ports-{user}"));
+        fs::create_dir_all(&folder)?;
+        let ports = outside(&ephemeral());
+        // Not all from the same on: most are free, and two processes seldom look at the same.
+        let start = usize::try_from(std::process::id()).unwrap_or_default() * 61 % ports.len();
+        for &number in ports[start..].iter().chain(&ports[..start]) {
+            if let Some(lock) = locked(&folder.join(number.to_string()))? {
+                // Others may use it who know nothing of this.
+                if TcpListener::bind(("127.0.0.1", number)).is_ok() {
+                    return Ok(Self { number, _lock: lock });
+                }
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::AddrInUse, "no port is free for a server of a test"))
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+}
+
+/// As an address: `127.0.0.1:10000`.
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "127.0.0.1:{}", self.number)
+    }
+}
+
+/// The file, locked, if nobody else has it so.
+fn locked(path: &Path) -> io::Result<Option<File>> {
+    let file = File::options().create(true).append(true).open(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the system chooses from.
+fn ephemeral() -> RangeInclusive<u16> {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut bounds = text.split_whitespace().map(str::parse);
+    match (bounds.next(), bounds.next()) {
+        (Some(Ok(first)), Some(Ok(last))) => first..=last,
+        _ => EPHEMERAL,
+    }
+}
+
+/// The ports that are outside of it; where hardly any is, all: to be locked is all that they can be.
+fn outside(ephemeral: &RangeInclusive<u16>) -> Vec<u16> {
+    let all = FIRST..=u16::MAX;
+    let outside: Vec<_> = all.clone().filter(|port| !ephemeral.contains(port)).collect();
+    if outside.len() < 256 { all.collect() } else { outside }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashSet, thread};
+
+    use super::*;
+
+    #[test]
+    fn each_port_is_one_holders_and_none_that_the_system_chooses() {
+        let taking = || (0..8).map(|_| Port::take().unwrap()).collect::<Vec<_>>();
+        let taken: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(taking)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        let numbers: HashSet<_> = taken.iter().map(Port::number).collect();
+        assert_eq!(numbers.len(), 32);
+        let chosen = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let ephemeral = ephemeral();
+        assert!(ephemeral.contains(&chosen), "{chosen} is not in {ephemeral:?}");
+        assert!(numbers.iter().all(|port| !ephemeral.contains(port)), "{numbers:?}");
+    }
+
+    #[test]
+    fn a_port_at_which_somebody_listens_is_not_given_out() {
+        let first = Port::take().unwrap().number();
+        // Nobody else takes it meanwhile, or it is in use as well.
+        let _listener = TcpListener::bind(("127.0.0.1", first));
+        assert_ne!(Port::take().unwrap().number(), first);
+    }
+
+    #[test]
+    fn where_the_system_chooses_from_all_ports_all_may_be_taken() {
+        assert_eq!(outside(&(32_768..=60_999)).len(), 22_768 + 4_536);
+        assert_eq!(outside(&(1024..=u16::MAX)).len(), 55_536);
+    }
+}

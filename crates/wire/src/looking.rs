@@ -1,0 +1,183 @@
+//! What somebody who looks is told.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use navlock_engine::{Mode, ResourceName};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    CodecError, FromDaemon,
+    codec::{append, append_frame},
+    foreign::{ModeForm, bucket, name},
+    message::{AgentInfo, ClientId, Lost, Moment},
+};
+
+/// A lock or request, by its agent and the serial number of the request.
+pub type LockId = (ClientId, u64);
+
+/// What is said by an agent beyond [`AgentInfo`]: keys and values.
+pub type Meta = Vec<(String, String)>;
+
+/// How many keys an agent can have; more are dropped.
+pub const MAX_META: usize = 16;
+
+/// Inside how many locks a request can be; of more, some are not known.
+pub const MAX_INSIDE: usize = 64;
+
+/// Something that there is, or that has happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LookEvent {
+    /// When, or since when.
+    pub at: Moment,
+    /// What.
+    pub change: LookChange,
+}
+
+/// What there is, or has happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum LookChange {
+    /// A client is there.
+    ClientCame {
+        /// The number of its connection.
+        client: u64,
+        /// Its process; 0 if that is not known.
+        pid: u32,
+        /// How it is.
+        state: ClientState,
+    },
+    /// It is not.
+    ClientWent {
+        /// Which.
+        client: u64,
+    },
+    /// An agent is there, and says this of itself.
+    AgentCame {
+        /// Which.
+        agent: ClientId,
+        /// Its bucket.
+        bucket: String,
+        /// What it says of itself.
+        info: AgentInfo,
+        /// What it says besides.
+        meta: Meta,
+        /// Of which client; `None` if it is another machine's.
+        client: Option<u64>,
+    },
+    /// It is not.
+    AgentWent {
+        /// Which.
+        agent: ClientId,
+    },
+    /// A request waits.
+    Requested(OfName, LookEntry),
+    /// A lock is held.
+    Granted(OfName, LookEntry),
+    /// It could not be had at once by this agent, which asked for nothing else.
+    Unavailable(OfName, ClientId),
+    /// It was released.
+    Released(OfName, LockId),
+    /// The request has ended without the lock.
+    Aborted(OfName, LockId),
+    /// It was lost.
+    Lost(OfName, LockId, Lost),
+    /// A name is owned, and was seen held or not.
+    Owned(OfName, LookEntry, bool),
+    /// A name is not owned any more, and nobody held it.
+    Recalled(OfName, LockId),
+    /// The daemon has taken over from another one.
+    Recovered,
+}
+
+impl LookEvent {
+    /// Appends it in the form in which it stands in a message, for [`encode_look_events`].
+    ///
+    /// # Errors
+    ///
+    /// If it does not fit into a frame. Nothing is appended then.
+    pub fn encode(&self, bytes: &mut BytesMut) -> Result<(), CodecError> {
+        append(self, bytes)
+    }
+}
+
+/// Appends the frame of a [`FromDaemon::LookEvents`] with so many events, which stand in these bytes one
+/// behind the other: what is told to many is encoded once.
+///
+/// # Errors
+///
+/// If they do not fit into a frame. Nothing is appended then.
+pub fn encode_look_events<'a>(
+    count: usize,
+    events: impl IntoIterator<Item = &'a [u8]>,
+    bytes: &mut BytesMut,
+) -> Result<(), CodecError> {
+    append_frame(bytes, |bytes| {
+        append(&FromDaemon::LookEvents { events: Vec::new() }, bytes)?;
+        // The last byte says that there are none.
+        bytes.truncate(bytes.len() - 1);
+        append(&count, bytes)?;
+        events.into_iter().for_each(|events| bytes.extend_from_slice(events));
+        Ok(())
+    })
+}
+
+impl LookChange {
+    /// The name that it is about, if it is about one.
+    pub fn of(&self) -> Option<&OfName> {
+        match self {
+            Self::Requested(of, _)
+            | Self::Granted(of, _)
+            | Self::Unavailable(of, _)
+            | Self::Released(of, _)
+            | Self::Aborted(of, _)
+            | Self::Lost(of, ..)
+            | Self::Owned(of, ..)
+            | Self::Recalled(of, _) => Some(of),
+            Self::ClientCame { .. }
+            | Self::ClientWent { .. }
+            | Self::AgentCame { .. }
+            | Self::AgentWent { .. }
+            | Self::Recovered => None,
+        }
+    }
+}
+
+/// How a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum ClientState {
+    /// It is connected.
+    Connected,
+    /// It was killed, and others go on under its locks.
+    Orphaned,
+    /// It lives, and has not come back from an earlier daemon.
+    Sleeping,
+}
+
+/// A name in its bucket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfName {
+    /// The bucket.
+    #[serde(with = "bucket")]
+    pub bucket: Arc<str>,
+    /// The name.
+    #[serde(with = "name")]
+    pub name: ResourceName,
+}
+
+/// A lock or request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LookEntry {
+    /// Which.
+    pub id: LockId,
+    /// How it is held or wanted.
+    #[serde(with = "ModeForm")]
+    pub mode: Mode,
+    /// The fencing token of a lock.
+    pub token: Option<u64>,
+    /// The locks inside which it was asked for, as far as that is known.
+    pub inside: Vec<LockId>,
+    /// How often its owner has taken it without asking.
+    pub taken: u64,
+}

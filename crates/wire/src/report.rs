@@ -1,0 +1,41 @@
+//! What a daemon has counted, and what else there is to know of how it has gone.
+
+use serde::{Deserialize, Serialize};
+
+/// How it has gone with a daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// What was counted, and how it is now, by names. Releases count more or less.
+    pub numbers: Vec<(String, u64)>,
+    /// How many requests have waited for how long until they were granted: a bound in nanoseconds, and
+    /// those that waited for no longer than that and for longer than the bound before it.
+    pub waits: Vec<(u64, u64)>,
+    /// How many have waited for longer than all bounds.
+    pub longer: u64,
+    /// For how long all have waited together, in nanoseconds.
+    pub waited: u64,
+    /// The last ends of sessions, the last one first.
+    pub ends: Vec<SessionEnd>,
+    /// Where the daemon logs, if its program says so.
+    pub log: Option<LogState>,
+}
+
+/// The end of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionEnd {
+    /// How long ago, in milliseconds.
+    pub ago: u64,
+    /// The client's process, if that is known.
+    pub pid: Option<u32>,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// Where a daemon logs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogState {
+    /// Into this file; `None` if it is the error stream of the daemon.
+    pub file: Option<String>,
+    /// What it logs.
+    pub filter: String,
+}
