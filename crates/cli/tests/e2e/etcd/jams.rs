@@ -53,14 +53,19 @@ fn who_waits_for_a_machine_that_died_is_told_of_it_and_goes_on_by_what_is_pasted
         let mut dead = hold_on(&theirs, "elsewhere", &["--why", "nightly", "db"]);
         let mut waiter = ours.queue(&["db"]);
         let mut behind = ours.queue(&["db"]);
-        // All of the machine at once: nobody is left there who would give anything back.
-        let broker = theirs.broker().unwrap();
-        for process in [broker, dead.wrapper(), dead.command()] {
-            kill_process(process, sign).unwrap();
+        // All of the machine at once: nobody is left there who would give anything back. Who is only
+        // killed one after the other has time to start another broker.
+        let all = [dead.wrapper(), dead.command(), theirs.broker().unwrap()];
+        for sign in [Signal::STOP, sign] {
+            for process in all {
+                kill_process(process, sign).unwrap();
+            }
         }
-        let found = trees(&ours);
-        let [tree] = &found[..] else { panic!("{found:?}") };
-        assert_eq!((&tree["blocks"], &tree["rows"][0]["host"]), (&2.into(), &"elsewhere".into()));
+        eventually("one tree tells of both", || {
+            let found = trees(&ours);
+            let [tree] = &found[..] else { return false };
+            (&tree["blocks"], &tree["rows"][0]["host"]) == (&2.into(), &"elsewhere".into())
+        });
         let text = ours.written(&["query", "--tree"]);
         let first = text.lines().next().unwrap();
         assert!(first.contains("@elsewhere holds db (exclusive) for "), "{text}");
@@ -86,7 +91,7 @@ fn who_waits_for_a_machine_that_died_is_told_of_it_and_goes_on_by_what_is_pasted
         behind.release();
         eventually("nobody waits", || trees(&ours).is_empty());
         if sign == Signal::STOP {
-            for process in [broker, dead.wrapper(), dead.command()] {
+            for process in all {
                 kill_process(process, Signal::KILL).unwrap();
             }
         }
