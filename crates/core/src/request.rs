@@ -1,31 +1,16 @@
 //! Requests for one lock.
 
+mod future;
 mod nested;
 
-use std::{
-    fmt,
-    future::{Future, IntoFuture},
-    marker::PhantomData,
-    mem,
-    pin::Pin,
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use std::{fmt, future::IntoFuture, marker::PhantomData, time::Duration};
 
-use navlock_engine::{Mode, RequestKind, ResourceName};
+use navlock_engine::{Mode, ResourceName};
 
-pub use self::nested::NestedRequest;
-use self::nested::Said;
+pub use self::{future::LockFuture, nested::NestedRequest};
 use crate::{
-    Error, Lock, LockGuard, LockOptions,
-    agent::Seat,
-    backend::{Answer, AnyBackend, Backend, PackedTicket, Ticket},
-    blocking,
-    guard::Holding,
-    look::LockId,
-    manager::{Environment, Seats},
-    measure::Waits,
-    sync::Arc,
+    Error, Lock, LockGuard, LockOptions, blocking, guard::Holding, look::LockId,
+    manager::Environment, sync::Arc,
 };
 
 /// A request for a lock that is not made yet. Await it, [`run`](Self::run) something under it, or
@@ -64,66 +49,10 @@ pub struct LockRequest<'a, G = LockGuard, N = ResourceName> {
     grant: PhantomData<fn() -> G>,
 }
 
-/// The future of a [`LockRequest`].
-///
-/// # Cancel safety
-///
-/// Dropping it is the abort signal: a request that waits leaves its queue, and those who only
-/// waited behind it are granted; if its own grant was on the way, the lock is released. Forgetting
-/// it (`mem::forget`) keeps its place in the queue, and whatever is granted there.
-#[must_use = "futures do nothing unless polled"]
-pub struct LockFuture<'a, G = LockGuard, N = ResourceName> {
-    state: State<'a, N>,
-    grant: PhantomData<fn() -> G>,
-}
-
-enum State<'a, N> {
-    /// Not polled yet.
-    Unmade {
-        environment: &'a Arc<Environment>,
-        /// It is taken once, when the request is made.
-        name: Option<N>,
-        options: LockOptions,
-    },
-    /// Not polled yet, with a handle of its own, and with what else was said of it.
-    Owned {
-        environment: Arc<Environment>,
-        name: Result<ResourceName, Error>,
-        options: LockOptions,
-        said: Option<Box<Said>>,
-    },
-    /// In the queue, or granted and not told yet.
-    Pending(Pending),
-    /// Answered.
-    Done,
-}
-
-/// A request that was made.
-struct Pending {
-    name: ResourceName,
-    mode: Mode,
-    ticket: PackedTicket,
-    seat: Arc<Seat>,
-    waits: Waits,
-    /// If it fails in a deadlock: whom to wake once it is known what it is inside of.
-    fails_on_deadlock: Option<Arc<Waker>>,
-}
-
 /// What can be a name: whatever [`LockManager::lock`](crate::LockManager::lock) takes.
 pub trait Named: TryInto<ResourceName, Error: Into<Error>> {}
 
 impl<N: TryInto<ResourceName, Error: Into<Error>>> Named for N {}
-
-/// A name that was looked at before.
-struct Given(Result<ResourceName, Error>);
-
-impl TryFrom<Given> for ResourceName {
-    type Error = Error;
-
-    fn try_from(Given(name): Given) -> Result<Self, Error> {
-        name
-    }
-}
 
 /// What a request answers with: see [`LockRequest`].
 pub trait Grant: sealed::Sealed + Sized {
@@ -320,10 +249,10 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
     /// # }).unwrap();
     /// ```
     pub fn into_owned(self) -> LockFuture<'static, G> {
-        let Self { environment, name, options, grant } = self;
+        let Self { environment, name, options, .. } = self;
         let name = name.try_into().map_err(Into::into);
         let environment = Arc::clone(environment);
-        LockFuture { state: State::Owned { environment, name, options, said: None }, grant }
+        LockFuture::owned(environment, name, options, None)
     }
 
     /// Says that it is made inside this lock, whose holder goes on, and lets go of it, only once this was
@@ -425,214 +354,8 @@ impl<'a, G: Grant, N: Named> IntoFuture for LockRequest<'a, G, N> {
 
     #[inline]
     fn into_future(self) -> LockFuture<'a, G, N> {
-        let Self { environment, name, options, grant } = self;
-        LockFuture { state: State::Unmade { environment, name: Some(name), options }, grant }
-    }
-}
-
-/// Nothing in it is ever pinned.
-impl<G, N> Unpin for LockFuture<'_, G, N> {}
-
-impl<G: Grant, N: Named> Future for LockFuture<'_, G, N> {
-    type Output = Result<G, Error>;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.state {
-            State::Unmade { .. } => self.make(context),
-            State::Owned { .. } => self.make_owned(context),
-            _ => self.poll_made(context),
-        }
-    }
-}
-
-impl<G: Grant, N: Named> LockFuture<'_, G, N> {
-    /// Makes the request.
-    ///
-    /// Spec: the method steps of <https://w3c.github.io/web-locks/#api-lock-manager-request>
-    #[inline]
-    fn make(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
-        // FAST: field by field. Moved as a whole, it would be loaded in other pieces than those in
-        //       which it has been stored a moment ago, and that has to wait.
-        let State::Unmade { environment, name, options } = &mut self.state else {
-            unreachable!("asked for by `poll`, which has looked")
-        };
-        let (environment, options) = (*environment, *options);
-        let Some(name) = name.take() else {
-            unreachable!("taken only here, and the state is another from here on")
-        };
-        self.state = State::Done;
-
-        // 1–2. BY TYPE: options have their defaults, the environment is the handle's.
-        // 3–4.
-        let seats = environment.obtain_lock_manager()?;
-        // 5.
-        let name = name.try_into().map_err(Into::into)?;
-        // 6–8.
-        let kind: RequestKind = options.kind()?;
-        // 9–10. BY TYPE: whose signal has fired does not poll; this future is the promise.
-        // 11.
-        let (agent, waker) = (seats.agent.id, context.waker());
-        let waits = Waits::begin(seats.agent.life());
-        // What may give up by itself keeps nobody waiting for ever.
-        let nested = (!options.signal).then_some(waker);
-        // FAST: either with its own rest, so that what the one in memory returns stays in registers.
-        match seats.agent.backend() {
-            AnyBackend::Memory(memory) => self.made_now(
-                memory.request(agent, &name, kind, waker),
-                name,
-                kind,
-                seats,
-                waits,
-                nested,
-            ),
-            AnyBackend::Other(other) => self.made_now(
-                other.request(agent, &name, kind, waker),
-                name,
-                kind,
-                seats,
-                waits,
-                nested,
-            ),
-        }
-        // 12. The promise was returned before it was polled.
-    }
-
-    /// Goes on with a request that was just made. `nested` is who polls it, if it can be inside something.
-    #[inline]
-    fn made_now(
-        &mut self,
-        answered: Result<(Ticket, Poll<Answer>), Error>,
-        name: ResourceName,
-        kind: RequestKind,
-        seats: &Seats,
-        waits: Waits,
-        nested: Option<&Waker>,
-    ) -> Poll<Result<G, Error>> {
-        let mode = kind.mode();
-        match answered {
-            Ok((ticket, Poll::Ready(Answer::Granted(token)))) => {
-                let guard = LockGuard::new(name, mode, token, ticket, seats, waits.granted());
-                Poll::Ready(Ok(G::from_guard(guard)))
-            }
-            Ok((_, Poll::Ready(Answer::Unavailable))) => {
-                waits.unavailable();
-                Poll::Ready(G::unavailable())
-            }
-            Ok((ticket, Poll::Pending)) => {
-                let (seat, ticket) = (Arc::clone(seats.seat()), ticket.into());
-                let waker = nested.filter(|_| seats.agent.scope().fails_on_deadlock());
-                let fails_on_deadlock = waker.map(|waker| Arc::new(waker.clone()));
-                let waits = waits.pending();
-                self.state =
-                    State::Pending(Pending { name, mode, ticket, seat, waits, fails_on_deadlock });
-                if nested.is_some() {
-                    self.say_surroundings();
-                }
-                Poll::Pending
-            }
-            Err(error) => Poll::Ready(Err(seats.agent.life().explain(error))),
-        }
-    }
-
-    /// The same with a handle of its own, which it needs no more once the request is made.
-    fn make_owned(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
-        let State::Owned { environment, name, options, said } =
-            mem::replace(&mut self.state, State::Done)
-        else {
-            unreachable!("asked for by `poll`, which has looked")
-        };
-        let mut made = LockRequest::<G, _>::new(&environment, Given(name), options).into_future();
-        let answer = made.make(context);
-        if let State::Pending(pending) = mem::replace(&mut made.state, State::Done) {
-            self.state = State::Pending(pending);
-        }
-        match said {
-            Some(said) if answer.is_pending() => self.say(*said, options, context.waker()),
-            _ => answer,
-        }
-    }
-
-    /// Asks what became of the request.
-    fn poll_made(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
-        let State::Pending(pending) = &self.state else {
-            panic!("a `LockFuture` was polled after it had completed")
-        };
-        let Pending { ticket, seat, .. } = pending;
-        let Poll::Ready(answer) = seat.backend().poll_request(ticket.unpack(), context.waker())
-        else {
-            return if pending.is_in_deadlock() { self.fail_in_deadlock() } else { Poll::Pending };
-        };
-        let State::Pending(Pending { name, mode, ticket, seat, waits, .. }) =
-            mem::replace(&mut self.state, State::Done)
-        else {
-            unreachable!("it was pending a moment ago")
-        };
-        // Granted because another agent ended that ends together with its own.
-        let answer = answer.and_then(|answer| seat.life.check_alive().map(|()| answer));
-        Poll::Ready(match answer {
-            Ok(Answer::Granted(token)) => {
-                let lock = Lock::new(name, mode, token);
-                Ok(G::from_guard(LockGuard::anew(lock, ticket, seat, waits.granted())))
-            }
-            Ok(Answer::Unavailable) => {
-                waits.unavailable();
-                G::unavailable()
-            }
-            Err(error) => {
-                // If it is granted it goes to the next, and if it is not, the backend may keep why it
-                // ended until it is told that we know.
-                seat.finish(ticket);
-                Err(seat.life.explain(error))
-            }
-        })
-    }
-}
-
-impl LockFuture<'static, Option<LockGuard>> {
-    /// The future of a request that was made elsewhere and is known here by this id.
-    pub(crate) fn made(name: ResourceName, mode: Mode, ticket: Ticket, seat: Arc<Seat>) -> Self {
-        let ticket = ticket.into();
-        let (waits, fails_on_deadlock) = (Waits::elsewhere(), None);
-        let pending = Pending { name, mode, ticket, seat, waits, fails_on_deadlock };
-        Self { state: State::Pending(pending), grant: PhantomData }
-    }
-}
-
-impl<G, N> LockFuture<'_, G, N> {
-    /// It has taken too long, and is about to be dropped.
-    pub(crate) fn give_up(&mut self) {
-        if let State::Pending(Pending { waits, .. }) = &mut self.state {
-            waits.timed_out();
-        }
-    }
-
-    /// What is waited for, if the request was made and is not answered yet.
-    pub fn pending(&self) -> Option<(&ResourceName, Mode)> {
-        match &self.state {
-            State::Pending(Pending { name, mode, .. }) => Some((name, *mode)),
-            _ => None,
-        }
-    }
-
-    /// The same request in its place in the queue, without the lock manager's handle: a request
-    /// that was made needs it no more. `None` if it is not [pending](Self::pending).
-    pub fn detach(mut self) -> Option<LockFuture<'static, G>> {
-        match mem::replace(&mut self.state, State::Done) {
-            State::Pending(pending) => {
-                Some(LockFuture { state: State::Pending(pending), grant: PhantomData })
-            }
-            _ => None,
-        }
-    }
-}
-
-impl<G, N> Drop for LockFuture<'_, G, N> {
-    #[inline]
-    fn drop(&mut self) {
-        if let State::Pending(Pending { ticket, seat, .. }) = &self.state {
-            seat.finish(*ticket);
-        }
+        let Self { environment, name, options, .. } = self;
+        LockFuture::unmade(environment, name, options)
     }
 }
 
@@ -642,15 +365,5 @@ impl<G, N: fmt::Debug> fmt::Debug for LockRequest<'_, G, N> {
             .field("name", &self.name)
             .field("options", &self.options)
             .finish_non_exhaustive()
-    }
-}
-
-impl<G, N> fmt::Debug for LockFuture<'_, G, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.state {
-            State::Unmade { .. } | State::Owned { .. } => "LockFuture(not polled yet)",
-            State::Pending(_) => "LockFuture(pending)",
-            State::Done => "LockFuture(done)",
-        })
     }
 }

@@ -9,7 +9,10 @@ use std::{
 
 use navlock_engine::ResourceName;
 
-use super::{Grant, LockFuture, LockRequest, Named, Pending, State};
+use super::{
+    Grant, LockFuture, LockRequest, Named,
+    future::{Pending, State},
+};
 use crate::{
     Error, Lock, LockGuard, LockOptions,
     backend::Backend,
@@ -112,10 +115,9 @@ impl<'a, G: Grant, N: Named> IntoFuture for NestedRequest<'a, G, N> {
 
     fn into_future(self) -> LockFuture<'a, G, N> {
         // FAST: of few requests anything is said, so they may cost a handle of their own.
-        let LockRequest { environment, name, options, grant } = self.request;
+        let LockRequest { environment, name, options, .. } = self.request;
         let (name, said) = (name.try_into().map_err(Into::into), Some(Box::new(self.said)));
-        let environment = Arc::clone(environment);
-        LockFuture { state: State::Owned { environment, name, options, said }, grant }
+        LockFuture::owned(Arc::clone(environment), name, options, said)
     }
 }
 
