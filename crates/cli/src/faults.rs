@@ -179,7 +179,7 @@ mod tests {
 
     /// What the next test runs as a process of its own: what a panic does is the whole process's.
     #[test]
-    #[ignore = "it panics"]
+    #[ignore = "it panics: the next test runs it in a process of its own"]
     fn panics_as_a_broker() {
         let Some(state) = std::env::var_os("NAVLOCK_TEST_STATE").map(PathBuf::from) else { return };
         let place = Place::at(state.join("sock"));

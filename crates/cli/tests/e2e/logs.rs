@@ -7,7 +7,7 @@ use std::{
         fs::MetadataExt,
         net::{UnixDatagram, UnixStream},
     },
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
     time::Duration,
 };
 
@@ -327,25 +327,45 @@ fn the_journal_is_given_levels_and_no_second_time() {
     assert!(text.starts_with("<6>INFO  navlock::broker: a broker listens"), "{text}");
 }
 
+/// What starts a broker as a service and is told how it is: sd_notify(3).
+struct ServiceManager<'a> {
+    sandbox: &'a Sandbox,
+    socket: UnixDatagram,
+}
+
+impl<'a> ServiceManager<'a> {
+    fn new(sandbox: &'a Sandbox) -> Self {
+        let socket = UnixDatagram::bind(sandbox.path("notify")).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        Self { sandbox, socket }
+    }
+
+    /// A broker that is not started yet, whose error stream is still to be said.
+    fn start(&self) -> Command {
+        let mut command = self.sandbox.navlock(&["daemon", "run"]);
+        command.env("NOTIFY_SOCKET", self.sandbox.path("notify")).stdout(Stdio::null());
+        command
+    }
+
+    /// The next that it is told.
+    fn hears(&self) -> String {
+        let mut bytes = [0; 500];
+        let length = self.socket.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..length].to_vec()).unwrap()
+    }
+}
+
 #[test]
 fn a_service_manager_is_told_when_a_broker_is_ready_and_when_it_ends() {
     let sandbox = Sandbox::new();
-    let manager = UnixDatagram::bind(sandbox.path("notify")).unwrap();
-    manager.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    let told = || {
-        let mut bytes = [0; 500];
-        let length = manager.recv(&mut bytes).unwrap();
-        String::from_utf8(bytes[..length].to_vec()).unwrap()
-    };
-    let mut command = sandbox.navlock(&["daemon", "run"]);
-    command.env("NOTIFY_SOCKET", sandbox.path("notify"));
-    let broker = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let ready = told();
+    let manager = ServiceManager::new(&sandbox);
+    let broker = manager.start().stderr(Stdio::null()).spawn().unwrap();
+    let ready = manager.hears();
     assert!(ready.starts_with("READY=1\nSTATUS=Serves locks at /"), "{ready}");
     // It is, by then.
     assert_eq!(sandbox.code(&["daemon", "status"]), 0);
     sandbox.written(&["daemon", "stop"]);
-    assert_eq!(told(), "STOPPING=1");
+    assert_eq!(manager.hears(), "STOPPING=1");
     assert!(finish(broker).status.success());
 }
 
@@ -353,21 +373,14 @@ fn a_service_manager_is_told_when_a_broker_is_ready_and_when_it_ends() {
 fn a_signal_ends_a_broker_in_order_and_its_clients_go_on_with_the_next_one() {
     for signal in [Signal::TERM, Signal::INT] {
         let sandbox = Sandbox::new();
-        let manager = UnixDatagram::bind(sandbox.path("notify")).unwrap();
-        manager.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let told = || {
-            let mut bytes = [0; 500];
-            let length = manager.recv(&mut bytes).unwrap();
-            String::from_utf8(bytes[..length].to_vec()).unwrap()
-        };
-        let mut command = sandbox.navlock(&["daemon", "run"]);
-        command.env("NOTIFY_SOCKET", sandbox.path("notify")).env("NAVLOCK_LOG", "debug");
-        let broker = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        assert!(told().starts_with("READY=1\n"));
+        let manager = ServiceManager::new(&sandbox);
+        let mut command = manager.start();
+        let broker = command.env("NAVLOCK_LOG", "debug").stderr(Stdio::piped()).spawn().unwrap();
+        assert!(manager.hears().starts_with("READY=1\n"));
         let holder = sandbox.hold(&["db"]);
         let mut waiter = sandbox.queue(&["db"]);
         kill_process(Pid::from_child(&broker), signal).unwrap();
-        assert_eq!(told(), "STOPPING=1");
+        assert_eq!(manager.hears(), "STOPPING=1");
         let ended = finish(broker);
         assert!(ended.status.success(), "{}", ended.status);
         let said = String::from_utf8(ended.stderr).unwrap();

@@ -16,7 +16,7 @@ const WIDE: f32 = 8.4;
 const HIGH: f32 = 18.0;
 
 #[test]
-#[ignore = "it writes docs/top.svg"]
+#[ignore = "it writes docs/top.svg: it is run by who wants that drawn anew"]
 fn draws_docs_top_svg() {
     let sandbox = Sandbox::new();
     let build = sandbox.hold(&["--why", "nightly build", "target-dir"]);

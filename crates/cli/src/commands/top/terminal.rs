@@ -209,7 +209,7 @@ mod tests {
 
     /// What the next test runs as a process of its own.
     #[test]
-    #[ignore = "it panics"]
+    #[ignore = "it panics: the next test runs it in a process of its own"]
     fn panics_on_a_terminal() {
         if std::env::var_os(ROLE).is_some() {
             let mut screen = Screen::take().unwrap();
