@@ -327,7 +327,7 @@ fn the_journal_is_given_levels_and_no_second_time() {
     assert!(text.starts_with("<6>INFO  navlock::broker: a broker listens"), "{text}");
 }
 
-/// What starts a broker as a service and is told how it is: sd_notify(3).
+/// What starts a broker as a service and is told how it is: `sd_notify(3)`.
 struct ServiceManager<'a> {
     sandbox: &'a Sandbox,
     socket: UnixDatagram,
