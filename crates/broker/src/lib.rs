@@ -57,8 +57,8 @@ mod this_process;
 
 pub use crate::{
     client::{
-        BrokerReach, ConnectOptions, Control, Lifeline, Look, LookOptions, News, PreparedLifeline,
-        Stopped, local, stop,
+        BrokerReach, ConnectOptions, Control, Lifeline, Look, LookOptions, News, NotStolen,
+        PreparedLifeline, Stopped, local, stop,
     },
     error::{ConnectError, Reason},
     numbers::{Numbers, Waits},
@@ -67,7 +67,7 @@ pub use crate::{
     status::Status,
     surrounding::{VARIABLE as INSIDE_VARIABLE, surrounding, told_to_command},
     system_error::SystemError,
-    this_process::this_process,
+    this_process::{pid_namespace, this_process},
 };
 
 /// The target of what a daemon tells by [`tracing`].

@@ -18,6 +18,9 @@ pub struct Report {
     pub ends: Vec<SessionEnd>,
     /// Where it logs, if its program says so.
     pub log: Option<LogState>,
+    /// Its PID namespace, in which it sees the numbers of its clients' processes, as
+    /// [`pid_namespace`](crate::pid_namespace) tells it there. `None` if that is not known.
+    pub pid_namespace: Option<u64>,
 }
 
 /// The end of a session.
@@ -52,7 +55,7 @@ impl Report {
         });
         let log = report.log;
         let log = log.map(|log| LogState { file: log.file.map(Into::into), filter: log.filter });
-        Self { numbers, ends: ends.collect(), log }
+        Self { numbers, ends: ends.collect(), log, pid_namespace: report.pids }
     }
 
     pub(crate) fn to_wire(&self) -> navlock_wire::Report {
@@ -69,6 +72,7 @@ impl Report {
             file: log.file.as_ref().map(|file| file.display().to_string()),
             filter: log.filter.clone(),
         });
-        navlock_wire::Report { ends: ends.collect(), log, ..self.numbers.to_wire() }
+        let (ends, pids) = (ends.collect(), self.pid_namespace);
+        navlock_wire::Report { ends, log, pids, ..self.numbers.to_wire() }
     }
 }

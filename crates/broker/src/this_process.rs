@@ -1,6 +1,6 @@
 //! What this process says of itself.
 
-use std::{env, sync::OnceLock};
+use std::{env, fs, os::unix::fs::MetadataExt, sync::OnceLock};
 
 use navlock_core::AgentInfo;
 
@@ -15,6 +15,12 @@ pub fn this_process() -> AgentInfo {
     // A fork has the rest from its parent.
     info.pid = std::process::id();
     info
+}
+
+/// The PID namespace of this process, by the number of its inode: numbers of processes mean something only in
+/// the namespace in which they were seen. `None` where there are none, or that cannot be told.
+pub fn pid_namespace() -> Option<u64> {
+    Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
 }
 
 fn look() -> AgentInfo {

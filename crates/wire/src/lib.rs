@@ -36,6 +36,7 @@ mod foreign;
 mod looking;
 mod message;
 mod report;
+mod stealing;
 
 pub use crate::{
     codec::{ClientCodec, Codec, CodecError, DaemonCodec, MAX_FRAME},
@@ -46,8 +47,9 @@ pub use crate::{
     message::{
         Agent, AgentInfo, CONTROL_VERSION, ClientId, ClientKey, DELEGATION_VERSION, Failure,
         FromDaemon, InspectionEntry, LOOKING_VERSION, Lost, MAX_BUCKET, MAX_NAME, MAX_TEXT, Moment,
-        OLDEST_VERSION, OwnedEntry, POSITION_VERSION, Query, REPORT_VERSION, SHARED_VERSION, Slot,
-        SnapshotEntry, Status, ToDaemon, Uptime, VERSION, negotiate,
+        OLDEST_VERSION, OwnedEntry, POSITION_VERSION, Query, REPORT_VERSION, SHARED_VERSION,
+        STEAL_VERSION, Slot, SnapshotEntry, Status, ToDaemon, Uptime, VERSION, negotiate,
     },
     report::{LogState, Report, SessionEnd},
+    stealing::NotStolen,
 };

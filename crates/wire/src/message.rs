@@ -9,6 +9,7 @@ use crate::{
     foreign::{FencingTokenForm, ModeForm, RequestIdForm, RequestKindForm, name, optional_name},
     looking::{LockId, LookEvent, Meta},
     report::Report,
+    stealing::NotStolen,
 };
 
 /// The newest version of the protocol, which is what this crate's clients speak.
@@ -22,7 +23,8 @@ use crate::{
 /// 5. A client can own names: it takes them and releases them in a map that it shares with the daemon,
 ///    without a message.
 /// 6. Who looks is told what there is in all buckets, and what happens; agents say more of themselves,
-///    and under which lock they ask for another. A daemon reports how it has gone.
+///    and under which lock they ask for another. A daemon reports how it has gone, and takes a name from
+///    those who were seen to hold it.
 pub const VERSION: u16 = 6;
 
 /// The oldest version that knows of locks which are seen beyond this machine. They may be their
@@ -43,6 +45,9 @@ pub const LOOKING_VERSION: u16 = 6;
 
 /// The oldest version in which a daemon reports how it has gone, and can be told what to log.
 pub const REPORT_VERSION: u16 = 6;
+
+/// The oldest version in which a daemon can be told to take a name from those who were seen to hold it.
+pub const STEAL_VERSION: u16 = 6;
 
 /// The oldest version that this crate's daemon speaks.
 pub const OLDEST_VERSION: u16 = 1;
@@ -294,6 +299,22 @@ pub enum ToDaemon {
         /// What, in words of the daemon's program.
         filter: String,
     },
+    /// Since version 6, before [`Introduce`](Self::Introduce): the name is to be taken from whoever holds it
+    /// and let go of at once, if nobody holds it but these.
+    Steal {
+        /// The question's number.
+        query: Query,
+        /// The name's bucket.
+        bucket: String,
+        /// Which name.
+        #[serde(with = "name")]
+        name: ResourceName,
+        /// Who was seen to hold it, each with its fencing token: an owner holds its name again and again by
+        /// the same id.
+        from: Vec<(LockId, u64)>,
+        /// Who takes it, for those who lose it and those who look.
+        info: AgentInfo,
+    },
 }
 
 /// What the daemon says.
@@ -467,6 +488,9 @@ pub enum FromDaemon {
     LookBegins {
         /// How much has happened that is not told, because the looker was too slow.
         missed: u64,
+        /// In which PID namespace the numbers of clients' processes are, by its inode; `None` if that is
+        /// not known.
+        pids: Option<u64>,
     },
     /// Since version 6: what there is or, after [`LookComplete`](Self::LookComplete), what has happened.
     LookEvents {
@@ -506,6 +530,13 @@ pub enum FromDaemon {
         told: String,
         /// It is the one that was made last of all of them.
         is_last: bool,
+    },
+    /// Since version 6: the name was stolen from so many, or why it was not.
+    Stolen {
+        /// To which question.
+        query: Query,
+        /// That.
+        outcome: Result<u64, NotStolen>,
     },
 }
 

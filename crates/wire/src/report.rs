@@ -18,6 +18,9 @@ pub struct Report {
     pub ends: Vec<SessionEnd>,
     /// Where the daemon logs, if its program says so.
     pub log: Option<LogState>,
+    /// In which PID namespace it runs, and sees the numbers of its clients' processes: by the inode of that
+    /// (`/proc/self/ns/pid` on Linux). `None` if that is not known.
+    pub pids: Option<u64>,
 }
 
 /// The end of a session.

@@ -4,6 +4,7 @@
 //! full, and it is answered although clients are still waited for.
 
 use std::{
+    error, fmt,
     io::{ErrorKind, Read},
     os::{fd::OwnedFd, unix::net::UnixStream},
     thread,
@@ -11,8 +12,13 @@ use std::{
 };
 
 use bytes::BytesMut;
-use navlock_core::ClientId;
-use navlock_wire::{CONTROL_VERSION, ClientCodec, FromDaemon, REPORT_VERSION, ToDaemon};
+use navlock_core::{
+    AgentInfo, ClientId, FencingToken,
+    look::{LockId, LockName},
+};
+use navlock_wire::{
+    CONTROL_VERSION, ClientCodec, FromDaemon, REPORT_VERSION, STEAL_VERSION, ToDaemon,
+};
 use tokio_util::codec::{Decoder, Encoder};
 
 use super::{
@@ -22,7 +28,7 @@ use super::{
 use crate::{
     Place, Report, Status,
     error::{ConnectError, Reason},
-    lock_file,
+    forms, lock_file,
     spawn::{Patience, connect_to_running},
 };
 
@@ -54,6 +60,18 @@ pub struct Stopped {
     pub status: Option<Status>,
     /// It did not answer, or is of a release that cannot be asked, and was sent SIGTERM.
     pub signalled: bool,
+}
+
+/// Why nothing was [stolen](Control::steal). Shown, it says that nothing was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotStolen {
+    /// Nobody holds the name any more.
+    Free,
+    /// Somebody holds it whom nobody has named, or who holds it anew.
+    HeldByOthers,
+    /// It cannot be done at this broker, or not now; for people.
+    Refused(String),
 }
 
 /// A process, by a descriptor: unlike a number it never comes to mean another one.
@@ -142,6 +160,71 @@ impl Control {
         self.hear(|message| match message {
             FromDaemon::Logs { outcome, .. } => Some(outcome),
             _ => None,
+        })
+    }
+
+    /// Takes a name from those who were seen to hold it, each known by its lock and the fencing token of
+    /// that, and lets go of it at once: whoever waits for it is next. `info` is who takes it, for those who
+    /// lose it. From how many it was taken; not at all if anybody else holds it by then, which the daemon
+    /// looks at in the moment in which it takes it. Blocks.
+    ///
+    /// ```no_run
+    /// use navlock_broker::{Control, Look, LookOptions, Place, this_process};
+    /// # use navlock_core::look::LockName;
+    ///
+    /// let (place, name) = (Place::from_env()?, LockName::new("default", "db".try_into()?));
+    /// let seen = Look::once(place.clone(), LookOptions::default())?;
+    /// let held = seen.queues.get(&name).map_or(&[][..], |queue| &queue.held);
+    /// let from: Vec<_> = held.iter().filter_map(|held| Some((held.id, held.token?))).collect();
+    /// // Somebody looks at them, and decides.
+    /// match Control::connect(&place)?.steal(&name, &from, &this_process())? {
+    ///     Ok(count) => println!("it was taken from {count}"),
+    ///     Err(why) => println!("{why}"),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer: then it is not known whether it was done.
+    pub fn steal(
+        &mut self,
+        name: &LockName,
+        from: &[(LockId, FencingToken)],
+        info: &AgentInfo,
+    ) -> Result<Result<usize, NotStolen>, ConnectError> {
+        self.say_steal(name, from, info).map_err(|reason| failed(&self.place, reason))
+    }
+
+    fn say_steal(
+        &mut self,
+        LockName { bucket, name }: &LockName,
+        from: &[(LockId, FencingToken)],
+        info: &AgentInfo,
+    ) -> Result<Result<usize, NotStolen>, Reason> {
+        if self.version < STEAL_VERSION {
+            let why = "the broker that runs is of an earlier release, which steals from whoever holds; \
+                       'navlock daemon stop' ends it, and a new one starts";
+            return Ok(Err(NotStolen::Refused(why.to_owned())));
+        }
+        let id = |id: &LockId| (id.client_id.to_bytes(), id.serial);
+        self.say(&ToDaemon::Steal {
+            query: 4,
+            bucket: bucket.as_ref().to_owned(),
+            name: name.clone(),
+            from: from.iter().map(|(lock, token)| (id(lock), token.get())).collect(),
+            info: forms::to_wire(info),
+        })?;
+        let outcome = self.hear(|message| match message {
+            FromDaemon::Stolen { outcome, .. } => Some(outcome),
+            _ => None,
+        })?;
+        Ok(match outcome {
+            Ok(count) => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
+            Err(navlock_wire::NotStolen::Free) => Err(NotStolen::Free),
+            Err(navlock_wire::NotStolen::HeldByOthers) => Err(NotStolen::HeldByOthers),
+            Err(navlock_wire::NotStolen::Refused(why)) => Err(NotStolen::Refused(why)),
+            Err(_) => Err(NotStolen::Refused("the broker does not say why".to_owned())),
         })
     }
 
@@ -284,6 +367,20 @@ fn signal(process: Option<Process>) -> Result<(), Reason> {
     }
     Err(Reason::Hangs(Some(process.pid)))
 }
+
+impl fmt::Display for NotStolen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Free => f.write_str("nobody holds it any more; nothing was stolen"),
+            Self::HeldByOthers => {
+                f.write_str("somebody else holds it by now; nothing was stolen, look again")
+            }
+            Self::Refused(why) => write!(f, "nothing was stolen: {why}"),
+        }
+    }
+}
+
+impl error::Error for NotStolen {}
 
 #[cfg(target_os = "linux")]
 impl Process {

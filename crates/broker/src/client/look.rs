@@ -78,6 +78,8 @@ pub struct Look {
     anew: Option<(Overview, u64)>,
     /// The bucket that was heard of last, for all that is of it.
     bucket: Arc<str>,
+    /// The PID namespace of the broker, if that is known.
+    pids: Option<u64>,
     /// Whether it was said that there is no broker.
     is_known_gone: bool,
     /// Where the next connection comes from, if one is being made.
@@ -134,7 +136,8 @@ impl Look {
     pub fn new(place: Place, options: LookOptions) -> Self {
         let (wire, overview) = (None, Overview::default());
         let (bucket, is_known_gone) = (Arc::default(), false);
-        Self { place, options, wire, overview, anew: None, bucket, is_known_gone, connecting: None }
+        let (anew, pids, connecting) = (None, None, None);
+        Self { place, options, wire, overview, anew, bucket, pids, is_known_gone, connecting }
     }
 
     /// What there is at this place now. Empty if there is no broker. Blocks.
@@ -158,6 +161,13 @@ impl Look {
     /// What there is.
     pub fn overview(&self) -> &Overview {
         &self.overview
+    }
+
+    /// The PID namespace of the broker, in which it sees the numbers of its clients' processes, as
+    /// [`pid_namespace`](crate::pid_namespace) tells it there; `None` if that is not known (yet). In another
+    /// one these numbers are other processes', or nobody's.
+    pub fn pid_namespace(&self) -> Option<u64> {
+        self.pids
     }
 
     /// Waits for news, for no longer than this, whatever the broker is at; `None` if there were none.
@@ -207,7 +217,8 @@ impl Look {
 
     fn take_in(&mut self, message: FromDaemon) -> Result<Step, Reason> {
         match message {
-            FromDaemon::LookBegins { missed } => {
+            FromDaemon::LookBegins { missed, pids } => {
+                self.pids = pids;
                 self.anew = Some((Overview::default(), missed));
                 Ok(Step::More)
             }

@@ -53,7 +53,7 @@ use self::{
     keeper::Keeper,
 };
 pub use self::{
-    control::{Control, Stopped, stop},
+    control::{Control, NotStolen, Stopped, stop},
     lifeline::{Lifeline, PreparedLifeline},
     look::{Look, LookOptions, News},
 };

@@ -173,12 +173,12 @@ impl Client {
         self.requests.count()
     }
 
-    /// A request waits for others that wait for it: the client is told, if it is its.
     /// The process that is connected, if that is known.
     pub(super) fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Process::number)
     }
 
+    /// A request waits for others that wait for it: the client is told, if it is its.
     pub(super) fn tell_deadlock(&mut self, request: look::LockId, told: InDeadlock) {
         if self.agents.values().any(|open| open.of.client_id == request.client_id) {
             self.requests.tell_deadlock(request, told);
@@ -262,6 +262,16 @@ impl Client {
 
     pub(super) fn contains(&self, id: RequestId) -> bool {
         self.requests.contains(id)
+    }
+
+    /// Adds what the engine has held of this name: see [`Requests::held`].
+    pub(super) fn held(
+        &self,
+        bucket: &str,
+        name: &ResourceName,
+        held: &mut Vec<Option<(look::LockId, FencingToken)>>,
+    ) {
+        held.extend(self.requests.held(bucket, name));
     }
 
     /// Those of its agents that hold something.

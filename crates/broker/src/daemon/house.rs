@@ -164,6 +164,11 @@ impl House {
         self.directory.agents_known()
     }
 
+    /// Whose all agents are.
+    pub(super) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
     pub(super) fn lookers(&self) -> &Arc<Lookers> {
         &self.lookers
     }

@@ -19,6 +19,7 @@ use super::{
     lookers::{Filter, LOOK, Looker},
     session::{Stream, flush},
 };
+use crate::pid_namespace;
 
 /// How often it is asked what other machines hold.
 const ASK: Duration = Duration::from_secs(1);
@@ -110,7 +111,7 @@ impl Looking {
         let (moment, missed) = (looker.moment(), looker.take_missed());
         let events = self.house.look(looker.filter(), elsewhere);
         self.tell_before(looker, moment).await?;
-        self.say(&FromDaemon::LookBegins { missed }).await?;
+        self.say(&FromDaemon::LookBegins { missed, pids: pid_namespace() }).await?;
         self.say_events(events).await?;
         self.say(&FromDaemon::LookComplete).await
     }

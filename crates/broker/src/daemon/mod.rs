@@ -33,6 +33,7 @@ mod recovery;
 mod requests;
 mod session;
 mod sole;
+mod stealing;
 mod surroundings;
 mod terms;
 mod tokens;

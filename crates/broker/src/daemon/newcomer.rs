@@ -9,7 +9,7 @@ use std::{
 use futures_util::{Sink, StreamExt};
 use navlock_wire::{
     CONTROL_VERSION, ClientKey, DaemonCodec, FromDaemon, LOOKING_VERSION, OLDEST_VERSION,
-    REPORT_VERSION, SHARED_VERSION, ToDaemon, VERSION, negotiate,
+    REPORT_VERSION, SHARED_VERSION, STEAL_VERSION, ToDaemon, VERSION, negotiate,
 };
 use tokio::net::UnixStream;
 use tokio_util::codec::Decoder;
@@ -23,6 +23,7 @@ use super::{
     looking::Looking,
     process::Process,
     session::{Session, Stream, flush},
+    stealing::Steal,
 };
 
 /// A connection before it is known whose it is.
@@ -110,6 +111,11 @@ impl Newcomer {
                 }
                 ToDaemon::Log { query, filter } if version >= REPORT_VERSION => {
                     FromDaemon::Logs { query, outcome: self.house.set_log(&filter) }
+                }
+                ToDaemon::Steal { query, bucket, name, from, info } if version >= STEAL_VERSION => {
+                    let steal = Steal { bucket, name, from, info };
+                    let outcome = self.house.steal(steal, self.process.clone());
+                    FromDaemon::Stolen { query, outcome }
                 }
                 ToDaemon::Look { bucket, name, follow } if version >= LOOKING_VERSION => {
                     // What there is, is told to anybody; what happens, where there is room.

@@ -178,6 +178,11 @@ impl Recovery {
         Ok(())
     }
 
+    /// Whether claims are settled and locks are granted.
+    pub(super) fn is_over(&self) -> bool {
+        *self.over.borrow()
+    }
+
     /// Waits until claims are settled and locks are granted.
     pub(super) async fn over(&self) {
         // The sender is here, so that this is no error.

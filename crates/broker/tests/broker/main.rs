@@ -15,4 +15,5 @@ mod owned;
 mod protocol;
 mod raw;
 mod recall;
+mod stealing;
 mod terms;

@@ -3,7 +3,7 @@ use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
 use super::*;
 use crate::{
     AgentInfo, ClientState, Failure, InspectionEntry, LogState, LookChange, LookEntry, LookEvent,
-    Lost, MAX_NAME, OfName, OwnedEntry, Report, SessionEnd, SnapshotEntry, Status,
+    Lost, MAX_NAME, NotStolen, OfName, OwnedEntry, Report, SessionEnd, SnapshotEntry, Status,
     looking::encode_look_events,
 };
 
@@ -180,7 +180,8 @@ fn version_6_from_daemon() -> Vec<FromDaemon> {
     ];
     let events = changes.into_iter().map(|change| LookEvent { at: u64::MAX, change }).collect();
     vec![
-        FromDaemon::LookBegins { missed: u64::MAX },
+        FromDaemon::LookBegins { missed: u64::MAX, pids: Some(4_026_531_836) },
+        FromDaemon::LookBegins { missed: 0, pids: None },
         FromDaemon::LookEvents { events },
         FromDaemon::LookComplete,
         FromDaemon::Annotated {
@@ -192,6 +193,10 @@ fn version_6_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::Logs { query: 3, outcome: Ok("debug".to_owned()) },
         FromDaemon::Logs { query: 3, outcome: Err("no level".to_owned()) },
         FromDaemon::Deadlock { request: request(), told: "they wait".to_owned(), is_last: true },
+        FromDaemon::Stolen { query: 3, outcome: Ok(2) },
+        FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Free) },
+        FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::HeldByOthers) },
+        FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Refused("etcd".to_owned())) },
     ]
 }
 
@@ -208,6 +213,20 @@ fn version_6_to_daemon() -> Vec<ToDaemon> {
         },
         ToDaemon::Report { query: 3 },
         ToDaemon::Log { query: u64::MAX, filter: "info,navlock::etcd=debug".to_owned() },
+        ToDaemon::Steal {
+            query: 3,
+            bucket: "web".to_owned(),
+            name: lone_surrogate(),
+            from: vec![(([3; 16], u64::MAX), u64::MAX), (([4; 16], 0), 0)],
+            info: info(),
+        },
+        ToDaemon::Steal {
+            query: 0,
+            bucket: String::new(),
+            name: lone_surrogate(),
+            from: Vec::new(),
+            info: AgentInfo::default(),
+        },
     ]
 }
 
@@ -222,6 +241,7 @@ fn report() -> Report {
             SessionEnd { ago: u64::MAX, pid: None, why: String::new() },
         ],
         log: Some(LogState { file: Some("/tmp/log".to_owned()), filter: "warn".to_owned() }),
+        pids: Some(4_026_531_836),
     }
 }
 
@@ -340,7 +360,7 @@ trait Place {
 }
 
 impl Place for ToDaemon {
-    const PLACES: u8 = 24;
+    const PLACES: u8 = 25;
     fn place(&self) -> u8 {
         match self {
             Self::Hello { .. } => 0,
@@ -367,12 +387,13 @@ impl Place for ToDaemon {
             Self::Look { .. } => 21,
             Self::Report { .. } => 22,
             Self::Log { .. } => 23,
+            Self::Steal { .. } => 24,
         }
     }
 }
 
 impl Place for FromDaemon {
-    const PLACES: u8 = 28;
+    const PLACES: u8 = 29;
     fn place(&self) -> u8 {
         match self {
             Self::Welcome { .. } => 0,
@@ -403,6 +424,7 @@ impl Place for FromDaemon {
             Self::Report { .. } => 25,
             Self::Logs { .. } => 26,
             Self::Deadlock { .. } => 27,
+            Self::Stolen { .. } => 28,
         }
     }
 }

@@ -49,6 +49,13 @@ impl Delegation {
         self.map.look(self.slot).is_held()
     }
 
+    /// The hold of this moment: since when, and its token, if its client says so. `None` if there is none.
+    #[expect(clippy::option_option, reason = "whether it is held, and what is known of that")]
+    pub(in super::super) fn hold(&self) -> Option<Option<(Moment, FencingToken)>> {
+        let look = self.map.look(self.slot);
+        look.is_held().then(|| self.map.shown(self.slot, look))
+    }
+
     /// Has the client take it no more. Whether it holds it.
     pub(in super::super) fn recall(&self) -> Recalled {
         let mut state = self.delegations.state();

@@ -8,7 +8,7 @@ use super::{
     super::{client::failure, delegations::Tally, surroundings},
     House, lock,
 };
-use crate::{LOGS, LogState, Numbers, Report};
+use crate::{LOGS, LogState, Numbers, Report, pid_namespace};
 
 impl House {
     /// How the daemon is.
@@ -60,7 +60,7 @@ impl House {
             .log
             .as_ref()
             .map(|log| LogState { file: log.file().map(Into::into), filter: log.filter() });
-        Report { numbers, ends, log }
+        Report { numbers, ends, log, pid_namespace: pid_namespace() }
     }
 
     /// Has this logged from now on. What is, or why it is as it was.

@@ -1,12 +1,15 @@
 //! What those who look are told of requests.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    task::{Context, Waker},
+};
 
 use navlock_core::{
     ResourceName,
     look::{self, InDeadlock},
 };
-use navlock_engine::RequestId;
+use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{LockId, LookChange, LookEntry, MAX_INSIDE, Moment, OfName};
 
 use super::{Entry, Outcome, Requests, Shown, Stage, Whose, slots::Place};
@@ -44,6 +47,16 @@ impl Requests {
                 self.lookers.tell_at(|| at, || change);
             }
         }
+    }
+
+    /// What the engine has held of this name: which lock, and its token, as those who look are told it; `None`
+    /// for one that its client can take, and does not hold.
+    pub(in super::super) fn held<'a>(
+        &'a self,
+        bucket: &'a str,
+        name: &'a ResourceName,
+    ) -> impl Iterator<Item = Option<(look::LockId, FencingToken)>> + 'a {
+        self.entries.iter().filter_map(move |(id, entry)| entry.held(*id, bucket, name))
     }
 
     /// What there is, of these names.
@@ -114,7 +127,7 @@ impl Entry {
     fn change(&self, id: RequestId) -> Option<(Moment, LookChange)> {
         let Shown { name, mode, since, token, delegation, .. } = self.shown()?;
         let (of, inside) = (self.of.name(name), self.inside.clone());
-        let token = token.map(navlock_engine::FencingToken::get);
+        let token = token.map(FencingToken::get);
         let mut entry = LookEntry { id: self.of.id(id), mode, token, inside, taken: 0 };
         let Some(delegation) = delegation else {
             let change = match token {
@@ -135,6 +148,29 @@ impl Entry {
             LookChange::Owned(of, entry, seen.is_held)
         };
         Some((at, change))
+    }
+
+    /// See [`Requests::held`]; `None` if it is none of that name, or is lost by now.
+    #[expect(clippy::option_option, reason = "it is what the engine has, and what is held of that")]
+    fn held(
+        &self,
+        id: RequestId,
+        bucket: &str,
+        name: &ResourceName,
+    ) -> Option<Option<(look::LockId, FencingToken)>> {
+        let Stage::Held(guard, token) = &self.stage else { return None };
+        if guard.name() != name || *self.of.bucket != *bucket {
+            return None;
+        }
+        // As it is asked otherwise: whom it wakes stays the same.
+        let waker = Waker::from(Arc::clone(&self.alarm));
+        if guard.poll_lost(&Context::from_waker(&waker)).is_ready() {
+            return None;
+        }
+        let id = look::LockId { client_id: self.of.client_id, serial: id.serial() };
+        let Place::In(delegation) = &self.place else { return Some(Some((id, *token))) };
+        let hold = delegation.hold();
+        Some(hold.map(|hold| (id, hold.map_or(*token, |(_, token)| token))))
     }
 
     /// `None` once it has failed.

@@ -1,6 +1,10 @@
 //! Names that are owned, and those who ask for them.
 
-use navlock_core::Mode;
+use navlock_broker::{Control, NotStolen};
+use navlock_core::{
+    AgentInfo, ClientId, Mode,
+    look::{LockId, LockName},
+};
 use navlock_delegation::Released;
 use navlock_engine::RequestId;
 use navlock_wire::{DELEGATION_VERSION, FromDaemon, Lost, ToDaemon, VERSION};
@@ -384,4 +388,28 @@ fn a_request_in_a_slot_that_is_not_for_use_is_granted_without_it() {
         owner.granted(request);
     }
     assert!(owner.look(0).is_held());
+}
+
+#[test]
+fn an_owner_that_holds_its_name_anew_is_none_that_was_seen() {
+    let host = Host::start();
+    let mut owner = host.owner(1);
+    let name = LockName::new("app", "db".try_into().unwrap());
+    let steal = |request: RequestId, token| {
+        let id = LockId { client_id: ClientId::from_bytes([1; 16]), serial: request.serial() };
+        let mut control = Control::connect(&host.place()).unwrap();
+        control.steal(&name, &[(id, token)], &AgentInfo::default()).unwrap()
+    };
+    let (request, token) = owner.take_in(0, "db", EXCLUSIVE);
+    assert_eq!(owner.release(0), Released::Kept);
+    // What is only owned is nobody's.
+    assert_eq!(steal(request, token), Err(NotStolen::Free));
+
+    let (request, first) = owner.take_in(1, "db", EXCLUSIVE);
+    assert_eq!(owner.release(1), Released::Kept);
+    let second = owner.retake(1).unwrap();
+    assert_eq!(steal(request, first), Err(NotStolen::HeldByOthers));
+    assert!(owner.look(1).is_held());
+    assert_eq!(steal(request, second), Ok(1));
+    assert!(owner.look(1).is_lost());
 }

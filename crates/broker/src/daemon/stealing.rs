@@ -1,0 +1,114 @@
+//! A name that is taken from those who were seen to hold it.
+//!
+//! Who steals by `steal` takes the name from whoever holds it by then. Who has looked, and then decided, means
+//! those it has seen. So these are named, and are compared with those who hold it in the turn of the daemon
+//! in which the engine is called: nobody else can come in between.
+
+use std::{collections::HashSet, sync::Arc};
+
+use futures_util::FutureExt;
+use navlock_core::{ClientId, FencingToken, ResourceName, host::RequestKind, look::LockId};
+use navlock_engine::RequestId;
+use navlock_wire::{AgentInfo, MAX_BUCKET, NotStolen};
+
+use super::{
+    delegations::release,
+    house::{House, lock},
+    process::Process,
+    requests::Outcome,
+};
+use crate::forms;
+
+/// What somebody has asked for.
+pub(super) struct Steal {
+    pub(super) bucket: String,
+    pub(super) name: ResourceName,
+    /// Who was seen to hold it, each with its token.
+    pub(super) from: Vec<(navlock_wire::LockId, u64)>,
+    /// Who takes it.
+    pub(super) info: AgentInfo,
+}
+
+impl House {
+    /// Takes a name from all who hold it and lets go of it, if nobody holds it but those that are named. From
+    /// how many.
+    pub(super) fn steal(
+        self: &Arc<Self>,
+        steal: Steal,
+        process: Option<Process>,
+    ) -> Result<u64, NotStolen> {
+        // Nothing is waited for from here on: this is one moment.
+        let Steal { bucket, name, from, info } = steal;
+        let refused = |why: &str| NotStolen::Refused(why.to_owned());
+        if bucket.len() > MAX_BUCKET {
+            return Err(refused("no bucket has so long a name"));
+        }
+        if self.user_agent().is_leased() {
+            let reach = self.reach().unwrap_or("other machines");
+            return Err(NotStolen::Refused(format!(
+                "its locks are seen further than this machine ({reach}), where somebody else may take \
+                 the name in the moment in which it is stolen; 'navlock run --steal' takes it from \
+                 whoever holds it"
+            )));
+        }
+        if !self.recovery().is_over() {
+            return Err(refused("the broker is taking over from the one before; look again"));
+        }
+        // Who owns the name can take it no more.
+        self.settle(&bucket, &name, RequestKind::Steal);
+        let from =
+            from.into_iter().map(|(id, token)| (forms::lock_id(id), FencingToken::new(token)));
+        let victims = self.victims(&bucket, &name, &from.collect())?;
+
+        let stay = self.enter(None, false, process);
+        let mut client = lock(&stay.client);
+        let (agent, request) = (0, RequestId::from_parts(0, 0));
+        let done = client.open_agent(agent, ClientId::random(), bucket);
+        let done = done.and_then(|()| client.describe(agent, info));
+        let done =
+            done.and_then(|()| client.request(agent, request, name, RequestKind::Steal, None));
+        client.finish(request);
+        drop(client);
+        match done {
+            Ok(Some(Outcome::Granted(_))) => Ok(victims),
+            Ok(_) => Err(refused("it could not be had")),
+            Err(nonsense) => Err(refused(nonsense.0)),
+        }
+    }
+
+    /// How many hold a name, if there are any, and all of them are among these.
+    fn victims(
+        &self,
+        bucket: &str,
+        name: &ResourceName,
+        seen: &HashSet<(LockId, FencingToken)>,
+    ) -> Result<u64, NotStolen> {
+        if let Some(delegations) = self.delegations() {
+            release(delegations.look(bucket, Some(name)).1);
+        }
+        let locks = self.user_agent().lock_manager(bucket);
+        // What this process keeps is known at once.
+        let Some(Ok(inspection)) = locks.inspect(Some(name.clone())).now_or_never() else {
+            return Err(NotStolen::Refused("it cannot be told now who holds it".to_owned()));
+        };
+        let held = inspection.held.len();
+        let mut known = Vec::new();
+        for client in self.directory().find(inspection.held.iter().map(|held| held.lock.client_id))
+        {
+            lock(&client).held(bucket, name, &mut known);
+        }
+        // Somebody may hold it who is no client of ours.
+        if known.len() != held {
+            return Err(NotStolen::HeldByOthers);
+        }
+        // What is free by its word is nobody's, whether the engine knows that or not.
+        let mut victims = known.into_iter().flatten().peekable();
+        if victims.peek().is_none() {
+            return Err(NotStolen::Free);
+        }
+        victims.try_fold(0, |count, victim| {
+            let is_seen = seen.contains(&victim);
+            is_seen.then_some(count + 1).ok_or(NotStolen::HeldByOthers)
+        })
+    }
+}

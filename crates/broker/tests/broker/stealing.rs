@@ -1,0 +1,148 @@
+//! Taking a name from those who were seen to hold it, and from nobody else.
+
+use std::{future::IntoFuture, pin::pin};
+
+use navlock_broker::{Control, Look, LookOptions, News, NotStolen, Place};
+use navlock_core::{
+    AgentInfo, FencingToken, LockGuard, LockManager, Lost,
+    look::{Change, LockId, LockName},
+};
+
+use crate::{
+    daemon::{Daemon, LONG, queue, soon},
+    leased::LeasedDaemon,
+};
+
+fn db() -> LockName {
+    LockName::new("app", "db".try_into().unwrap())
+}
+
+/// Who is seen to hold it.
+fn seen(place: &Place) -> Vec<(LockId, FencingToken)> {
+    let overview = Look::once(place.clone(), LookOptions::default()).unwrap();
+    let held = overview.queues.get(&db()).map_or(&[][..], |queue| &queue.held);
+    held.iter().map(|held| (held.id, held.token.unwrap())).collect()
+}
+
+fn steal(place: &Place, from: &[(LockId, FencingToken)]) -> Result<usize, NotStolen> {
+    let mut info = AgentInfo::default();
+    info.command = "a hand".to_owned();
+    Control::connect(place).unwrap().steal(&db(), from, &info).unwrap()
+}
+
+fn held(locks: &LockManager) -> LockGuard {
+    soon(locks.lock("db").into_future()).unwrap()
+}
+
+#[test]
+fn who_was_seen_loses_the_lock_and_the_next_one_in_the_queue_has_it() {
+    let daemon = Daemon::start();
+    let (one, two) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let victim = held(&one);
+    let mut next = pin!(two.lock("db").into_future());
+    queue(&two, "db", next.as_mut());
+    let from = seen(&daemon.place());
+    assert_eq!(steal(&daemon.place(), &from), Ok(1));
+    assert_eq!(soon(victim.lost()), Lost::Stolen);
+    assert!(victim.stolen_by().is_some());
+    let next = soon(next).unwrap();
+    assert!(!next.is_lost());
+    // The victim may not know yet: it holds nothing all the same.
+    assert_eq!(steal(&daemon.place(), &from), Err(NotStolen::HeldByOthers));
+    drop(next);
+    soon(two.query()).unwrap();
+    assert_eq!(steal(&daemon.place(), &from), Err(NotStolen::Free));
+}
+
+#[test]
+fn whoever_holds_it_by_then_keeps_it() {
+    let daemon = Daemon::start();
+    let (one, two) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let first = held(&one);
+    let from = seen(&daemon.place());
+    drop(first);
+    let other = held(&two);
+    assert_eq!(steal(&daemon.place(), &from), Err(NotStolen::HeldByOthers));
+    drop(other);
+    // Nor is it taken from the same agent, which holds it anew.
+    let again = held(&one);
+    assert_eq!(steal(&daemon.place(), &from), Err(NotStolen::HeldByOthers));
+    soon(one.query()).unwrap();
+    assert!(!again.is_lost());
+}
+
+#[test]
+fn of_several_who_share_it_all_must_have_been_seen() {
+    let daemon = Daemon::start();
+    let agents = [(); 3].map(|()| daemon.client().lock_manager("app"));
+    let share = |locks: &LockManager| soon(locks.lock("db").shared().into_future()).unwrap();
+    let mut all = vec![share(&agents[0]), share(&agents[1])];
+    let two = seen(&daemon.place());
+    all.push(share(&agents[2]));
+    assert_eq!(steal(&daemon.place(), &two), Err(NotStolen::HeldByOthers));
+    let three = seen(&daemon.place());
+    // That one of them has gone is no harm.
+    drop(all.remove(1));
+    soon(agents[1].query()).unwrap();
+    assert_eq!(steal(&daemon.place(), &three), Ok(2));
+    for victim in all {
+        assert_eq!(soon(victim.lost()), Lost::Stolen);
+    }
+}
+
+#[test]
+fn those_who_look_see_who_has_stolen_it() {
+    let daemon = Daemon::start();
+    let locks = daemon.client().lock_manager("app");
+    let victim = held(&locks);
+    let mut look = Look::new(daemon.place(), LookOptions::default());
+    look.next(Some(LONG)).unwrap();
+    assert_eq!(steal(&daemon.place(), &seen(&daemon.place())), Ok(1));
+    soon(victim.lost());
+    let thief = victim.stolen_by().unwrap();
+    let mut known = None;
+    while known.is_none() || !look.overview().queues.is_empty() {
+        match look.next(Some(LONG)).unwrap() {
+            Some(News::Events(events)) => {
+                known = known.or_else(|| {
+                    events.into_iter().find_map(|event| match event.change {
+                        // It goes at once.
+                        Change::AgentCame { agent, details }
+                            if agent == thief && !details.info.command.is_empty() =>
+                        {
+                            Some(details.info.command.clone())
+                        }
+                        _ => None,
+                    })
+                });
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(known.as_deref(), Some("a hand"));
+}
+
+#[test]
+fn where_other_machines_have_locks_too_it_is_refused_in_words() {
+    let daemon = LeasedDaemon::started();
+    let locks = daemon.client().lock_manager("app");
+    let victim = held(&locks);
+    let refused = steal(&daemon.place(), &[(victim.id(), victim.fencing_token())]);
+    let Err(NotStolen::Refused(why)) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("a test's world") && why.contains("navlock run --steal"), "{why}");
+    assert!(!victim.is_lost());
+}
+
+#[test]
+fn a_broker_says_in_which_pid_namespace_it_sees_processes() {
+    let daemon = Daemon::start();
+    let mut control = Control::connect(&daemon.place()).unwrap();
+    let report = control.report().unwrap().unwrap();
+    let mut look = Look::new(daemon.place(), LookOptions::default());
+    assert_eq!(look.pid_namespace(), None);
+    look.next(Some(LONG)).unwrap();
+    // It runs in this process.
+    let here = navlock_broker::pid_namespace();
+    assert_eq!((report.pid_namespace, look.pid_namespace()), (here, here));
+    assert_eq!(here.is_some(), cfg!(target_os = "linux"));
+}
