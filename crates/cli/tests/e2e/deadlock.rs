@@ -1,11 +1,11 @@
 //! Commands that wait for each other.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::Write,
     process::{Child, Output, Stdio},
 };
 
-use crate::sandbox::{Sandbox, eventually, finish};
+use crate::sandbox::{Lines, Sandbox, eventually, finish};
 
 /// A command under locks that begins once it is told to.
 struct Party(Child);
@@ -20,9 +20,8 @@ impl Party {
         command.args(arguments).args(["sh", "-c", &format!("{BEGIN}{script}")]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
-        assert_eq!(said, "held\n");
+        let said = Lines::of(child.stdout.as_mut().unwrap()).next();
+        assert_eq!(said.as_deref(), Some("held"));
         Self(child)
     }
 

@@ -15,7 +15,10 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::sandbox::{NAVLOCK, Sandbox, eventually, finish, wait};
+use crate::{
+    sandbox::{NAVLOCK, Sandbox, eventually, finish, wait},
+    worker::PATIENCE,
+};
 
 /// Longer than any test takes; should one fail, its holds end with this.
 const LONG: &str = "100";
@@ -309,6 +312,7 @@ fn who_asks_nothing_keeps_nobody_from_releasing() {
     let mut caller = callers.pop().unwrap();
     caller.write_all(b"what?").unwrap();
     let mut answer = String::new();
+    caller.set_read_timeout(Some(PATIENCE)).unwrap();
     caller.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("refused "), "{answer}");
     assert_eq!(sandbox.released(&hold), (Some(0), String::new()));

@@ -2,21 +2,18 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::{Read, Write},
     os::unix::{
         fs::MetadataExt,
         net::{UnixDatagram, UnixStream},
     },
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
     time::Duration,
 };
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, Signal, kill_process},
-};
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::sandbox::{Sandbox, eventually, finish, wait};
+use crate::sandbox::{Lines, Sandbox, eventually, finish, wait};
 #[cfg(target_os = "linux")]
 use crate::shortage::{BYTES, on_a_small_disk_with};
 
@@ -127,6 +124,7 @@ fn what_has_happened_is_counted_and_shown_to_programs() {
     assert_eq!(victim.ended().code(), Some(75));
     waiter.begun();
     talk_nonsense(&sandbox);
+    eventually("it has ended", || status(&sandbox)["numbers"]["sessionsEndedBadly"] == 1);
     let shown = status(&sandbox);
     let numbers = &shown["numbers"];
     for (name, number) in [
@@ -164,6 +162,7 @@ fn what_has_happened_is_counted_and_shown_to_programs() {
         assert!(metrics.lines().any(|has| has == line), "{line} is not in {metrics}");
     }
     waiter.release();
+    eventually("nothing is held", || status(&sandbox)["numbers"]["held"] == 0);
     // What is asked for has come to something, and what was held has ended.
     let numbers = status(&sandbox)["numbers"].clone();
     let number = |name: &str| numbers[name].as_u64().unwrap();
@@ -213,30 +212,20 @@ fn a_log_does_not_grow_for_ever_and_its_last_lines_are_kept() {
 /// What `daemon logs -f` writes.
 struct Follower {
     child: Child,
-    lines: BufReader<std::process::ChildStdout>,
+    lines: Lines<ChildStdout>,
 }
 
 impl Follower {
     fn start(sandbox: &Sandbox) -> Self {
         let mut child = sandbox.start(&["daemon", "logs", "-f"]);
-        let lines = BufReader::new(child.stdout.take().unwrap());
+        let lines = Lines::of(child.stdout.take().unwrap());
         Self { child, lines }
     }
 
     /// Reads on until there is a line with all of this.
     fn sees(&mut self, wanted: &[&str]) {
-        loop {
-            if self.lines.buffer().is_empty() {
-                let mut polled = [PollFd::new(self.lines.get_ref(), PollFlags::IN)];
-                let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
-                assert_ne!(poll(&mut polled, Some(&patience)).unwrap(), 0, "no {wanted:?}");
-            }
-            let mut line = String::new();
-            assert_ne!(self.lines.read_line(&mut line).unwrap(), 0, "no {wanted:?}");
-            if wanted.iter().all(|wanted| line.contains(wanted)) {
-                return;
-            }
-        }
+        let is_seen = self.lines.any(|line| wanted.iter().all(|wanted| line.contains(wanted)));
+        assert!(is_seen, "no {wanted:?}");
     }
 }
 
@@ -379,6 +368,8 @@ fn a_signal_ends_a_broker_in_order_and_its_clients_go_on_with_the_next_one() {
         assert!(manager.hears().starts_with("READY=1\n"));
         let holder = sandbox.hold(&["db"]);
         let mut waiter = sandbox.queue(&["db"]);
+        // Who has asked whether it waits is one as well, for a moment.
+        eventually("there are these two", || status(&sandbox)["clients"] == 2);
         kill_process(Pid::from_child(&broker), signal).unwrap();
         assert_eq!(manager.hears(), "STOPPING=1");
         let ended = finish(broker);

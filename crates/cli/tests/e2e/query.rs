@@ -1,13 +1,10 @@
 //! `navlock query`.
 
-use std::{
-    io::{BufRead, BufReader},
-    process::Stdio,
-};
+use std::process::Stdio;
 
 use serde_json::Value::Null;
 
-use crate::sandbox::{Holder, Sandbox, eventually, finish, wait};
+use crate::sandbox::{Holder, Lines, Sandbox, eventually, finish, wait};
 
 #[test]
 fn json_tells_all_that_is_known_of_who_holds_and_who_waits() {
@@ -60,7 +57,7 @@ fn a_watch_writes_what_there_is_whenever_that_has_changed() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines = Lines::of(watch.stdout.take().unwrap());
     let mut set = || lines.by_ref().take_while(|line| !line.is_empty()).count();
     assert_eq!(set(), 1);
     let mut waiter = sandbox.wait_for(&["db"]);
@@ -70,7 +67,9 @@ fn a_watch_writes_what_there_is_whenever_that_has_changed() {
     waiter.begun();
     assert_eq!(set(), 1);
     waiter.release();
-    assert_eq!(set(), 0);
+    // Which command it is may have been told after the grant, and written.
+    let last = (0..2).map(|_| set()).find(|count| *count != 1);
+    assert_eq!(last, Some(0));
     // It ends when nobody reads it.
     drop(lines);
     assert!(wait(&mut watch).success());

@@ -20,7 +20,7 @@ use navlock::{AgentInfo, Place, UserAgent, blocking::block_on};
 use rustix::process::Pid;
 use rustix::process::{Signal, kill_process};
 
-use crate::sandbox::{Holder, Sandbox, eventually};
+use crate::sandbox::{Holder, Sandbox, eventually, stop};
 #[cfg(target_os = "linux")]
 use crate::worker::{self, Worker};
 
@@ -177,7 +177,7 @@ fn who_was_killed_is_heard_to_the_end_however_much_it_has_said_and_asked() {
         let mut worker = Worker::start(&sandbox, "removed::unheard", &words);
         let command = Pid::from_raw(worker.hear().parse().unwrap()).unwrap();
         let broker = sandbox.broker().unwrap();
-        worker::stop(broker);
+        stop(broker);
         (&go.0).write_all(b".").unwrap();
         assert_eq!(worker.hear(), "said");
         sandbox.remove_clients();

@@ -10,7 +10,10 @@ use std::{
 use navlock::{BrokerReach, ConnectOptions, LockManager, Place, UserAgent, blocking::block_on};
 use rustix::process::Signal;
 
-use crate::sandbox::{Holder, NAVLOCK, Sandbox, eventually};
+use crate::{
+    sandbox::{Holder, NAVLOCK, Sandbox, eventually},
+    worker::PATIENCE,
+};
 
 impl Sandbox {
     /// A client in this process, which starts a broker with this program.
@@ -226,7 +229,7 @@ fn who_is_busy_under_its_lock_comes_back_all_the_same() {
             block_on(mine.request("db", async |_| {
                 begun.send(()).unwrap();
                 // Blocks the thread within the callback, as programs without an executor do.
-                is_to_end.recv().unwrap();
+                is_to_end.recv_timeout(PATIENCE).unwrap();
             }))
             .unwrap();
         });
@@ -237,7 +240,7 @@ fn who_is_busy_under_its_lock_comes_back_all_the_same() {
             move || since.elapsed() > Duration::from_millis(100)
         });
         drop(held);
-        has_begun.recv().unwrap();
+        has_begun.recv_timeout(PATIENCE).unwrap();
         sandbox.kill_broker();
         assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
         assert_eq!(sandbox.query(), ["held db exclusive"]);

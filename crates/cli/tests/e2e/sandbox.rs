@@ -2,7 +2,8 @@
 
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader, ErrorKind, Read, Write},
+    io::{ErrorKind, Read, Write},
+    os::fd::AsFd,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio},
     sync::{Arc, Once},
@@ -10,12 +11,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use navlock::{Look, LookOptions, Place};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat},
     process::{Pid, Signal, kill_process},
 };
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use crate::worker::PATIENCE;
 
 /// A directory with a broker's socket in it. The broker ends with this.
 pub(crate) struct Sandbox {
@@ -113,11 +117,22 @@ impl Sandbox {
         command.spawn().unwrap()
     }
 
-    /// A holder that is at work when this returns.
+    /// A holder that is at work when this returns, and known by its command.
     pub(crate) fn hold(&self, arguments: &[&str]) -> Holder {
         let mut holder = self.wait_for(arguments);
         holder.begun();
+        self.know(&holder);
         holder
+    }
+
+    /// Waits until the broker knows which process the holder's command is: a `navlock run` says so
+    /// once it has started it, and by then that may have written what it has to say.
+    pub(crate) fn know(&self, holder: &Holder) {
+        let pid = holder.command().as_raw_nonzero().get().unsigned_abs();
+        eventually("the broker knows the command", || {
+            let seen = Look::once(Place::at(self.socket()), LookOptions::default());
+            seen.is_ok_and(|seen| seen.agents.values().any(|agent| agent.info.pid == pid))
+        });
     }
 
     /// Somebody who will be a holder.
@@ -232,23 +247,20 @@ pub(crate) struct Holder {
     wrapper: Child,
     /// The command ends when this does. Not left in `wrapper`, which lets go of it in `wait`.
     hold: Option<ChildStdin>,
-    says: BufReader<ChildStdout>,
+    says: Lines<ChildStdout>,
     command: Option<Pid>,
 }
 
 impl Holder {
     pub(crate) fn start(mut command: Command) -> Self {
         let mut wrapper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let says = BufReader::new(wrapper.stdout.take().unwrap());
+        let says = Lines::of(wrapper.stdout.take().unwrap());
         let hold = wrapper.stdin.take();
         Self { wrapper, hold, says, command: None }
     }
 
     /// Waits until the command runs.
     pub(crate) fn begun(&mut self) {
-        let mut polled = [PollFd::new(self.says.get_ref(), PollFlags::IN)];
-        let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
-        assert_ne!(poll(&mut polled, Some(&patience)).unwrap(), 0, "not in 30 seconds: it begins");
         self.command = Pid::from_raw(self.line().parse().unwrap_or(0));
         assert!(self.command.is_some(), "the command did not begin");
     }
@@ -293,15 +305,12 @@ impl Holder {
 
     /// The next line that the command writes.
     pub(crate) fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.says.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
+        self.says.next().unwrap_or_default().trim_end().to_owned()
     }
 
     /// Stops the wrapper, and waits until all of it has stopped.
     pub(crate) fn stop(&self) {
-        self.signal(Signal::STOP);
-        eventually("the wrapper has stopped", || self.threads_are('T'));
+        stop(self.wrapper());
     }
 
     /// Waits until the wrapper has nothing left to do: who sleeps whenever it is looked at is not
@@ -309,18 +318,9 @@ impl Holder {
     pub(crate) fn rests(&self) {
         let mut looks = 0;
         eventually("the wrapper rests", || {
-            looks = if self.threads_are('S') { looks + 1 } else { 0 };
+            looks = if threads_are(self.wrapper(), 'S') { looks + 1 } else { 0 };
             looks > 40
         });
-    }
-
-    /// Whether all threads of the wrapper are in this state.
-    fn threads_are(&self, state: char) -> bool {
-        let tasks = format!("/proc/{}/task", self.wrapper.id());
-        fs::read_dir(&tasks).unwrap().all(|task| {
-            let status = fs::read_to_string(task.unwrap().path().join("status"));
-            status.is_ok_and(|status| status.contains(&format!("State:\t{state}")))
-        })
     }
 
     /// Writes a line to the command.
@@ -373,11 +373,77 @@ fn heed_signals() {
     });
 }
 
+/// The lines that a process writes, each of which has to come in good time.
+pub(crate) struct Lines<R> {
+    from: R,
+    heard: Vec<u8>,
+}
+
+impl<R: Read + AsFd> Lines<R> {
+    pub(crate) fn of(from: R) -> Self {
+        Self { from, heard: Vec::new() }
+    }
+}
+
+impl<R: Read + AsFd> Iterator for Lines<R> {
+    type Item = String;
+
+    /// The next line, without its end; `None` if nobody writes any more.
+    fn next(&mut self) -> Option<String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(end) = self.heard.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<_> = self.heard.drain(..=end).collect();
+                return Some(String::from_utf8(line[..end].to_vec()).unwrap());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).unwrap();
+            let mut polled = [PollFd::new(&self.from, PollFlags::IN)];
+            let ready = poll(&mut polled, Some(&left)).unwrap();
+            assert_ne!(ready, 0, "no line in {PATIENCE:?}; the last one: {:?}", self.heard);
+            let mut bytes = [0; 4096];
+            let length = self.from.read(&mut bytes).unwrap();
+            self.heard.extend_from_slice(&bytes[..length]);
+            if length == 0 {
+                let rest = std::mem::take(&mut self.heard);
+                return (!rest.is_empty()).then(|| String::from_utf8(rest).unwrap());
+            }
+        }
+    }
+}
+
+/// Kills all of these at one moment, as far as they can tell: none has time to see the end of another
+/// one, and to do anything about it.
+#[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "they are all of etcd"))]
+pub(crate) fn kill_at_once(all: &[Pid]) {
+    for process in all {
+        stop(*process);
+    }
+    for process in all {
+        kill_process(*process, Signal::KILL).unwrap();
+    }
+}
+
+/// Stops a process, and waits until all of it has stopped.
+pub(crate) fn stop(process: Pid) {
+    kill_process(process, Signal::STOP).unwrap();
+    eventually("it has stopped", || threads_are(process, 'T'));
+}
+
+/// Whether all threads of a process are in this state.
+fn threads_are(process: Pid, state: char) -> bool {
+    let tasks = format!("/proc/{}/task", process.as_raw_nonzero());
+    fs::read_dir(&tasks).unwrap().all(|task| {
+        let status = fs::read_to_string(task.unwrap().path().join("status"));
+        status.is_ok_and(|status| status.contains(&format!("State:\t{state}")))
+    })
+}
+
 /// Waits until something is true, which nobody announces.
 pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + PATIENCE;
     while !is() {
-        assert!(Instant::now() < deadline, "not in 30 seconds: {what}");
+        assert!(Instant::now() < deadline, "not in {PATIENCE:?}: {what}");
         thread::park_timeout(Duration::from_millis(5));
     }
 }

@@ -114,9 +114,10 @@ fn a_table_is_no_wider_than_the_terminal_and_has_colours() {
     let holder = sandbox.hold(&[&"n".repeat(100)]);
     let mut terminal = Terminal::run(&sandbox, 70, &["query"]);
     assert!(wait(&mut terminal.leader).success());
+    // What was written last is on its way for a moment.
+    eventually("all lines are seen", || terminal.look().matches('\n').count() == 2);
     let seen = terminal.look();
     assert!(seen.contains("\u{1b}[32mheld\u{1b}[0m"), "{seen:?}");
-    assert_eq!(seen.lines().count(), 2, "{seen:?}");
     for line in seen.lines() {
         let plain =
             line.replace("\u{1b}[32m", "").replace("\u{1b}[1m", "").replace("\u{1b}[0m", "");

@@ -42,6 +42,11 @@ impl Seat {
         self.sees_that(what, |screen| screen.contains(what))
     }
 
+    /// Sees all of this at once: what is drawn in one go may come in pieces.
+    fn sees_all(&mut self, what: &str, all: &[&str]) -> String {
+        self.sees_that(what, |screen| all.iter().all(|one| screen.contains(one)))
+    }
+
     pub(crate) fn sees_that(&mut self, what: &str, is: impl Fn(&str) -> bool) -> String {
         let mut screen = String::new();
         eventually(&format!("{what:?} is seen"), || {
@@ -65,12 +70,15 @@ impl Seat {
 
     /// Sees that all is as it was before.
     fn is_given_back(&mut self) {
-        self.look();
         let modes = tcgetattr(self.terminal.keys.as_ref().unwrap()).unwrap().local_modes;
         assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG));
-        let screen = self.screen.screen();
-        assert!(!screen.alternate_screen() && !screen.hide_cursor());
-        assert_eq!(screen.contents().trim(), "");
+        // What was written last is on its way for a moment.
+        eventually("the screen is as before", || {
+            self.look();
+            let screen = self.screen.screen();
+            let is_as_before = !screen.alternate_screen() && !screen.hide_cursor();
+            is_as_before && screen.contents().trim().is_empty()
+        });
     }
 }
 
@@ -87,8 +95,7 @@ fn what_happens_is_shown_as_it_happens_and_the_terminal_is_as_before_in_the_end(
     let mut waiter = sandbox.queue(&["db"]);
     seat.sees("names 1  held 1  waiting 1");
     seat.terminal.press("\r");
-    let screen = seat.sees("waits 1");
-    assert!(screen.contains("held") && screen.contains("nightly"), "{screen}");
+    seat.sees_all("the name", &["waits 1", "held", "nightly"]);
     holder.release();
     waiter.begun();
     seat.sees_that("the end of the first", |screen| screen.contains("released"));
@@ -211,10 +218,8 @@ fn hostile_names_do_nothing_to_the_terminal() {
     };
     let holders: Vec<_> = names.iter().map(hold).collect();
     let mut seat = Seat::take(&sandbox, (80, 24), &[]);
-    let screen = seat.sees("names 5  held 5");
-    for seen in [r#""\u{1b}[2J\u{1b"#, r#""a\u{202e}b""#, "日本語"] {
-        assert!(screen.contains(seen), "{screen}");
-    }
+    let names = [r#""\u{1b}[2J\u{1b"#, r#""a\u{202e}b""#, "日本語"];
+    let screen = seat.sees_all("all names", &[&["names 5  held 5", "q quit"], &names[..]].concat());
     let lines: Vec<_> = screen.lines().collect();
     assert!(lines[0].starts_with("navlock top") && lines.len() == 24, "{screen}");
     // No title, nor what else is told to terminals so.
@@ -257,7 +262,8 @@ fn no_color_has_no_colours() {
         [("exec \"$NAVLOCK\" top", true), ("NO_COLOR=1 exec \"$NAVLOCK\" top", false)]
     {
         let mut seat = Seat::take_with(&sandbox, (80, 24), &["sh", "-c", script]);
-        seat.sees("names 1");
+        // To its last row.
+        seat.sees_all("a screen", &["names 1", "db ", "q quit"]);
         let screen = seat.screen.screen();
         let cells =
             (0..24).flat_map(|row| (0..80).filter_map(move |column| screen.cell(row, column)));

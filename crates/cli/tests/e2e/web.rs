@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::{Read, Write},
     net::TcpStream,
     os::unix::{fs::PermissionsExt, net::UnixStream},
     process::{Child, Stdio},
@@ -11,7 +11,10 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::sandbox::{Sandbox, eventually, wait};
+use crate::{
+    sandbox::{Lines, Sandbox, eventually, wait},
+    worker::PATIENCE,
+};
 
 /// A `navlock web`.
 struct Web {
@@ -32,16 +35,17 @@ impl Web {
     fn start(sandbox: &Sandbox, arguments: &[&str]) -> Self {
         let mut command = sandbox.navlock(&[&["web"], arguments].concat());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim_end().strip_prefix("http://").expect("it prints its address");
+        let line = Lines::of(child.stdout.take().unwrap()).next().unwrap_or_default();
+        let address = line.strip_prefix("http://").expect("it prints its address");
         let (host, token) = address.split_once("/?token=").unwrap();
         let (host, token) = (host.to_owned(), token.to_owned());
         Self { child, host, token }
     }
 
     fn ask(&self, line: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-        ask(TcpStream::connect(&self.host).unwrap(), line, headers, body)
+        let connection = TcpStream::connect(&self.host).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        ask(connection, line, headers, body)
     }
 
     /// Asks as a program that has the token.
@@ -120,7 +124,13 @@ fn a_program_is_told_what_there_is() {
     assert_eq!(web.state()["broker"], "none");
     assert_eq!(web.get("/metrics").status, 503);
     let holder = sandbox.hold(&["--bucket", "elsewhere", "--why", "to see", "db"]);
-    eventually("it is shown", || web.state()["names"][0]["heldCount"] == 1);
+    // The one after the other, as its `navlock run` has told them.
+    let pid = holder.command().as_raw_nonzero().get();
+    eventually("it is shown", || {
+        let state = web.state();
+        let agents = state["agents"].as_array().unwrap();
+        state["names"][0]["heldCount"] == 1 && agents.iter().any(|agent| agent["pid"] == pid)
+    });
     let metrics = web.get("/metrics");
     assert_eq!(metrics.status, 200);
     assert!(metrics.body.contains("# TYPE navlock_"), "{}", metrics.body);
@@ -129,7 +139,7 @@ fn a_program_is_told_what_there_is() {
     assert_eq!((&name["name"], &name["bucket"]), (&"db".into(), &"elsewhere".into()));
     let agents = state["agents"].as_array().unwrap();
     let agent = agents.iter().find(|agent| agent["id"] == name["held"][0]["agent"]).unwrap();
-    assert_eq!(agent["pid"], holder.command().as_raw_nonzero().get());
+    assert_eq!(agent["pid"], pid);
     assert_eq!((&agent["why"], &agent["held"]), (&"to see".into(), &1.into()));
     holder.release();
     eventually("it is not shown any more", || web.state()["names"] == Value::Array(Vec::new()));
@@ -159,7 +169,11 @@ fn a_socket_is_its_user_s_alone_and_goes_when_the_page_ends() {
     for _ in 0..2 {
         let mut web = Web::start(&sandbox, &["--unix", "web.sock"]);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        let connect = || UnixStream::connect(&path).unwrap();
+        let connect = || {
+            let connection = UnixStream::connect(&path).unwrap();
+            connection.set_read_timeout(Some(PATIENCE)).unwrap();
+            connection
+        };
         let entry = format!("GET /api/state?token={}", web.token);
         // By a port that is forwarded there.
         assert_eq!(ask(connect(), &entry, &[("host", "localhost:8080")], "").status, 200);

@@ -3,24 +3,21 @@
 
 use std::{
     env,
-    fs::{self, OpenOptions},
-    io::{self, Read, Write},
+    fs::OpenOptions,
+    io::{self, Write},
     path::Path,
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use navlock::{
     BrokerReach, ConnectOptions, LockManager, Place, UserAgent, blocking::block_on_timeout,
 };
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, Signal, kill_process},
-};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     crowd, death, exclusion, executors, forked, kills, owned, removed,
-    sandbox::{NAVLOCK, Sandbox, eventually, wait},
+    sandbox::{Lines, NAVLOCK, Sandbox, stop, wait},
 };
 
 /// How long anything may take that must happen.
@@ -117,23 +114,10 @@ pub(crate) fn note(path: impl AsRef<Path>, line: &str) {
     file.write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
-/// Stops a process, and waits until all of it has stopped.
-pub(crate) fn stop(process: Pid) {
-    kill_process(process, Signal::STOP).unwrap();
-    let tasks = format!("/proc/{}/task", process.as_raw_nonzero());
-    eventually("it has stopped", || {
-        fs::read_dir(&tasks).unwrap().all(|task| {
-            let status = fs::read_to_string(task.unwrap().path().join("status"));
-            status.is_ok_and(|status| status.contains("State:\tT"))
-        })
-    });
-}
-
 /// A process that plays a role.
 pub(crate) struct Worker {
     child: Child,
-    says: ChildStdout,
-    heard: Vec<u8>,
+    says: Lines<ChildStdout>,
 }
 
 impl Worker {
@@ -144,30 +128,15 @@ impl Worker {
 
     /// That of a process which was started with a pipe to write to.
     pub(crate) fn of(mut child: Child) -> Self {
-        let says = child.stdout.take().unwrap();
-        Self { child, says, heard: Vec::new() }
+        let says = Lines::of(child.stdout.take().unwrap());
+        Self { child, says }
     }
 
     /// The next thing that it says.
     pub(crate) fn hear(&mut self) -> String {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            while let Some(end) = self.heard.iter().position(|&byte| byte == b'\n') {
-                let line: Vec<_> = self.heard.drain(..=end).collect();
-                let line = String::from_utf8(line).unwrap();
-                if let Some(said) = line.trim_end().strip_prefix('@') {
-                    return said.to_owned();
-                }
-            }
-            let mut polled = [PollFd::new(&self.says, PollFlags::IN)];
-            let left = deadline.saturating_duration_since(Instant::now());
-            let ready = poll(&mut polled, Some(&Timespec::try_from(left).unwrap())).unwrap();
-            assert_ne!(ready, 0, "it says nothing for {PATIENCE:?}");
-            let mut bytes = [0; 512];
-            let length = self.says.read(&mut bytes).unwrap();
-            assert_ne!(length, 0, "it has ended and said nothing more");
-            self.heard.extend_from_slice(&bytes[..length]);
-        }
+        // The test harness prints lines of its own.
+        let said = self.says.find_map(|line| Some(line.strip_prefix('@')?.trim_end().to_owned()));
+        said.expect("it has ended and said nothing more")
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -2,7 +2,7 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import path from 'node:path';
 import process from 'node:process';
@@ -10,6 +10,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 import { openPlace, program as installed } from '../kit/place.mjs';
+import { spinUntil } from '../kit/wait.mjs';
 import { CHROMIUM } from '../subjects/browser.mjs';
 
 /** The command line: that of the package, or another one. */
@@ -96,6 +97,16 @@ export function open({ etcd, host } = {}) {
   }
 
   return { ...place, env, start, ask, askAs, hold, holdAs, script, web, close, run: (...args) => spawnSync(navlock, args, { env, encoding: 'utf8' }) };
+}
+
+/** Kills all of these at one moment, as far as they can tell: none has time to do anything about the end of another one. */
+export function killAtOnce(...pids) {
+  for (const pid of pids) {
+    process.kill(pid, 'SIGSTOP');
+    const isStopped = (task) => readFileSync(`/proc/${pid}/task/${task}/status`, 'utf8').includes('State:\tT');
+    spinUntil(() => readdirSync(`/proc/${pid}/task`).every(isStopped), `process ${pid} was not stopped`, 30_000);
+  }
+  for (const pid of pids) process.kill(pid, 'SIGKILL');
 }
 
 export const LIBRARY = fileURLToPath(new URL('../../js/index.mjs', import.meta.url));

@@ -11,7 +11,7 @@ import { after, before, test } from 'node:test';
 
 import { openPlace } from '../kit/place.mjs';
 import { startEtcd } from '../kit/etcd.mjs';
-import { LIBRARY, ask, browse, noBrowser, noMachines, open } from './site.mjs';
+import { LIBRARY, ask, browse, killAtOnce, noBrowser, noMachines, open } from './site.mjs';
 import { pending, play } from './scene.mjs';
 
 const options = { skip: noBrowser, timeout: 120_000 };
@@ -64,8 +64,9 @@ test('a lock is shown as it is taken, waited for, handed on and let go', options
   const pid = await second.held();
   await says(page.locator('#holders'), `worker[${pid}]`);
   await says(page.locator('#past tbody'), 'released');
+  await page.locator('#drawing rect.bar').nth(1).waitFor({ state: 'attached' });
+  await page.locator('#drawing line.waited').first().waitFor({ state: 'attached' });
   assert.equal(await page.locator('#drawing rect.bar').count(), 2);
-  assert.ok(await page.locator('#drawing line.waited').count() > 0);
   await second.release();
   await says(page.locator('#name-sum'), 'Nobody holds it and nobody waits for it.');
   await says(page.locator('#past tbody tr'), 'released');
@@ -463,8 +464,8 @@ test('a queue behind a machine that has died is shown with that machine, until i
   // Of which process its command is, a holder says only once it holds.
   const isShown = () => says(page.locator('#tree li').first(), new RegExp(`worker\\[${holder.pid}\\] .*@elsewhere \\(nightly\\) holds db`));
   await isShown();
-  // All of it at once: nobody is left there who would give anything back.
-  for (const one of [pid, holder.child.pid, holder.pid]) process.kill(one, 'SIGKILL');
+  // All of it at once: nobody is left there who would start another broker, or give anything back.
+  killAtOnce(holder.child.pid, holder.pid, pid);
   await holder.child.ended;
   await isShown();
   await says(page.locator('#tree li').first(), 'keeps 1 request waiting');
@@ -644,6 +645,7 @@ test('a page whose connection breaks or stalls shows how it is once it is back, 
   isCut = false;
   await says(page.locator('#pulse-text'), 'live');
   await says(page.locator('#names tbody'), 'second');
+  await page.locator('#names tbody tr').nth(1).waitFor({ state: 'detached' });
   assert.deepEqual(await page.locator('#names a.name').allInnerTexts(), ['second']);
   // It stalls while more happens than is kept for anybody.
   for (const { up } of connections) up.unpipe().pause();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::machines_with;
 use crate::{
-    sandbox::{Holder, Sandbox, eventually},
+    sandbox::{Holder, Sandbox, eventually, stop},
     top::Seat,
 };
 
@@ -22,6 +22,7 @@ fn hold_on(machine: &Sandbox, host: &str, arguments: &[&str]) -> Holder {
     command.args(["--map-root-user", "--uts", "sh", "-c", line, host]).args(arguments);
     let mut holder = Holder::start(command);
     holder.begun();
+    machine.know(&holder);
     holder
 }
 
@@ -56,10 +57,9 @@ fn who_waits_for_a_machine_that_died_is_told_of_it_and_goes_on_by_what_is_pasted
         // All of the machine at once: nobody is left there who would give anything back. Who is only
         // killed one after the other has time to start another broker.
         let all = [dead.wrapper(), dead.command(), theirs.broker().unwrap()];
-        for sign in [Signal::STOP, sign] {
-            for process in all {
-                kill_process(process, sign).unwrap();
-            }
+        all.into_iter().for_each(stop);
+        for process in all {
+            kill_process(process, sign).unwrap();
         }
         eventually("one tree tells of both", || {
             let found = trees(&ours);

@@ -2,10 +2,8 @@
 
 use std::fs;
 
-use rustix::process::{Signal, kill_process};
-
 use super::machines_with;
-use crate::sandbox::{Holder, Sandbox, eventually, write};
+use crate::sandbox::{Holder, Sandbox, eventually, kill_at_once, write};
 
 /// Far longer than anything here may take, in seconds: what ends before ended by itself in no case.
 const LONG: &str = "300";
@@ -27,12 +25,10 @@ fn notes(machine: &Sandbox) -> usize {
 
 /// Kills the wrapper and its command, and their broker with them.
 fn kill_with_broker(machine: &Sandbox, holder: &mut Holder) {
-    let command = holder.command_if_any();
-    kill_process(holder.wrapper(), Signal::KILL).unwrap();
-    if let Some(command) = command {
-        kill_process(command, Signal::KILL).unwrap();
-    }
-    machine.kill_broker();
+    let mut all = vec![holder.wrapper()];
+    all.extend(holder.command_if_any());
+    all.extend(machine.broker());
+    kill_at_once(&all);
     holder.kill_wrapper();
 }
 
