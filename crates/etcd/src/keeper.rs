@@ -33,7 +33,7 @@ use tokio::sync::oneshot;
 use self::{
     agents::{Agent, Under},
     history::{History, Known},
-    leases::{Lease, Own},
+    leases::{Lapsing, Lease, Own},
     queries::Query,
     recalls::Recall,
     watching::Gone,
@@ -232,6 +232,8 @@ pub(crate) struct Keeper {
     /// Those that we keep.
     leases: HashMap<i64, Lease, HashState>,
     own: Own,
+    /// Those that are lost to us and may not be over yet.
+    lapsing: HashMap<i64, Lapsing, HashState>,
     /// What has gone, and is not told until it is known whether its lease has.
     gone: Vec<Gone>,
     history: History,
@@ -265,6 +267,7 @@ impl Keeper {
             recalls: Vec::new(),
             leases: HashMap::default(),
             own: Own::default(),
+            lapsing: HashMap::default(),
             gone: Vec::new(),
             history: History::default(),
             calls: VecDeque::new(),
@@ -278,7 +281,7 @@ impl Keeper {
 
     /// Whether nothing happens by itself when time passes.
     pub(crate) fn is_idle(&self) -> bool {
-        self.agents.is_empty() && self.queries.is_empty()
+        self.agents.is_empty() && self.queries.is_empty() && self.lapsing.is_empty()
     }
 
     /// Takes in what it is told.
@@ -544,6 +547,7 @@ impl Keeper {
     /// Looks whether a lease is over or anything was forgotten. To be called a few times a second.
     pub(crate) fn tick(&mut self) {
         self.check_leases();
+        self.check_lapsing();
         self.check_descriptions();
         self.check_queries();
         self.check_recalls();

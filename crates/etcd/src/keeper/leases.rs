@@ -20,7 +20,7 @@ use crate::{
     clock::Moment,
     data::{Step, Transaction},
     failure::Failure,
-    keys::{BucketKeys, NameKey},
+    keys::{BucketKeys, NameKey, Phase},
     lease::{LeaseName, Share, Term, Word},
     slots::Owner,
     table::Again,
@@ -57,6 +57,19 @@ pub(super) enum State {
     Live,
     /// Etcd does not know it any more. It is asked why.
     Doubted,
+}
+
+/// A lease that is over for us and may not be for others.
+///
+/// What works under it has until then to end. So nobody else may have what is held under it before,
+/// also if etcd is heard of again meanwhile.
+#[derive(Debug)]
+pub(super) struct Lapsing {
+    /// From here on others may have it.
+    expires: Moment,
+    is_own: bool,
+    /// What was held under it and is to be removed then, if it is not ours to end.
+    held: Vec<(u64, NameKey, Ended)>,
 }
 
 impl Keeper {
@@ -305,9 +318,7 @@ impl Keeper {
     /// All that is under a lease is lost. Whose it was get another lease when they ask for something;
     /// what they wait for is asked for again, in the order in which it was.
     pub(super) fn lose_lease(&mut self, id: i64, how: Lost) {
-        if self.leases.remove(&id).is_none() {
-            return;
-        }
+        let Some(lease) = self.leases.remove(&id) else { return };
         self.gone.retain(|gone| gone.lease != id);
         let is_own = self.own == Own::There(id);
         if is_own {
@@ -350,21 +361,51 @@ impl Keeper {
             }
         }
         self.calls.push_back(Call::LetGo { lease: id });
-        // If etcd comes back before its end: nobody needs to wait for that. One that was another
-        // connection's is not ours to end: agents that have not come back may hold under it still.
-        if is_own {
-            self.revoke(id);
-        }
-        for (bucket, name, ended) in left {
+        let is_held = |&(phase, ..): &(Phase, _, _, _)| phase == Phase::Held;
+        let (held, waits): (Vec<_>, Vec<_>) = left.into_iter().partition(is_held);
+        let bare = |(_, bucket, name, ended)| (bucket, name, ended);
+        let expires = match how {
+            // Others may have been granted all of it before.
+            Lost::Reset => Moment::now(),
+            _ => self.options.span(lease.term).expires,
+        };
+        // Others may have come back to it, and lost it again.
+        let lapsing = self.lapsing.entry(id).or_insert(Lapsing { expires, is_own, held: vec![] });
+        lapsing.expires = lapsing.expires.max(expires);
+        lapsing.held.extend(held.into_iter().map(bare));
+        // Nobody works under what waits.
+        self.remove_all(waits.into_iter().map(bare));
+        self.check_lapsing();
+        self.step_buckets();
+    }
+
+    fn remove_all(&mut self, all: impl IntoIterator<Item = (u64, NameKey, Ended)>) {
+        for (bucket, name, ended) in all {
             if let Some(house) = self.buckets.get_mut(&bucket) {
                 house.bucket.push(name, Todo::Remove(ended, None));
             }
         }
-        self.step_buckets();
     }
 
-    /// What these agents have under a lease, as far as it is known, and in which buckets.
-    fn had_under(&self, lease: i64, agents: &[AgentSerial]) -> Vec<(u64, NameKey, Ended)> {
+    /// Ends what is left of leases that are over for others as well: where etcd has come back, nobody
+    /// needs to wait until it finds that. One that was another connection's is not ours to end: agents
+    /// that have not come back may hold under it still.
+    pub(super) fn check_lapsing(&mut self) {
+        let now = Moment::now();
+        let mut over: Vec<i64> = self.lapsing.keys().copied().collect();
+        over.retain(|id| self.lapsing[id].expires <= now);
+        over.sort_unstable();
+        for id in over {
+            let Some(Lapsing { is_own, held, .. }) = self.lapsing.remove(&id) else { continue };
+            if is_own {
+                self.revoke(id);
+            }
+            self.remove_all(held);
+        }
+    }
+
+    /// What these agents have under a lease, as far as it is known: how, where and what.
+    fn had_under(&self, lease: i64, agents: &[AgentSerial]) -> Vec<(Phase, u64, NameKey, Ended)> {
         let of =
             |serial| self.agents.get(serial).map(|agent: &Agent| (agent.bucket, agent.client_id));
         let whose: Vec<_> = agents.iter().filter_map(of).collect();
@@ -374,15 +415,19 @@ impl Keeper {
         let mut found = Vec::new();
         for bucket in buckets {
             let Some(house) = self.buckets.get(&bucket) else { continue };
-            for (name, _, entry) in house.bucket.mirror.entries() {
+            for (name, phase, entry) in house.bucket.mirror.entries() {
                 let is_theirs =
                     Value::client_id(&entry.value).is_some_and(|id| whose.contains(&(bucket, id)));
                 if entry.lease == lease && is_theirs {
-                    found.push((bucket, name.clone(), entry.ended()));
+                    found.push((phase, bucket, name.clone(), entry.ended()));
                 }
             }
         }
-        found.sort_by_key(|(bucket, _, ended)| (*bucket, ended.request));
+        found.sort_by_key(|(phase, bucket, _, ended)| {
+            (*bucket, ended.request, *phase == Phase::Queued)
+        });
+        // What is held and waits as well was put there by a late try.
+        found.dedup_by_key(|(_, bucket, _, ended)| (*bucket, ended.request));
         found
     }
 
@@ -414,6 +459,11 @@ impl Keeper {
             self.leases.remove(&lease);
             self.calls.push_back(Call::LetGo { lease });
             self.revoke(lease);
+        }
+        // All that worked under others has ended with its agent.
+        if self.agents.is_empty() {
+            self.lapsing.values_mut().for_each(|lapsing| lapsing.expires = Moment::default());
+            self.check_lapsing();
         }
     }
 

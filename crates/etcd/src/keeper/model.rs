@@ -90,10 +90,12 @@ fn explore(scripts: &[&[Act]], faults: Faults) -> Seen {
     }
 }
 
-const NONE: Faults = Faults { calls: 0, watches: 0, cuts: 0, kills: 0, revokes: 0, evictions: 0 };
+const NONE: Faults =
+    Faults { calls: 0, watches: 0, cuts: 0, notices: 0, kills: 0, revokes: 0, evictions: 0 };
 const CALL: Faults = Faults { calls: 1, ..NONE };
 const WATCH: Faults = Faults { watches: 1, ..NONE };
 const CUT: Faults = Faults { cuts: 1, ..NONE };
+const NOTICED_CUT: Faults = Faults { notices: 1, ..CUT };
 const KILL: Faults = Faults { kills: 1, ..NONE };
 const REVOKE: Faults = Faults { revokes: 1, ..NONE };
 const EVICT: Faults = Faults { evictions: 1, ..NONE };
@@ -193,6 +195,9 @@ search! {
     calls_lost_around_a_kill: [HOLDER, WRITER], Faults { calls: 1, ..KILL }, 300;
     a_kill_of_one_with_two_requests: [TWICE, HOLDER], KILL, 300;
     a_kill_and_a_cut: [HOLDER, WRITER], Faults { kills: 1, ..CUT }, 1000;
+    a_machine_is_cut_off_for_a_moment: [HOLDER, WRITER], NOTICED_CUT, 300;
+    a_watch_begins_anew_after_a_cut: [HOLDER, WRITER], Faults { watches: 1, ..NOTICED_CUT }, 300;
+    a_kill_and_a_noticed_cut: [HOLDER, WRITER], Faults { kills: 1, ..NOTICED_CUT }, 1000;
     somebody_removes_a_key: [CROWD, READER, WRITER], EVICT, 300;
     somebody_removes_a_key_while_a_watch_is_away: [WRITER, READER], Faults { watches: 1, ..EVICT }, 300;
     a_crowd_of_one_machine: [CROWD, WRITER], NONE, 300;

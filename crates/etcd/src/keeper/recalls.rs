@@ -111,6 +111,8 @@ impl Keeper {
                 self.slots.adopt(entry.request, request);
                 adopted.push((name, request, entry.ended()));
                 tickets[nth] = Some(Ticket { lane: 0, id: request });
+            } else if phase == Phase::Held && self.lapsing.contains_key(&entry.lease) {
+                // It is lost, and is removed when what works under it has ended.
             } else {
                 // Of one that is kept, a late try may have put another key.
                 let only = kept.contains(&entry.request).then_some(phase);

@@ -352,6 +352,10 @@ impl Keeper {
         // whoever had a lease before us.
         let mut strays: Vec<(NameKey, Ended)> = Vec::new();
         for (name, phase, entry) in house.bucket.mirror.entries() {
+            // What works under it may not have ended yet.
+            if phase == Phase::Held && self.lapsing.contains_key(&entry.lease) {
+                continue;
+            }
             let only = match self.slots.owner(entry.request, entry.made) {
                 Owner::Request(id) => match (table.status(id), phase) {
                     (Status::Held(_), Phase::Queued)

@@ -96,6 +96,32 @@ fn a_holder_is_told_when_etcd_is_away_for_longer_than_the_lease() {
 }
 
 #[test]
+fn what_works_under_a_lost_lock_has_the_margin_also_if_etcd_is_back_before() {
+    let server = Server::start();
+    let cable = Proxy::to(server.port());
+    let options = EtcdOptions::new([cable.endpoint()]).time_to_live(Duration::from_secs(8));
+    let cut_off = connect(&options.margin(Duration::from_secs(4))).lock_manager("bucket");
+    let other = machine(&server).lock_manager("bucket");
+    let guard = exclusive(&cut_off, "db");
+    thread::scope(|scope| {
+        let heir = scope.spawn(|| (exclusive(&other, "db"), Instant::now()));
+        until_waiting(&other, 1);
+        cable.cut();
+        while !matches!(guard.state(), LockState::Suspended { .. }) {
+            assert!(!guard.is_lost(), "it was not told before");
+            thread::sleep(Duration::from_millis(2));
+        }
+        let (now, term) = (Instant::now(), guard.term().unwrap());
+        let expires = now + term.expires.saturating_sub(term.now);
+        assert_eq!(soon(guard.lost()), Lost::Disconnected);
+        cable.mend();
+        let (_heir, granted) = heir.join().unwrap();
+        assert!(granted >= expires, "{:?} too early", expires - granted);
+        assert!(granted < expires + Duration::from_secs(3), "{:?} late", granted - expires);
+    });
+}
+
+#[test]
 fn etcd_does_not_hang_up_on_who_is_quiet() {
     let server = Server::start();
     let cable = Proxy::to(server.port());

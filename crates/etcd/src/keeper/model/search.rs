@@ -121,7 +121,7 @@ impl Pace {
             Step::Execute(nth, _) => self.machines[nth][1],
             Step::Answer(nth, _) => self.machines[nth][2],
             Step::Hear(nth) => self.machines[nth][3],
-            Step::Expire(_) | Step::Tick(_) => self.expiry,
+            Step::Expire(_) | Step::Over(_) | Step::Tick(_) => self.expiry,
             _ => self.fault,
         }
     }

@@ -33,6 +33,10 @@ use crate::{
 /// So long that nothing but a [cut](Step::Cut) ends it.
 const TIME_TO_LIVE: Duration = Duration::from_secs(1000);
 
+/// How much of that is left when a machine counts its leases as over and etcd does not: half of the
+/// margin, and what clocks go apart.
+const REST: Duration = Duration::from_millis(1500);
+
 /// How many agents of a machine have a lease when it begins.
 const WARM: usize = 2;
 
@@ -80,6 +84,8 @@ pub(super) struct Faults {
     pub(super) watches: u32,
     /// A machine is cut off for longer than its leases last.
     pub(super) cuts: u32,
+    /// It notices that before its leases are over for etcd as well.
+    pub(super) notices: u32,
     /// A process is killed, and another one goes on for its clients.
     pub(super) kills: u32,
     /// Somebody ends a lease that is kept.
@@ -89,9 +95,9 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    pub(super) fn each(&mut self) -> [&mut u32; 6] {
-        let Self { calls, watches, cuts, kills, revokes, evictions } = self;
-        [calls, watches, cuts, kills, revokes, evictions]
+    pub(super) fn each(&mut self) -> [&mut u32; 7] {
+        let Self { calls, watches, cuts, notices, kills, revokes, evictions } = self;
+        [calls, watches, cuts, notices, kills, revokes, evictions]
     }
 }
 
@@ -110,8 +116,13 @@ pub(super) enum Step {
     LoseAnswer(usize, usize),
     Delay(usize, usize),
     BreakWatch(usize),
-    /// A machine's clock has passed the end of its leases.
+    /// A machine is cut off until its clock has passed the end of its leases, which etcd keeps for a
+    /// moment more. What works under its locks is told to end.
     Cut(usize),
+    /// It notices that, and etcd can be reached again.
+    Notice(usize),
+    /// Etcd may end those leases by now. What worked under the locks has ended.
+    Over(usize),
     /// Etcd ends a lease that nobody keeps.
     Expire(i64),
     /// Somebody ends the nth lease that a machine keeps.
@@ -167,8 +178,18 @@ struct Machine {
     /// How much of the log its watch has told; `None` while there is no watch.
     heard: Option<usize>,
     kept: Vec<i64>,
+    /// What has come of a cut, until that is over.
+    cut: Option<Cut>,
     /// Leases that it still keeps, and that somebody has ended.
     revoked: Vec<i64>,
+}
+
+/// A machine's leases are over by its clock, and not by that of etcd.
+#[derive(Debug, Default)]
+struct Cut {
+    leases: Vec<i64>,
+    /// The requests under whose locks something works still, by number in the script.
+    working: Vec<usize>,
 }
 
 /// An agent on a machine.
@@ -281,6 +302,7 @@ impl World {
             flights: Vec::new(),
             heard: None,
             kept: Vec::new(),
+            cut: None,
             revoked: Vec::new(),
         }
     }
@@ -304,6 +326,9 @@ impl World {
             if !machine.revoked.is_empty() {
                 steps.push(Step::HearGone(nth));
             }
+            if machine.cut.is_some() {
+                steps.push(Step::Over(nth));
+            }
         }
         steps.extend(self.unkept.iter().map(|&lease| Step::Expire(lease)));
         let is_busy = !steps.is_empty();
@@ -318,11 +343,14 @@ impl World {
                     ]);
                 }
             }
+            if self.faults.notices > 0 && machine.cut.is_some() {
+                steps.push(Step::Notice(nth));
+            }
             let has_any = !machine.kept.is_empty();
             if self.faults.watches > 0 && machine.heard.is_some() && is_busy {
                 steps.push(Step::BreakWatch(nth));
             }
-            if self.faults.cuts > 0 && has_any && is_busy {
+            if self.faults.cuts > 0 && has_any && is_busy && machine.cut.is_none() {
                 steps.push(Step::Cut(nth));
             }
             if self.faults.revokes > 0 && is_busy {
@@ -392,8 +420,20 @@ impl World {
                 self.faults.cuts -= 1;
                 self.trouble(nth);
                 let machine = &mut self.machines[nth];
-                machine.now += TIME_TO_LIVE;
-                self.unkept.append(&mut machine.kept);
+                let working = machine.holds();
+                machine.now += TIME_TO_LIVE - REST;
+                let leases = std::mem::take(&mut machine.kept);
+                machine.cut = Some(Cut { leases, working });
+            }
+            Step::Notice(nth) => {
+                self.faults.notices -= 1;
+                self.machines[nth].within(Keeper::tick);
+            }
+            Step::Over(nth) => {
+                let machine = &mut self.machines[nth];
+                machine.now += REST;
+                let cut = machine.cut.take().expect("it was cut off");
+                self.unkept.extend(cut.leases);
             }
             Step::Expire(lease) => {
                 self.unkept.retain(|&unkept| unkept != lease);
@@ -428,8 +468,10 @@ impl World {
             Step::Kill(nth) => self.kill(nth),
             Step::Tick(nth) => {
                 // Longer than a bucket goes without a look.
-                self.machines[nth].now += Duration::from_secs(20);
-                self.machines[nth].within(Keeper::tick);
+                let machine = &mut self.machines[nth];
+                machine.now += Duration::from_secs(20);
+                machine.renew_all();
+                machine.within(Keeper::tick);
                 self.ticks = (self.etcd.revision, self.ticks() + 1);
             }
         }
@@ -449,10 +491,12 @@ impl World {
                     }
                     Call::LetGo { lease } => {
                         self.machines[nth].revoked.retain(|&revoked| revoked != lease);
-                        let kept = &mut self.machines[nth].kept;
-                        if let Some(at) = kept.iter().position(|&kept| kept == lease) {
-                            kept.remove(at);
-                            self.unkept.push(lease);
+                        let machine = &mut self.machines[nth];
+                        if let Some(at) = machine.kept.iter().position(|&kept| kept == lease) {
+                            machine.kept.remove(at);
+                            // It lasts until then at least.
+                            let cut = machine.cut.as_mut().map(|cut| &mut cut.leases);
+                            cut.unwrap_or(&mut self.unkept).push(lease);
                         }
                     }
                     call => self.machines[nth].flights.push(Flight::Out(call)),
@@ -506,6 +550,9 @@ impl World {
                 Call::Keep { lease, .. } => {
                     let word = if self.etcd.leases.contains(&lease) {
                         self.unkept.retain(|&unkept| unkept != lease);
+                        if let Some(cut) = &mut machine.cut {
+                            cut.leases.retain(|&kept| kept != lease);
+                        }
                         if !machine.kept.contains(&lease) {
                             machine.kept.push(lease);
                         }
@@ -531,6 +578,7 @@ impl World {
         self.faults.kills -= 1;
         let old = &mut self.machines[nth];
         self.unkept.append(&mut old.kept);
+        self.unkept.extend(old.cut.take().into_iter().flat_map(|cut| cut.leases));
         let late = old.flights.drain(..).filter_map(|flight| match flight {
             Flight::Out(Call::Operate { transaction, .. }) | Flight::Late(transaction) => {
                 Some(Flight::Late(transaction))
@@ -700,7 +748,7 @@ impl World {
         for machine in machines {
             let log = machine.heard.map(|heard| &etcd.log[heard..]);
             note(format_args!("{:?}{log:?}{:?}", machine.flights, machine.requests));
-            let leases = (&machine.kept, &machine.revoked);
+            let leases = (&machine.kept, &machine.cut, &machine.revoked);
             note(format_args!("{:?}", (machine.acted, machine.now, leases)));
             note(format_args!("{}", machine.keeper.recalls.len()));
             for house in machine.keeper.buckets.values() {
@@ -710,7 +758,7 @@ impl World {
                 note(format_args!("{:?}", agent.under));
             }
             note(format_args!("{:?}{:?}", machine.keeper.own, machine.keeper.leases));
-            note(format_args!("{:?}", machine.keeper.gone));
+            note(format_args!("{:?}{:?}", machine.keeper.gone, machine.keeper.lapsing));
             note(format_args!("{:?}", machine.keeper.slots));
             for number in 0..machine.requests.len() {
                 let status = machine.requests[number].id.map(|id| machine.status(id));
@@ -832,14 +880,31 @@ impl Machine {
         }
     }
 
-    /// What it would say that it holds.
+    /// The requests that it would say it holds, by number.
+    fn holds(&self) -> Vec<usize> {
+        let holds = |&nth: &usize| {
+            let Asked { id, ended, .. } = self.requests[nth];
+            let status = id.map(|id| self.status(id));
+            !ended && matches!(status, Some((Status::Held(_), false)))
+        };
+        (0..self.requests.len()).filter(holds).collect()
+    }
+
+    /// What it would say that it holds, and under what something works still.
     fn believes(&self) -> Vec<(&'static str, Mode)> {
-        let held = self.requests.iter().filter_map(|asked| {
-            let (status, is_over) = self.status(asked.id?);
-            let holds = !asked.ended && matches!(status, Status::Held(_)) && !is_over;
-            holds.then_some((asked.name, asked.kind.mode()))
-        });
-        held.collect()
+        let working = self.cut.iter().flat_map(|cut| &cut.working);
+        let working = working.copied().filter(|&nth| !self.requests[nth].ended);
+        let all = working.chain(self.holds()).map(|nth| &self.requests[nth]);
+        all.map(|asked| (asked.name, asked.kind.mode())).collect()
+    }
+
+    /// Etcd has renewed the leases that it keeps.
+    fn renew_all(&mut self) {
+        let term = Term { sent: Moment::now_at(self.now), time_to_live: TIME_TO_LIVE };
+        for lease in self.kept.clone() {
+            let word = Word::Renewed(term);
+            self.within(|keeper| keeper.hear(Message::Lease { lease, word }));
+        }
     }
 }
 
