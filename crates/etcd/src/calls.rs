@@ -88,12 +88,10 @@ async fn call<T>(
 pub(crate) async fn transaction(
     members: Members,
     transaction: Transaction,
-    delay: Duration,
     patience: Duration,
 ) -> Result<Answer, Failure> {
-    let answer =
-        call(&members, delay, patience, async |mut client| client.txn(transaction.into()).await);
-    Ok(answer.await?.into())
+    let ask = async |mut client: Client| client.txn(transaction.into()).await;
+    Ok(call(&members, Duration::ZERO, patience, ask).await?.into())
 }
 
 /// All that is below this prefix, at one revision.

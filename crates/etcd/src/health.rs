@@ -137,7 +137,7 @@ async fn round_trip(endpoints: &[&str], options: &EtcdOptions) -> Result<Duratio
         let put = Step::Put { key: key.clone(), value: Vec::new(), lease };
         let write = Transaction { then: vec![put], ..Transaction::default() };
         let sent = Instant::now();
-        failed = calls::transaction(members.clone(), write, now, patience).await.err();
+        failed = calls::transaction(members.clone(), write, patience).await.err();
         times.push(sent.elapsed());
     }
     calls::revoke(members, lease, patience, patience).await;

@@ -50,7 +50,7 @@ use crate::{
     query::token,
     slots::{Owner, Slots},
     table::{Finished, State, Status, Table},
-    transactions::{Ended, Operation, Outcome},
+    transactions::{Ask, Ended, Operation, Outcome},
     watch::Watched,
 };
 
@@ -137,6 +137,10 @@ pub(crate) enum Call {
     Operate {
         of: Operated,
         transaction: Transaction,
+    },
+    /// Waits before something is tried again: by then it may not be wanted any more.
+    Pause {
+        of: Operated,
         delay: Duration,
     },
     List {
@@ -188,6 +192,8 @@ pub(crate) enum Call {
 #[derive(Debug)]
 pub(crate) enum Done {
     Operated(Operated, Result<Answer, Failure>),
+    /// It is time to try this again.
+    Paused(Operated),
     Listed(Listed, Known, Result<Listing, Failure>),
     Leased(Result<(LeaseName, Term), Failure>),
     /// It was written what this agent says of itself, or not.
@@ -361,14 +367,47 @@ impl Keeper {
         let Some(house) = self.buckets.get(&of.bucket) else { return };
         let keys = house.bucket.keys.name(&of.name);
         let transaction = of.operation.transaction(&keys, of.tries > 0);
-        let delay = pause(of.tries);
-        self.calls.push_back(Call::Operate { of, transaction, delay });
+        self.calls.push_back(Call::Operate { of, transaction });
+    }
+
+    /// Does again, as far as it is wanted still, what may have been done.
+    fn try_again(&mut self, of: Operated) {
+        if !self.goes_on(of.known, None) {
+            return;
+        }
+        let Operated { bucket, name, operation, tries, .. } = of;
+        match self.wanted(operation) {
+            Some(operation) => self.start(bucket, name, operation, tries),
+            None => self.ended(bucket, &name),
+        }
+    }
+
+    /// As much of it as somebody waits for. Whose request has ended meanwhile, by itself or with its
+    /// agent, must not be granted anything, nor take it from others; what may have been made for it is
+    /// removed next.
+    fn wanted(&self, operation: Operation) -> Option<Operation> {
+        let mut table = self.shared.table();
+        let mut is_wanted = |ask: &Ask| {
+            let id = self.slots.holder(ask.request);
+            id.is_some_and(|id| matches!(table.status(id), Status::Pending(_)))
+        };
+        match operation {
+            Operation::Request(mut asks) => {
+                asks.retain(is_wanted);
+                (!asks.is_empty()).then_some(Operation::Request(asks))
+            }
+            Operation::IfAvailable(ref ask) | Operation::Steal(ref ask) => {
+                is_wanted(ask).then_some(operation)
+            }
+            operation => Some(operation),
+        }
     }
 
     /// Takes in what a call has come to.
     pub(crate) fn done(&mut self, done: Done) {
         match done {
             Done::Operated(of, result) => self.operated(of, result),
+            Done::Paused(of) => self.try_again(of),
             Done::Listed(of, known, result) => {
                 if self.takes(known, &result) {
                     match of {
@@ -403,7 +442,10 @@ impl Keeper {
                     Operation::HandOver(from, _) => Operation::Remove(vec![from]),
                     other => other,
                 };
-                return self.start(bucket, name, operation, of.tries + 1);
+                let tries = of.tries + 1;
+                let (of, delay) = (Operated { operation, tries, ..of }, pause(tries));
+                self.calls.push_back(Call::Pause { of, delay });
+                return;
             }
             Err(failure) => {
                 if let Some(operation) = self.failed(of, failure) {
@@ -411,10 +453,15 @@ impl Keeper {
                 }
             }
         }
+        self.ended(bucket, &name);
+    }
+
+    /// What was on its way for this name has come to an end.
+    fn ended(&mut self, bucket: u64, name: &NameKey) {
         if let Some(house) = self.buckets.get_mut(&bucket) {
-            house.bucket.ended(&name);
+            house.bucket.ended(name);
         }
-        self.step(bucket, &name);
+        self.step(bucket, name);
         self.advance_queries();
         self.forget(bucket);
     }

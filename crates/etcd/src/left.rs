@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use futures_util::{StreamExt, stream};
 use navlock_core::ClientId;
-use tokio::time::{Duration, timeout};
+use tokio::time::timeout;
 
 use crate::{
     calls,
@@ -60,7 +60,7 @@ async fn under(
     let mut is_over = true;
     for some in theirs.chunks(MOST) {
         let transaction = removal(some);
-        let done = calls::transaction(members.clone(), transaction, Duration::ZERO, patience);
+        let done = calls::transaction(members.clone(), transaction, patience);
         // One of them may have become a lock meanwhile: then it is looked again.
         is_over &= done.await?.succeeded;
     }

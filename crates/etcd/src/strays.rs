@@ -124,7 +124,7 @@ pub fn evict(options: &EtcdOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Er
         }
         for some in found.chunks(MOST) {
             let removal = removal(some);
-            let done = calls::transaction(members.clone(), removal, Duration::ZERO, patience);
+            let done = calls::transaction(members.clone(), removal, patience);
             if !done.await?.succeeded {
                 return refused("it has just changed; look again".to_owned());
             }

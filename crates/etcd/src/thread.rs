@@ -14,7 +14,7 @@ use navlock_core::ClientId;
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 
 use crate::{
@@ -139,11 +139,10 @@ impl Thread {
             }
         };
         let running = match call {
-            Call::Operate { of, transaction, delay } => {
-                calls::transaction(members, transaction, delay, patience)
-                    .map(|result| Some(Done::Operated(of, result)))
-                    .boxed()
-            }
+            Call::Operate { of, transaction } => calls::transaction(members, transaction, patience)
+                .map(|result| Some(Done::Operated(of, result)))
+                .boxed(),
+            Call::Pause { of, delay } => sleep(delay).map(|()| Some(Done::Paused(of))).boxed(),
             Call::List { of, known, prefix, delay } => {
                 calls::list(members, prefix, delay, patience)
                     .map(move |result| Some(Done::Listed(of, known, result)))
@@ -166,12 +165,10 @@ impl Thread {
             }
             .boxed(),
             Call::Write { transaction } => {
-                calls::transaction(members, transaction, Duration::ZERO, patience)
-                    .map(|_| None)
-                    .boxed()
+                calls::transaction(members, transaction, patience).map(|_| None).boxed()
             }
             Call::Describe { of, transaction } => {
-                calls::transaction(members, transaction, Duration::ZERO, patience)
+                calls::transaction(members, transaction, patience)
                     .map(move |_| Some(Done::Described(of)))
                     .boxed()
             }

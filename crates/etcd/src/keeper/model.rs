@@ -136,6 +136,9 @@ const ENDS: &[Act] = &[
     End(0),
 ];
 
+/// A thief that gives up, or ends, maybe before it has heard anything.
+const THIEF_ENDS: &[Act] = &[RequestBy(1, "a", Steal), End(1)];
+
 /// What has been asked for is described after that.
 const DESCRIBED: &[Act] =
     &[RequestBy(0, "a", X), RequestBy(1, "a", X), Describe(1), Describe(0), Finish(0)];
@@ -163,6 +166,7 @@ explore! {
     who_does_not_wait_leaves_nothing_behind: [WRITER, TRIER], NONE, 3000;
     calls_get_lost: [WRITER, HOLDER], CALL, 17_000;
     calls_of_a_thief_get_lost: [HOLDER, THIEF], CALL, 15_000;
+    calls_of_a_thief_that_ends_get_lost: [HOLDER, THIEF_ENDS], CALL, 1000;
     calls_that_do_not_wait_get_lost: [HOLDER, TRIER], CALL, 9000;
     watches_begin_anew: [WRITER, HOLDER], WATCH, 10_000;
     a_machine_is_cut_off: [WRITER, HOLDER], CUT, 12_000;

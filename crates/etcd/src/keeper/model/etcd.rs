@@ -22,6 +22,8 @@ pub(super) struct Etcd {
     last_lease: i64,
     /// Of each name, the place in its queue that was granted last.
     granted: HashMap<NameKey, (i64, u64)>,
+    /// The locks that were stolen, by the revisions that granted them.
+    pub(super) stolen: BTreeSet<i64>,
     /// What happened, by revision.
     pub(super) log: Vec<Vec<Event>>,
 }
@@ -31,7 +33,8 @@ impl Etcd {
         // As a new server has.
         let revision = 1;
         let (found, leases, log) = Default::default();
-        Self { keys, revision, found, leases, last_lease: 0, granted: HashMap::new(), log }
+        let (granted, stolen) = Default::default();
+        Self { keys, revision, found, leases, last_lease: 0, granted, stolen, log }
     }
 
     pub(super) fn transact(&mut self, transaction: &Transaction) -> Result<Answer, Failure> {
@@ -44,7 +47,11 @@ impl Etcd {
             return Err(Failure::NoLease);
         };
         if !changes.is_empty() {
-            let is_theft = transaction_steals(transaction);
+            let is_theft = steals(transaction);
+            if is_theft {
+                let gone = before.iter().filter(|(key, _)| !self.found.contains_key(*key));
+                self.stolen.extend(gone.map(|(_, kv)| kv.made));
+            }
             self.check(&before, is_theft);
             self.commit(changes);
         }
@@ -220,10 +227,11 @@ pub(super) fn order(put: &Put) -> (i64, u64) {
     (put.made, Value::place(&put.value))
 }
 
-fn transaction_steals(transaction: &Transaction) -> bool {
+/// Whether it takes locks from whoever holds them.
+pub(super) fn steals(transaction: &Transaction) -> bool {
     transaction.then.iter().any(|step| match step {
         Step::DeleteRange(..) => true,
-        Step::Within(inner) => transaction_steals(inner),
+        Step::Within(inner) => steals(inner),
         _ => false,
     })
 }

@@ -16,7 +16,7 @@ use navlock_core::{
 use navlock_engine::{AgentId, RequestId};
 use tokio::sync::oneshot;
 
-use super::etcd::{Etcd, order};
+use super::etcd::{Etcd, order, steals};
 use crate::{
     clock::{self, Moment},
     data::Transaction,
@@ -188,8 +188,9 @@ struct Machine {
 #[derive(Debug, Default)]
 struct Cut {
     leases: Vec<i64>,
-    /// The requests under whose locks something works still, by number in the script.
-    working: Vec<usize>,
+    /// The requests under whose locks something works still, by number in the script, and the tokens
+    /// of those.
+    working: Vec<(usize, u64)>,
 }
 
 /// An agent on a machine.
@@ -203,7 +204,7 @@ struct Party {
 }
 
 /// A request, as its user sees it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Asked {
     /// Whose it is, by number on its machine.
     agent: usize,
@@ -499,7 +500,10 @@ impl World {
                             cut.unwrap_or(&mut self.unkept).push(lease);
                         }
                     }
-                    call => self.machines[nth].flights.push(Flight::Out(call)),
+                    call => {
+                        self.machines[nth].check_call(&call);
+                        self.machines[nth].flights.push(Flight::Out(call));
+                    }
                 }
             }
             self.machines[nth].take_recalled();
@@ -523,9 +527,10 @@ impl World {
             }
             Flight::Back(_) => return,
             Flight::Out(call) => match call {
-                Call::Operate { of, transaction, .. } => {
+                Call::Operate { of, transaction } => {
                     Done::Operated(of, self.etcd.transact(&transaction))
                 }
+                Call::Pause { of, .. } => Done::Paused(of),
                 Call::List { of, known, prefix, .. } => {
                     Done::Listed(of, known, Ok(self.etcd.list(&prefix)))
                 }
@@ -673,12 +678,16 @@ impl World {
                 }
             }
         }
-        if self.has_thief || self.has_overlap {
+        if self.has_overlap {
             return;
         }
         let mut believed: Vec<(&str, Mode)> = Vec::new();
-        for machine in &mut self.machines {
-            for (name, mode) in machine.believes() {
+        for machine in &self.machines {
+            for (name, mode, token) in machine.believes() {
+                // Who was robbed hears of that later.
+                if i64::try_from(token).is_ok_and(|made| self.etcd.stolen.contains(&made)) {
+                    continue;
+                }
                 let excludes = |&(other, held): &(&str, Mode)| {
                     other == name && (mode, held) != (Mode::Shared, Mode::Shared)
                 };
@@ -880,22 +889,41 @@ impl Machine {
         }
     }
 
-    /// The requests that it would say it holds, by number.
-    fn holds(&self) -> Vec<usize> {
-        let holds = |&nth: &usize| {
+    /// The requests that it would say it holds, by number, and the tokens of their locks.
+    fn holds(&self) -> Vec<(usize, u64)> {
+        let holds = |nth: usize| {
             let Asked { id, ended, .. } = self.requests[nth];
-            let status = id.map(|id| self.status(id));
-            !ended && matches!(status, Some((Status::Held(_), false)))
+            match self.status(id.filter(|_| !ended)?) {
+                (Status::Held(token), false) => Some((nth, token.get())),
+                _ => None,
+            }
         };
-        (0..self.requests.len()).filter(holds).collect()
+        (0..self.requests.len()).filter_map(holds).collect()
     }
 
-    /// What it would say that it holds, and under what something works still.
-    fn believes(&self) -> Vec<(&'static str, Mode)> {
+    /// What it would say that it holds, and under what something works still, each with its token.
+    fn believes(&self) -> Vec<(&'static str, Mode, u64)> {
         let working = self.cut.iter().flat_map(|cut| &cut.working);
-        let working = working.copied().filter(|&nth| !self.requests[nth].ended);
-        let all = working.chain(self.holds()).map(|nth| &self.requests[nth]);
-        all.map(|asked| (asked.name, asked.kind.mode())).collect()
+        let working = working.copied().filter(|&(nth, _)| !self.requests[nth].ended);
+        let all = working.chain(self.holds()).map(|(nth, token)| {
+            let asked = &self.requests[nth];
+            (asked.name, asked.kind.mode(), token)
+        });
+        all.collect()
+    }
+
+    /// What must hold of a call that it is about to make: whoever is robbed is so for somebody.
+    fn check_call(&self, call: &Call) {
+        let Call::Operate { of, transaction } = call else { return };
+        if !steals(transaction) {
+            return;
+        }
+        let thieves = of.operation.own();
+        let thieves = thieves.iter().filter_map(|key| self.keeper.slots.holder(*key));
+        for thief in thieves {
+            let asked = self.requests.iter().find(|asked| asked.id == Some(thief));
+            assert!(asked.is_none_or(|asked| !asked.ended), "{asked:?} has ended, and steals");
+        }
     }
 
     /// Etcd has renewed the leases that it keeps.
