@@ -57,7 +57,8 @@ use crate::{
 /// An agent's number, never used twice.
 pub(crate) type AgentSerial = u64;
 
-/// How often a bucket in use is listed, in case that a watch has missed something.
+/// How often a bucket in use is listed, in case that a watch has missed something, and the connection's
+/// lease is looked at, if something may be there of which nobody knows.
 const LOOK: Duration = Duration::from_secs(15);
 
 /// What the callers and the thread share.
@@ -287,7 +288,8 @@ impl Keeper {
 
     /// Whether nothing happens by itself when time passes.
     pub(crate) fn is_idle(&self) -> bool {
-        self.agents.is_empty() && self.queries.is_empty() && self.lapsing.is_empty()
+        let is_asked = !self.agents.is_empty() || !self.queries.is_empty();
+        !is_asked && self.lapsing.is_empty() && !self.slots.has_spent()
     }
 
     /// Takes in what it is told.

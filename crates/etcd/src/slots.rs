@@ -24,6 +24,8 @@ pub(crate) struct Slots {
     /// The last one goes first: so there are few of them, and names meet the same.
     free: Vec<u64>,
     by_key: HashMap<RequestKey, Slot, HashState>,
+    /// Some of ours will never be used again, and something may still come of them.
+    has_spent: bool,
 }
 
 /// A slot that may be, or become, somebody's.
@@ -51,7 +53,7 @@ pub(crate) enum Owner {
 
 impl Slots {
     pub(crate) fn new(owner: u128) -> Self {
-        Self { owner, next: 0, free: Vec::new(), by_key: HashMap::default() }
+        Self { owner, next: 0, free: Vec::new(), by_key: HashMap::default(), has_spent: false }
     }
 
     /// A key for a request.
@@ -109,7 +111,23 @@ impl Slots {
     pub(crate) fn retire(&mut self, key: RequestKey, id: RequestId) {
         if self.by_key.get(&key).is_some_and(|slot| slot.id == Some(id)) {
             self.by_key.remove(&key);
+            self.has_spent |= key.owner == self.owner;
         }
+    }
+
+    /// Whether this is one of ours that will never be used again.
+    pub(crate) fn is_spent(&self, key: RequestKey) -> bool {
+        key.owner == self.owner && key.slot < self.next && !self.by_key.contains_key(&key)
+    }
+
+    /// Whether there are any of which something may still come.
+    pub(crate) fn has_spent(&self) -> bool {
+        self.has_spent
+    }
+
+    /// The lease under which the spent ones were has ended: nothing can come of them.
+    pub(crate) fn forget_spent(&mut self) {
+        self.has_spent = false;
     }
 
     /// Etcd has begun anew: what is there by these keys was made before that, or by late tries. They
@@ -117,6 +135,7 @@ impl Slots {
     pub(crate) fn forget(&mut self) {
         self.by_key.clear();
         self.free.clear();
+        self.has_spent = false;
     }
 
     /// Whether it cannot be that a key which was made by this revision was there at that one: it was
@@ -184,8 +203,15 @@ mod tests {
         let mut slots = Slots::new(7);
         let first = slots.take(id(1));
         slots.doubt(first);
+        assert!(!slots.is_spent(first) && !slots.has_spent());
         slots.free(first, id(1), 10);
-        assert_ne!(slots.take(id(2)), first);
+        assert!(slots.is_spent(first) && slots.has_spent());
+        let second = slots.take(id(2));
+        assert_ne!(second, first);
+        assert!(!slots.is_spent(second));
+        slots.free(second, id(2), 10);
+        // It will be used again.
+        assert!(!slots.is_spent(second));
         assert_eq!(slots.owner(first, 11), Owner::Stray);
         assert_eq!(slots.owner(RequestKey { owner: 8, slot: 0 }, 11), Owner::Foreign);
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use navlock_core::Lost;
 
 use super::{
-    AgentSerial, Call, Keeper,
+    AgentSerial, Call, Keeper, LOOK,
     agents::{Agent, Under},
     recalls::PATIENCE,
     wake,
@@ -46,7 +46,7 @@ pub(super) struct Lease {
     pub(super) state: State,
     /// What etcd said of it last.
     term: Term,
-    /// When it was last looked for what nobody goes on with, if it was another connection's.
+    /// When it was last looked for what is nobody's.
     swept: Moment,
 }
 
@@ -269,29 +269,59 @@ impl Keeper {
         for id in over {
             self.lose_lease(id, Lost::Disconnected);
         }
-        let own = self.own;
+        self.end_own_if_unused();
+        let (own, has_spent) = (self.own, self.slots.has_spent());
         for (&id, lease) in &mut self.leases {
-            let is_due = lease.swept.elapsed() >= lease.term.time_to_live;
-            if own != Own::There(id) && lease.state == State::Live && is_due {
+            let is_own = own == Own::There(id);
+            let pause = if is_own { LOOK } else { lease.term.time_to_live };
+            let is_due = lease.swept.elapsed() >= pause && (!is_own || has_spent);
+            if lease.state == State::Live && is_due {
                 lease.swept = now;
                 self.calls.push_back(Call::LookUnder { lease: id });
             }
         }
     }
 
-    /// Removes what stands under a lease that was another connection's and with which nobody goes on:
-    /// so long it would have lasted if each agent had a lease. These are the keys under it.
+    /// Ends the connection's lease if it has no agents and a try that was given up may be done late:
+    /// that would stand there for as long as the lease does.
+    fn end_own_if_unused(&mut self) {
+        if self.agents.is_empty() && self.slots.has_spent() {
+            self.end_own();
+            // Or it was of one before that.
+            self.slots.forget_spent();
+        }
+    }
+
+    /// Ends the connection's lease, under which nobody has anything.
+    fn end_own(&mut self) {
+        if let Own::There(lease) = self.own {
+            self.own = Own::None;
+            self.leases.remove(&lease);
+            self.slots.forget_spent();
+            self.calls.push_back(Call::LetGo { lease });
+            self.revoke(lease);
+        }
+    }
+
+    /// Removes what stands under a lease and is nobody's: where it was another connection's, with which
+    /// nobody goes on, as it would have ended by now if each agent had a lease; and what late tries have
+    /// made in buckets into which nobody looks any more. These are the keys under it.
     pub(super) fn sweep(&mut self, id: i64, under: &[Vec<u8>]) {
-        if self.own == Own::There(id) || !self.leases.contains_key(&id) {
+        if !self.leases.contains_key(&id) {
             return;
         }
+        let is_own = self.own == Own::There(id);
         let mut nobodys = Vec::new();
         for key in under {
             let found = BucketKeys::around(&self.options.namespace, key);
             let Some(of) = found.and_then(|(_, keys)| keys.parse(key)) else { continue };
+            if self.slots.is_spent(of.request) {
+                nobodys.push(Step::Delete(key.clone()));
+                continue;
+            }
             let is_foreign = self.slots.owner(of.request, i64::MAX) == Owner::Foreign;
             // Also what was given up before: that may have come to nothing.
-            if is_foreign || self.slots.is_given_up(of.request) {
+            if !is_own && (is_foreign || self.slots.is_given_up(of.request)) {
                 // From here on nobody comes back for it: it goes, whenever that is done.
                 self.slots.give_up(of.request);
                 nobodys.push(Step::Delete(key.clone()));
@@ -323,6 +353,7 @@ impl Keeper {
         let is_own = self.own == Own::There(id);
         if is_own {
             self.own = Own::None;
+            self.slots.forget_spent();
             // Who has come while it was in doubt waits for the next one, which is to be asked for.
             for serial in self.agents_with(|under| under == Under::Coming) {
                 if let Some(agent) = self.agents.get_mut(&serial) {
@@ -454,16 +485,12 @@ impl Keeper {
     /// The connection ends. Its lease does too, unless it leaves agents behind, with whose locks
     /// another one may go on.
     pub(crate) fn quit(&mut self) {
-        if let (Own::There(lease), true) = (self.own, self.agents.is_empty()) {
-            self.own = Own::None;
-            self.leases.remove(&lease);
-            self.calls.push_back(Call::LetGo { lease });
-            self.revoke(lease);
-        }
-        // All that worked under others has ended with its agent.
         if self.agents.is_empty() {
+            self.end_own();
+            // All that worked under others has ended with its agent.
             self.lapsing.values_mut().for_each(|lapsing| lapsing.expires = Moment::default());
             self.check_lapsing();
+            self.step_buckets();
         }
     }
 

@@ -139,6 +139,10 @@ const ENDS: &[Act] = &[
 /// A thief that gives up, or ends, maybe before it has heard anything.
 const THIEF_ENDS: &[Act] = &[RequestBy(1, "a", Steal), End(1)];
 
+/// Nobody uses the bucket any more, and the machine nothing, or another bucket.
+const LEAVES: &[Act] = &[Request("a", X), End(0), Close];
+const MOVES: &[Act] = &[OpenElsewhere, Request("a", X), End(0), Close];
+
 /// What has been asked for is described after that.
 const DESCRIBED: &[Act] =
     &[RequestBy(0, "a", X), RequestBy(1, "a", X), Describe(1), Describe(0), Finish(0)];
@@ -168,6 +172,8 @@ explore! {
     calls_of_a_thief_get_lost: [HOLDER, THIEF], CALL, 15_000;
     calls_of_a_thief_that_ends_get_lost: [HOLDER, THIEF_ENDS], CALL, 1000;
     calls_that_do_not_wait_get_lost: [HOLDER, TRIER], CALL, 9000;
+    nothing_is_left_of_calls_that_come_late: [LEAVES, HOLDER], CALL, 1000;
+    nothing_is_left_of_calls_that_come_late_while_others_stay: [MOVES, HOLDER], CALL, 1000;
     watches_begin_anew: [WRITER, HOLDER], WATCH, 10_000;
     a_machine_is_cut_off: [WRITER, HOLDER], CUT, 12_000;
     a_process_is_killed: [HOLDER, WRITER], KILL, 20_000;

@@ -55,6 +55,10 @@ pub(super) enum Act {
     End(usize),
     /// An agent says something of itself.
     Describe(usize),
+    /// Nobody uses the bucket any more.
+    Close,
+    /// An agent comes that uses another bucket.
+    OpenElsewhere,
 }
 
 impl Act {
@@ -62,7 +66,7 @@ impl Act {
     fn agent(&self) -> usize {
         match *self {
             Self::RequestBy(agent, ..) | Self::End(agent) | Self::Describe(agent) => agent,
-            Self::Request(..) | Self::Finish(_) => 0,
+            Self::Request(..) | Self::Finish(_) | Self::Close | Self::OpenElsewhere => 0,
         }
     }
 
@@ -70,7 +74,7 @@ impl Act {
     fn kind(&self) -> Option<RequestKind> {
         match *self {
             Self::Request(_, kind) | Self::RequestBy(_, _, kind) => Some(kind),
-            Self::Finish(_) | Self::End(_) | Self::Describe(_) => None,
+            _ => None,
         }
     }
 }
@@ -472,7 +476,9 @@ impl World {
                 let machine = &mut self.machines[nth];
                 machine.now += Duration::from_secs(20);
                 machine.renew_all();
-                machine.within(Keeper::tick);
+                if !machine.keeper.is_idle() {
+                    machine.within(Keeper::tick);
+                }
                 self.ticks = (self.etcd.revision, self.ticks() + 1);
             }
         }
@@ -836,6 +842,19 @@ impl Machine {
                 let mut info = AgentInfo::default();
                 info.pid = u32::try_from(self.acted).expect("few");
                 self.within(|keeper| keeper.hear(Message::Describe { serial, info }));
+            }
+            Act::Close => self.within(|keeper| keeper.hear(Message::CloseBucket { bucket: 0 })),
+            Act::OpenElsewhere => {
+                let mut table = self.shared.table();
+                let bucket = table.open_bucket("c");
+                let (agent, serial) = table.open_agent(bucket);
+                drop(table);
+                let client_id = ClientId::from_bytes([0xFF; 16]);
+                let open = Message::OpenAgent { bucket, serial, agent, client_id };
+                self.within(|keeper| {
+                    keeper.hear(Message::OpenBucket { bucket, name: "c".to_owned() });
+                    keeper.hear(open);
+                });
             }
             Act::End(agent) => {
                 for asked in self.requests.iter_mut().filter(|asked| asked.agent == agent) {
