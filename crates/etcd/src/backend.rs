@@ -355,7 +355,26 @@ impl Backend for EtcdBackend {
         if let Some(serial) = serial {
             self.connection.tell(Message::Recall { serial, claims, answer });
         }
-        Box::pin(async move { answered.await.unwrap_or_else(|_| vec![None; count]) })
+        let mut recalled = Recalled { answered, backend: self };
+        Box::pin(
+            async move { (&mut recalled.answered).await.unwrap_or_else(|_| vec![None; count]) },
+        )
+    }
+}
+
+/// What is recalled, until it is in the caller's hands.
+struct Recalled<'a> {
+    answered: oneshot::Receiver<Vec<Option<Ticket>>>,
+    backend: &'a EtcdBackend,
+}
+
+impl Drop for Recalled<'_> {
+    fn drop(&mut self) {
+        // From here on the thread notices that nobody wants it.
+        self.answered.close();
+        for ticket in self.answered.try_recv().into_iter().flatten().flatten() {
+            self.backend.finish(ticket);
+        }
     }
 }
 

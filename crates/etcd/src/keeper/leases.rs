@@ -76,22 +76,20 @@ impl Keeper {
     /// Has an agent use the connection's lease, if there is one that is good. Whether it is so.
     pub(super) fn attach(&mut self, serial: AgentSerial) -> bool {
         let Own::There(id) = self.own else { return false };
-        let (Some(lease), Some(agent)) = (self.leases.get(&id), self.agents.get_mut(&serial))
-        else {
+        let Some(&Lease { name, state: State::Live, term, .. }) = self.leases.get(&id) else {
             return false;
         };
-        if lease.state != State::Live {
-            return false;
-        }
-        let mut table = self.shared.table();
-        if !table.renew(serial, agent.id, self.options.span(lease.term)) {
-            drop(table);
+        let span = self.options.span(term);
+        if span.ends <= Moment::now() {
             self.lose_lease(id, Lost::Disconnected);
             return false;
         }
+        let Some(agent) = self.agents.get_mut(&serial) else { return false };
+        // It has nothing yet that could have been over before.
+        let mut table = self.shared.table();
+        table.revive(serial, agent.id, span);
         agent.under = Under::Lease(id);
-        let share = Share { lease: lease.name, client_id: agent.client_id };
-        table.set_lease(serial, agent.id, share);
+        table.set_lease(serial, agent.id, Share { lease: name, client_id: agent.client_id });
         true
     }
 

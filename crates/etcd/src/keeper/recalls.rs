@@ -123,7 +123,10 @@ impl Keeper {
         if let Some(lease) = lease.filter(|_| is_wanted) {
             self.take_over(serial, lease);
         } else if let Some(house) = self.buckets.get_mut(&bucket) {
+            let mut table = self.shared.table();
             for (name, request, ended) in adopted {
+                // Its waker is nobody's.
+                drop(table.finish(request));
                 self.slots.retire(ended.request, request);
                 house.bucket.push(name, Todo::Remove(ended, None));
             }

@@ -47,6 +47,16 @@ impl Machine {
         serial
     }
 
+    /// This agent asks for this name.
+    fn request(&mut self, serial: AgentSerial, name: &str) -> RequestId {
+        let id = self.keeper.agents[&serial].id;
+        let kind = RequestKind::Wait(Mode::Exclusive);
+        let waker = std::task::Waker::noop();
+        let (id, _) = self.shared.table().request(id, &of(name), kind, waker).unwrap();
+        self.keeper.hear(Message::Request { bucket: 0, serial, id, name: of(name) });
+        id
+    }
+
     /// That time passes, in which it looks after itself.
     fn pass(&mut self, time: Duration) {
         self.now += time;
@@ -219,4 +229,28 @@ fn what_is_being_removed_because_nobody_came_back_is_not_given_to_who_comes_then
     // If that has come to nothing it is removed at the next look.
     machine.keeper.done(under());
     assert_eq!(deleted(&machine.calls()), [&*theirs.key]);
+}
+
+#[test]
+fn who_does_not_wait_for_what_it_recalls_takes_nothing_from_others() {
+    let mut machine = Machine::new();
+    let (gives_up, other) = (machine.agent(1), machine.agent(2));
+    drop(machine.recall(gives_up, "db"));
+    let ours = lock("db", 1);
+    assert_eq!(deleted(&machine.listed(std::slice::from_ref(&ours)))[0], ours.key);
+    // It asks for something else, as another agent does.
+    let asked = [machine.request(other, "a"), machine.request(gives_up, "b")];
+    let is_lease = |call: &Call| matches!(call, Call::Lease { .. });
+    assert!(machine.calls().iter().any(is_lease));
+    let term = Term { sent: Moment::now(), time_to_live: TIME_TO_LIVE };
+    machine.keeper.done(Done::Leased(Ok((LeaseName { cluster: 1, id: 9 }, term))));
+    let again = machine.request(gives_up, "c");
+    let calls = machine.calls();
+    let goes = |call: &Call| matches!(call, Call::LetGo { .. } | Call::Revoke { .. });
+    assert!(!calls.iter().any(goes), "{calls:?}");
+    let writes = calls.iter().filter(|call| matches!(call, Call::Operate { .. })).count();
+    assert_eq!(writes, asked.len() + 1, "{again:?}: {calls:?}");
+    // What it gave up is forgotten.
+    let ended = machine.shared.table().terminate(machine.keeper.agents[&gives_up].id).ended;
+    assert_eq!(ended.len(), 2);
 }

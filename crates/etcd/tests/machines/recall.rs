@@ -117,6 +117,32 @@ fn what_is_not_claimed_is_free_at_once() {
 }
 
 #[test]
+fn what_is_found_for_nobody_is_free_at_once() {
+    let server = Server::start();
+    let killed = Killed::of(&server);
+    let other = machine(&server).lock_manager("bucket");
+    let (_kept, held) = (exclusive(&killed.locks, "kept"), exclusive(&killed.locks, "held"));
+    killed.cable.cut();
+    let next = machine(&server);
+    let bucket = next.bucket("bucket");
+    let gives_up = host::lock_manager_as(&bucket, killed.client);
+    let claims = vec![claim("held", Mode::Exclusive, Some(&held))];
+    let mut recalled = Box::pin(host::recall(&gives_up, claims));
+    let waker = std::task::Waker::noop();
+    assert!(recalled.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+    // It is answered before who asks after it is.
+    assert!(recall(&bucket.lock_manager(), Vec::new()).is_empty());
+    drop(recalled);
+    let since = Instant::now();
+    drop(exclusive(&other, "held"));
+    assert!(since.elapsed() < TIME_TO_LIVE, "not by the end of the lease");
+    // It goes on, and takes nothing from others.
+    let ours = exclusive(&bucket.lock_manager(), "ours");
+    drop(exclusive(&gives_up, "held"));
+    assert!(!ours.is_lost());
+}
+
+#[test]
 fn what_ended_with_its_lease_is_not_found() {
     let server = Server::start();
     let killed = Killed::of(&server);
