@@ -115,11 +115,10 @@ pub(crate) async fn list(
 pub(crate) async fn lease(
     members: Members,
     seconds: i64,
-    delay: Duration,
     patience: Duration,
 ) -> Result<(LeaseName, Term), Failure> {
     let mut sent = Moment::now();
-    let answer = call(&members, delay, patience, async |mut client| {
+    let answer = call(&members, Duration::ZERO, patience, async |mut client| {
         sent = Moment::now();
         client.lease_grant(seconds).await
     });

@@ -11,7 +11,6 @@ use navlock_core::Error;
 
 use crate::{
     LOGS, calls,
-    data::{Check, Step, Transaction},
     failure::Failure,
     keys::{BucketKeys, FORMAT},
     members::Members,
@@ -33,13 +32,11 @@ pub(crate) async fn check(members: &Members, options: &EtcdOptions) -> Result<()
             return Err(refused(&format.to_string(), &key, then));
         }
     }
-    let key = BucketKeys::format_key(&options.namespace);
-    let patience = options.call();
-    let there = tried(|| calls::get(members, key.clone(), patience)).await;
-    let said = match there.map_err(Failure::error)? {
-        Some(said) => said.value,
-        None => match tried(|| calls::put_first(members, &key, FORMAT, patience)).await {
-            // A user of etcd's who may not write there can look, and takes no locks.
+    let said = match tried(|| said(members, options)).await.map_err(Failure::error)? {
+        Some(said) => said,
+        None => match tried(|| say(members, options)).await {
+            // Who only looks may, be it that it may not write there or that etcd is full. Before it takes
+            // a lock it is said.
             Err(Failure::Refused(error)) => {
                 tracing::warn!(target: LOGS, %error, "the number of the format cannot be written");
                 return Ok(());
@@ -47,18 +44,43 @@ pub(crate) async fn check(members: &Members, options: &EtcdOptions) -> Result<()
             said => said.map_err(Failure::error)?,
         },
     };
+    judge(options, &said)
+}
+
+/// The same before each lease, without which nothing is locked: it could not be said before, or has been
+/// lost with all that etcd had, and others may have begun since.
+///
+/// # Errors
+///
+/// That of the lease.
+pub(crate) async fn check_again(members: &Members, options: &EtcdOptions) -> Result<(), Failure> {
+    let said = match said(members, options).await? {
+        Some(said) => said,
+        None => say(members, options).await?,
+    };
+    judge(options, &said).map_err(Failure::Refused)
+}
+
+/// Which format is said to be used, if any is.
+async fn said(members: &Members, options: &EtcdOptions) -> Result<Option<Vec<u8>>, Failure> {
+    let key = BucketKeys::format_key(&options.namespace);
+    let there = calls::get(members, key, options.call()).await?;
+    Ok(there.map(|there| there.value))
+}
+
+/// Says that it is ours, unless somebody has said something. Which it is.
+async fn say(members: &Members, options: &EtcdOptions) -> Result<Vec<u8>, Failure> {
+    let key = BucketKeys::format_key(&options.namespace);
+    calls::put_first(members, &key, FORMAT, options.call()).await
+}
+
+fn judge(options: &EtcdOptions, said: &[u8]) -> Result<(), Error> {
     if said == FORMAT.as_bytes() {
         return Ok(());
     }
+    let key = BucketKeys::format_key(&options.namespace);
     let then = "then remove that key with 'navlock evict --key KEY'";
     Err(refused(&said.escape_ascii().to_string(), &key, then))
-}
-
-/// Says it again, to an etcd that has lost its data.
-pub(crate) fn say_again(options: &EtcdOptions) -> Transaction {
-    let (key, value) = (BucketKeys::format_key(&options.namespace), FORMAT.into());
-    let when = vec![Check::Absent(key.clone())];
-    Transaction { when, then: vec![Step::Put { key, value, lease: 0 }], or_else: Vec::new() }
 }
 
 fn refused(format: &str, key: &[u8], then: &str) -> Error {

@@ -124,11 +124,11 @@ async fn status(
 
 /// How long a write takes. A lease takes it away again, whatever becomes of us.
 async fn round_trip(endpoints: &[&str], options: &EtcdOptions) -> Result<Duration, Failure> {
-    let (now, patience) = (Duration::ZERO, options.call());
+    let patience = options.call();
     let mut those = options.clone();
     those.endpoints = endpoints.iter().map(|&endpoint| endpoint.to_owned()).collect();
     let members = Members::connect(those).await.map_err(Failure::Refused)?;
-    let (lease, _) = calls::lease(members.clone(), options.seconds(), now, patience).await?;
+    let (lease, _) = calls::lease(members.clone(), options.seconds(), patience).await?;
     let lease = lease.id;
     let key = BucketKeys::new(&options.namespace, BUCKET).probe(lease);
     let mut times = Vec::with_capacity(ROUNDS);

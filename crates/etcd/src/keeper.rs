@@ -161,7 +161,7 @@ pub(crate) enum Call {
     LookUnder {
         lease: i64,
     },
-    /// Removes what is nobody's, or writes what is there for good. It comes to nothing.
+    /// Removes what is nobody's. It comes to nothing.
     Write {
         transaction: Transaction,
     },

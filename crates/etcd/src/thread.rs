@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use crate::{
-    calls,
+    calls, formats,
     hash::HashState,
     keeper::{Call, Done, Keeper, Message, Shared},
     lease::{self, Share},
@@ -37,7 +37,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// What the thread is told.
 pub(crate) enum Order {
     Hear(Message),
-    /// Ends what others have left; see [`calls::revoke_left`].
+    /// Ends what others have left; see [`left::revoke`].
     Revoke(Vec<Share>, oneshot::Sender<bool>),
     /// The owners are gone; the sender is dropped when all is told.
     Quit(blocking::SyncSender<()>),
@@ -149,10 +149,16 @@ impl Thread {
                     .boxed()
             }
             Call::Lease { delay } => {
-                let seconds = self.options.seconds();
-                calls::lease(members, seconds, delay, patience)
-                    .map(|result| Some(Done::Leased(result)))
-                    .boxed()
+                let options = self.options.clone();
+                async move {
+                    sleep(delay).await;
+                    let leased = async {
+                        formats::check_again(&members, &options).await?;
+                        calls::lease(members, options.seconds(), patience).await
+                    };
+                    Some(Done::Leased(leased.await))
+                }
+                .boxed()
             }
             Call::Revoke { lease } => {
                 calls::revoke(members, lease, self.options.time_to_live, patience)

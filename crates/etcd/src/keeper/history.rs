@@ -10,7 +10,7 @@ use std::{fmt, time::Duration};
 use navlock_core::Lost;
 
 use super::{Call, Keeper, Listed, leases::State};
-use crate::{LOGS, data::Stamp, formats, keys::BucketKeys};
+use crate::{LOGS, data::Stamp, keys::BucketKeys};
 
 /// What of etcd's past is known.
 #[derive(Debug, Default)]
@@ -108,7 +108,6 @@ impl Keeper {
             "etcd has lost its data, or was set back: all locks are lost, and tokens may go back"
         );
         self.history.begin_anew(cluster);
-        self.calls.push_back(Call::Write { transaction: formats::say_again(&self.options) });
         // What keys were in use for means nothing to etcd now. What it still has of them was made
         // before, and goes.
         self.slots.forget();

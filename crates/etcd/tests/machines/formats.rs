@@ -1,6 +1,6 @@
 //! Brokers whose keys have different formats: neither would see the other's locks.
 
-use navlock_core::{Error, blocking::block_on_timeout};
+use navlock_core::{Error, LockManager, blocking::block_on_timeout};
 use navlock_etcd::{EtcdOptions, EtcdReach, Evict, evict, strays};
 
 use super::{exclusive, reset};
@@ -74,4 +74,54 @@ fn the_number_of_the_format_is_said_again_when_etcd_has_lost_its_data() {
     while said() != "navlock/format\n2\n" {
         assert!(since.elapsed() < DEADLINE, "{}", said());
     }
+}
+
+/// Why nothing is locked, because others have another format.
+#[track_caller]
+fn is_refused(locks: &LockManager) {
+    let error = super::soon(locks.lock("db")).expect_err("neither sees the other's locks");
+    assert!(matches!(error, Error::Refused(_)), "{error:?}");
+    assert!(error.to_string().contains("in format 3 "), "{error}");
+}
+
+#[test]
+fn who_has_begun_in_another_format_since_all_data_was_lost_is_met() {
+    let mut server = Server::start();
+    let locks = server.machine(|options| options).lock_manager("bucket");
+    let guard = exclusive(&locks, "db");
+    reset::lose_all_data(&mut server);
+    super::soon(guard.lost());
+    server.etcdctl(&["put", "navlock/format", "3"]).unwrap();
+    is_refused(&locks);
+}
+
+#[test]
+fn who_could_not_say_its_format_says_it_before_it_takes_a_lock() {
+    let server = Server::start();
+    let as_root = |arguments: &[&str]| {
+        let arguments = [&["--user=root:secret"], arguments].concat();
+        server.etcdctl(&arguments).unwrap()
+    };
+    for arguments in [
+        &["user", "add", "root:secret"][..],
+        &["user", "add", "locker:pass"],
+        &["role", "add", "locks"],
+        &["role", "grant-permission", "locks", "read", "navlock/", "--prefix"],
+        &["role", "grant-permission", "locks", "readwrite", "navlock/2/", "--prefix"],
+        &["user", "grant-role", "locker", "locks"],
+        &["auth", "enable"],
+    ] {
+        server.etcdctl(arguments).unwrap();
+    }
+    let options = EtcdOptions::new([server.endpoint()]).user("locker", "pass");
+    let locks = connect(&options).lock_manager("bucket");
+    // It may look.
+    assert_eq!(super::state(&locks), (vec![], vec![]));
+    let error = super::soon(locks.lock("db")).expect_err("others would not know of it");
+    assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
+    // Whoever comes first.
+    as_root(&["put", "navlock/format", "3"]);
+    is_refused(&locks);
+    as_root(&["put", "navlock/format", "2"]);
+    drop(exclusive(&locks, "db"));
 }
