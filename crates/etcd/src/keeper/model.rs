@@ -1,9 +1,19 @@
-//! Every order in which things can happen, with the code that runs.
+//! Every order in which calls and faults can come, with the code that runs.
 //!
 //! Machines with their own [`Keeper`](super::Keeper) share an etcd in memory. The explorer takes
 //! each step that can come next, be it the way of a call, of its answer, of a watch, or a fault, and
 //! looks after each whether the rules of the engine hold. States that were seen are not looked at
 //! again. What is too much for that is [searched](search) at random.
+//!
+//! # What it leaves out
+//!
+//! - Of calls, operations alone are lost, late, or answered some time after they were done. The others are
+//!   answered when they come to etcd.
+//! - One bucket is used. Beside it there may be another that keeps a machine busy.
+//! - A clock goes on when a machine is cut off and when nothing else happens, and each moment counts as
+//!   one of these: before its leases are over, between that and their end in etcd, or after it. Clocks do
+//!   not go apart.
+//! - Who comes back takes what is found for it. Etcd does not lose its data.
 
 mod etcd;
 mod search;
