@@ -179,7 +179,8 @@ First what there is: a line for each lock that is held and each request that wai
 each event: requested, granted, unavailable (it could not be had at once), released, aborted,
 stolen, lost, recalled; owned for a name that its owner takes and releases without asking the
 broker, as it was seen to be when it was looked at, four times a second; and of clients and their
-agents, with -v or --json, client-came, client-went, agent-came, agent-went.
+agents, with -v or --json, client-came, client-went, agent-came, agent-went. With --json there is
+also inside, when it comes to be known inside which locks the one was requested that was told of.
 
 With --json one object a line: event, at (milliseconds since 1970), and as far as they are known
 bucket, name, mode, clientId, serial (with clientId, which request or lock it is), pid, command,

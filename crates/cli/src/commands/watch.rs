@@ -71,10 +71,16 @@ struct Watch<'a> {
     with_bucket: bool,
     /// Whether clients and agents are told of as well.
     is_verbose: bool,
-    /// Since when each lock is held and each request waits, and in which mode.
-    began: HashMap<LockId, Entry>,
+    /// The locks that are held and the requests that wait, as they were told last.
+    began: HashMap<LockId, Told>,
     /// What agents have said of themselves.
     agents: HashMap<navlock::ClientId, std::sync::Arc<AgentInfo>>,
+}
+
+/// A lock or a request, as it was told.
+struct Told {
+    entry: Entry,
+    is_held: bool,
 }
 
 /// A line.
@@ -110,7 +116,7 @@ impl Watch<'_> {
             for (word, entry) in
                 all.into_iter().flat_map(|(word, all)| all.iter().map(move |entry| (word, entry)))
             {
-                self.began.insert(entry.id, entry.clone());
+                self.know(entry, word == "held");
                 let agent = Some(entry.id.client_id);
                 let age = Some(entry.age(Instant::now()));
                 let line = Line {
@@ -127,18 +133,37 @@ impl Watch<'_> {
         text
     }
 
+    /// Takes it for what was told of it. What that was before.
+    fn know(&mut self, entry: &Entry, is_held: bool) -> Option<Told> {
+        self.began.insert(entry.id, Told { entry: entry.clone(), is_held })
+    }
+
     fn event(&mut self, event: &Event) -> String {
         let change = &event.change;
+        let mut word = change.word();
         let before = match change {
             Change::Granted { entry, .. } | Change::Requested { entry, .. } => {
-                self.began.insert(entry.id, entry.clone())
+                let is_held = matches!(change, Change::Granted { .. });
+                let before = self.know(entry, is_held);
+                match &before {
+                    // Said again, because more is known of it. Programs count grants, so to them it is
+                    // an event of another kind.
+                    Some(before) if before.is_held == is_held => {
+                        if !self.json || before.entry.inside == entry.inside {
+                            return String::new();
+                        }
+                        word = "inside";
+                        None
+                    }
+                    _ => before,
+                }
             }
             Change::Released { id, .. }
             | Change::Aborted { id, .. }
             | Change::Lost { id, .. }
             | Change::Recalled { id, .. } => self.began.remove(id),
-            Change::Owned { entry, .. } => {
-                self.began.insert(entry.id, entry.clone());
+            Change::Owned { entry, held, .. } => {
+                self.know(entry, *held);
                 None
             }
             Change::AgentCame { agent, details } => {
@@ -147,10 +172,8 @@ impl Watch<'_> {
             }
             _ => None,
         };
-        // Said again because more is known of it.
-        let is_said = matches!(change, Change::Requested { .. })
-            && before.as_ref().is_some_and(|before| before.token.is_none());
-        if change.name().is_none() && !self.is_verbose || is_said && !self.json {
+        let before = before.map(|before| before.entry);
+        if change.name().is_none() && !self.is_verbose {
             return String::new();
         }
         let entry = match change {
@@ -176,14 +199,7 @@ impl Watch<'_> {
             Change::ClientWent { client } => more.push(("client", client.to_string())),
             _ => {}
         }
-        let line = Line {
-            word: change.word(),
-            name: change.name(),
-            entry,
-            agent: change.agent(),
-            age,
-            more,
-        };
+        let line = Line { word, name: change.name(), entry, agent: change.agent(), age, more };
         let text = self.line(event.at, &line);
         if let Change::AgentWent { agent } = change {
             self.agents.remove(agent);
@@ -270,4 +286,52 @@ fn clock(time: SystemTime) -> String {
     let seconds = since.as_secs() % 86_400;
     let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
     format!("{hours:02}:{minutes:02}:{:02}.{:03}Z", seconds % 60, since.subsec_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use navlock::{ClientId, FencingToken, Mode};
+
+    use super::*;
+
+    fn watch(json: bool) -> Watch<'static> {
+        let (began, agents) = (HashMap::new(), HashMap::new());
+        Watch { names: &[], json, with_bucket: false, is_verbose: json, began, agents }
+    }
+
+    /// A request, then its grant, each said again when it is known inside which lock it was asked for.
+    fn history() -> Vec<Event> {
+        let name = LockName::new("default", "db".try_into().unwrap());
+        let (client_id, outer) = (ClientId::random(), ClientId::random());
+        let mut asked = Entry::new(LockId { client_id, serial: 1 }, Mode::Exclusive);
+        let requested = |entry| Change::Requested { name: name.clone(), entry };
+        let granted = |entry| Change::Granted { name: name.clone(), entry };
+        let mut held = asked.clone();
+        held.token = Some(FencingToken::new(7));
+        let mut all = vec![requested(asked.clone()), requested(asked.clone())];
+        asked.inside = vec![LockId { client_id: outer, serial: 1 }];
+        all.extend([requested(asked.clone()), granted(held.clone())]);
+        held.inside = asked.inside;
+        all.extend([granted(held.clone()), granted(held.clone())]);
+        all.push(Change::Released { name: name.clone(), id: held.id });
+        all.into_iter().map(|change| Event { at: Instant::now(), change }).collect()
+    }
+
+    #[test]
+    fn what_is_said_again_is_told_once_and_to_programs_as_something_else() {
+        let events = history();
+        let mut people = watch(false);
+        let lines: Vec<_> = events.iter().map(|event| people.event(event)).collect();
+        let words = lines.iter().filter_map(|line| line.split_whitespace().nth(1));
+        assert_eq!(words.collect::<Vec<_>>(), ["requested", "granted", "released"], "{lines:?}");
+        let mut programs = watch(true);
+        let lines: Vec<_> = events.iter().map(|event| programs.event(event)).collect();
+        let told = lines.iter().filter(|line| !line.is_empty());
+        let told: Vec<serde_json::Value> =
+            told.map(|line| serde_json::from_str(line).unwrap()).collect();
+        let words: Vec<_> = told.iter().map(|line| line["event"].as_str().unwrap()).collect();
+        assert_eq!(words, ["requested", "inside", "granted", "inside", "released"]);
+        assert!(told[1]["inside"].is_array() && told[1].get("ageMs").is_none(), "{}", told[1]);
+        assert!(told[2]["ageMs"].is_u64(), "{}", told[2]);
+    }
 }

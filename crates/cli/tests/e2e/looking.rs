@@ -104,6 +104,29 @@ fn a_watch_goes_on_when_the_broker_is_another_one() {
 }
 
 #[test]
+fn a_lock_that_is_taken_inside_another_one_is_granted_once() {
+    let sandbox = Sandbox::new();
+    let first = sandbox.hold(&["first"]);
+    let mut watch = Watch::start(&sandbox, &[]);
+    watch.next("held");
+    first.release();
+    let line = "exec \"$NAVLOCK\" run inner true";
+    assert_eq!(sandbox.code(&["run", "outer", "sh", "-c", line]), 0);
+    let mut granted = Vec::new();
+    loop {
+        let event = watch.next_of(&["granted", "released"]);
+        match event["event"].as_str() {
+            Some("granted") => granted.push(event["name"].as_str().unwrap().to_owned()),
+            _ if event["name"] == "outer" => break,
+            _ => {}
+        }
+    }
+    assert_eq!(granted, ["outer", "inner"]);
+    drop(watch.lines);
+    assert!(wait(&mut watch.child).success());
+}
+
+#[test]
 fn a_lock_in_another_bucket_is_found() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["--bucket", "elsewhere", "db"]);
