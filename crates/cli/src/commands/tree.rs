@@ -9,7 +9,7 @@ use std::{
 
 use navlock::{
     Error, Look, LookOptions, News,
-    look::{Deadlock, LockId, Overview, Root, Row, Watcher, Why, deadlocks, tree},
+    look::{Deadlock, LockId, Overview, Root, Row, Watcher, Why, tree},
 };
 
 use super::Context;
@@ -76,13 +76,12 @@ fn look(context: &Context) -> Result<(Overview, Vec<Deadlock>), Failure> {
     }
     let mut watcher = Watcher::new(PATIENCE);
     watcher.look(look.overview(), Instant::now());
-    while let Some(next) = watcher.next() {
+    // One of which more comes to be known has to last anew; where they come and go, there is an end to it.
+    let end = Instant::now() + 3 * PATIENCE;
+    while let Some(next) = watcher.next().filter(|next| *next < end) {
         let left = next.saturating_duration_since(Instant::now());
         look.next(Some(left)).map_err(Error::from)?;
-        if deadlocks(look.overview()).is_empty() || Instant::now() >= next {
-            watcher.look(look.overview(), Instant::now());
-            break;
-        }
+        watcher.look(look.overview(), Instant::now());
     }
     let found = watcher.confirmed().cloned().collect();
     Ok((look.overview().clone(), found))
@@ -212,7 +211,7 @@ impl<'a> Jam<'a> {
             object = object.string("deadlock", is).string("closedBy", &closed_by.to_string());
         }
         let rows: Vec<_> = self.root.rows.iter().map(|row| self.row_json(row)).collect();
-        let remedies: Vec<_> = self.remedies.iter().map(remedy_json).collect();
+        let remedies: Vec<_> = self.remedies.iter().map(Remedy::json).collect();
         object.objects("rows", &rows).objects("remedies", &remedies)
     }
 
@@ -245,14 +244,6 @@ impl<'a> Jam<'a> {
         }
         object
     }
-}
-
-fn remedy_json(remedy: &Remedy) -> Object {
-    let object = Object::default()
-        .string("kind", remedy.kind)
-        .string("does", &remedy.does)
-        .string("line", &remedy.line);
-    remedy.host.iter().fold(object, |object, host| object.string("host", host))
 }
 
 /// How somebody is held up, in a word.
