@@ -1,14 +1,11 @@
 //! `navlock web`: a page that shows who holds and who waits.
 
+mod socket;
+
 use std::{
     collections::HashSet,
-    fs, io,
+    io,
     net::{SocketAddr, TcpListener},
-    os::unix::{
-        fs::FileTypeExt,
-        net::{UnixListener, UnixStream},
-    },
-    path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
     thread,
@@ -20,13 +17,13 @@ use navlock::{
     look::{LockId, LockName},
     this_process,
 };
-use rustix::{fs::Mode, process::umask};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
     low_level::emulate_default_handler,
 };
 
+use self::socket::SocketFile;
 use super::{Context, daemon::prometheus};
 use crate::{
     args::WebArgs,
@@ -40,7 +37,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure> {
     context.tell_if_secluded();
-    let listener = listen(args)?;
+    let (listener, socket) = listen(args)?;
     let place = context.place.clone();
     let steal = args.allow_steal.then(|| {
         let place = place.clone();
@@ -49,7 +46,7 @@ pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure
     });
     let failed =
         |error: io::Error| Failure::new(UNREACHABLE, format_args!("cannot serve: {error}"));
-    end_on_signals(args.unix.clone()).map_err(failed)?;
+    end_on_signals(socket).map_err(failed)?;
     let metrics = {
         let place = place.clone();
         Arc::new(move || prometheus(&place).map_err(|failure| failure.message().to_owned()))
@@ -64,15 +61,20 @@ pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure
     Ok(ExitCode::SUCCESS)
 }
 
-fn listen(args: &WebArgs) -> Result<Listener, Failure> {
+/// Where it is served, and what is to be removed when it ends.
+fn listen(args: &WebArgs) -> Result<(Listener, Option<SocketFile>), Failure> {
     if let Some(path) = &args.unix {
-        let listener = listen_at(path);
-        return listener.map_err(|error| cannot_listen(format_args!("{}", path.display()), &error));
+        let listener = socket::listen(path);
+        return listener
+            .map(|(listener, file)| (Listener::Unix(listener), Some(file)))
+            .map_err(|error| cannot_listen(format_args!("{}", path.display()), &error));
     }
     let address = SocketAddr::new(args.address, args.port);
     let listener = TcpListener::bind(address)
         .and_then(|listener| Ok(Listener::Tcp(listener.local_addr()?, listener)));
-    listener.map_err(|error| cannot_listen(format_args!("{address}"), &error))
+    listener
+        .map(|listener| (listener, None))
+        .map_err(|error| cannot_listen(format_args!("{address}"), &error))
 }
 
 fn cannot_listen(place: std::fmt::Arguments<'_>, error: &io::Error) -> Failure {
@@ -83,28 +85,13 @@ fn cannot_listen(place: std::fmt::Arguments<'_>, error: &io::Error) -> Failure {
     Failure::new(UNREACHABLE, format_args!("cannot listen at {place}: {error}{else_what}"))
 }
 
-/// A socket that nobody else can connect to.
-fn listen_at(path: &Path) -> io::Result<Listener> {
-    // One that nobody listens at was left behind.
-    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    if is_socket && UnixStream::connect(path).is_err_and(refused) {
-        fs::remove_file(path)?;
-    }
-    // It is made so: to change it afterwards would be too late.
-    let before = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
-    let listener = UnixListener::bind(path);
-    umask(before);
-    Ok(Listener::Unix(listener?))
-}
-
 /// Removes the socket when a signal ends us.
-fn end_on_signals(socket: Option<PathBuf>) -> io::Result<()> {
+fn end_on_signals(socket: Option<SocketFile>) -> io::Result<()> {
     let Some(socket) = socket else { return Ok(()) };
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
-            let _ = fs::remove_file(&socket);
+            socket.remove();
             let _ = emulate_default_handler(signal);
         }
     })?;

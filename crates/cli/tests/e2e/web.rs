@@ -5,6 +5,7 @@ use std::{
     io::{Read, Write},
     net::TcpStream,
     os::unix::{fs::PermissionsExt, net::UnixStream},
+    path::Path,
     process::{Child, Stdio},
 };
 
@@ -34,12 +35,18 @@ struct Answer {
 impl Web {
     fn start(sandbox: &Sandbox, arguments: &[&str]) -> Self {
         let mut command = sandbox.navlock(&[&["web"], arguments].concat());
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let line = Lines::of(child.stdout.take().unwrap()).next().unwrap_or_default();
-        let address = line.strip_prefix("http://").expect("it prints its address");
-        let (host, token) = address.split_once("/?token=").unwrap();
+        Self::of(command.stdout(Stdio::piped()).spawn().unwrap()).expect("it prints its address")
+    }
+
+    /// That of a process which was started with a pipe to write to; `None` if it ends and prints nothing.
+    fn of(mut child: Child) -> Option<Self> {
+        let Some(line) = Lines::of(child.stdout.take().unwrap()).next() else {
+            wait(&mut child);
+            return None;
+        };
+        let (host, token) = line.strip_prefix("http://")?.split_once("/?token=")?;
         let (host, token) = (host.to_owned(), token.to_owned());
-        Self { child, host, token }
+        Some(Self { child, host, token })
     }
 
     fn ask(&self, line: &str, headers: &[(&str, &str)], body: &str) -> Answer {
@@ -53,6 +60,14 @@ impl Web {
         let bearer = format!("Bearer {}", self.token);
         let headers = [("host", self.host.as_str()), ("authorization", &bearer)];
         self.ask(&format!("GET {path}"), &headers, "")
+    }
+
+    /// The same, at a Unix socket.
+    fn get_at(&self, path: &Path, asked: &str) -> Answer {
+        let connection = UnixStream::connect(path).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        let line = format!("GET {asked}?token={}", self.token);
+        ask(connection, &line, &[("host", "localhost")], "")
     }
 
     fn state(&self) -> Value {
@@ -189,6 +204,33 @@ fn a_socket_is_its_user_s_alone_and_goes_when_the_page_ends() {
     drop(Web::start(&sandbox, &["--unix", "web.sock"]));
     assert!(path.exists());
     drop(Web::start(&sandbox, &["--unix", "web.sock"]));
+}
+
+#[test]
+fn who_ends_removes_no_socket_but_its_own() {
+    let sandbox = Sandbox::new();
+    let path = sandbox.path("web.sock");
+    let mut first = Web::start(&sandbox, &["--unix", "web.sock"]);
+    fs::remove_file(&path).unwrap();
+    let second = Web::start(&sandbox, &["--unix", "web.sock"]);
+    kill_process(Pid::from_child(&first.child), Signal::INT).unwrap();
+    assert_eq!(wait(&mut first.child).code(), None);
+    assert_eq!(second.get_at(&path, "/api/state").status, 200);
+}
+
+#[test]
+fn of_many_who_find_a_socket_that_was_left_behind_one_listens_there() {
+    let sandbox = Sandbox::new();
+    let path = sandbox.path("web.sock");
+    for _ in 0..3 {
+        drop(Web::start(&sandbox, &["--unix", "web.sock"]));
+        let all: Vec<_> = (0..6).map(|_| sandbox.start(&["web", "--unix", "web.sock"])).collect();
+        let all: Vec<_> = all.into_iter().map(Web::of).collect();
+        let [one] = &all.iter().flatten().collect::<Vec<_>>()[..] else {
+            panic!("{} serve", all.iter().flatten().count());
+        };
+        assert_eq!(one.get_at(&path, "/api/state").status, 200);
+    }
 }
 
 #[test]

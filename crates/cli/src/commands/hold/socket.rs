@@ -185,7 +185,7 @@ pub(in super::super) fn reach(place: &Place, id: ClientId) -> io::Result<Option<
 
 /// Connects without waiting for room, which one who was stopped never has.
 #[cfg(not(target_vendor = "apple"))]
-fn connect(path: &Path) -> io::Result<UnixStream> {
+pub(in super::super) fn connect(path: &Path) -> io::Result<UnixStream> {
     use rustix::net::{
         AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
     };
@@ -200,7 +200,7 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
 
 /// There nobody waits for room: without it, one is refused.
 #[cfg(target_vendor = "apple")]
-fn connect(path: &Path) -> io::Result<UnixStream> {
+pub(in super::super) fn connect(path: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(path)
 }
 

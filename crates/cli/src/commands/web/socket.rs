@@ -1,0 +1,148 @@
+//! The socket at which a page is served that has no port.
+
+use std::{
+    env,
+    fs::{self, File},
+    io::{self, ErrorKind},
+    os::unix::{
+        fs::{FileTypeExt, MetadataExt},
+        net::UnixListener,
+    },
+    path::{self, Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    fs::{CWD, FlockOperation, Mode, OFlags, flock, openat},
+    io::Errno,
+    net::SocketAddrUnix,
+    process::{fchdir, umask},
+};
+
+use crate::commands::hold::socket::connect;
+
+/// How long others may take to make their sockets.
+const ALONE: Duration = Duration::from_secs(2);
+
+/// The file of a socket, by which others find it.
+#[derive(Clone, Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    /// What tells the file from another one of this name: device and number.
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    /// Removes it, if it is still this one.
+    pub(super) fn remove(&self) {
+        if identity(&self.path).is_ok_and(|found| found == self.identity) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A socket that nobody else can connect to. It takes the place of one that was left behind, and of no other.
+///
+/// # Errors
+///
+/// `AddrInUse` if somebody listens there, or something else is there.
+pub(super) fn listen(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+    let path = path::absolute(path)?;
+    let _alone = path.parent().map(alone_in).transpose()?;
+    if is_left_behind(&path) {
+        fs::remove_file(&path)?;
+    }
+    let listener = reach(&path, |path| {
+        // It is made so: to change it afterwards would be too late.
+        let before = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
+        let listener = UnixListener::bind(path);
+        umask(before);
+        listener
+    })?;
+    let identity = identity(&path)?;
+    Ok((listener, SocketFile { path, identity }))
+}
+
+/// Sees that nobody else does this in the same directory as long as this is kept: who has found a socket left
+/// behind would remove that of somebody else, who had found the same.
+fn alone_in(directory: &Path) -> io::Result<File> {
+    let file = File::open(directory)?;
+    let deadline = Instant::now() + ALONE;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < deadline => {
+                thread::sleep(ALONE / 100);
+            }
+            Err(Errno::WOULDBLOCK) => {
+                let why = format!("{} is locked by another process", directory.display());
+                return Err(io::Error::new(ErrorKind::TimedOut, why));
+            }
+            // Where a directory cannot be locked at all, it is done without.
+            _ => return Ok(file),
+        }
+    }
+}
+
+/// Whether it is a socket at which nobody listens.
+fn is_left_behind(path: &Path) -> bool {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    let refused = |error: io::Error| error.kind() == ErrorKind::ConnectionRefused;
+    is_socket && reach(path, connect).is_err_and(refused)
+}
+
+/// Does this to a socket, from within its directory if the path is longer than the system takes for one.
+fn reach<T>(path: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return act(path) };
+    if SocketAddrUnix::new(path).is_ok() {
+        return act(path);
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let here = openat(CWD, ".", flags, Mode::empty())?;
+    env::set_current_dir(directory)?;
+    let done = act(Path::new(name));
+    fchdir(here)?;
+    done
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn who_has_left_its_socket_behind_is_followed_and_who_listens_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("web.sock");
+        let (first, _) = listen(&path).unwrap();
+        assert_eq!(listen(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
+        UnixStream::connect(&path).unwrap();
+        drop(first);
+        let (_second, file) = listen(&path).unwrap();
+        UnixStream::connect(&path).unwrap();
+        file.remove();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        // What is no socket is left alone.
+        fs::write(&path, "text").unwrap();
+        assert_eq!(listen(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
+        assert_eq!(fs::read(&path).unwrap(), b"text");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_socket_of_somebody_else_is_not_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("web.sock");
+        let (first, file) = listen(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let (_second, _) = listen(&path).unwrap();
+        file.remove();
+        drop(first);
+        UnixStream::connect(&path).unwrap();
+    }
+}
