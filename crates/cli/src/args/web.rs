@@ -35,7 +35,9 @@ For programs there are, with the token as ?token=TOKEN or in 'Authorization: Bea
                deadlocks: who wait for each other
   /metrics     the broker's numbers, for Prometheus
 
-No more than 128 connections are served at a time; who comes then is answered 503.
+No more than 128 connections are served at a time. Who does not show the token within 3 seconds is
+hung up on, and at once if there is no room for who comes; if all have shown it, who comes then is
+refused (503, if not too many come).
 
 Exit codes: 69 if it cannot listen there.")]
 pub(crate) struct WebArgs {

@@ -2,15 +2,19 @@
 //! can make one.
 
 use std::{
+    collections::VecDeque,
     future::Future,
     io::{self, ErrorKind},
     pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
-use axum::serve::Listener;
+use axum::{
+    extract::connect_info::Connected,
+    serve::{IncomingStream, Listener},
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -26,8 +30,12 @@ const MOST_REFUSED: usize = 16;
 /// How long one is listened to that is not served.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long one is served that is told nothing meanwhile. A page is told more often that it is still connected;
-/// who has no token is told that, and hung up on: so nobody takes the room of others by being there.
+/// How long a stranger is served: one who has not shown the token so far. When there is no room, the one who
+/// has been here longest makes room for whoever comes. So who only connects keeps nobody out for long.
+const STRANGE: Duration = Duration::from_secs(3);
+
+/// How long one is served that was let in and is told nothing meanwhile. A page is told more often that it is
+/// still connected.
 const QUIET: Duration = Duration::from_secs(30);
 
 const WHY: &str = "navlock web serves 128 connections at a time, and has as many: close pages that nobody needs\n";
@@ -37,20 +45,93 @@ pub(super) struct Bounded<L> {
     listener: L,
     room: Arc<Semaphore>,
     refused: Arc<Semaphore>,
+    /// Those who may be strangers, the first one first.
+    strangers: VecDeque<Weak<Mutex<Sitting>>>,
 }
 
 /// A connection that is served, with its place.
 pub(super) struct Served<C> {
     connection: C,
-    /// Until when something has to be told.
+    /// Until when something has to be told; to a stranger, until when it has to be let in.
     quiet: Pin<Box<Sleep>>,
-    _place: OwnedSemaphorePermit,
+    /// Which of both it is.
+    is_stranger: bool,
+    seat: Seat,
+}
+
+/// The place of a connection. What is asked by that one has this in its extensions.
+#[derive(Clone)]
+pub(super) struct Seat(Arc<Mutex<Sitting>>);
+
+struct Sitting {
+    /// `None` once it was taken away for another one.
+    place: Option<OwnedSemaphorePermit>,
+    is_stranger: bool,
+    /// Who reads from a stranger, to be told of that.
+    reads: Option<Waker>,
+}
+
+impl Sitting {
+    /// Has this one, if it is a stranger, make room.
+    fn rise(&mut self) -> Option<OwnedSemaphorePermit> {
+        let place = if self.is_stranger { self.place.take() } else { None };
+        if place.is_some() {
+            self.reads.take().into_iter().for_each(Waker::wake);
+        }
+        place
+    }
+}
+
+impl Seat {
+    fn new(place: OwnedSemaphorePermit) -> Self {
+        Self(Arc::new(Mutex::new(Sitting { place: Some(place), is_stranger: true, reads: None })))
+    }
+
+    fn sitting(&self) -> MutexGuard<'_, Sitting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It has shown the token.
+    pub(super) fn admit(&self) {
+        self.sitting().is_stranger = false;
+    }
+}
+
+impl<L: Listener> Connected<IncomingStream<'_, Bounded<L>>> for Seat {
+    fn connect_info(stream: IncomingStream<'_, Bounded<L>>) -> Self {
+        stream.io().seat.clone()
+    }
 }
 
 impl<L> Bounded<L> {
     pub(super) fn new(listener: L) -> Self {
-        let (room, refused) = (Semaphore::new(MOST), Semaphore::new(MOST_REFUSED));
-        Self { listener, room: Arc::new(room), refused: Arc::new(refused) }
+        let [room, refused] = [MOST, MOST_REFUSED].map(|most| Arc::new(Semaphore::new(most)));
+        Self { listener, room, refused, strangers: VecDeque::new() }
+    }
+
+    /// A place for one more: a free one, or that of the stranger who has been here longest.
+    fn place(&mut self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
+            return Some(place);
+        }
+        while let Some(first) = self.strangers.pop_front() {
+            let first = first.upgrade();
+            if let Some(place) = first.and_then(|first| Seat(first).sitting().rise()) {
+                return Some(place);
+            }
+        }
+        None
+    }
+
+    fn seat(&mut self, place: OwnedSemaphorePermit) -> Seat {
+        // FAST: those who were let in, or have gone, are looked for once there may be many of them.
+        if self.strangers.len() >= 2 * MOST {
+            let is_stranger = |seat: Arc<_>| Seat(seat).sitting().is_stranger;
+            self.strangers.retain(|seat| seat.upgrade().is_some_and(is_stranger));
+        }
+        let seat = Seat::new(place);
+        self.strangers.push_back(Arc::downgrade(&seat.0));
+        seat
     }
 }
 
@@ -61,9 +142,9 @@ impl<L: Listener> Listener for Bounded<L> {
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
             let (connection, address) = self.listener.accept().await;
-            if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
-                let quiet = Box::pin(sleep(QUIET));
-                return (Served { connection, quiet, _place: place }, address);
+            if let Some(place) = self.place() {
+                let (quiet, seat) = (Box::pin(sleep(STRANGE)), self.seat(place));
+                return (Served { connection, quiet, is_stranger: true, seat }, address);
             }
             // Who is not even told so sees the connection end.
             if let Ok(place) = Arc::clone(&self.refused).try_acquire_owned() {
@@ -105,19 +186,39 @@ impl<C: AsyncRead + Unpin> AsyncRead for Served<C> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        {
+            let mut sitting = self.seat.sitting();
+            if sitting.place.is_none() {
+                return Poll::Ready(Err(ErrorKind::ConnectionAborted.into()));
+            }
+            if sitting.is_stranger {
+                sitting.reads = Some(context.waker().clone());
+            }
+        }
         let read = Pin::new(&mut self.connection).poll_read(context, buffer);
-        if read.is_pending() && self.quiet.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Err(ErrorKind::TimedOut.into()));
+        if read.is_pending() {
+            if self.is_stranger && !self.seat.sitting().is_stranger {
+                self.is_let_in();
+            }
+            if self.quiet.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(ErrorKind::TimedOut.into()));
+            }
         }
         read
     }
 }
 
 impl<C> Served<C> {
+    /// It has shown the token, or was told something since.
+    fn is_let_in(&mut self) {
+        self.is_stranger = false;
+        self.quiet.as_mut().reset(Instant::now() + QUIET);
+    }
+
     /// Something was told, if it was.
     fn told<T>(&mut self, wrote: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if matches!(wrote, Poll::Ready(Ok(_))) {
-            self.quiet.as_mut().reset(Instant::now() + QUIET);
+        if matches!(wrote, Poll::Ready(Ok(_))) && !self.seat.sitting().is_stranger {
+            self.is_let_in();
         }
         wrote
     }
@@ -157,26 +258,81 @@ impl<C: AsyncWrite + Unpin> AsyncWrite for Served<C> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::duplex;
+    use tokio::io::{DuplexStream, duplex};
 
     use super::*;
 
-    fn served<C>(connection: C, quiet: Duration) -> Served<C> {
+    fn served<C>(connection: C, quiet: Duration, is_stranger: bool) -> Served<C> {
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        Served { connection, quiet: Box::pin(sleep(quiet)), _place: place }
+        let seat = Seat::new(place);
+        seat.sitting().is_stranger = is_stranger;
+        Served { connection, quiet: Box::pin(sleep(quiet)), is_stranger, seat }
     }
 
     #[tokio::test]
     async fn who_is_told_nothing_for_long_is_hung_up_on_and_who_is_told_something_is_not() {
-        let (_silent, theirs) = duplex(64);
-        let (_page, told) = duplex(64);
-        let (mut silent, mut told) =
-            [theirs, told].map(|end| served(end, Duration::from_millis(50))).into();
+        let [(_silent, theirs), (_page, told), (_no_guest, strange)] = [(); 3].map(|()| duplex(64));
+        let quiet = Duration::from_millis(50);
+        let mut silent = served(theirs, quiet, false);
+        let mut told = served(told, quiet, false);
+        let mut strange = served(strange, quiet, true);
         told.write_all(b"data").await.unwrap();
-        let (mut one, mut other) = ([0; 8], [0; 8]);
+        // That one may not come in does not count.
+        strange.write_all(b"no").await.unwrap();
+        let [mut one, mut two, mut three] = [[0; 8]; 3];
         tokio::select! {
-            read = silent.read(&mut one) => assert_eq!(read.unwrap_err().kind(), ErrorKind::TimedOut),
-            _ = told.read(&mut other) => panic!("it was told something"),
+            biased;
+            _ = told.read(&mut two) => panic!("it was told something"),
+            read = async { (silent.read(&mut one).await, strange.read(&mut three).await) } => {
+                assert_eq!(read.0.unwrap_err().kind(), ErrorKind::TimedOut);
+                assert_eq!(read.1.unwrap_err().kind(), ErrorKind::TimedOut);
+            }
         }
+    }
+
+    /// Somebody connects whenever it is listened.
+    struct Flood;
+
+    impl Listener for Flood {
+        type Io = DuplexStream;
+        type Addr = ();
+
+        async fn accept(&mut self) -> (DuplexStream, ()) {
+            (duplex(64).0, ())
+        }
+
+        fn local_addr(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn who_comes_has_the_place_of_the_first_stranger_and_of_nobody_who_was_let_in() {
+        let mut bounded = Bounded::new(Flood);
+        let mut all = Vec::new();
+        for number in 0..MOST {
+            let (served, ()) = bounded.accept().await;
+            if number % 2 == 0 {
+                served.seat.admit();
+            }
+            all.push(served);
+        }
+        // Whoever is let in meanwhile stays.
+        all[1].seat.admit();
+        let (newcomer, ()) = bounded.accept().await;
+        let has_place = |served: &Served<_>| served.seat.sitting().place.is_some();
+        assert!(has_place(&newcomer));
+        let without: Vec<_> = (0..MOST).filter(|number| !has_place(&all[*number])).collect();
+        assert_eq!(without, [3]);
+        let mut byte = [0];
+        let read = timeout(Duration::from_secs(30), all[3].read(&mut byte)).await.unwrap();
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionAborted);
+        newcomer.seat.admit();
+        for served in &all {
+            served.seat.admit();
+        }
+        assert!(bounded.place().is_none());
+        drop(newcomer);
+        assert!(bounded.place().is_some());
     }
 }

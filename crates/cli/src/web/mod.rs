@@ -26,7 +26,7 @@ use navlock::{
 use tokio::runtime;
 
 use self::{
-    crowd::Bounded,
+    crowd::{Bounded, Seat},
     feed::Feed,
     gate::{Gate, Hosts},
     routes::Site,
@@ -85,17 +85,18 @@ impl Web {
     /// Serves it for as long as the process lasts.
     pub(crate) fn serve(self) -> io::Result<()> {
         let router = routes::router(self.site);
+        let service = router.into_make_service_with_connect_info::<Seat>();
         runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
             match self.listener {
                 Listener::Tcp(_, listener) => {
                     listener.set_nonblocking(true)?;
                     let listener = tokio::net::TcpListener::from_std(listener)?;
-                    axum::serve(Bounded::new(listener), router).await
+                    axum::serve(Bounded::new(listener), service).await
                 }
                 Listener::Unix(listener) => {
                     listener.set_nonblocking(true)?;
                     let listener = tokio::net::UnixListener::from_std(listener)?;
-                    axum::serve(Bounded::new(listener), router).await
+                    axum::serve(Bounded::new(listener), service).await
                 }
             }
         })

@@ -5,7 +5,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use axum::{
     Router,
     body::Bytes,
-    extract::{Request, State},
+    extract::{ConnectInfo, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header},
     middleware::{self, Next},
     response::{
@@ -20,6 +20,7 @@ use tokio::sync::watch;
 
 use super::{
     Services,
+    crowd::Seat,
     feed::Feed,
     gate::{Gate, parameter},
 };
@@ -85,7 +86,12 @@ pub(super) fn router(site: Arc<Site>) -> Router {
 
 async fn guard(State(site): Shared, request: Request, next: Next) -> Response {
     let mut response = match site.gate.admit(request.method(), request.uri(), request.headers()) {
-        Ok(_) => next.run(request).await,
+        Ok(_) => {
+            if let Some(ConnectInfo(seat)) = request.extensions().get::<ConnectInfo<Seat>>() {
+                seat.admit();
+            }
+            next.run(request).await
+        }
         // Nobody stays by asking for what is not given.
         Err((status, why)) => {
             (status, [(header::CONNECTION, "close")], format!("{why}\n")).into_response()

@@ -2,11 +2,12 @@
 
 use std::{
     fs,
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::TcpStream,
     os::unix::{fs::PermissionsExt, net::UnixStream},
     path::Path,
     process::{Child, Stdio},
+    time::Instant,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -230,6 +231,27 @@ fn of_many_who_find_a_socket_that_was_left_behind_one_listens_there() {
             panic!("{} serve", all.iter().flatten().count());
         };
         assert_eq!(one.get_at(&path, "/api/state").status, 200);
+    }
+}
+
+#[test]
+fn who_only_connects_keeps_nobody_out() {
+    let sandbox = Sandbox::new();
+    let web = Web::start(&sandbox, &[]);
+    let connect = || TcpStream::connect(&web.host).unwrap();
+    // More than are served at a time, and more than are told that there is no room for them.
+    let mut idle: Vec<_> = (0..300).map(|_| connect()).collect();
+    assert_eq!(web.get("/api/state").status, 200);
+    // They are hung up on, also those who go on asking for what they are not given.
+    let mut asks = connect();
+    let end = Instant::now() + PATIENCE;
+    while asks.write_all(b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").is_ok() {
+        assert!(Instant::now() < end, "it stays by asking");
+    }
+    for stranger in &mut idle {
+        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
+        let read = stranger.read(&mut [0; 512]);
+        assert!(!read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock));
     }
 }
 

@@ -153,24 +153,25 @@ test('a broker that is stopped is said to be, and who waits is shown on once it 
 
 test('who comes when there is no room is told so, and served when there is', options, async (context) => {
   const { served, page } = await look(context);
-  const idle = new Set();
-  context.after(() => idle.forEach((socket) => socket.destroy()));
+  const pages = new Set();
+  context.after(() => pages.forEach((socket) => socket.destroy()));
   // Each by a connection of its own.
   const get = () => ask({ port: served.port, path: `/api/state?token=${served.token}`, agent: false });
+  const events = `${new URL(page.url()).pathname}events?token=${served.token}`;
   let told;
-  // They ask for nothing, and are there all the same.
   while ((told = await get()).status === 200) {
-    assert.ok(idle.size < 1000);
+    assert.ok(pages.size < 1000);
     const socket = connect(served.port, '127.0.0.1');
-    await once(socket, 'connect');
-    idle.add(socket);
+    socket.write(`GET ${events} HTTP/1.1\r\nhost: 127.0.0.1:${served.port}\r\n\r\n`);
+    await once(socket, 'data');
+    pages.add(socket.resume());
   }
   assert.equal(told.status, 503);
   assert.match(told.body, /^navlock web serves 128 connections at a time, and has as many: close pages that nobody needs\n$/);
-  assert.ok(idle.size >= 100, idle.size);
+  assert.ok(pages.size >= 100, pages.size);
   // Who is there already is told on.
   await says(page.locator('#pulse-text'), /live|no broker runs/);
-  for (const socket of idle) socket.destroy();
+  for (const socket of pages) socket.destroy();
   while ((told = await get()).status !== 200) await new Promise((resolve) => setTimeout(resolve, 20));
   assert.equal(JSON.parse(told.body).socket, JSON.parse((await get()).body).socket);
 });
