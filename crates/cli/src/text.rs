@@ -1,5 +1,7 @@
 //! Texts of others, made fit to be shown: commands, reasons and names can hold anything.
 
+#[cfg(any(feature = "top", feature = "web"))]
+use navlock::look::LockName;
 use navlock::{AgentInfo, ResourceName};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -50,6 +52,12 @@ pub(crate) fn short_name(name: &ResourceName, widest: usize) -> String {
     }
     let beginning = ResourceName::from_utf16(&beginning);
     clipped(&plain_name(beginning.as_ref().unwrap_or(name)), widest)
+}
+
+/// How long it is, in bytes: what is kept of others has to have a bound, and a name can be a mebibyte.
+#[cfg(any(feature = "top", feature = "web"))]
+pub(crate) fn bytes_of(name: &LockName) -> usize {
+    name.bucket.len() + name.name.as_bytes().len()
 }
 
 /// A name as it stands in a sentence.

@@ -1,7 +1,7 @@
 //! Who has held what since we look.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque, hash_map},
     sync::Arc,
     time::Instant,
 };
@@ -12,11 +12,15 @@ use navlock::{
 };
 
 use super::{clock::Clock, render};
-use crate::json::Object;
+use crate::{json::Object, text::bytes_of};
 
 /// How many locks that have ended are remembered, of all names and of each.
 const MOST: usize = 8_192;
 const MOST_OF_NAME: usize = 200;
+
+/// How many bytes of others' texts are remembered with them: names may be as long as a mebibyte, and the
+/// broker has let go of these.
+const MOST_BYTES: usize = 8 << 20;
 
 /// The locks that are held, since when, and the last ones that were.
 pub(super) struct History {
@@ -24,10 +28,19 @@ pub(super) struct History {
     agents: HashMap<ClientId, Known>,
     /// By agent, as most that ends does so with its agent.
     requests: HashMap<ClientId, BTreeMap<u64, Instant>>,
-    open: HashMap<ClientId, BTreeMap<u64, Span>>,
+    open: HashMap<ClientId, BTreeMap<u64, Open>>,
     closed: HashMap<LockName, VecDeque<Span>>,
-    /// Of which names locks have ended, the first one first.
-    order: VecDeque<LockName>,
+    /// Of which names locks have ended, the first one first, and how long the texts are that are kept for
+    /// each besides the name.
+    order: VecDeque<(LockName, usize)>,
+    /// The length of all texts that are kept for locks that have ended.
+    bytes: usize,
+}
+
+/// A lock that is held.
+struct Open {
+    name: LockName,
+    span: Span,
 }
 
 struct Known {
@@ -37,7 +50,6 @@ struct Known {
 
 /// A lock, from its grant to its end.
 struct Span {
-    name: LockName,
     id: LockId,
     mode: Mode,
     token: Option<FencingToken>,
@@ -64,6 +76,7 @@ impl History {
             open: HashMap::new(),
             closed: HashMap::new(),
             order: VecDeque::new(),
+            bytes: 0,
         }
     }
 
@@ -81,7 +94,7 @@ impl History {
             for entry in &queue.held {
                 let of_agent = before.get_mut(&entry.id.client_id);
                 match of_agent.and_then(|spans| spans.remove(&entry.id.serial)) {
-                    Some(span) => self.put(span),
+                    Some(open) => self.put(open),
                     None => self.grant(name, entry),
                 }
             }
@@ -89,8 +102,8 @@ impl History {
                 self.request(entry);
             }
         }
-        for span in before.into_values().flat_map(BTreeMap::into_values) {
-            self.close(span, End { at: now, how: "unseen", by: None });
+        for open in before.into_values().flat_map(BTreeMap::into_values) {
+            self.close(open, End { at: now, how: "unseen", by: None });
         }
     }
 
@@ -114,7 +127,7 @@ impl History {
                 // Between two looks it may have been taken many times; this one is seen.
                 let spans = self.open.get(&entry.id.client_id);
                 let known = spans.and_then(|spans| spans.get(&entry.id.serial));
-                if known.is_none_or(|known| known.token != entry.token) {
+                if known.is_none_or(|known| known.span.token != entry.token) {
                     self.end(entry.id, at, "released", None);
                     self.grant(name, entry);
                 }
@@ -151,68 +164,77 @@ impl History {
         let requested = self.take_request(entry.id);
         let before = self.take_open(entry.id);
         let span = Span {
-            name: name.clone(),
             id: entry.id,
             mode: entry.mode,
             token: entry.token,
             info: None,
             from: entry.since,
-            requested: requested.or(before.and_then(|before| before.requested)),
+            requested: requested.or(before.and_then(|before| before.span.requested)),
             end: None,
         };
-        self.put(span);
+        self.put(Open { name: name.clone(), span });
     }
 
-    fn put(&mut self, span: Span) {
-        self.open.entry(span.id.client_id).or_default().insert(span.id.serial, span);
+    fn put(&mut self, open: Open) {
+        let id = open.span.id;
+        self.open.entry(id.client_id).or_default().insert(id.serial, open);
     }
 
-    fn take_open(&mut self, id: LockId) -> Option<Span> {
+    fn take_open(&mut self, id: LockId) -> Option<Open> {
         let of_agent = self.open.get_mut(&id.client_id)?;
-        let span = of_agent.remove(&id.serial);
+        let open = of_agent.remove(&id.serial);
         if of_agent.is_empty() {
             self.open.remove(&id.client_id);
         }
-        span
+        open
     }
 
     fn agent_went(&mut self, agent: ClientId, at: Instant) {
         self.requests.remove(&agent);
-        for span in self.open.remove(&agent).unwrap_or_default().into_values() {
-            self.close(span, End { at, how: "ended", by: None });
+        for open in self.open.remove(&agent).unwrap_or_default().into_values() {
+            self.close(open, End { at, how: "ended", by: None });
         }
         self.agents.remove(&agent);
     }
 
     fn end(&mut self, id: LockId, at: Instant, how: &'static str, by: Option<Arc<AgentInfo>>) {
-        if let Some(span) = self.take_open(id) {
-            self.close(span, End { at, how, by });
+        if let Some(open) = self.take_open(id) {
+            self.close(open, End { at, how, by });
         }
     }
 
-    fn close(&mut self, mut span: Span, end: End) {
+    fn close(&mut self, Open { name, mut span }: Open, end: End) {
         // Only now: it may have said more of itself since it was granted.
         span.info = self.agents.get(&span.id.client_id).map(|known| known.info.clone());
+        let texts = span.info.iter().chain(&end.by).map(|info| length(info)).sum();
         span.end = Some(end);
-        let name = span.name.clone();
-        let of_name = self.closed.entry(name.clone()).or_default();
+        let of_name = self.closed.entry(name);
+        if matches!(of_name, hash_map::Entry::Vacant(_)) {
+            self.bytes += bytes_of(of_name.key());
+        }
+        // One copy of the name for all.
+        let name = of_name.key().clone();
+        let of_name = of_name.or_default();
         of_name.push_back(span);
         if of_name.len() > MOST_OF_NAME {
             of_name.pop_front();
         } else {
-            self.order.push_back(name);
+            self.bytes += texts;
+            self.order.push_back((name, texts));
         }
-        if self.order.len() > MOST {
+        while self.order.len() > MOST || self.bytes > MOST_BYTES {
             self.forget_first();
         }
     }
 
     fn forget_first(&mut self) {
-        let Some(name) = self.order.pop_front() else { return };
+        let Some((name, texts)) = self.order.pop_front() else { return };
+        self.bytes -= texts;
         if let Some(of_name) = self.closed.get_mut(&name) {
             of_name.pop_front();
             if of_name.is_empty() {
                 self.closed.remove(&name);
+                self.bytes -= bytes_of(&name);
             }
         }
     }
@@ -225,8 +247,8 @@ impl History {
     /// Who has held this name, the first one first.
     pub(super) fn of(&self, name: &LockName, clock: Clock) -> String {
         let closed = self.closed.get(name).into_iter().flatten();
-        let open = self.open.values().flat_map(BTreeMap::values).filter(|span| span.name == *name);
-        let mut spans: Vec<&Span> = closed.chain(open).collect();
+        let open = self.open.values().flat_map(BTreeMap::values).filter(|open| open.name == *name);
+        let mut spans: Vec<&Span> = closed.chain(open.map(|open| &open.span)).collect();
         spans.sort_by_key(|span| span.from);
         let spans = spans.into_iter().map(|span| self.span(span, clock));
         Object::default()
@@ -259,6 +281,13 @@ impl History {
         }
         object.to_string()
     }
+}
+
+/// How long the texts are that an agent has said of itself.
+fn length(info: &AgentInfo) -> usize {
+    let meta = info.meta.iter().flat_map(|(key, value)| [key, value]);
+    let texts = [&info.command, &info.user, &info.host, &info.why];
+    texts.into_iter().chain(meta).map(String::len).sum()
 }
 
 #[cfg(test)]
@@ -315,5 +344,27 @@ mod tests {
         assert!(history.order.len() <= MOST && history.closed.len() <= MOST);
         let remembered: usize = history.closed.values().map(VecDeque::len).sum();
         assert!(remembered <= MOST, "{remembered}");
+    }
+
+    #[test]
+    fn of_names_as_long_as_any_may_be_no_more_is_remembered_than_there_is_room_for() {
+        let mut history = History::new();
+        let agent = ClientId::random();
+        for serial in 0..40 {
+            let entry = Entry::new(LockId { client_id: agent, serial }, Mode::Exclusive);
+            let name = name(&format!("{serial}{}", "x".repeat(1 << 19)));
+            tell(&mut history, Change::Granted { name: name.clone(), entry: entry.clone() });
+            tell(&mut history, Change::Released { name, id: entry.id });
+        }
+        let remembered: usize = history.closed.keys().map(|name| name.name.as_bytes().len()).sum();
+        assert!((MOST_BYTES / 2..=MOST_BYTES).contains(&remembered), "{remembered}");
+        for serial in 100..100 + 2 * MOST as u64 {
+            let entry = Entry::new(LockId { client_id: agent, serial }, Mode::Exclusive);
+            let name = name(&serial.to_string());
+            tell(&mut history, Change::Granted { name: name.clone(), entry: entry.clone() });
+            tell(&mut history, Change::Released { name, id: entry.id });
+        }
+        let remembered: usize = history.closed.keys().map(|name| name.name.as_bytes().len()).sum();
+        assert!(history.bytes >= remembered && history.bytes < 1 << 20, "{}", history.bytes);
     }
 }

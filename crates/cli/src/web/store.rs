@@ -12,13 +12,15 @@ use navlock::{
 };
 
 use super::{clock::Clock, history::History, render};
-use crate::{json::Object, remedy::Surroundings};
+use crate::{json::Object, remedy::Surroundings, text::bytes_of};
 
 /// How many changes are remembered: who has missed more is shown all anew.
 const MOST_CHANGES: usize = 16_384;
 
-/// How many names that are not in use any more keep the number that they have on the page.
+/// How many names that are not in use any more keep the number that they have on the page, and how long
+/// these are together, in bytes.
 const SPARE_KEYS: usize = 4_096;
+const SPARE_BYTES: usize = 4 << 20;
 
 /// Of so many of those who hold others up it is looked whether they are stopped.
 const MOST_WATCHED: usize = 64;
@@ -96,19 +98,41 @@ struct Section {
 }
 
 /// The numbers of names on the page, which can say them whatever they are.
-#[derive(Default)]
 struct Keys {
     last: u64,
     of: HashMap<LockName, u64>,
     names: HashMap<u64, LockName>,
+    /// How long the names are together, in bytes.
+    bytes: usize,
+    /// When there are more than so many, or they are longer than this, those that are not needed are forgotten.
+    limits: (usize, usize),
 }
 
 impl Keys {
+    fn new() -> Self {
+        let (of, names) = (HashMap::new(), HashMap::new());
+        Self { last: 0, of, names, bytes: 0, limits: (SPARE_KEYS, SPARE_BYTES) }
+    }
+
+    fn are_many(&self) -> bool {
+        self.of.len() > self.limits.0 || self.bytes > self.limits.1
+    }
+
+    fn forget(&mut self, is_needed: impl Fn(&LockName, u64) -> bool) {
+        self.of.retain(|name, key| is_needed(name, *key));
+        let left = &self.of;
+        self.names.retain(|_, name| left.contains_key(name));
+        self.bytes = left.keys().map(bytes_of).sum();
+        // FAST: as many again come before it is looked for them again.
+        self.limits = (2 * left.len() + SPARE_KEYS, 2 * self.bytes + SPARE_BYTES);
+    }
+
     fn make(&mut self, name: &LockName) -> u64 {
         if let Some(key) = self.of.get(name) {
             return *key;
         }
         self.last += 1;
+        self.bytes += bytes_of(name);
         self.of.insert(name.clone(), self.last);
         self.names.insert(self.last, name.clone());
         self.last
@@ -122,7 +146,7 @@ impl Store {
             clock: Clock::new(),
             version: 0,
             broker: Broker::default(),
-            keys: Keys::default(),
+            keys: Keys::new(),
             names: BTreeMap::new(),
             agents: HashMap::new(),
             clients: BTreeMap::new(),
@@ -250,7 +274,7 @@ impl Store {
         if let Some((last, _)) = self.changes.drain(..surplus).next_back() {
             self.forgotten = last;
         }
-        if self.keys.of.len() > 2 * self.names.len() + SPARE_KEYS {
+        if self.keys.are_many() {
             self.forget_keys();
         }
         let key = |name: &LockName| self.keys.of.get(name).copied().unwrap_or(0);
@@ -295,9 +319,7 @@ impl Store {
 
     fn forget_keys(&mut self) {
         let Self { keys, names, history, .. } = self;
-        keys.of.retain(|name, key| names.contains_key(key) || history.knows(name));
-        let left = &keys.of;
-        keys.names.retain(|_, name| left.contains_key(name));
+        keys.forget(|name, key| names.contains_key(&key) || history.knows(name));
     }
 
     /// The name with this number.
@@ -524,5 +546,28 @@ mod tests {
         assert!(state.len() < 2_000, "{}", state.len());
         let state: Value = serde_json::from_str(&state).unwrap();
         assert_eq!(state["names"][0]["nameLength"], 1 << 20);
+    }
+
+    #[test]
+    fn names_that_have_gone_are_forgotten_in_the_end_however_long_they_are() {
+        let mut shown = Shown::new();
+        let agent = ClientId::random();
+        shown.tell([Change::Granted { name: name("stays"), entry: entry(agent, 0) }]);
+        for serial in 1..60 {
+            let name = name(&format!("{serial}{}", "x".repeat(1 << 19)));
+            let entry = entry(agent, serial);
+            let id = entry.id;
+            shown.tell([Change::Granted { name: name.clone(), entry }]);
+            shown.refresh();
+            shown.tell([Change::Released { name, id }]);
+            shown.refresh();
+        }
+        let keys = &shown.store.keys;
+        let bytes: usize = keys.of.keys().map(bytes_of).sum();
+        assert_eq!(bytes, keys.bytes);
+        // As much as the history remembers, as much again, and what is spared.
+        assert!(bytes < 21 << 20, "{bytes}");
+        assert_eq!(keys.of.len(), keys.names.len());
+        assert!(keys.of.contains_key(&name("stays")));
     }
 }

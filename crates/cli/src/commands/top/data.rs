@@ -12,12 +12,14 @@ use navlock::{
 };
 
 use super::measures::{Rate, Times};
+use crate::text::bytes_of;
 
 /// How long a name is remembered that nobody uses.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// So many names that nobody uses are remembered at most.
+/// So many names that nobody uses are remembered at most, and so many bytes of them.
 const MOST: usize = 20_000;
+const MOST_BYTES: usize = 8 << 20;
 
 /// So many events of one name are remembered.
 const PAST: usize = 20;
@@ -28,6 +30,10 @@ pub(super) struct Data {
     pub(super) overview: Overview,
     /// All names of the overview, and others that have been in it.
     pub(super) known: HashMap<LockName, Known>,
+    /// How long those names are together, in bytes, and how long they may become until it is looked for
+    /// those to forget.
+    bytes: usize,
+    most_bytes: usize,
     /// How many events there are.
     pub(super) events: Rate,
     /// How many were missed.
@@ -96,6 +102,8 @@ impl Data {
         Self {
             overview: Overview::default(),
             known: HashMap::new(),
+            bytes: 0,
+            most_bytes: MOST_BYTES,
             events: Rate::default(),
             missed: 0,
             broker: Broker::Silent,
@@ -117,6 +125,7 @@ impl Data {
                 self.overview = *overview;
                 for name in self.overview.queues.keys() {
                     if !self.known.contains_key(name) {
+                        self.bytes += bytes_of(name);
                         self.known.insert(name.clone(), Known::new(self.now));
                     }
                 }
@@ -134,8 +143,9 @@ impl Data {
             }
             Heard::Failed(why) => self.broker = Broker::Failed(why),
         }
-        if self.known.len() > 2 * (self.overview.queues.len() + MOST) {
-            self.forget_half();
+        let most = 2 * (self.overview.queues.len() + MOST);
+        if self.known.len() > most || self.bytes > self.most_bytes {
+            self.forget();
         }
     }
 
@@ -189,6 +199,7 @@ impl Data {
     fn known(&mut self, name: &LockName) -> &mut Known {
         // FAST: most names are known.
         if !self.known.contains_key(name) {
+            self.bytes += bytes_of(name);
             self.known.insert(name.clone(), Known::new(self.now));
         }
         self.known.get_mut(name).expect("it was inserted if it was not there")
@@ -245,23 +256,37 @@ impl Data {
         if self.second() == before {
             return;
         }
-        let queues = &self.overview.queues;
+        self.keep(|known| now.saturating_duration_since(known.used) < MEMORY);
+    }
+
+    /// Keeps those of these, and those that somebody uses.
+    fn keep(&mut self, is_kept: impl Fn(&Known) -> bool) {
+        let (queues, bytes) = (&self.overview.queues, &mut self.bytes);
         self.known.retain(|name, known| {
-            now.saturating_duration_since(known.used) < MEMORY || queues.contains_key(name)
+            let is_kept = is_kept(known) || queues.contains_key(name);
+            *bytes -= if is_kept { 0 } else { bytes_of(name) };
+            is_kept
         });
     }
 
-    /// Forgets about half of the names that nobody uses: those that have not been used for longest.
-    fn forget_half(&mut self) {
+    /// Forgets those of the names that nobody uses that have not been used for longest, until there is half
+    /// as much of these as there may be.
+    fn forget(&mut self) {
         let queues = &self.overview.queues;
         let unused = self.known.iter().filter(|(name, _)| !queues.contains_key(name));
-        let mut times: Vec<_> = unused.map(|(_, known)| known.used).collect();
-        let middle = times.len() / 2;
-        if middle == 0 {
-            return;
+        let mut unused: Vec<_> = unused.map(|(name, known)| (known.used, bytes_of(name))).collect();
+        unused.sort_unstable_by_key(|(used, _)| std::cmp::Reverse(*used));
+        let mut left = 0;
+        let first = unused.iter().take(MOST).take_while(|(_, bytes)| {
+            left += bytes;
+            left <= MOST_BYTES / 2
+        });
+        let kept = first.count();
+        if let Some((latest, _)) = unused.get(kept).copied() {
+            self.keep(|known| known.used > latest);
         }
-        let (_, middle, _) = times.select_nth_unstable(middle);
-        let middle = *middle;
-        self.known.retain(|name, known| known.used > middle || queues.contains_key(name));
+        // FAST: those that are used are not looked through again until there are as many more.
+        let of_unused: usize = unused[..kept].iter().map(|(_, bytes)| bytes).sum();
+        self.most_bytes = 2 * self.bytes.saturating_sub(of_unused) + MOST_BYTES;
     }
 }

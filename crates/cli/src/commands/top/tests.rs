@@ -589,6 +589,23 @@ fn what_is_remembered_is_bounded_and_forgotten_in_time() {
 }
 
 #[test]
+fn of_names_as_long_as_any_may_be_no_more_is_remembered_than_there_is_room_for() {
+    let mut world = World::new();
+    let kept = name("kept");
+    world.holds(1, &kept);
+    for number in 0..60 {
+        world.passes(Duration::from_millis(1));
+        let name = name(&format!("{number}{}", "x".repeat(1 << 19)));
+        let entry = world.holds(2, &name);
+        world.releases(&name, &entry);
+    }
+    let known = &world.model.data().known;
+    let bytes: usize = known.keys().map(|name| name.name.as_bytes().len()).sum();
+    assert!((2 << 20..=16 << 20).contains(&bytes), "{bytes}");
+    assert!(known.contains_key(&kept));
+}
+
+#[test]
 fn help_names_the_keys_and_any_key_ends_it() {
     let mut world = World::new();
     world.press("?");
