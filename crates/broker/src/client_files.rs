@@ -236,6 +236,17 @@ impl ClientFiles {
         !matches!(look_at(&self.path(client)), Looked::Free)
     }
 
+    /// Whether there is a client that lives, which goes on with the next daemon if there is none. Nothing is
+    /// removed, and nothing is kept: for who only looks.
+    pub(crate) fn has_living(&self) -> bool {
+        let lives = |client: &ClientKey| {
+            let file = lock_file::open_existing(&self.path(*client));
+            let shared = FlockOperation::NonBlockingLockShared;
+            file.is_ok_and(|file| matches!(flock(&file, shared), Err(Errno::WOULDBLOCK)))
+        };
+        self.own_files().is_ok_and(|clients| clients.iter().any(lives))
+    }
+
     /// Notes that what this client has may be granted to others from here on.
     ///
     /// # Errors

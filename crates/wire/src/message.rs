@@ -538,6 +538,9 @@ pub enum FromDaemon {
         /// That.
         outcome: Result<u64, NotStolen>,
     },
+    /// Since version 6, before [`LookBegins`](Self::LookBegins): the clients of the daemon before are waited
+    /// for. What there is follows once they have come back, or were given up.
+    Recovering,
 }
 
 /// Why a request ended without a lock, or a question without a snapshot.

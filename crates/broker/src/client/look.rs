@@ -28,7 +28,8 @@ use super::{
     handshake::{self, check_peer},
 };
 use crate::{
-    Place,
+    Place, RECLAIM,
+    client_files::ClientFiles,
     error::{ConnectError, Reason},
     forms,
     spawn::{Patience, connect_to_running},
@@ -39,6 +40,13 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 /// How often a broker is looked for where there is none.
 const RETRY: Duration = Duration::from_millis(250);
+
+/// The same while its clients are about to start the next one, and for how long that is believed.
+const SOON: Duration = Duration::from_millis(20);
+const COME_BACK: Duration = Duration::from_secs(3);
+
+/// How long a broker may say that it is taking over.
+const RECOVERY: Duration = RECLAIM.saturating_mul(3);
 
 /// What to look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,8 +59,10 @@ pub struct LookOptions {
 /// A look at the broker of a place: what there is, and then what happens, for as long as anybody wants
 /// to know. It is no client and holds nothing up.
 ///
-/// While there is no broker, nobody holds anything: the overview is empty, and as soon as there is a
-/// broker it is that one's. All calls block.
+/// While there is no broker, and nobody who would start the next one, nobody holds anything: the overview is
+/// empty, and as soon as there is a broker it is that one's. Between two brokers the overview is the last one of
+/// the first: a broker that takes over tells nothing before the clients of the one before are back, or were
+/// given up. All calls block.
 ///
 /// ```no_run
 /// use navlock_broker::{Look, LookOptions, News, Place};
@@ -82,6 +92,10 @@ pub struct Look {
     pids: Option<u64>,
     /// Whether it was said that there is no broker.
     is_known_gone: bool,
+    /// Since when there is none.
+    gone: Option<Instant>,
+    /// Whether the broker has said that it is taking over from another one.
+    is_recovering: bool,
     /// Where the next connection comes from, if one is being made.
     connecting: Option<Receiver<Result<Wire, Reason>>>,
 }
@@ -136,24 +150,38 @@ impl Look {
     pub fn new(place: Place, options: LookOptions) -> Self {
         let (wire, overview) = (None, Overview::default());
         let (bucket, is_known_gone) = (Arc::default(), false);
-        let (anew, pids, connecting) = (None, None, None);
-        Self { place, options, wire, overview, anew, bucket, pids, is_known_gone, connecting }
+        Self {
+            place,
+            options,
+            wire,
+            overview,
+            anew: None,
+            bucket,
+            pids: None,
+            is_known_gone,
+            gone: None,
+            is_recovering: false,
+            connecting: None,
+        }
     }
 
-    /// What there is at this place now. Empty if there is no broker. Blocks.
+    /// What there is at this place now. Empty if there is no broker. Waits for one that is taking over from
+    /// another one, and for a moment for the next one where clients are without. Blocks.
     ///
     /// # Errors
     ///
     /// If the broker cannot be reached, or is of a release that does not tell.
     pub fn once(place: Place, options: LookOptions) -> Result<Overview, ConnectError> {
         let mut look = Self::new(place, options.once());
-        let deadline = Instant::now() + 2 * ANSWER;
+        let mut patience = 2 * ANSWER;
+        let began = Instant::now();
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = patience.saturating_sub(began.elapsed());
             match look.next(Some(left))? {
                 Some(News::Anew { .. } | News::NoBroker) => return Ok(look.overview),
                 Some(News::Events(_)) => {}
-                None => return Err(look.failed(Reason::Silent(2 * ANSWER))),
+                None if look.is_recovering && patience < RECOVERY => patience = RECOVERY,
+                None => return Err(look.failed(Reason::Silent(patience))),
             }
         }
     }
@@ -181,6 +209,7 @@ impl Look {
             match self.step(deadline) {
                 Ok(Step::News(news)) => {
                     self.is_known_gone = news == News::NoBroker;
+                    (self.gone, self.is_recovering) = (None, false);
                     return Ok(Some(news));
                 }
                 Ok(Step::Late) => return Ok(None),
@@ -235,6 +264,10 @@ impl Look {
                 self.overview = overview;
                 Ok(Step::News(News::Anew { missed }))
             }
+            FromDaemon::Recovering => {
+                self.is_recovering = true;
+                Ok(Step::More)
+            }
             FromDaemon::Refused { reason } => Err(Reason::Refused(reason)),
             _ => Err(Reason::Nonsense),
         }
@@ -247,16 +280,22 @@ impl Look {
                 self.wire = Some(wire);
                 Ok(Step::More)
             }
-            Err(Reason::NotRunning | Reason::Vanished) if !self.is_known_gone => {
-                self.overview = Overview::default();
-                Ok(Step::News(News::NoBroker))
-            }
             Err(Reason::NotRunning | Reason::Vanished) => {
-                let now = Instant::now();
+                let since = *self.gone.get_or_insert_with(Instant::now);
+                let pause = if self.is_known_gone {
+                    RETRY
+                } else if since.elapsed() < COME_BACK && ClientFiles::of(&self.place).has_living() {
+                    // They still hold what they hold.
+                    SOON
+                } else {
+                    self.overview = Overview::default();
+                    return Ok(Step::News(News::NoBroker));
+                };
                 let left =
-                    deadline.map_or(RETRY, |deadline| deadline.saturating_duration_since(now));
-                thread::sleep(left.min(RETRY));
-                Ok(if left <= RETRY { Step::Late } else { Step::More })
+                    deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+                let left = left.unwrap_or(pause);
+                thread::sleep(left.min(pause));
+                Ok(if left <= pause && deadline.is_some() { Step::Late } else { Step::More })
             }
             Err(reason) => Err(reason),
         }

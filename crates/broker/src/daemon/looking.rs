@@ -49,6 +49,7 @@ impl Looking {
     }
 
     async fn try_serve(&mut self) -> Result<(), End> {
+        self.until_recovered().await?;
         let looker = self.house.lookers().add(self.filter.clone());
         let mut elsewhere = self.house.look_elsewhere(&self.filter).await;
         // What has happened until now is in what there is.
@@ -62,11 +63,7 @@ impl Looking {
         loop {
             let is_leased = self.house.user_agent().is_leased();
             tokio::select! {
-                message = self.stream.next() => return Err(match message {
-                    None => End::Gone,
-                    Some(Err(error)) => End::Stream(error),
-                    Some(Ok(_)) => Nonsense("it looks, and said something else").into(),
-                }),
+                end = gone(&mut self.stream) => return Err(end),
                 () = looker.news(latest) => {
                     if looker.is_behind() {
                         elsewhere = self.house.look_elsewhere(&self.filter).await;
@@ -89,6 +86,20 @@ impl Looking {
                     ask = Instant::now() + ASK;
                 }
             }
+        }
+    }
+
+    /// Waits until all who held something through an earlier daemon hold it here, or are given up: before that
+    /// it would look as if nobody held anything.
+    async fn until_recovered(&mut self) -> Result<(), End> {
+        if self.house.recovery().is_over() {
+            return Ok(());
+        }
+        self.say(&FromDaemon::Recovering).await?;
+        let house = Arc::clone(&self.house);
+        tokio::select! {
+            () = house.recovery().over() => Ok(()),
+            end = gone(&mut self.stream) => Err(end),
         }
     }
 
@@ -144,5 +155,14 @@ impl Looking {
     async fn send(&mut self) -> Result<(), End> {
         yield_now().await;
         poll_fn(|context| flush(&mut self.stream, context)).await.map_err(End::Stream)
+    }
+}
+
+/// Ends when the looker has gone, or has said something.
+async fn gone(stream: &mut Stream) -> End {
+    match stream.next().await {
+        None => End::Gone,
+        Some(Err(error)) => End::Stream(error),
+        Some(Ok(_)) => Nonsense("it looks, and said something else").into(),
     }
 }

@@ -197,6 +197,7 @@ fn version_6_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Free) },
         FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::HeldByOthers) },
         FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Refused("etcd".to_owned())) },
+        FromDaemon::Recovering,
     ]
 }
 
@@ -393,7 +394,7 @@ impl Place for ToDaemon {
 }
 
 impl Place for FromDaemon {
-    const PLACES: u8 = 29;
+    const PLACES: u8 = 30;
     fn place(&self) -> u8 {
         match self {
             Self::Welcome { .. } => 0,
@@ -425,6 +426,7 @@ impl Place for FromDaemon {
             Self::Logs { .. } => 26,
             Self::Deadlock { .. } => 27,
             Self::Stolen { .. } => 28,
+            Self::Recovering => 29,
         }
     }
 }

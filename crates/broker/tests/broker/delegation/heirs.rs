@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use navlock_broker::{Look, LookOptions, News};
 use navlock_delegation::Released;
 use navlock_engine::RequestId;
 use navlock_wire::{FromDaemon, Lost, ToDaemon};
@@ -385,4 +386,43 @@ fn a_slot_of_nobodys_request_is_no_claim() {
     for name in ["db", "two"] {
         other.take(name, EXCLUSIVE);
     }
+}
+
+#[test]
+fn who_looks_while_a_daemon_takes_over_is_told_once_it_is_known_who_holds_what() {
+    let mut host = Host::with(|options| options.recovery = Duration::from_secs(1));
+    let mut owner = host.owner(1);
+    let (_, token) = owner.take_in(0, "db", EXCLUSIVE);
+    host.kill();
+    host.begin();
+    let overview = Look::once(host.place(), LookOptions::default()).unwrap();
+    let [queue] = &overview.queues.values().collect::<Vec<_>>()[..] else { panic!("{overview:?}") };
+    assert_eq!(queue.held[0].token, Some(token));
+}
+
+#[test]
+fn who_looks_between_two_daemons_waits_for_the_next_one_as_the_clients_do() {
+    let mut host = Host::start();
+    let mut owner = host.owner(1);
+    owner.take_in(0, "db", EXCLUSIVE);
+    host.kill();
+    let mut look = Look::new(host.place(), LookOptions::default());
+    assert_eq!(look.next(Some(Duration::ZERO)).unwrap(), None);
+    host.begin();
+    assert_eq!(look.next(Some(LONG)).unwrap(), Some(News::Anew { missed: 0 }));
+    assert_eq!(look.overview().queues.len(), 1);
+}
+
+#[test]
+fn where_no_client_would_start_another_daemon_nobody_holds_anything() {
+    let mut host = Host::start();
+    let mut owner = host.owner(1);
+    owner.take_in(0, "db", EXCLUSIVE);
+    host.kill();
+    let path = owner.path();
+    drop(owner);
+    let mut look = Look::new(host.place(), LookOptions::default());
+    assert_eq!(look.next(Some(Duration::ZERO)).unwrap(), Some(News::NoBroker));
+    // Who looks removes nothing.
+    assert!(path.exists());
 }
