@@ -11,7 +11,7 @@ use navlock_wire::{
     CONTROL_VERSION, ClientKey, DaemonCodec, FromDaemon, LOOKING_VERSION, OLDEST_VERSION,
     REPORT_VERSION, SHARED_VERSION, STEAL_VERSION, ToDaemon, VERSION, negotiate,
 };
-use tokio::net::UnixStream;
+use tokio::{net::UnixStream, task::yield_now};
 use tokio_util::codec::Decoder;
 
 use super::{
@@ -25,6 +25,9 @@ use super::{
     session::{Session, Stream, flush},
     stealing::Steal,
 };
+
+/// How much can be asked by who is no client, on one connection.
+const QUESTIONS: usize = 64;
 
 /// A connection before it is known whose it is.
 pub(super) struct Newcomer {
@@ -91,7 +94,7 @@ impl Newcomer {
     /// Hears who it is. Who wants to know how the daemon is, or have it end, need not say so: it is no
     /// client, and is not kept waiting by those who come back.
     async fn hear_introduction(&mut self, version: u16) -> Result<Introduction, End> {
-        loop {
+        for _ in 0..QUESTIONS {
             let answer = match self.next().await? {
                 ToDaemon::Introduce { client, returning } => {
                     let Some(reason) = self.crowded.take() else {
@@ -134,7 +137,11 @@ impl Newcomer {
                 _ => return Err(Nonsense("it did not introduce itself").into()),
             };
             self.say(&answer).await?;
+            // What was asked and can be answered at once does not have this wait: others have their turn, and
+            // the time for all of this is looked at.
+            yield_now().await;
         }
+        Err(Nonsense("it asks and asks, and does not say who it is").into())
     }
 
     /// Says something, and waits until it is sent.

@@ -297,6 +297,21 @@ fn a_client_that_does_not_introduce_itself_is_hung_up_on() {
 }
 
 #[test]
+fn who_asks_on_and_on_without_saying_who_it_is_is_hung_up_on() {
+    let daemon = Daemon::start();
+    let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
+    let ask = (0..100).map(|query| ToDaemon::Report { query });
+    let asked: Vec<_> = [hello].into_iter().chain(ask).collect();
+    let mut raw = Raw::connect(&daemon.place(), &asked);
+    assert_eq!(raw.hear(), FromDaemon::Welcome { version: VERSION });
+    for asked in 0..64 {
+        let answer = raw.hear();
+        assert!(matches!(answer, FromDaemon::Report { query, .. } if query == asked), "{answer:?}");
+    }
+    assert_eq!(raw.stream.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
 fn a_connection_that_makes_no_sense_is_closed_for_the_other_end_too() {
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path().join("sock"));
