@@ -352,3 +352,19 @@ fn who_looks_keeps_no_broker_from_its_end() {
         assert!(Instant::now() < deadline, "it goes on for nobody");
     }
 }
+
+#[test]
+fn so_many_can_look_and_one_more_is_told_so() {
+    let daemon = Daemon::start();
+    let looks: Vec<_> = (0..64).map(|_| begin(&daemon, LookOptions::default())).collect();
+    let refused = Look::new(daemon.place(), LookOptions::default()).next(Some(LONG)).unwrap_err();
+    assert!(matches!(refused.reason(), Reason::Refused(why) if why.starts_with("64 look at it")));
+    // Who asks once is answered.
+    assert!(Look::once(daemon.place(), LookOptions::default()).is_ok());
+    drop(looks);
+    let deadline = Instant::now() + LONG;
+    while Look::new(daemon.place(), LookOptions::default()).next(Some(LONG)).is_err() {
+        assert!(Instant::now() < deadline, "there is no room again");
+        thread::yield_now();
+    }
+}
