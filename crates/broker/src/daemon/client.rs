@@ -17,7 +17,7 @@ use foldhash::fast::RandomState;
 use navlock_core::{
     AgentInfo, ClientId, Error, Lost, Mode, ResourceName, UserAgent,
     host::{self, RequestKind},
-    look::{self, InDeadlock},
+    look,
 };
 use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{Agent, ClientKey, ClientState, LockId, LookChange, Moment, Slot};
@@ -29,6 +29,7 @@ pub(super) use self::{
 };
 use super::{
     Limits,
+    deadlocks::{Circles, InCircle, Names},
     delegations::Delegations,
     directory::Directory,
     lookers::Lookers,
@@ -178,11 +179,24 @@ impl Client {
         self.process.as_ref().map(Process::number)
     }
 
-    /// A request waits for others that wait for it: the client is told, if it is its.
-    pub(super) fn tell_deadlock(&mut self, request: look::LockId, told: InDeadlock) {
-        if self.agents.values().any(|open| open.of.client_id == request.client_id) {
-            self.requests.tell_deadlock(request, told);
-        }
+    /// Those of its requests that wait for others that wait for them: it is to be told so.
+    pub(super) fn tell_circles(&mut self, circles: &Circles) {
+        self.requests.tell_circles(circles);
+    }
+
+    /// Whether it is to be told so of any.
+    pub(super) fn is_in_circle(&self) -> bool {
+        self.requests.is_in_circle()
+    }
+
+    /// The next one of which it is to be told so.
+    pub(super) fn next_in_circle(&mut self) -> Option<(RequestId, InCircle)> {
+        self.requests.next_in_circle()
+    }
+
+    /// Adds the names that it waits for inside a lock.
+    pub(super) fn nested(&mut self, names: &mut Names) {
+        self.requests.nested(names);
     }
 
     /// A request was made inside this lock.

@@ -70,7 +70,7 @@ impl Counts {
                 count(&self.losses, 1);
                 count(&self.thefts, u64::from(*lost == Lost::Stolen));
             }
-            Outcome::Deadlock(_) | Outcome::Register => {}
+            Outcome::Register => {}
         }
     }
 

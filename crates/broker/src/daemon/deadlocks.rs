@@ -1,39 +1,123 @@
 //! Those who wait for each other: found here, where everything is known, and told to each of them.
 //!
-//! A circle comes to be by a request that is made inside a lock: whoever waits for it behind it in its queue
-//! was there later. So nobody looks as long as no client says of a request what it is inside of.
+//! A circle comes to be by a request that is made inside a lock and has to wait: whoever waits for it behind it
+//! in its queue was there later. So nobody looks as long as no client says of such a request what it is inside
+//! of. And it goes from one name to the next by such a request only: so nothing is looked at but names that
+//! somebody waits for inside a lock.
 
 use std::{
-    sync::Arc,
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
     time::{Duration, Instant},
 };
 
-use navlock_core::look::{Deadlock, InDeadlock, Overview, Watcher};
-use tokio::time::sleep;
+use foldhash::quality::RandomState;
+use navlock_core::{
+    ClientId, ResourceName,
+    look::{LockId, Overview, Watcher},
+};
+use navlock_wire::LookEvent;
+use tokio::{sync::oneshot, time::sleep};
 
 use super::{
+    elsewhere::Elsewhere,
     house::{House, lock},
-    lookers::Filter,
 };
-use crate::forms;
+use crate::{LOGS, forms};
 
 /// How long a circle lasts before it is told, and how often it is looked at most.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Whatever it takes to look, there is at least so many times as long for others before it is done again.
+const SHARE: u32 = 10;
+
+/// With so many locks and requests to be looked through, another thread does that.
+const MANY: usize = 2_000;
+
+/// Of a longer circle so many requests are told, from the one on that came last: the text is the same.
+const MOST_TOLD: usize = 32;
+
+/// So many circles are told to the log one by one.
+const MOST_LOGGED: usize = 8;
+
+/// Names by their buckets.
+///
+/// They are of many clients: none may have them collide.
+#[derive(Debug, Default)]
+pub(super) struct Names(HashMap<Arc<str>, HashSet<ResourceName, RandomState>, RandomState>);
+
+/// What is told to the clients whose requests are in circles.
+#[derive(Debug, Default)]
+pub(super) struct Circles {
+    requests: HashMap<LockId, InCircle, RandomState>,
+    /// How many requests each circle has.
+    lengths: Vec<usize>,
+}
+
+/// What is told to one of them.
+#[derive(Clone, Debug)]
+pub(super) struct InCircle {
+    pub(super) told: Arc<str>,
+    /// It is the one that was made last.
+    pub(super) is_last: bool,
+}
+
+impl Names {
+    pub(super) fn add(&mut self, bucket: &Arc<str>, name: &ResourceName) {
+        self.0.entry(Arc::clone(bucket)).or_default().insert(name.clone());
+    }
+
+    pub(super) fn has(&self, bucket: &str, name: &ResourceName) -> bool {
+        self.0.get(bucket).is_some_and(|names| names.contains(name))
+    }
+}
+
+impl Circles {
+    /// What is told of this request, if anything is.
+    pub(super) fn of(&self, request: LockId) -> Option<&InCircle> {
+        self.requests.get(&request)
+    }
+
+    /// Finds those that are to be told now.
+    fn find(watcher: &mut Watcher, events: Vec<LookEvent>, now: Instant) -> Self {
+        let (mut overview, mut bucket) = (Overview::default(), Arc::default());
+        for event in forms::events(events, &mut bucket) {
+            overview.apply(&event);
+        }
+        let mut circles = Self::default();
+        for circle in watcher.look(&overview, now) {
+            let told: Arc<str> = circle.to_string().into();
+            let requests = circle.members.iter().filter(|member| !member.is_held);
+            circles.lengths.push(requests.clone().count());
+            // The first of them is the one that came last.
+            for member in requests.take(MOST_TOLD) {
+                let is_last = member.entry.id == circle.closed_by();
+                let in_circle = InCircle { told: Arc::clone(&told), is_last };
+                let known = circles.requests.entry(member.entry.id).or_insert(in_circle.clone());
+                // It may be in several.
+                if is_last {
+                    *known = in_circle;
+                }
+            }
+        }
+        circles
+    }
+}
+
 impl House {
     /// Tells those who wait for each other, for as long as the daemon runs.
     pub(super) async fn watch_deadlocks(self: Arc<Self>) {
-        let mut watcher = Watcher::new(PATIENCE);
+        let mut watcher = watcher();
         loop {
             self.lookers().somebody_is_nested().await;
             loop {
-                let overview = self.overview().await;
-                for deadlock in watcher.look(&overview, Instant::now()) {
-                    if deadlock.is_certain {
-                        self.tell_deadlock(&deadlock);
-                    }
-                }
-                sleep(PATIENCE).await;
+                let began = Instant::now();
+                let events = self.look_at_nested().await;
+                let circles;
+                (watcher, circles) = search(watcher, events, Instant::now()).await;
+                self.tell_circles(&circles);
+                sleep(PATIENCE.max(began.elapsed() * SHARE)).await;
                 if watcher.next().is_none() {
                     break;
                 }
@@ -41,30 +125,199 @@ impl House {
         }
     }
 
-    /// All that there is, as whoever looks sees it.
-    async fn overview(&self) -> Overview {
-        let everything = Filter::default();
-        let elsewhere = self.look_elsewhere(&everything).await;
-        self.look_anew();
-        let mut overview = Overview::default();
-        let (events, mut bucket) = (self.look(&everything, &elsewhere), Arc::default());
-        for event in forms::events(events, &mut bucket) {
-            overview.apply(&event);
+    /// What there is of the names that somebody waits for inside a lock.
+    async fn look_at_nested(&self) -> Vec<LookEvent> {
+        let nested = |names: &mut Names| {
+            for client in self.everybody() {
+                lock(&client).nested(names);
+            }
+        };
+        let mut names = Names::default();
+        nested(&mut names);
+        if names.0.is_empty() {
+            return Vec::new();
         }
-        overview
+        let mut elsewhere = Elsewhere::default();
+        if self.user_agent().is_leased() {
+            let buckets = names.0.keys().map(|bucket| bucket.as_ref().to_owned()).collect();
+            elsewhere = self.look_elsewhere_in(buckets, None).await;
+            elsewhere.retain(|bucket, name| names.has(bucket, name));
+            // Nothing is waited for from here on.
+            names = Names::default();
+            nested(&mut names);
+        }
+        self.look_anew();
+        let mut events = Vec::new();
+        for client in self.everybody() {
+            lock(&client).look_at(|bucket, name| names.has(bucket, name), &mut events);
+        }
+        elsewhere.add_to(events, &self.agents())
     }
 
-    fn tell_deadlock(&self, deadlock: &Deadlock) {
-        let members = deadlock.members.len();
-        tracing::warn!(target: crate::LOGS, members, "some wait for each other, and for ever");
-        let told = deadlock.to_string();
-        for client in self.everybody() {
-            let mut client = lock(&client);
-            for member in deadlock.members.iter().filter(|member| !member.is_held) {
-                let is_last = member.entry.id == deadlock.closed_by();
-                let told = InDeadlock::new(told.clone(), is_last);
-                client.tell_deadlock(member.entry.id, told);
+    fn tell_circles(&self, circles: &Circles) {
+        if circles.requests.is_empty() {
+            return;
+        }
+        for members in circles.lengths.iter().take(MOST_LOGGED) {
+            tracing::warn!(target: LOGS, members, "some wait for each other, and for ever");
+        }
+        if let Some(more @ 1..) = circles.lengths.len().checked_sub(MOST_LOGGED) {
+            tracing::warn!(target: LOGS, more, "others do as well");
+        }
+        let whose: HashSet<ClientId> = circles.requests.keys().map(|id| id.client_id).collect();
+        for client in self.directory().find(whose) {
+            lock(&client).tell_circles(circles);
+        }
+    }
+}
+
+/// Tells what lasts.
+fn watcher() -> Watcher {
+    Watcher::new(PATIENCE).only_certain()
+}
+
+/// Looks for circles in what there is: on a thread of its own if that is much, and there is one to be had, so
+/// that nobody waits for it.
+async fn search(
+    mut watcher: Watcher,
+    mut events: Vec<LookEvent>,
+    now: Instant,
+) -> (Watcher, Circles) {
+    if events.len() >= MANY {
+        let (done, is_done) = oneshot::channel();
+        let work = Arc::new(Mutex::new(Some((watcher, events))));
+        let theirs = Arc::clone(&work);
+        let spawned = thread::Builder::new().name("navlock-circles".to_owned()).spawn(move || {
+            if let Some((mut watcher, events)) = take(&theirs) {
+                let circles = Circles::find(&mut watcher, events, now);
+                // The daemon may have ended.
+                let _ = done.send((watcher, circles));
             }
+        });
+        if spawned.is_ok() {
+            return is_done.await.unwrap_or_else(|_| (self::watcher(), Circles::default()));
+        }
+        (watcher, events) = take(&work).unwrap_or_else(|| (self::watcher(), Vec::new()));
+    }
+    let circles = Circles::find(&mut watcher, events, now);
+    (watcher, circles)
+}
+
+fn take<T>(work: &Mutex<Option<T>>) -> Option<T> {
+    work.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use navlock_core::{
+        FencingToken, Mode,
+        host::{RequestId, RequestKind},
+    };
+    use navlock_wire::{LookChange, LookEntry, OfName};
+
+    use super::*;
+    use crate::{
+        client_files::Found,
+        daemon::{Options, house::Stay, user_agent},
+    };
+
+    fn house() -> Arc<House> {
+        let locks = user_agent(FencingToken::new(1));
+        Arc::new(House::new(locks, &Options::default(), None, &Found::default(), None))
+    }
+
+    /// A client with one agent, which asks for these, one after the other.
+    fn client(house: &Arc<House>, names: &[&str]) -> (Stay, ClientId) {
+        let stay = house.enter(None, false, None);
+        let mut client = lock(&stay.client);
+        let client_id = ClientId::random();
+        client.open_agent(0, client_id, "app".to_owned()).unwrap();
+        for (at, name) in (0..).zip(names) {
+            let kind = RequestKind::Wait(Mode::Exclusive);
+            let name = (*name).try_into().unwrap();
+            client.request(0, RequestId::from_parts(at, at.into()), name, kind, None).unwrap();
+        }
+        drop(client);
+        (stay, client_id)
+    }
+
+    #[test]
+    fn a_nested_lock_that_is_free_has_nobody_look_for_circles() {
+        let house = house();
+        let (stay, client_id) = client(&house, &["outer", "inner"]);
+        let outer = (client_id.to_bytes(), 0);
+        lock(&stay.client).put_inside(RequestId::from_parts(1, 1), outer);
+        assert!(house.lookers().somebody_is_nested().now_or_never().is_none());
+        let (waits, _) = client(&house, &["inner"]);
+        lock(&waits.client).put_inside(RequestId::from_parts(0, 0), outer);
+        assert!(house.lookers().somebody_is_nested().now_or_never().is_some());
+    }
+
+    #[test]
+    fn nothing_is_looked_at_but_names_that_somebody_waits_for_inside_a_lock() {
+        let house = house();
+        let names: Vec<_> = (0..100).map(|at| format!("{at}")).collect();
+        let (holder, client_id) =
+            client(&house, &names.iter().map(String::as_str).collect::<Vec<_>>());
+        let (idle, _) = client(&house, &["idle"]);
+        let (waits, other) = client(&house, &["7", "8"]);
+        let look = || house.look_at_nested().now_or_never().unwrap();
+        assert_eq!(look().len(), 0);
+        lock(&waits.client).put_inside(RequestId::from_parts(0, 0), (client_id.to_bytes(), 3));
+        let seen = look();
+        let of = |event: &LookEvent| event.change.of().map(|of| of.name.to_string());
+        assert_eq!(seen.iter().filter_map(of).collect::<Vec<_>>(), ["7", "7"]);
+        let agents = seen.iter().filter_map(|event| match event.change {
+            LookChange::AgentCame { agent, .. } => Some(ClientId::from_bytes(agent)),
+            _ => None,
+        });
+        assert_eq!(agents.collect::<HashSet<_>>(), HashSet::from([client_id, other]));
+        // It waits no more.
+        lock(&waits.client).finish(RequestId::from_parts(0, 0));
+        assert_eq!(look().len(), 0);
+        drop((holder, idle));
+    }
+
+    /// One agent that holds so many names, and inside each waits for the next one.
+    fn circle(length: u64) -> Vec<LookEvent> {
+        let each = (0..length).flat_map(|at| {
+            let of = |at: u64| OfName {
+                bucket: "app".into(),
+                name: format!("{at}").as_str().try_into().unwrap(),
+            };
+            let entry = |serial, token, inside| LookEntry {
+                id: ([1; 16], serial),
+                mode: Mode::Exclusive,
+                token,
+                inside,
+                taken: 0,
+            };
+            let held = LookChange::Granted(of(at), entry(at, Some(at), Vec::new()));
+            let inside = vec![([1; 16], at)];
+            let waits =
+                LookChange::Requested(of((at + 1) % length), entry(length + at, None, inside));
+            [held, waits].map(|change| LookEvent { at: at + 1, change })
+        });
+        each.collect()
+    }
+
+    #[tokio::test]
+    async fn the_first_of_a_long_circle_are_told_one_text_and_the_one_that_came_last_is() {
+        for length in [2, 20_000] {
+            let now = Instant::now();
+            let (watcher, circles) = search(self::watcher(), circle(length), now).await;
+            assert!(circles.requests.is_empty(), "it was seen once");
+            let (_, circles) = search(watcher, circle(length), now + PATIENCE).await;
+            let all = usize::try_from(length).unwrap();
+            assert_eq!(circles.lengths, [all]);
+            assert_eq!(circles.requests.len(), all.min(MOST_TOLD));
+            let last = circles.requests.values().filter(|it| it.is_last);
+            assert_eq!(last.count(), 1);
+            let mut told = circles.requests.values().map(|it| &it.told);
+            let text = told.next().unwrap();
+            assert!(told.all(|other| Arc::ptr_eq(text, other)));
+            assert!(text.len() < 20_000, "{}", text.len());
         }
     }
 }

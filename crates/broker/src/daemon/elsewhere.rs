@@ -45,6 +45,40 @@ impl Elsewhere {
         all(self) == all(other)
     }
 
+    /// Leaves of it what is of these names in their buckets.
+    pub(super) fn retain(&mut self, is_wanted: impl Fn(&str, &ResourceName) -> bool) {
+        for (bucket, inspection) in &mut self.0 {
+            for all in [&mut inspection.held, &mut inspection.pending] {
+                all.retain(|one| is_wanted(bucket, &one.lock.name));
+            }
+        }
+    }
+
+    /// What there is here, and there what is not of these agents, in the order in which it can be applied:
+    /// within a name, who holds before who waits, and these as they will be served.
+    pub(super) fn add_to(
+        &self,
+        mut events: Vec<LookEvent>,
+        ours: &HashSet<ClientId>,
+    ) -> Vec<LookEvent> {
+        events.extend(self.events(ours));
+        let places = self.places();
+        let place = |change: &LookChange| match change {
+            LookChange::Requested(of, entry) => {
+                let asked = (&*of.bucket, &of.name, ClientId::from_bytes(entry.id.0));
+                (2, places.get(&asked).copied().unwrap_or(usize::MAX), entry.id.1)
+            }
+            LookChange::Granted(..) | LookChange::Owned(..) => (1, 0, 0),
+            _ => (0, 0, 0),
+        };
+        events.sort_by_cached_key(|event| {
+            let (kind, place, serial) = place(&event.change);
+            // Who came is told as it was collected: clients before their agents.
+            (kind, place, if kind == 0 { 0 } else { event.at }, serial)
+        });
+        events
+    }
+
     /// What is not of these agents.
     fn events(&self, ours: &HashSet<ClientId>) -> Vec<LookEvent> {
         let (mut events, mut met) = (Vec::new(), HashSet::new());
@@ -135,19 +169,27 @@ impl House {
         if !self.user_agent().is_leased() {
             return Elsewhere::default();
         }
+        self.look_elsewhere_in(self.buckets(filter), filter.name.as_ref()).await
+    }
+
+    /// The same in these buckets, of one name or of all.
+    pub(super) async fn look_elsewhere_in(
+        &self,
+        buckets: Vec<String>,
+        name: Option<&ResourceName>,
+    ) -> Elsewhere {
         let mut found = Vec::new();
-        for bucket in self.buckets(filter) {
+        for bucket in buckets {
             let locks = self.user_agent().lock_manager(&bucket);
             // What cannot be asked now is asked again.
-            if let Ok(inspection) = locks.inspect(filter.name.clone()).await {
+            if let Ok(inspection) = locks.inspect(name.cloned()).await {
                 found.push((bucket, inspection));
             }
         }
         Elsewhere(found)
     }
 
-    /// All that there is, in the order in which it can be applied: within a name, who holds before who
-    /// waits, and these as they will be served.
+    /// All that there is, in the [order](Elsewhere::add_to) in which it can be applied.
     pub(super) fn look(&self, filter: &Filter, elsewhere: &Elsewhere) -> Vec<LookEvent> {
         let mut events = Vec::new();
         for client in self.everybody() {
@@ -160,22 +202,7 @@ impl House {
                 _ => None,
             })
             .collect();
-        events.extend(elsewhere.events(&ours));
-        let places = elsewhere.places();
-        let place = |change: &LookChange| match change {
-            LookChange::Requested(of, entry) => {
-                let asked = (&*of.bucket, &of.name, ClientId::from_bytes(entry.id.0));
-                (2, places.get(&asked).copied().unwrap_or(usize::MAX), entry.id.1)
-            }
-            LookChange::Granted(..) | LookChange::Owned(..) => (1, 0, 0),
-            _ => (0, 0, 0),
-        };
-        events.sort_by_cached_key(|event| {
-            let (kind, place, serial) = place(&event.change);
-            // Who came is told as it was collected: clients before their agents.
-            (kind, place, if kind == 0 { 0 } else { event.at }, serial)
-        });
-        events
+        elsewhere.add_to(events, &ours)
     }
 
     /// Looks what owners have done without a word, if nobody has lately, and tells it.

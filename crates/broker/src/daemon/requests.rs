@@ -20,14 +20,13 @@ use futures_util::task::AtomicWaker;
 use navlock_core::{
     ClientId, Error, LockFuture, LockGuard, LockManager, LockOptions, Lost, Mode, ResourceName,
     host::{PolledGuard, RequestKind},
-    look::InDeadlock,
 };
 use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{Agent, LockId, Moment};
 use tracing::Level;
 
 use self::slots::Place;
-use super::{delegations::Delegation, lookers::Lookers};
+use super::{deadlocks::InCircle, delegations::Delegation, lookers::Lookers};
 use crate::{LOGS, clock};
 
 /// What became of a request, or of the lock that it was.
@@ -40,8 +39,6 @@ pub(super) enum Outcome {
     Failed(Error),
     /// How, and by whom if it was stolen.
     Lost(Lost, Option<ClientId>),
-    /// It waits for others that wait for it. It waits on.
-    Deadlock(InDeadlock),
     /// Of no request: the client is to see to its file.
     Register,
 }
@@ -57,6 +54,10 @@ pub(super) struct Requests {
     name_bytes: usize,
     /// What became of claims.
     settled: VecDeque<(RequestId, Outcome)>,
+    /// Those that wait, and were said to be made inside a lock. Some may be over.
+    nested: Vec<RequestId>,
+    /// Those that wait for others that wait for them, and are to be told so.
+    circles: VecDeque<(RequestId, InCircle)>,
     woken: Arc<Woken>,
     /// Whose they are, for the log, and whether it may tell names.
     pid: Option<u32>,

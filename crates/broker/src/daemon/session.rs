@@ -34,6 +34,7 @@ use super::{
     answers::{self, InspectionParts, Parts, SnapshotParts},
     claims::Claims,
     client::{Nonsense, tell},
+    deadlocks::InCircle,
     delegations::Looks,
     ends::End,
     house::{House, Stay, lock},
@@ -185,20 +186,29 @@ impl Session {
     /// Says what has become of requests and locks. Bounded by the number of live requests, whether
     /// there is room or not.
     fn say_outcomes(&mut self, context: &mut Context<'_>) -> Result<(), End> {
-        loop {
-            let outcome = lock(&self.stay.client).poll_outcome(context);
-            let Poll::Ready((request, outcome)) = outcome else {
-                return Ok(());
-            };
+        let is_in_circle = loop {
+            let mut client = lock(&self.stay.client);
+            let outcome = client.poll_outcome(context);
+            let Poll::Ready((request, outcome)) = outcome else { break client.is_in_circle() };
+            drop(client);
             self.say_outcome(request, outcome)?;
+        };
+        // These are long texts, and nothing that anybody waits for: said as far as there is room.
+        while is_in_circle && self.has_room() {
+            let next = lock(&self.stay.client).next_in_circle();
+            let Some((request, InCircle { told, is_last })) = next else { break };
+            if self.version >= LOOKING_VERSION {
+                let told = told.as_ref().to_owned();
+                self.say(&FromDaemon::Deadlock { request, told, is_last })?;
+            }
         }
+        Ok(())
     }
 
     /// Says what has become of a request; if it is a lock that ends by itself, when that is first.
     fn say_outcome(&mut self, request: RequestId, outcome: Outcome) -> Result<(), End> {
         let since = match outcome {
             Outcome::Register => CONTROL_VERSION,
-            Outcome::Deadlock(_) => LOOKING_VERSION,
             _ => 0,
         };
         if self.version < since {

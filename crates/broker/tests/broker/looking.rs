@@ -368,3 +368,19 @@ fn so_many_can_look_and_one_more_is_told_so() {
         thread::yield_now();
     }
 }
+
+#[test]
+fn a_lock_that_is_granted_inside_another_one_is_seen_granted_once() {
+    let daemon = Daemon::start();
+    let locks = daemon.client().lock_manager("app");
+    let mut look = begin(&daemon, LookOptions::default());
+    let outer = soon(locks.lock("outer").into_future()).unwrap();
+    let inner = soon(locks.lock("inner").inside(&outer).into_future()).unwrap();
+    let mut seen = until(&mut look, |seen| seen.queues.len() == 2);
+    // What was said behind the request is heard by then.
+    soon(locks.query()).unwrap();
+    drop(inner);
+    drop(outer);
+    seen.extend(until(&mut look, is_empty));
+    assert_eq!(words(&seen), ["granted", "granted", "released", "released"]);
+}

@@ -1,5 +1,7 @@
 //! What those who look see of a client.
 
+use std::collections::HashSet;
+
 use navlock_core::ResourceName;
 use navlock_wire::{Agent, ClientState, LookChange, LookEvent};
 
@@ -28,6 +30,31 @@ impl Client {
         let wanted = |bucket: &str, name: &ResourceName| filter.has(bucket, name);
         let changes = self.requests.changes(wanted);
         events.extend(changes.map(|(at, change)| LookEvent { at, change }));
+    }
+
+    /// What there is of it of these names, with whose that is.
+    pub(in super::super) fn look_at(
+        &self,
+        wanted: impl Fn(&str, &ResourceName) -> bool,
+        events: &mut Vec<LookEvent>,
+    ) {
+        let mut agents = HashSet::new();
+        for (at, change) in self.requests.changes(wanted) {
+            if let LookChange::Requested(_, entry)
+            | LookChange::Granted(_, entry)
+            | LookChange::Owned(_, entry, _) = &change
+            {
+                agents.insert(entry.id.0);
+            }
+            events.push(LookEvent { at, change });
+        }
+        // FAST: mostly it has nothing of these.
+        if agents.is_empty() {
+            return;
+        }
+        let theirs = |open: &&OpenAgent| agents.contains(&open.of.client_id.to_bytes());
+        let whose = self.agents.values().filter(theirs).map(|open| self.agent_came(open));
+        events.extend(whose.map(|change| LookEvent { at: self.since, change }));
     }
 
     fn self_and_agents(&self, filter: &Filter) -> Vec<LookEvent> {

@@ -1,6 +1,6 @@
 //! What a client is told.
 
-use navlock_core::{Error, look::InDeadlock};
+use navlock_core::Error;
 use navlock_engine::RequestId;
 use navlock_wire::{Failure, FromDaemon};
 
@@ -24,9 +24,6 @@ pub(in super::super) fn tell(request: RequestId, outcome: Outcome, version: u16)
                 how => how,
             };
             FromDaemon::Lost { request, how }
-        }
-        Outcome::Deadlock(InDeadlock { told, is_last, .. }) => {
-            FromDaemon::Deadlock { request, told, is_last }
         }
         Outcome::Register => FromDaemon::Register,
     }

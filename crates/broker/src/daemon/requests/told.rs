@@ -5,38 +5,73 @@ use std::{
     task::{Context, Waker},
 };
 
-use navlock_core::{
-    ResourceName,
-    look::{self, InDeadlock},
-};
+use navlock_core::{ResourceName, look};
 use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{LockId, LookChange, LookEntry, MAX_INSIDE, Moment, OfName};
 
-use super::{Entry, Outcome, Requests, Shown, Stage, Whose, slots::Place};
+use super::{
+    super::deadlocks::{Circles, InCircle, Names},
+    Entry, Outcome, Requests, Shown, Stage, Whose,
+    slots::Place,
+};
 use crate::forms::how_lost;
 
 impl Requests {
-    /// Notes inside which lock this was asked for.
+    /// Notes inside which lock this was asked for, if it waits: a lock waits for nothing.
     pub(in super::super) fn put_inside(&mut self, id: RequestId, lock: LockId) {
-        if let Some(entry) = self.entries.get_mut(&id) {
-            if entry.inside.len() < MAX_INSIDE && !entry.inside.contains(&lock) {
-                entry.inside.push(lock);
-                self.lookers.note_nested();
-                self.tell(id);
+        let waits = |entry: &&mut Entry| matches!(entry.stage, Stage::Pending(_));
+        let Some(entry) = self.entries.get_mut(&id).filter(waits) else { return };
+        if entry.inside.len() < MAX_INSIDE && !entry.inside.contains(&lock) {
+            if entry.inside.is_empty() {
+                self.nested.push(id);
             }
+            entry.inside.push(lock);
+            self.lookers.note_nested();
+            self.tell(id);
         }
     }
 
-    /// Has the client told that what it has asked for so waits for others that wait for it.
-    pub(in super::super) fn tell_deadlock(&mut self, lock: look::LockId, told: InDeadlock) {
-        let mut entries = self.entries.iter();
-        let known = entries.find(|(id, entry)| {
-            let is_its = entry.of.client_id == lock.client_id && id.serial() == lock.serial;
-            is_its && matches!(entry.stage, Stage::Pending(_))
+    /// The names that are waited for inside a lock.
+    pub(in super::super) fn nested(&mut self, names: &mut Names) {
+        let entries = &self.entries;
+        self.nested.retain(|id| {
+            let waits = |entry: &&Entry| matches!(entry.stage, Stage::Pending(_));
+            let Some(entry) = entries.get(id).filter(waits) else { return false };
+            entry.name().is_some_and(|name| {
+                names.add(&entry.of.bucket, name);
+                true
+            })
         });
-        if let Some(id) = known.map(|(id, _)| *id) {
-            self.settle(id, Outcome::Deadlock(told));
-            self.wake();
+        if self.nested.is_empty() {
+            self.nested = Vec::new();
+        }
+    }
+
+    /// Has the client told which of its requests wait for others that wait for them.
+    pub(in super::super) fn tell_circles(&mut self, circles: &Circles) {
+        for (id, entry) in &self.entries {
+            let request = look::LockId { client_id: entry.of.client_id, serial: id.serial() };
+            let waits = matches!(entry.stage, Stage::Pending(_));
+            if let Some(told) = circles.of(request).filter(|_| waits) {
+                self.circles.push_back((*id, told.clone()));
+            }
+        }
+        self.wake();
+    }
+
+    /// Whether it is to be told so of any.
+    pub(in super::super) fn is_in_circle(&self) -> bool {
+        !self.circles.is_empty()
+    }
+
+    /// The next one that is to be told so and waits still.
+    pub(in super::super) fn next_in_circle(&mut self) -> Option<(RequestId, InCircle)> {
+        loop {
+            let (id, told) = self.circles.pop_front()?;
+            let is_there = self.entries.get(&id);
+            if is_there.is_some_and(|entry| matches!(entry.stage, Stage::Pending(_))) {
+                return Some((id, told));
+            }
         }
     }
 

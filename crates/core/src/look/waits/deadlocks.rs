@@ -65,6 +65,15 @@ impl InDeadlock {
 /// Of those that have requests in common as many are told as have to be broken: without the requests
 /// that have [closed](Deadlock::closed_by) them, there is none.
 pub fn deadlocks(overview: &Overview) -> Vec<Deadlock> {
+    found(overview, true)
+}
+
+/// The certain ones alone, which costs less.
+pub(super) fn certain_deadlocks(overview: &Overview) -> Vec<Deadlock> {
+    found(overview, false)
+}
+
+fn found(overview: &Overview, with_possible: bool) -> Vec<Deadlock> {
     // FAST: mostly nobody waits, or for nothing that leads further.
     if overview.queues.values().all(|queue| queue.pending.is_empty()) {
         return Vec::new();
@@ -72,7 +81,7 @@ pub fn deadlocks(overview: &Overview) -> Vec<Deadlock> {
     let graph = Graph::new(overview);
     let certain = cycles(&graph, &[], false);
     let closed: Vec<Index> = certain.iter().map(|cycle| cycle[0].0).collect();
-    let possible = cycles(&graph, &closed, true);
+    let possible = if with_possible { cycles(&graph, &closed, true) } else { Vec::new() };
     let told = |is_certain| {
         let graph = &graph;
         move |cycle: Cycle| Deadlock::new(overview, graph, &cycle, is_certain)

@@ -1,8 +1,16 @@
 //! Deadlocks that last.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
-use super::{Deadlock, deadlocks};
+use foldhash::fast::RandomState;
+
+use super::{
+    Deadlock,
+    deadlocks::{certain_deadlocks, deadlocks},
+};
 use crate::look::{LockId, Overview};
 
 /// Finds deadlocks in overviews that are shown to it one after the other, and tells each once: when it
@@ -13,6 +21,7 @@ use crate::look::{LockId, Overview};
 #[derive(Debug)]
 pub struct Watcher {
     patience: Duration,
+    only_certain: bool,
     seen: Vec<Seen>,
 }
 
@@ -26,14 +35,26 @@ struct Seen {
 impl Watcher {
     /// One that tells what has lasted for this time.
     pub fn new(patience: Duration) -> Self {
-        Self { patience, seen: Vec::new() }
+        Self { patience, only_certain: false, seen: Vec::new() }
+    }
+
+    /// Has it look for those alone that are certain, which takes less time.
+    #[must_use]
+    pub fn only_certain(mut self) -> Self {
+        self.only_certain = true;
+        self
     }
 
     /// Looks at what there is now. The deadlocks that are confirmed by it, each for the first time.
     pub fn look(&mut self, overview: &Overview, now: Instant) -> Vec<Deadlock> {
         self.seen.retain(|seen| seen.deadlock.stands(overview));
-        for found in deadlocks(overview) {
-            match self.seen.iter_mut().find(|seen| seen.deadlock.closed_by() == found.closed_by()) {
+        // There may be very many.
+        let known = self.seen.iter().enumerate().map(|(at, seen)| (seen.deadlock.closed_by(), at));
+        let known: HashMap<LockId, usize, RandomState> = known.collect();
+        let look = if self.only_certain { certain_deadlocks } else { deadlocks };
+        for found in look(overview) {
+            let place = known.get(&found.closed_by()).map(|at| &mut self.seen[*at]);
+            match place {
                 // Of one that is told by other members now, the first ones count, as they stand.
                 Some(seen) if seen.deadlock.is_certain || !found.is_certain => {}
                 // More is known of it by now.

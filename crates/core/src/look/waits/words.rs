@@ -48,12 +48,12 @@ impl Deadlock {
         let after = self.members.iter().cycle().skip(1);
         let each = before.zip(members).zip(after);
         let requests = each.filter(|((_, member), _)| !member.is_held);
+        let told = requests.take(MOST_LINES);
         let mut lines: Vec<_> =
-            requests.map(|((before, member), after)| member.line(before, after, now)).collect();
-        if lines.len() > MOST_LINES {
-            let more = lines.len() - MOST_LINES;
-            lines.truncate(MOST_LINES);
-            lines.push(format!("… and {more} more"));
+            told.map(|((before, member), after)| member.line(before, after, now)).collect();
+        let all = self.members.iter().filter(|member| !member.is_held).count();
+        if all > MOST_LINES {
+            lines.push(format!("… and {} more", all - MOST_LINES));
         }
         lines
     }
