@@ -12,12 +12,13 @@ use std::{
 };
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, Lost, Mode, ResourceName, UserAgent,
+    AgentInfo, ClientId, Error, LockFuture, LockGuard, Lost, Mode, Named, ResourceName, UserAgent,
     blocking::block_on,
     host::{
         self, AgentId, Answer, Backend, Claim, InspectFuture, MemoryReach, PositionFuture,
         QueryFuture, Reach, RecallFuture, RequestKind, RevokeFuture, Term, Ticket,
     },
+    look::LockId,
 };
 
 /// Has the backend inside do what each backend must, and nothing else.
@@ -158,6 +159,16 @@ impl Backend for Full {
         self.inner.stolen_by(ticket)
     }
 
+    fn put_inside(&self, ticket: Ticket, lock: LockId) {
+        self.note("inside".to_owned());
+        self.inner.put_inside(ticket, lock);
+    }
+
+    fn made(&self, ticket: Ticket) {
+        self.note("made".to_owned());
+        self.inner.made(ticket);
+    }
+
     fn retire(&self) {
         self.note("retired".to_owned());
         self.inner.retire();
@@ -277,6 +288,32 @@ fn what_is_asked_of_a_reach_gets_there() {
     assert_eq!(taken(&notes), ["terminated 2"]);
     drop(handles);
     assert_eq!(taken(&notes), ["closed", "closed", "retired"]);
+}
+
+#[test]
+fn of_a_request_that_waits_all_is_said_and_then_that_it_was() {
+    let (user_agent, notes) = full();
+    let (locks, others) = (user_agent.lock_manager("app"), user_agent.lock_manager("app"));
+    // What is granted at once is not said to be made.
+    let held = ["a", "b"].map(|name| locks.lock(name).blocking().unwrap());
+    assert_eq!(taken(&notes), [""; 0]);
+    let [a, b] = [&held[0], &held[1]];
+    let request = || others.lock("a");
+    assert_eq!(waits(request().into_future(), &notes), ["made"]);
+    let nested = request().inside(b).inside(a);
+    assert_eq!(waits(nested.into_future(), &notes), ["inside", "inside", "made"]);
+    assert_eq!(waits(request().fail_on_deadlock().into_future(), &notes), ["made"]);
+    assert_eq!(waits(request().inside(b).into_owned(), &notes), ["inside", "made"]);
+}
+
+/// What the reach is told of this request, which has to wait.
+fn waits<N: Named>(mut request: LockFuture<'_, LockGuard, N>, notes: &Notes) -> Vec<String> {
+    let mut context = Context::from_waker(Waker::noop());
+    // It is asked again, and made once.
+    for _ in 0..2 {
+        assert!(Pin::new(&mut request).poll(&mut context).is_pending());
+    }
+    taken(notes)
 }
 
 #[test]

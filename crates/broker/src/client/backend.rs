@@ -129,9 +129,14 @@ impl Backend for BrokerBackend {
             let why = "this connection to the broker is for questions only; make another for locks";
             return Err(Error::Refused(why.to_owned()));
         }
-        let id = self.connection.change(|table| table.request(agent, name, kind, waker))?;
-        self.connection.await_word();
+        let id = self.connection.change_quietly(|table| table.request(agent, name, kind, waker))?;
         Ok((Ticket { lane: 0, id }, Poll::Pending))
+    }
+
+    fn made(&self, _: Ticket) {
+        // In one piece with the locks that it was said to be inside of, if it was: nobody sees it without them.
+        self.connection.change(|_| ());
+        self.connection.await_word();
     }
 
     fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {

@@ -144,6 +144,11 @@ impl Connection {
         self.shared.change(change)
     }
 
+    /// Changes something. What that gives to say is sent with what the next change gives, which is soon.
+    pub(super) fn change_quietly<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
+        change(&mut self.table())
+    }
+
     /// The table, in which nothing is held any more whose term is over, or that a daemon has given
     /// up: also if nobody could see to that in time, as when this process was stopped. While nobody
     /// hears, what has been said is heard first.

@@ -2,15 +2,27 @@
 
 use std::{
     future::{Future, IntoFuture, poll_fn},
+    io::Read,
+    os::unix::net::UnixListener,
     pin::{Pin, pin},
-    task::Poll,
+    sync::mpsc,
+    task::{Context, Poll, Waker},
+    thread,
 };
 
+use bytes::BytesMut;
+use navlock_broker::{BrokerReach, ConnectOptions, Place};
 use navlock_core::{
-    Error, Grant, LockFuture, LockGuard, LockManager, Named, look::InDeadlock as Told,
+    ClientId, Error, Grant, LockFuture, LockGuard, LockManager, Named, UserAgent,
+    look::{InDeadlock as Told, LockId},
 };
+use navlock_wire::{DaemonCodec, FromDaemon, ToDaemon};
+use tokio_util::codec::Decoder;
 
-use crate::daemon::{Daemon, queue, soon};
+use crate::{
+    daemon::{Daemon, LONG, queue, soon},
+    raw::RawDaemon,
+};
 
 fn held(locks: &LockManager, name: &str) -> LockGuard {
     soon(locks.lock(name).into_future()).unwrap()
@@ -98,4 +110,50 @@ fn a_request_that_is_put_inside_a_lock_while_it_waits_can_close_a_circle() {
     assert!(matches!(soon(second), Err(Error::Deadlock(_))));
     drop(b);
     drop(soon(first).unwrap());
+}
+
+#[test]
+fn a_daemon_hears_of_a_request_and_what_it_is_inside_of_in_one_piece() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = Place::at(directory.path().join("sock"));
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let options = ConnectOptions::default().place(place).program("/nonexistent");
+    let reach = BrokerReach::connect_when_needed(options).unwrap();
+    let locks = UserAgent::with_reach(reach).lock_manager("app");
+    let mut context = Context::from_waker(Waker::noop());
+    let mut query = pin!(locks.query());
+    assert!(query.as_mut().poll(&mut context).is_pending());
+    let mut daemon = RawDaemon::welcome(&listener, None);
+    daemon.say(&[FromDaemon::Settled]);
+    let mut stream = daemon.stream.try_clone().unwrap();
+    let (heard, pieces) = mpsc::channel();
+    // What it hears at once was said at once: it waits all the time.
+    let reader = thread::spawn(move || {
+        let (mut bytes, mut arrived) = ([0; 4096], BytesMut::new());
+        while let Ok(length @ 1..) = stream.read(&mut bytes) {
+            arrived.extend_from_slice(&bytes[..length]);
+            let mut piece = Vec::new();
+            while let Ok(Some(message)) = DaemonCodec::default().decode(&mut arrived) {
+                piece.push(message);
+            }
+            let _ = heard.send(piece);
+        }
+    });
+    let outer = LockId { client_id: ClientId::random(), serial: 7 };
+    for number in 0..200 {
+        let name = format!("{number}");
+        let mut request = pin!(locks.lock(name.as_str()).inside(outer).into_future());
+        assert!(request.as_mut().poll(&mut context).is_pending());
+        let asks = |message: &ToDaemon| matches!(message, ToDaemon::Request { .. });
+        let piece = loop {
+            let piece: Vec<ToDaemon> = pieces.recv_timeout(LONG).unwrap();
+            if piece.iter().any(asks) {
+                break piece;
+            }
+        };
+        let is_inside = |message: &ToDaemon| matches!(message, ToDaemon::Inside { .. });
+        assert!(piece.iter().any(is_inside), "{number}: {piece:?}");
+    }
+    daemon.stream.shutdown(std::net::Shutdown::Both).unwrap();
+    reader.join().unwrap();
 }

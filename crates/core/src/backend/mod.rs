@@ -143,6 +143,13 @@ pub trait Backend: fmt::Debug + Send + Sync {
         let _ = (ticket, lock);
     }
 
+    /// All that there is to be said at once of the request of this ticket, which was just made and has to wait,
+    /// was [said](Self::put_inside). Called once, right after the [`request`](Self::request) that was not
+    /// answered: a reach that tells another process of it may keep that back until then, to say all in one.
+    fn made(&self, ticket: Ticket) {
+        let _ = ticket;
+    }
+
     /// The locks inside which this whole process runs, and with it all that it asks for: as the command of a
     /// `navlock run` does.
     fn surrounding(&self) -> &[LockId] {
@@ -441,6 +448,11 @@ impl Backend for AnyBackend {
 
     fn put_inside(&self, ticket: Ticket, lock: LockId) {
         dispatch!(self.put_inside(ticket, lock));
+    }
+
+    #[inline]
+    fn made(&self, ticket: Ticket) {
+        dispatch!(self.made(ticket));
     }
 
     fn surrounding(&self) -> &[LockId] {

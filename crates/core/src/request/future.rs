@@ -106,7 +106,7 @@ impl<G: Grant, N: Named> Future for LockFuture<'_, G, N> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.state {
-            State::Unmade { .. } => self.make(context),
+            State::Unmade { .. } => self.make(context, false),
             State::Owned { .. } => self.make_owned(context),
             _ => self.poll_made(context),
         }
@@ -114,11 +114,11 @@ impl<G: Grant, N: Named> Future for LockFuture<'_, G, N> {
 }
 
 impl<G: Grant, N: Named> LockFuture<'_, G, N> {
-    /// Makes the request.
+    /// Makes the request. If it waits, more is about to be said of it, or not.
     ///
     /// Spec: the method steps of <https://w3c.github.io/web-locks/#api-lock-manager-request>
     #[inline]
-    fn make(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
+    fn make(&mut self, context: &Context<'_>, is_said_more: bool) -> Poll<Result<G, Error>> {
         // FAST: field by field. Moved as a whole, it would be loaded in other pieces than those in
         //       which it has been stored a moment ago, and that has to wait.
         let State::Unmade { environment, name, options } = &mut self.state else {
@@ -152,6 +152,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
                 seats,
                 waits,
                 nested,
+                is_said_more,
             ),
             AnyBackend::Other(other) => self.made_now(
                 other.request(agent, &name, kind, waker),
@@ -160,6 +161,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
                 seats,
                 waits,
                 nested,
+                is_said_more,
             ),
         }
         // 12. The promise was returned before it was polled.
@@ -167,6 +169,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
 
     /// Goes on with a request that was just made. `nested` is who polls it, if it can be inside something.
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "FAST: in registers")]
     fn made_now(
         &mut self,
         answered: Result<(Ticket, Poll<Answer>), Error>,
@@ -175,6 +178,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         seats: &Seats,
         waits: Waits,
         nested: Option<&Waker>,
+        is_said_more: bool,
     ) -> Poll<Result<G, Error>> {
         let mode = kind.mode();
         match answered {
@@ -196,6 +200,9 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
                 if nested.is_some() {
                     self.say_surroundings();
                 }
+                if !is_said_more {
+                    self.end_saying();
+                }
                 Poll::Pending
             }
             Err(error) => Poll::Ready(Err(seats.agent.life().explain(error))),
@@ -210,7 +217,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
             unreachable!("asked for by `poll`, which has looked")
         };
         let mut made = LockRequest::<G, _>::new(&environment, Given(name), options).into_future();
-        let answer = made.make(context);
+        let answer = made.make(context, said.is_some());
         if let State::Pending(pending) = mem::replace(&mut made.state, State::Done) {
             self.state = State::Pending(pending);
         }

@@ -138,6 +138,14 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         }
     }
 
+    /// All has been said of a request that has to wait.
+    #[inline]
+    pub(super) fn end_saying(&self) {
+        if let State::Pending(Pending { seat, ticket, .. }) = &self.state {
+            seat.backend().made(ticket.unpack());
+        }
+    }
+
     /// Says what was said of a request that has to wait. It may find that it would wait for ever.
     #[cold]
     pub(super) fn say(
@@ -153,11 +161,13 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         if fails_on_deadlock {
             pending.fails_on_deadlock = Some(Arc::new(waker.clone()));
         }
-        if options.signal {
-            return Poll::Pending;
-        }
+        let inside = if options.signal { Vec::new() } else { inside };
         for lock in inside {
             pending.seat.backend().put_inside(pending.ticket.unpack(), lock);
+        }
+        pending.seat.backend().made(pending.ticket.unpack());
+        if options.signal {
+            return Poll::Pending;
         }
         if let Some(waker) = &pending.fails_on_deadlock {
             inside::wake_when_said(waker);
