@@ -105,7 +105,7 @@ fn event(at: Instant, change: LookChange, bucket: &mut Arc<str>) -> Option<Event
         LookChange::AgentCame { agent, bucket, info, meta, client } => {
             let mut info = from_wire(info);
             info.meta = meta;
-            let details = look::Agent::new(bucket.into(), Arc::new(info), client);
+            let details = look::Agent::new(bucket, Arc::new(info), client);
             Change::AgentCame { agent: ClientId::from_bytes(agent), details }
         }
         LookChange::AgentWent { agent } => Change::AgentWent { agent: ClientId::from_bytes(agent) },

@@ -57,7 +57,8 @@ pub enum LookChange {
         /// Which.
         agent: ClientId,
         /// Its bucket.
-        bucket: String,
+        #[serde(with = "bucket")]
+        bucket: Arc<str>,
         /// What it says of itself.
         info: AgentInfo,
         /// What it says besides.

@@ -55,6 +55,8 @@ pub(super) struct Client {
     user_agent: UserAgent,
     limits: Limits,
     agents: HashMap<Agent, OpenAgent, RandomState>,
+    /// The bytes in the names of their buckets, each counted for each agent: so often each is told.
+    bucket_bytes: usize,
     /// The agents that were too many. What they ask for fails.
     refused: HashSet<Agent>,
     requests: Requests,
@@ -109,6 +111,7 @@ impl Client {
             user_agent,
             limits,
             agents: HashMap::default(),
+            bucket_bytes: 0,
             refused: HashSet::new(),
             process: None,
             files: None,
@@ -218,12 +221,15 @@ impl Client {
         if self.requests.contains(id) {
             return Err(Nonsense("it used the number of a request twice"));
         }
-        if self.requests.len() >= self.limits.requests
-            || self.requests.name_bytes() >= self.limits.name_bytes
-        {
+        if self.requests.len() >= self.limits.requests || !self.has_room_for_names() {
             return Ok(Some(self.no_room()));
         }
         Ok(self.make(agent, id, name, kind, slot))
+    }
+
+    /// Whether it may have more names, of whatever.
+    fn has_room_for_names(&self) -> bool {
+        self.requests.name_bytes() + self.bucket_bytes < self.limits.name_bytes
     }
 
     /// Makes a request for which there is room.
@@ -255,8 +261,9 @@ impl Client {
 
     fn no_agent(&self) -> Outcome {
         refused(format!(
-            "the broker keeps at most {} lock managers for one connection; drop some",
-            self.limits.agents
+            "the broker keeps at most {} lock managers for one connection, with {} bytes of names of \
+             buckets and locks; drop some",
+            self.limits.agents, self.limits.name_bytes
         ))
     }
 
@@ -368,7 +375,7 @@ impl Client {
         let holders = self.holders();
         let ended = self.agents.keys().filter(|agent| !holders.contains(*agent)).copied();
         for agent in ended.collect::<Vec<_>>() {
-            if let Some(open) = self.agents.remove(&agent) {
+            if let Some(open) = self.take_agent(agent) {
                 open.locks.terminate();
                 self.forget_agent(&open.of);
             }
@@ -391,6 +398,7 @@ impl Client {
             self.forget_agent(&open.of);
         }
         self.agents.clear();
+        self.bucket_bytes = 0;
         if let Some((client, _)) = self.room.take() {
             self.lookers.tell(|| LookChange::ClientWent { client });
         }

@@ -97,7 +97,7 @@ impl Elsewhere {
                         at: clock::now(),
                         change: LookChange::AgentCame {
                             agent: client_id,
-                            bucket: bucket.clone(),
+                            bucket: bucket.as_str().into(),
                             info,
                             meta: meta.unwrap_or_default(),
                             client: None,

@@ -74,7 +74,7 @@ enum At {
 impl About {
     fn of(change: &LookChange) -> Self {
         match change {
-            LookChange::AgentCame { bucket, .. } => Self::Bucket(bucket.as_str().into()),
+            LookChange::AgentCame { bucket, .. } => Self::Bucket(Arc::clone(bucket)),
             other => other.of().cloned().map_or(Self::Anything, Self::Name),
         }
     }

@@ -116,7 +116,7 @@ pub struct Limits {
     pub agents: usize,
     /// Pending requests and held locks.
     pub requests: usize,
-    /// Bytes in the names of those.
+    /// Bytes in the names of those, and in the names of the agents' buckets.
     pub name_bytes: usize,
     /// Queries not answered yet.
     pub queries: usize,

@@ -64,3 +64,26 @@ fn an_agent_too_many_is_refused_and_the_others_go_on() {
     drop((held, first));
     drop(soon(client.lock_manager("app").lock("b").into_future()).unwrap());
 }
+
+#[test]
+fn the_names_of_buckets_count_as_those_of_locks_do() {
+    let mut limits = Limits::default();
+    limits.name_bytes = 1000;
+    let daemon = Daemon::with_limits(limits);
+    let client = daemon.client();
+    // Two of one bucket: it is told of each of them.
+    let bucket = "b".repeat(600);
+    let agents = [(); 2].map(|()| client.lock_manager(&bucket));
+    let held = soon(agents[0].lock("a").into_future());
+    let refused = soon(agents[1].lock("b").into_future());
+    assert!(held.is_err() || refused.is_err(), "there is room for 1200 bytes");
+    for refused in [held, refused].into_iter().filter_map(Result::err) {
+        assert!(matches!(&refused, Error::Refused(why) if why.contains("1000 bytes")), "{refused}");
+    }
+    drop(agents);
+    drop(soon(client.lock_manager(&bucket).lock("a").into_future()).unwrap());
+    let small = [(); 20].map(|()| client.lock_manager("small"));
+    for locks in &small {
+        drop(soon(locks.lock("a").into_future()).unwrap());
+    }
+}

@@ -162,7 +162,7 @@ fn version_6_from_daemon() -> Vec<FromDaemon> {
         LookChange::ClientWent { client: u64::MAX },
         LookChange::AgentCame {
             agent: [3; 16],
-            bucket: "web".to_owned(),
+            bucket: "web".into(),
             info: info(),
             meta: vec![("url".to_owned(), "http://localhost:3000".to_owned())],
             client: Some(1),

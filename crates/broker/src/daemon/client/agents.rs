@@ -44,13 +44,14 @@ impl Client {
         if bucket.len() > MAX_BUCKET {
             return Err(Nonsense("its bucket's name is too long"));
         }
-        if self.agents.len() >= self.limits.agents {
+        if self.agents.len() >= self.limits.agents || !self.has_room_for_names() {
             if self.refused.len() >= REFUSED_FOR_ONE * self.limits.agents {
                 return Err(Nonsense("it opened far too many agents"));
             }
             self.refused.insert(agent);
             return Ok(());
         }
+        self.bucket_bytes += bucket.len();
         let locks = host::lock_manager_as(&self.user_agent.bucket(&bucket), client_id);
         let of = Arc::new(Whose { agent, client_id, bucket: bucket.into() });
         self.directory.enter(client_id, &self.me);
@@ -113,7 +114,7 @@ impl Client {
         if self.refused.remove(&agent) {
             return Ok(());
         }
-        let open = self.agents.remove(&agent).ok_or(NO_AGENT)?;
+        let open = self.take_agent(agent).ok_or(NO_AGENT)?;
         self.requests.take_back(Some(agent));
         open.locks.terminate();
         self.forget_agent(&open.of);
@@ -165,6 +166,13 @@ impl Client {
     /// The same of all its agents.
     pub(in super::super) fn terms(&self) -> Vec<Term> {
         self.agents.values().filter_map(|open| open.locks.term()).collect()
+    }
+
+    /// Takes an agent out, if it is there.
+    pub(super) fn take_agent(&mut self, agent: Agent) -> Option<OpenAgent> {
+        let open = self.agents.remove(&agent)?;
+        self.bucket_bytes -= open.of.bucket.len();
+        Some(open)
     }
 
     /// An agent is there no more.

@@ -1,6 +1,6 @@
 //! What those who look see of a client.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use navlock_core::ResourceName;
 use navlock_wire::{Agent, ClientState, LookChange, LookEvent};
@@ -77,7 +77,7 @@ impl Client {
     fn agent_came(&self, open: &OpenAgent) -> LookChange {
         LookChange::AgentCame {
             agent: open.of.client_id.to_bytes(),
-            bucket: open.of.bucket.as_ref().to_owned(),
+            bucket: Arc::clone(&open.of.bucket),
             info: to_wire(&open.info),
             meta: open.info.meta.clone(),
             client: self.room.map(|(client, _)| client),
