@@ -77,7 +77,7 @@ fn frame(message: &FromDaemon) -> BytesMut {
 
 /// What there is: a client with all that is held.
 fn there_is() -> BytesMut {
-    let mut bytes = frame(&FromDaemon::LookBegins { missed: 0 });
+    let mut bytes = frame(&FromDaemon::LookBegins { missed: 0, pids: None });
     let came = LookChange::ClientCame { client: 1, pid: 1, state: ClientState::Connected };
     let held = (0..HELD).map(|n| granted(&format!("held {n}"), n as u64));
     let all: Vec<_> = [came].into_iter().chain(held).collect();

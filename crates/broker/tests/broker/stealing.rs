@@ -26,7 +26,7 @@ fn seen(place: &Place) -> Vec<(LockId, FencingToken)> {
 
 fn steal(place: &Place, from: &[(LockId, FencingToken)]) -> Result<usize, NotStolen> {
     let mut info = AgentInfo::default();
-    info.command = "a hand".to_owned();
+    "a hand".clone_into(&mut info.command);
     Control::connect(place).unwrap().steal(&db(), from, &info).unwrap()
 }
 
