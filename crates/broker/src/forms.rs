@@ -7,7 +7,7 @@ use std::{
 
 use navlock_core::{
     AgentInfo, ClientId, FencingToken, Lost,
-    look::{self, Change, Client, ClientState, Entry, Event, LockName},
+    look::{self, Change, Client, ClientState, Entry, Event, LockName, Silence},
 };
 use navlock_wire::{LookChange, LookEntry, LookEvent, Moment, OfName};
 
@@ -67,14 +67,17 @@ pub(crate) fn events(events: Vec<LookEvent>, bucket: &mut Arc<str>) -> impl Iter
     // A moment of the clock that all processes share, on this one's.
     let instant = move |moment: Moment| {
         let age = Duration::from_nanos(now.saturating_sub(moment));
-        here.checked_sub(age).unwrap_or(here)
+        here.checked_sub(age).unwrap_or(here) + Duration::from_nanos(moment.saturating_sub(now))
     };
-    events
-        .into_iter()
-        .filter_map(move |LookEvent { at, change }| event(instant(at), change, bucket))
+    events.into_iter().filter_map(move |told| event(told, instant, bucket))
 }
 
-fn event(at: Instant, change: LookChange, bucket: &mut Arc<str>) -> Option<Event> {
+fn event(
+    LookEvent { at, change }: LookEvent,
+    instant: impl Fn(Moment) -> Instant,
+    bucket: &mut Arc<str>,
+) -> Option<Event> {
+    let at = instant(at);
     let mut of = |of: OfName| {
         // FAST: who compares them later has to look at one place only.
         if *bucket != of.bucket {
@@ -108,6 +111,10 @@ fn event(at: Instant, change: LookChange, bucket: &mut Arc<str>) -> Option<Event
             let details = look::Agent::new(bucket, Arc::new(info), client);
             Change::AgentCame { agent: ClientId::from_bytes(agent), details }
         }
+        LookChange::AgentSilent { agent, ends } => Change::AgentSilent {
+            agent: ClientId::from_bytes(agent),
+            silence: Silence::new(at, instant(ends)),
+        },
         LookChange::AgentWent { agent } => Change::AgentWent { agent: ClientId::from_bytes(agent) },
         LookChange::Requested(name, form) => {
             Change::Requested { name: of(name), entry: entry(form) }

@@ -1,15 +1,16 @@
 //! What ends a jam: how those who hold it up are, and lines to paste.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, time::Instant};
 
 use navlock::{
     AgentInfo, ClientId, Place, ResourceName,
-    look::{Agent, Client, ClientState, Deadlock, Entry, LockName, Overview},
+    look::{Agent, Client, ClientState, Deadlock, Entry, LockName, Overview, Silence},
 };
 
 use crate::{
     json::Object,
     text::{clipped, meta, printable, program, user_at_host},
+    time::elapsed,
 };
 
 /// A name that is longer than this stands in no line to paste.
@@ -139,6 +140,18 @@ impl<'a> Surroundings<'a> {
         all
     }
 
+    /// That its machine has not been heard of, if it is another one and should have been.
+    pub(crate) fn silence(&self, id: ClientId) -> Option<Silence> {
+        self.agent(id)?.silence
+    }
+
+    /// The same for people: `not heard of for 7s, ends in 3s`.
+    pub(crate) fn silent(&self, id: ClientId, now: Instant) -> Option<String> {
+        let Silence { since, ends, .. } = self.silence(id)?;
+        let silent = elapsed(now.saturating_duration_since(since));
+        Some(format!("not heard of for {silent}, {}", ends_in(ends, now)))
+    }
+
     /// The process whose end is the end of what the agent has: the command, if it is known to be the
     /// one of the process that is connected; whatever says so of itself need not be right.
     fn to_end(&self, agent: &Agent) -> Option<u32> {
@@ -191,11 +204,18 @@ impl<'a> Surroundings<'a> {
         };
         if let (Some(bucket), Some(quoted)) = (bucket, quoted_name(&name.name)) {
             if let Some(host) = host {
-                let does = format!(
-                    "removes it from etcd at once, if {} is gone: otherwise it ends by itself when its \
-                     lease has run out",
-                    clipped(&printable(host), WIDEST)
-                );
+                let host = clipped(&printable(host), WIDEST);
+                let ends = match self.silence(id) {
+                    Some(Silence { ends, .. }) => {
+                        format!(
+                            "{}, if {host} is not heard of again",
+                            ends_in(ends, Instant::now())
+                        )
+                    }
+                    None => "ends by itself when its lease has run out".to_owned(),
+                };
+                let does =
+                    format!("removes it from etcd at once, if {host} is gone: otherwise it {ends}");
                 add("evict", does, format!("navlock evict{bucket} {quoted} {id}"), None);
             }
             if is_held {
@@ -237,6 +257,14 @@ pub(crate) fn purpose(agent: &AgentInfo) -> String {
     words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
+/// `ends in 3s`.
+fn ends_in(ends: Instant, now: Instant) -> String {
+    match elapsed(ends.saturating_duration_since(now)) {
+        left if left == "0s" => "ends in a moment".to_owned(),
+        left => format!("ends in {left}"),
+    }
+}
+
 /// `make[4711]`, or what else is known of it.
 pub(crate) fn who(info: &AgentInfo, id: ClientId) -> String {
     match (program(&info.command).as_str(), info.pid) {
@@ -276,7 +304,7 @@ fn quoted(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::time::Duration;
 
     use navlock::{
         Mode,
@@ -351,6 +379,27 @@ mod tests {
         // By another broker of this machine.
         let steal = r"navlock run --steal 'it'\''s' true";
         assert_eq!(lines(&here, &holder("here", "default", false)), ["kill 4711", steal]);
+    }
+
+    #[test]
+    fn how_long_a_machine_has_left_that_is_not_heard_of_is_told() {
+        let here = Here::made_up(|_| None);
+        let (now, seconds) = (Instant::now(), Duration::from_secs);
+        let (mut overview, name, entry) = holder("there", "default", false);
+        let agent = entry.id.client_id;
+        assert_eq!(here.see(&overview).silent(agent, now), None);
+        // A little more than 12 s, as some time passes.
+        let silence = Silence::new(now - seconds(48), now + Duration::from_millis(12_900));
+        overview.apply(&Event { at: now, change: Change::AgentSilent { agent, silence } });
+        let seen = here.see(&overview);
+        let told = |now| seen.silent(agent, now).unwrap();
+        assert_eq!(told(now), "not heard of for 48s, ends in 12s");
+        assert_eq!(told(now + seconds(20)), "not heard of for 1m08s, ends in a moment");
+        let remedies = seen.remedies(&name, &entry, true);
+        let evict = remedies.iter().find(|remedy| remedy.kind == "evict").unwrap();
+        let does = "removes it from etcd at once, if there is gone: otherwise it ends in 12s, if there \
+                    is not heard of again";
+        assert_eq!(evict.does, does);
     }
 
     #[test]

@@ -20,9 +20,10 @@ use crate::{
 pub use crate::{
     backend::{
         Answer, Backend, Claim, InspectFuture, MemoryBackend, MemoryReach, PositionFuture,
-        QueryFuture, Reach, RecallFuture, RevokeFuture, Term, Ticket,
+        QueryFuture, Reach, RecallFuture, RevokeFuture, SightFuture, Term, Ticket,
     },
     guard::PolledGuard,
+    sighting::{Sighted, Sighting, Unheard},
     waking::wake_all,
 };
 
@@ -143,6 +144,15 @@ pub fn raise_tokens(locks: &LockManager, least: FencingToken) -> bool {
 /// together with the one that the agent works for; see [`Backend::lease`].
 pub fn lease(locks: &LockManager) -> Option<Vec<u8>> {
     locks.lease()
+}
+
+/// What there is in the bucket of this handle, for those who look; see [`Backend::look`].
+///
+/// # Errors
+///
+/// As [`LockManager::query`].
+pub async fn look(locks: &LockManager) -> Result<Sighting, Error> {
+    locks.look().await
 }
 
 /// Where the agent of this client id stands in the queue of a name; see

@@ -36,6 +36,7 @@ mod manager;
 mod measure;
 mod options;
 mod request;
+mod sighting;
 mod snapshot;
 mod spare;
 mod sync;

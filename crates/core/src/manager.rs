@@ -9,7 +9,9 @@ use crate::{
     LockGuard, LockManagerSnapshot, LockOptions, LockRequest, Position,
     agent::{Agent, Life, Seat},
     backend::{Backend, Claim, Term},
-    host, spare,
+    host,
+    sighting::Sighting,
+    spare,
     sync::{Arc, AtomicBool, Ordering},
 };
 
@@ -384,6 +386,11 @@ impl LockManager {
     /// ```
     pub fn set_fully_active(&self, fully_active: bool) {
         self.0.fully_active.store(fully_active, Ordering::Release);
+    }
+
+    /// See [`host::look`].
+    pub(crate) async fn look(&self) -> Result<Sighting, Error> {
+        self.0.obtain_lock_manager()?.agent.backend().look().await
     }
 
     /// See [`host::recall`].

@@ -28,7 +28,7 @@ impl Client {
         self.unary("/etcdserverpb.Lease/LeaseRevoke", LeaseRequest { id }).await
     }
 
-    /// How long a lease lasts.
+    /// How long a lease lasts, and has still. The leader answers it from memory, without asking the others.
     ///
     /// # Errors
     ///
@@ -194,6 +194,12 @@ impl LeaseTimeToLiveResponse {
     /// Of which cluster.
     pub const fn header(&self) -> Option<&ResponseHeader> {
         self.header.as_ref()
+    }
+
+    /// How many whole seconds it still has, if it is not renewed; less than 0 if there is no such lease.
+    /// The leader says so by its clock, and gives each lease all of its time when it becomes one.
+    pub const fn ttl(&self) -> i64 {
+        self.ttl
     }
 
     /// Whether there is such a lease. In its last second etcd says 0, and less if there is none.

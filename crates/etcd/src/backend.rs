@@ -1,6 +1,7 @@
 //! The reach and its buckets: the callers' side.
 
 use std::{
+    collections::BTreeSet,
     fmt, mem,
     sync::{Arc, mpsc as blocking},
     task::{Poll, Waker},
@@ -12,7 +13,7 @@ use navlock_core::{
     AgentInfo, ClientId, Error, Inspection, Lost, ResourceName,
     host::{
         Answer, Backend, Claim, InspectFuture, QueryFuture, Reach, RecallFuture, RequestKind,
-        RevokeFuture, Term, Ticket,
+        RevokeFuture, SightFuture, Sighted, Sighting, Term, Ticket,
     },
 };
 use navlock_core::{LockManagerSnapshot, UserAgent};
@@ -26,6 +27,7 @@ use crate::{
     lease::Share,
     members::Members,
     options::EtcdOptions,
+    query::{Seen, SeenOne},
     table::{State, Terminated, gone},
     thread::{Order, Thread},
 };
@@ -172,7 +174,7 @@ impl Reach for EtcdReach {
 }
 
 impl EtcdBackend {
-    fn inspection(&self) -> impl Future<Output = Result<Inspection, Error>> + Send + use<> {
+    fn seen(&self) -> impl Future<Output = Result<Seen, Error>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
         self.connection.tell(Message::Query { bucket: self.bucket, answer });
         let connection = Arc::clone(&self.connection);
@@ -305,9 +307,9 @@ impl Backend for EtcdBackend {
     }
 
     fn query(&self) -> QueryFuture<'_> {
-        let inspection = self.inspection();
+        let seen = self.seen();
         Box::pin(async move {
-            let Inspection { held, pending, .. } = inspection.await?;
+            let Inspection { held, pending, .. } = seen.await?.into_inspection();
             let plain = |found: Vec<navlock_core::Inspected>| {
                 found.into_iter().map(|found| found.lock).collect()
             };
@@ -316,14 +318,33 @@ impl Backend for EtcdBackend {
     }
 
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
-        let inspection = self.inspection();
+        let seen = self.seen();
         Box::pin(async move {
-            let mut inspection = inspection.await?;
+            let mut inspection = seen.await?.into_inspection();
             if let Some(name) = name {
                 inspection.held.retain(|found| found.lock.name == name);
                 inspection.pending.retain(|found| found.lock.name == name);
             }
             Ok(inspection)
+        })
+    }
+
+    fn look(&self) -> SightFuture<'_> {
+        let seen = self.seen();
+        Box::pin(async move {
+            let Seen { held, pending } = seen.await?;
+            let leases: BTreeSet<_> = held.iter().chain(&pending).map(|one| one.lease).collect();
+            let (answer, answered) = oneshot::channel();
+            let theirs = leases.into_iter().filter(|lease| *lease != 0).collect();
+            let _ = self.connection.tell.send(Order::Silences(theirs, answer));
+            let silent = answered.await.unwrap_or_default();
+            let sighted = |SeenOne { inspected, lease }| {
+                let mut sighted = Sighted::new(inspected);
+                sighted.unheard = silent.get(&lease).copied();
+                sighted
+            };
+            let all = |all: Vec<SeenOne>| all.into_iter().map(sighted).collect();
+            Ok(Sighting::new(all(held), all(pending)))
         })
     }
 

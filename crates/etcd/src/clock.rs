@@ -33,6 +33,10 @@ impl Moment {
         Self(self.0.saturating_add(time))
     }
 
+    pub(crate) fn before(self, time: Duration) -> Self {
+        Self(self.0.saturating_sub(time))
+    }
+
     /// The moment so long after the start of the machine.
     #[cfg(test)]
     pub(crate) fn now_at(since_start: Duration) -> Self {

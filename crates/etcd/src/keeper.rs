@@ -24,7 +24,7 @@ use std::{
 
 pub(crate) use navlock_core::host::wake_all as wake;
 use navlock_core::{
-    AgentInfo, ClientId, Error, Inspection, Lost, ResourceName,
+    AgentInfo, ClientId, Error, Lost, ResourceName,
     host::{Claim, RequestKind, Ticket},
 };
 use navlock_engine::{AgentId, RequestId};
@@ -47,7 +47,7 @@ use crate::{
     keys::{BucketKeys, NameKey, Phase, RequestKey},
     lease::{LeaseName, Term, Word},
     options::EtcdOptions,
-    query::token,
+    query::{Seen, token},
     slots::{Owner, Slots},
     table::{Finished, State, Status, Table},
     transactions::{Ask, Ended, Operation, Outcome},
@@ -114,7 +114,7 @@ pub(crate) enum Message {
     },
     Query {
         bucket: u64,
-        answer: oneshot::Sender<Result<Inspection, Error>>,
+        answer: oneshot::Sender<Result<Seen, Error>>,
     },
     Recall {
         serial: AgentSerial,

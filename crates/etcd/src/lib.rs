@@ -67,6 +67,7 @@ mod members;
 mod mirror;
 mod options;
 mod query;
+mod silence;
 mod slots;
 mod strays;
 mod table;

@@ -15,11 +15,26 @@ use crate::{
     values::Value,
 };
 
-/// A lock or request, with what it is ordered by.
-type Found = ((i64, u64, RequestKey), Inspected);
+/// What is held and what is pending, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) held: Vec<SeenOne>,
+    pub(crate) pending: Vec<SeenOne>,
+}
 
-/// What is held and what is pending.
-pub(crate) fn inspection(keys: &BucketKeys, listed: &[KeyValue]) -> Inspection {
+/// A lock or request.
+#[derive(Clone, Debug)]
+pub(crate) struct SeenOne {
+    pub(crate) inspected: Inspected,
+    /// Under which it stands, if that is not ours; else 0.
+    pub(crate) lease: i64,
+}
+
+/// A lock or request, with what it is ordered by.
+type Found = ((i64, u64, RequestKey), SeenOne);
+
+/// What a list of a bucket says.
+pub(crate) fn seen(keys: &BucketKeys, listed: &[KeyValue]) -> Seen {
     // Of one agent, what it has said of itself is kept once if all its requests say the same.
     let mut agents: HashMap<ClientId, Arc<AgentInfo>> = HashMap::new();
     let (mut held, mut pending): (Vec<Found>, Vec<Found>) = Default::default();
@@ -45,16 +60,22 @@ pub(crate) fn inspection(keys: &BucketKeys, listed: &[KeyValue]) -> Inspection {
         }
         let age = wall_millis().saturating_sub(value.since);
         inspected.age = Some(Duration::from_millis(age));
-        let made = (kv.made, value.place, key.request);
+        inspected.fencing_token = (key.phase == Phase::Held).then(|| token(kv.made));
+        let found = ((kv.made, value.place, key.request), SeenOne { inspected, lease: kv.lease });
         match key.phase {
-            Phase::Held => {
-                inspected.fencing_token = Some(token(kv.made));
-                held.push((made, inspected));
-            }
-            Phase::Queued => pending.push((made, inspected)),
+            Phase::Held => held.push(found),
+            Phase::Queued => pending.push(found),
         }
     }
-    Inspection::new(in_order(held), in_order(pending))
+    Seen { held: in_order(held), pending: in_order(pending) }
+}
+
+impl Seen {
+    /// What everybody is told of it.
+    pub(crate) fn into_inspection(self) -> Inspection {
+        let inspected = |all: Vec<SeenOne>| all.into_iter().map(|one| one.inspected).collect();
+        Inspection::new(inspected(self.held), inspected(self.pending))
+    }
 }
 
 /// A key that is no lock, as what it stands in the way as.
@@ -67,12 +88,13 @@ fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, F
     (agent.command, agent.why) = ("(no lock)".to_owned(), why);
     inspected.agent = Some(Arc::new(agent));
     inspected.fencing_token = (phase == Phase::Held).then(|| token(kv.made));
-    Some((phase, ((kv.made, 0, RequestKey { owner: 0, slot: 0 }), inspected)))
+    let made = (kv.made, 0, RequestKey { owner: 0, slot: 0 });
+    Some((phase, (made, SeenOne { inspected, lease: kv.lease })))
 }
 
-fn in_order(mut found: Vec<Found>) -> Vec<Inspected> {
+fn in_order(mut found: Vec<Found>) -> Vec<SeenOne> {
     found.sort_by_key(|&(made, _)| made);
-    found.into_iter().map(|(_, inspected)| inspected).collect()
+    found.into_iter().map(|(_, one)| one).collect()
 }
 
 /// The fencing token of a lock: the revision of its grant.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use navlock_core::ClientId;
+use navlock_core::{ClientId, host::Unheard};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
@@ -25,6 +25,7 @@ use crate::{
     left,
     members::Members,
     options::EtcdOptions,
+    silence::Silences,
     watch,
 };
 
@@ -39,6 +40,8 @@ pub(crate) enum Order {
     Hear(Message),
     /// Ends what others have left; see [`left::revoke`].
     Revoke(Vec<Share>, oneshot::Sender<bool>),
+    /// Which of these leases are silent.
+    Silences(Vec<i64>, oneshot::Sender<HashMap<i64, Unheard, HashState>>),
     /// The owners are gone; the sender is dropped when all is told.
     Quit(blocking::SyncSender<()>),
 }
@@ -53,6 +56,7 @@ pub(crate) struct Thread {
     running: FuturesUnordered<BoxFuture<'static, Option<Done>>>,
     watches: HashMap<u64, JoinHandle<()>, HashState>,
     leases: HashMap<i64, JoinHandle<()>, HashState>,
+    silences: Silences,
     quitting: Option<(Instant, blocking::SyncSender<()>)>,
     /// There is nobody to tell us anything.
     is_deaf: bool,
@@ -76,6 +80,7 @@ impl Thread {
             running: FuturesUnordered::new(),
             watches: HashMap::default(),
             leases: HashMap::default(),
+            silences: Silences::default(),
             quitting: None,
             is_deaf: false,
         }
@@ -90,6 +95,7 @@ impl Thread {
                 order = self.heard.recv(), if !self.is_deaf => match order {
                     Some(Order::Hear(message)) => self.keeper.hear(message),
                     Some(Order::Revoke(leases, answer)) => self.revoke_left(leases, answer),
+                    Some(Order::Silences(leases, answer)) => self.silences(leases, answer),
                     Some(Order::Quit(told)) => {
                         self.quitting = Some((Instant::now() + FAREWELL, told));
                         self.keeper.quit();
@@ -127,6 +133,20 @@ impl Thread {
             let _ = answer.send(is_over);
             None
         });
+        self.running.push(told.boxed());
+    }
+
+    /// The keeper needs none of that either.
+    fn silences(
+        &mut self,
+        leases: Vec<i64>,
+        answer: oneshot::Sender<HashMap<i64, Unheard, HashState>>,
+    ) {
+        let (silences, members) = (self.silences.clone(), self.members.clone());
+        let told = async move {
+            let _ = answer.send(silences.among(&members, leases).await);
+            None
+        };
         self.running.push(told.boxed());
     }
 

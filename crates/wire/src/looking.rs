@@ -89,6 +89,13 @@ pub enum LookChange {
     Recalled(OfName, LockId),
     /// The daemon has taken over from another one.
     Recovered,
+    /// Since then nothing has been heard of the agent's machine, though it should have been.
+    AgentSilent {
+        /// Which.
+        agent: ClientId,
+        /// When others can have what it has, if that stays so.
+        ends: Moment,
+    },
 }
 
 impl LookEvent {
@@ -139,6 +146,7 @@ impl LookChange {
             | Self::ClientWent { .. }
             | Self::AgentCame { .. }
             | Self::AgentWent { .. }
+            | Self::AgentSilent { .. }
             | Self::Recovered => None,
         }
     }

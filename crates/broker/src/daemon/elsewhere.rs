@@ -3,10 +3,14 @@
 use std::{
     collections::{HashMap, HashSet},
     hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
 };
 
-use navlock_core::{ClientId, FencingToken, Inspected, Inspection, ResourceName};
-use navlock_wire::{LookChange, LookEntry, LookEvent, OfName};
+use navlock_core::{
+    ClientId, FencingToken, Inspected, ResourceName,
+    host::{self, Sighted, Sighting, Unheard},
+};
+use navlock_wire::{LookChange, LookEntry, LookEvent, Moment, OfName};
 use tokio::time::Instant;
 
 use super::{
@@ -20,7 +24,7 @@ const MADE_UP: u64 = 1 << 63;
 
 /// What there is in buckets that other machines share, by their names.
 #[derive(Default)]
-pub(super) struct Elsewhere(pub(super) Vec<(String, Inspection)>);
+pub(super) struct Elsewhere(pub(super) Vec<(String, Sighting)>);
 
 /// Whose request for which name.
 type Asked<'a> = (&'a str, &'a ResourceName, ClientId);
@@ -30,13 +34,17 @@ impl Elsewhere {
     /// told as it happens.
     pub(super) fn is_same(&self, other: &Self, ours: &HashSet<ClientId>) -> bool {
         let all = |one: &Self| -> Vec<_> {
-            let of_bucket = |(bucket, inspection): &(String, Inspection)| {
-                let both = [(true, &inspection.held), (false, &inspection.pending)];
+            let of_bucket = |(bucket, seen): &(String, Sighting)| {
+                let both = [(true, &seen.held), (false, &seen.pending)];
                 let all = both.into_iter().flat_map(|(held, all)| {
-                    let theirs = all.iter().filter(|one| !ours.contains(&one.lock.client_id));
-                    theirs.map(move |one| {
-                        (held, one.lock.clone(), one.fencing_token, one.agent.clone())
-                    })
+                    let is_theirs = |one: &&Sighted| !ours.contains(&one.inspected.lock.client_id);
+                    all.iter().filter(is_theirs).map(
+                        move |Sighted { inspected, unheard, .. }| {
+                            let Inspected { lock, fencing_token, agent, .. } = inspected.clone();
+                            // For how long is another time each time.
+                            (held, lock, fencing_token, agent, unheard.is_some())
+                        },
+                    )
                 });
                 (bucket.clone(), all.collect::<Vec<_>>())
             };
@@ -82,12 +90,15 @@ impl Elsewhere {
     /// What is not of these agents.
     fn events(&self, ours: &HashSet<ClientId>) -> Vec<LookEvent> {
         let (mut events, mut met) = (Vec::new(), HashSet::new());
-        for (bucket, inspection) in &self.0 {
+        let unheard = self.unheard();
+        for (bucket, seen) in &self.0 {
             let mut counts = HashMap::<_, u64>::new();
-            let both = [(true, &inspection.held), (false, &inspection.pending)];
+            let both = [(true, &seen.held), (false, &seen.pending)];
             let all =
                 both.into_iter().flat_map(|(held, all)| all.iter().map(move |one| (held, one)));
-            for (held, inspected) in all.filter(|(_, one)| !ours.contains(&one.lock.client_id)) {
+            let is_theirs =
+                |(_, one): &(_, &Sighted)| !ours.contains(&one.inspected.lock.client_id);
+            for (held, Sighted { inspected, .. }) in all.filter(is_theirs) {
                 let Inspected { lock, agent, age, fencing_token, .. } = inspected;
                 let client_id = lock.client_id.to_bytes();
                 if met.insert(lock.client_id) {
@@ -103,6 +114,8 @@ impl Elsewhere {
                             client: None,
                         },
                     });
+                    let unheard = unheard.get(&lock.client_id).copied().flatten();
+                    events.extend(unheard.map(|unheard| silent(client_id, unheard)));
                 }
                 let count = counts.entry((lock.client_id, &lock.name)).or_default();
                 *count += 1;
@@ -113,8 +126,7 @@ impl Elsewhere {
                     inside: Vec::new(),
                     taken: 0,
                 };
-                let age = age.unwrap_or_default();
-                let at = clock::now().saturating_sub(u64::try_from(age.as_nanos()).unwrap_or(0));
+                let at = ago(age.unwrap_or_default());
                 let of = OfName { bucket: bucket.as_str().into(), name: lock.name.clone() };
                 let change = if held {
                     LookChange::Granted(of, entry)
@@ -127,11 +139,26 @@ impl Elsewhere {
         events
     }
 
+    /// Which agents have not been heard of. Who has something under several leases was, if any of these was.
+    fn unheard(&self) -> HashMap<ClientId, Option<Unheard>> {
+        let all = self.0.iter().flat_map(|(_, seen)| seen.held.iter().chain(&seen.pending));
+        let mut unheard = HashMap::new();
+        for Sighted { inspected, unheard: found, .. } in all {
+            let known = unheard.entry(inspected.lock.client_id).or_insert(*found);
+            *known = known.zip(*found).map(
+                |(one, other)| {
+                    if one.silent < other.silent { one } else { other }
+                },
+            );
+        }
+        unheard
+    }
+
     /// Where each request stands among those of its name.
     fn places(&self) -> HashMap<Asked<'_>, usize> {
-        let all = self.0.iter().flat_map(|(bucket, inspection)| {
-            let pending = inspection.pending.iter().enumerate();
-            pending.map(|(at, one)| ((bucket.as_str(), &one.lock.name, one.lock.client_id), at))
+        let all = self.0.iter().flat_map(|(bucket, seen)| {
+            let pending = seen.pending.iter().map(|one| &one.inspected.lock).enumerate();
+            pending.map(|(at, lock)| ((bucket.as_str(), &lock.name, lock.client_id), at))
         });
         // Of several that one agent has, the first.
         let mut places = HashMap::new();
@@ -140,6 +167,17 @@ impl Elsewhere {
         });
         places
     }
+}
+
+/// That an agent's machine has not been heard of.
+fn silent(agent: navlock_wire::ClientId, Unheard { silent, left }: Unheard) -> LookEvent {
+    let ends = clock::now().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
+    LookEvent { at: ago(silent), change: LookChange::AgentSilent { agent, ends } }
+}
+
+/// So long ago.
+fn ago(time: Duration) -> Moment {
+    clock::now().saturating_sub(u64::try_from(time.as_nanos()).unwrap_or(0))
 }
 
 /// The same for the same request for as long as it is there, mostly.
@@ -182,8 +220,13 @@ impl House {
         for bucket in buckets {
             let locks = self.user_agent().lock_manager(&bucket);
             // What cannot be asked now is asked again.
-            if let Ok(inspection) = locks.inspect(name.cloned()).await {
-                found.push((bucket, inspection));
+            if let Ok(mut seen) = host::look(&locks).await {
+                if let Some(name) = name {
+                    for all in [&mut seen.held, &mut seen.pending] {
+                        all.retain(|one| one.inspected.lock.name == *name);
+                    }
+                }
+                found.push((bucket, seen));
             }
         }
         Elsewhere(found)

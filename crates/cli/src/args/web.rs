@@ -26,7 +26,8 @@ For programs there are, with the token as ?token=TOKEN or in 'Authorization: Bea
                (running, none, stopped or failed with error), socket, host, canSteal;
                clients: id, pid, state, since;
                agents: id, bucket, client (not those of other machines), held, pending, owned (how
-               many), and as far as they are known pid, command, user, host, why, meta;
+               many), silent (where its machine has not been heard of: since, and when what it has
+               ends), and as far as they are known pid, command, user, host, why, meta;
                names: key (a number for the name), bucket, name (the first 256 characters;
                nameLength says how many there are), held, pending and owned, each with id, agent,
                mode, since, fencingToken, inside (the locks under which it was requested), taken;

@@ -191,6 +191,9 @@ impl<'a> Jam<'a> {
         if !self.surroundings.stopped(id).is_empty() {
             line += ", and is stopped";
         }
+        if let Some(silent) = self.surroundings.silent(id, self.now) {
+            let _ = write!(line, ", {silent}");
+        }
         if row.depth == 0 && !self.root.is_circle {
             let longest = longest_wait(self.root, self.now).unwrap_or_default();
             let wait = if self.root.blocks == 1 { "waits" } else { "wait" };
@@ -241,6 +244,11 @@ impl<'a> Jam<'a> {
         if !stopped.is_empty() {
             let stopped = stopped.into_iter().map(serde_json::Value::from).collect();
             object = object.value("stopped", &serde_json::Value::Array(stopped));
+        }
+        if let Some(silence) = self.surroundings.silence(id) {
+            object = object
+                .number("silentMs", millis(self.now.saturating_duration_since(silence.since)))
+                .number("endsInMs", millis(silence.ends.saturating_duration_since(self.now)));
         }
         object
     }

@@ -127,7 +127,14 @@ const clock = (ms) => new Date(ms - skew).toLocaleTimeString('en-GB');
 /** A time that goes on. */
 const age = (since, attributes = {}) => make('span', { 'data-since': since, ...attributes });
 
+/** A time that runs out. */
+const left = (until) => make('span', { 'data-until': until });
+
+/** That a machine has not been heard of, and for how long it still has what it has. */
+const silence = ({ since, ends }) => ['not heard of for ', age(since), ', ends in ', left(ends)];
+
 function tick(parent = document) {
+  for (const node of parent.querySelectorAll('[data-until]')) say(node, elapsed(Number(node.dataset.until) - now()));
   for (const node of parent.querySelectorAll('[data-since]')) {
     const ms = now() - Number(node.dataset.since);
     say(node, elapsed(ms));
@@ -290,6 +297,7 @@ function showRow({ depth, why, key, held, entry, stopped }, blocks) {
     ' ', make('span', { class: 'age' }, 'for ', age(entry.since, held ? {} : { 'data-long': '1' })),
     depth === 0 ? make('strong', { class: 'kind' }, ` · keeps ${plural(blocks, 'request')} waiting`) : '',
     stopped ? make('strong', { class: 'kind stopped' }, ' · is stopped: ', make('code', {}, `kill -CONT ${stopped.join(' ')}`), ' has it go on') : '',
+    agentOf(entry)?.silent ? make('strong', { class: 'kind stopped' }, ' · ', silence(agentOf(entry).silent)) : '',
     why ? make('span', { class: 'kind' }, ` · ${{ held: 'hard', ahead: 'soft' }[why] ? `${{ held: 'hard', ahead: 'soft' }[why]}: ` : ''}${KIND[why] ?? ''}`) : '');
   item.style.setProperty('--depth', Math.min(depth, 10));
   return item;
@@ -357,6 +365,7 @@ function showHolder(key, entry) {
   add('Mode', entry.mode);
   if (info?.why) add('Why', text(info.why, 200));
   if (info) add('By', text([info.user, info.host].filter(Boolean).join('@'), 80));
+  if (info?.silent) add('Its machine', silence(info.silent));
   for (const [label, value] of info?.meta ?? []) add(printable(clipped(label, 40)), text(value, 200));
   if (entry.fencingToken) add('Token', make('span', { class: 'name' }, entry.fencingToken));
   if (entry.taken) add('Taken', plural(entry.taken, 'time'), ' without asking');
@@ -542,9 +551,11 @@ function showMachines() {
   for (const agent of all.agents.values()) {
     if (filter.bucket && agent.bucket !== filter.bucket || !matches(...textsOf(agent), agent.bucket)) continue;
     const host = agent.host ?? '';
-    if (!hosts.has(host)) hosts.set(host, { host, here: host === all.head.host || agent.client !== undefined, agents: 0, processes: [], held: 0, pending: 0 });
+    if (!hosts.has(host)) hosts.set(host, { host, here: host === all.head.host || agent.client !== undefined, agents: 0, processes: [], held: 0, pending: 0, silent: agent.silent });
     const of = hosts.get(host);
     of.agents += 1;
+    // Two brokers can be on a machine.
+    if (!agent.silent) of.silent = undefined;
     of.held += agent.held;
     of.pending += agent.pending;
     if (!of.processes.includes(agent.pid)) of.processes.push(agent.pid);
@@ -559,8 +570,9 @@ function showMachines() {
   const elsewhere = shown.filter(({ here }) => !here).length;
   say(find('machines-head'), shown.length === 0 ? 'No machine uses the locks.' : `${plural(shown.length, 'machine')} ${shown.length === 1 ? 'uses' : 'use'} the locks.`);
   say(find('machines-more'), elsewhere ? '' : 'With etcd the other machines that share the locks show here as well.');
-  sync(find('machine-list'), shown, ({ host }) => host, ({ host, here, processes, held, pending, longest }) => make('li', {},
+  sync(find('machine-list'), shown, ({ host }) => host, ({ host, here, processes, held, pending, longest, silent }) => make('li', {},
     make('p', { class: 'head' }, text(host || 'unknown', 60), here ? make('span', { class: 'aside' }, ' (this machine)') : ''),
+    silent ? make('p', { class: 'state-bad' }, silence(silent)) : '',
     make('dl', {},
       make('dt', {}, 'Processes'), make('dd', {}, count(processes.length)),
       make('dt', {}, 'Holds'), make('dd', {}, plural(held, 'lock')),

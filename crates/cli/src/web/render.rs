@@ -100,11 +100,15 @@ pub(super) fn info(mut object: Object, info: &AgentInfo) -> Object {
     object
 }
 
-pub(super) fn agent(id: ClientId, agent: &Agent, count: Count) -> String {
+pub(super) fn agent(id: ClientId, agent: &Agent, count: Count, clock: Clock) -> String {
     let mut object =
         Object::default().string("id", &id.to_string()).string("bucket", &beginning(&agent.bucket));
     if let Some(client) = agent.client {
         object = object.number("client", client);
+    }
+    if let Some(silence) = agent.silence {
+        let silent = Object::default().number("since", clock.at(silence.since));
+        object = object.object("silent", &silent.number("ends", clock.at(silence.ends)));
     }
     let Count { held, pending, owned, .. } = count;
     object = object.number("held", held).number("pending", pending).number("owned", owned);

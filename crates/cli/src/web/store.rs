@@ -202,7 +202,9 @@ impl Store {
                     self.some_went = true;
                     Dirty::Client(*client)
                 }
-                Change::AgentCame { agent, .. } => Dirty::Agent(*agent),
+                Change::AgentCame { agent, .. } | Change::AgentSilent { agent, .. } => {
+                    Dirty::Agent(*agent)
+                }
                 Change::AgentWent { agent } => {
                     self.some_went = true;
                     Dirty::Agent(*agent)
@@ -310,7 +312,7 @@ impl Store {
         match overview.agents.get(&id) {
             Some(agent) => {
                 let count = counts.get(&id).copied().unwrap_or_default();
-                let json = render::agent(id, agent, count);
+                let json = render::agent(id, agent, count, self.clock);
                 self.agents.insert(id, Shown { json, count });
             }
             None => drop(self.agents.remove(&id)),

@@ -21,6 +21,7 @@ use crate::{
     AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost, Position,
     agent::{Agent, Life},
     look::{InDeadlock, LockId},
+    sighting::Sighting,
     sync::Arc,
 };
 
@@ -185,6 +186,13 @@ pub trait Backend: fmt::Debug + Send + Sync {
         })
     }
 
+    /// The same of all names with what else the reach can find out, for those who look: it may ask whoever
+    /// keeps the locks more than once for it.
+    fn look(&self) -> SightFuture<'_> {
+        let inspection = self.inspect(None);
+        Box::pin(async move { Ok(inspection.await?.into()) })
+    }
+
     /// Where the agent of this client id stands in the queue of a name. A reach that can tell without
     /// saying what else is in the queue does.
     fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
@@ -275,6 +283,9 @@ pub type QueryFuture<'a> =
 
 /// The future of [`Backend::inspect`].
 pub type InspectFuture<'a> = Pin<Box<dyn Future<Output = Result<Inspection, Error>> + Send + 'a>>;
+
+/// The future of [`Backend::look`].
+pub type SightFuture<'a> = Pin<Box<dyn Future<Output = Result<Sighting, Error>> + Send + 'a>>;
 
 /// The future of [`Backend::position`].
 pub type PositionFuture<'a> = Pin<Box<dyn Future<Output = Result<Position, Error>> + Send + 'a>>;
@@ -474,6 +485,10 @@ impl Backend for AnyBackend {
 
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
         dispatch!(self.inspect(name))
+    }
+
+    fn look(&self) -> SightFuture<'_> {
+        dispatch!(self.look())
     }
 
     fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use navlock_engine::FencingToken;
 
-use super::{Agent, Client, Entry, LockId, LockName};
+use super::{Agent, Client, Entry, LockId, LockName, Silence};
 use crate::{ClientId, Lost};
 
 /// Something that has happened.
@@ -40,6 +40,13 @@ pub enum Change {
         agent: ClientId,
         /// What it says of itself, and whose it is.
         details: Agent,
+    },
+    /// Whoever keeps the locks has not heard of an agent's machine when it should have.
+    AgentSilent {
+        /// Its client id.
+        agent: ClientId,
+        /// Since when, and what comes of it.
+        silence: Silence,
     },
     /// An agent has ended, with all that it held and waited for.
     AgentWent {
@@ -128,6 +135,7 @@ impl Change {
             Self::ClientCame { .. }
             | Self::ClientWent { .. }
             | Self::AgentCame { .. }
+            | Self::AgentSilent { .. }
             | Self::AgentWent { .. }
             | Self::Recovered => None,
         }
@@ -137,6 +145,7 @@ impl Change {
     pub fn agent(&self) -> Option<ClientId> {
         match self {
             Self::AgentCame { agent, .. }
+            | Self::AgentSilent { agent, .. }
             | Self::AgentWent { agent }
             | Self::Unavailable { agent, .. } => Some(*agent),
             Self::Requested { entry, .. }
@@ -156,6 +165,7 @@ impl Change {
             Self::ClientCame { .. } => "client-came",
             Self::ClientWent { .. } => "client-went",
             Self::AgentCame { .. } => "agent-came",
+            Self::AgentSilent { .. } => "agent-silent",
             Self::AgentWent { .. } => "agent-went",
             Self::Requested { .. } => "requested",
             Self::Granted { .. } => "granted",

@@ -29,6 +29,6 @@ mod waits;
 pub use self::{
     event::{Change, Event},
     id::{LockId, LockName, ParseLockIdError},
-    overview::{Agent, Client, ClientState, Count, Entry, Overview, Queue},
+    overview::{Agent, Client, ClientState, Count, Entry, Overview, Queue, Silence},
     waits::{Deadlock, InDeadlock, Member, Root, Row, Watcher, Why, deadlocks, tree},
 };

@@ -86,6 +86,18 @@ pub struct Agent {
     pub info: Arc<AgentInfo>,
     /// The number of the connection that it is of; `None` if it is another machine's.
     pub client: Option<u64>,
+    /// Its machine has not been heard of when it should have been. `None` if it has, or that is not known.
+    pub silence: Option<Silence>,
+}
+
+/// That a machine has not been heard of: it is gone, stopped or cut off, or it is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Silence {
+    /// Since when, to a second.
+    pub since: Instant,
+    /// When others can have what it has, at the latest, if that stays so.
+    pub ends: Instant,
 }
 
 /// All that there is of one name.
@@ -129,7 +141,14 @@ impl Client {
 impl Agent {
     /// An agent in this bucket.
     pub fn new(bucket: Arc<str>, info: Arc<AgentInfo>, client: Option<u64>) -> Self {
-        Self { bucket, info, client }
+        Self { bucket, info, client, silence: None }
+    }
+}
+
+impl Silence {
+    /// One that lasts from then to then.
+    pub fn new(since: Instant, ends: Instant) -> Self {
+        Self { since, ends }
     }
 }
 
@@ -193,6 +212,11 @@ impl Overview {
             }
             Change::AgentCame { agent, details } => {
                 self.agents.insert(*agent, details.clone());
+            }
+            Change::AgentSilent { agent, silence } => {
+                if let Some(agent) = self.agents.get_mut(agent) {
+                    agent.silence = Some(*silence);
+                }
             }
             Change::AgentWent { agent } => self.forget_agent(*agent),
             Change::Requested { name, entry } => self.put(name, entry, Kind::Pending),

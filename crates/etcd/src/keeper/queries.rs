@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
-use navlock_core::{Error, Inspection};
+use navlock_core::Error;
 use tokio::sync::oneshot;
 
 use super::{Call, Keeper, Listed};
-use crate::{clock::Moment, data::Listing, failure::Failure, query::inspection};
+use crate::{
+    clock::Moment,
+    data::Listing,
+    failure::Failure,
+    query::{Seen, seen},
+};
 
 /// How often a snapshot is taken again because ours were just being granted.
 const ROUNDS: u32 = 5;
@@ -24,15 +29,11 @@ pub(super) struct Query {
     rounds: u32,
     is_asking: bool,
     deadline: Moment,
-    answer: oneshot::Sender<Result<Inspection, Error>>,
+    answer: oneshot::Sender<Result<Seen, Error>>,
 }
 
 impl Keeper {
-    pub(super) fn query(
-        &mut self,
-        bucket: u64,
-        answer: oneshot::Sender<Result<Inspection, Error>>,
-    ) {
+    pub(super) fn query(&mut self, bucket: u64, answer: oneshot::Sender<Result<Seen, Error>>) {
         let Some(house) = self.buckets.get(&bucket) else { return };
         let after = house.bucket.last();
         let deadline = Moment::now().after(self.options.time_to_live.min(PATIENCE));
@@ -90,9 +91,14 @@ impl Keeper {
             query.after = house.bucket.last();
             return self.advance_queries();
         }
-        let inspection = inspection(&house.bucket.keys, &listed.found);
+        let mut seen = seen(&house.bucket.keys, &listed.found);
+        // How it is with ours is known.
+        for one in seen.held.iter_mut().chain(&mut seen.pending) {
+            one.lease =
+                Some(one.lease).filter(|lease| !self.leases.contains_key(lease)).unwrap_or(0);
+        }
         if let Some(query) = self.queries.remove(&number) {
-            let _ = query.answer.send(Ok(inspection));
+            let _ = query.answer.send(Ok(seen));
         }
     }
 

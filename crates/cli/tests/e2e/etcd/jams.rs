@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::machines_with;
@@ -44,6 +44,71 @@ fn trees(machine: &Sandbox) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// The process of a holder, its command and the broker: all that a machine has.
+fn all_of(machine: &Sandbox, holder: &Holder) -> [Pid; 3] {
+    [holder.wrapper(), holder.command(), machine.broker().unwrap()]
+}
+
+/// Does this to all of a machine at once: nobody is left there who would give anything back. Who is only
+/// killed one after the other has time to start another broker.
+fn strike(all: [Pid; 3], sign: Signal) {
+    all.into_iter().for_each(stop);
+    for process in all {
+        kill_process(process, sign).unwrap();
+    }
+}
+
+#[test]
+fn how_long_a_machine_has_left_that_is_not_heard_of_is_told() {
+    if !can_be_elsewhere() {
+        return;
+    }
+    let [theirs, ours] = machines_with("10");
+    let mut dead = hold_on(&theirs, "elsewhere", &["db"]);
+    let mut waiter = ours.queue(&["db"]);
+    let all = all_of(&theirs, &dead);
+    let silent = |machine: &Sandbox| {
+        let found = trees(machine);
+        let row = found.first().map(|tree| tree["rows"][0].clone()).unwrap_or_default();
+        row["silentMs"].as_u64().zip(row["endsInMs"].as_u64())
+    };
+    let mut seat = Seat::take(&ours, (110, 24), &[]);
+    seat.sees("elsewhere");
+    assert_eq!(silent(&ours), None);
+    // It comes back in time: nothing has happened.
+    strike(all, Signal::STOP);
+    eventually("it is silent", || silent(&ours).is_some());
+    for process in all {
+        kill_process(process, Signal::CONT).unwrap();
+    }
+    eventually("it is heard of again", || silent(&ours).is_none());
+    assert!(!dead.has_ended());
+    strike(all, Signal::KILL);
+    let mut told = None;
+    eventually("it is silent", || {
+        told = silent(&ours);
+        told.is_some()
+    });
+    let (silence, left) = told.unwrap();
+    // To a second, and the time until it was asked.
+    assert!((4_000..10_500).contains(&silence) && left <= 6_000, "{silence} {left}");
+    assert!((9_900..11_500).contains(&(silence + left)), "{silence} {left}");
+    let text = ours.written(&["query", "--tree"]);
+    let first = text.lines().next().unwrap();
+    assert!(first.contains(", not heard of for ") && first.contains(", ends in "), "{text}");
+    assert!(
+        text.contains("otherwise it ends in ") && text.contains("not heard of again"),
+        "{text}"
+    );
+    seat.terminal.press("t");
+    seat.sees(", not heard of for ");
+    drop(seat);
+    // As was said.
+    waiter.begun();
+    waiter.release();
+    dead.kill_wrapper();
+}
+
 #[test]
 fn who_waits_for_a_machine_that_died_is_told_of_it_and_goes_on_by_what_is_pasted() {
     if !can_be_elsewhere() {
@@ -54,13 +119,8 @@ fn who_waits_for_a_machine_that_died_is_told_of_it_and_goes_on_by_what_is_pasted
         let mut dead = hold_on(&theirs, "elsewhere", &["--why", "nightly", "db"]);
         let mut waiter = ours.queue(&["db"]);
         let mut behind = ours.queue(&["db"]);
-        // All of the machine at once: nobody is left there who would give anything back. Who is only
-        // killed one after the other has time to start another broker.
-        let all = [dead.wrapper(), dead.command(), theirs.broker().unwrap()];
-        all.into_iter().for_each(stop);
-        for process in all {
-            kill_process(process, sign).unwrap();
-        }
+        let all = all_of(&theirs, &dead);
+        strike(all, sign);
         eventually("one tree tells of both", || {
             let found = trees(&ours);
             let [tree] = &found[..] else { return false };

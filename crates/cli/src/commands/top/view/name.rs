@@ -5,7 +5,7 @@ use navlock::look::{Entry, LockName, Queue};
 use super::{
     Body,
     line::{BOLD, Column, DIM, HELD, Line, PLAIN, WAITS, fit, row, titles},
-    names::{mode, rate, remedies},
+    names::{mode, rate, remedies, trouble},
 };
 use crate::{
     commands::top::{data::Past, model::Model},
@@ -121,8 +121,7 @@ fn line(model: &Model, item: &Item<'_>, widths: &[usize; 6]) -> Line {
             0 => return (state.clone(), style),
             1 => mode(entry.mode, widths[1]),
             2 => {
-                let is = if seen.stopped(id).is_empty() { "" } else { " stopped" };
-                return (seen.who(id) + is, BOLD);
+                return (seen.who(id) + trouble(&seen, id), BOLD);
             }
             3 => elapsed(entry.age(data.now)),
             4 => String::new(),

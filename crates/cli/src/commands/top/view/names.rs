@@ -8,7 +8,7 @@ use std::{
 };
 
 use navlock::{
-    Mode,
+    ClientId, Mode,
     look::{Entry, LockName, Queue},
 };
 use ratatui_core::style::Style;
@@ -22,6 +22,7 @@ use crate::{
         data::{Data, Known},
         model::Model,
     },
+    remedy::Surroundings,
     text::{printable, short_name},
     time::{elapsed, taken},
 };
@@ -150,7 +151,9 @@ pub(super) fn remedies(model: &Model, name: &LockName, entry: &Entry, is_held: b
     let who = seen.who(entry.id.client_id);
     let is = if seen.stopped(entry.id.client_id).is_empty() { "" } else { " is stopped" };
     let why = seen.why(entry.id.client_id);
-    let mut lines = vec![Line::new(format!("{who}{why}{is}"), BOLD)];
+    let silent = seen.silent(entry.id.client_id, model.data().now);
+    let silent = silent.map_or_else(String::new, |silent| format!(", {silent}"));
+    let mut lines = vec![Line::new(format!("{who}{why}{is}{silent}"), BOLD)];
     lines.extend(seen.remedies(name, entry, is_held).into_iter().map(|remedy| {
         Line::new(format!("  {}", remedy.line), PLAIN).add(format!("   {}", remedy.does), DIM)
     }));
@@ -265,8 +268,16 @@ fn holder(model: &Model, queue: Option<&Queue>) -> String {
         1 => String::new(),
         count => format!(" +{}", count - 1),
     };
-    let is = if seen.stopped(id).is_empty() { "" } else { " stopped" };
-    format!("{}{more}{is}", seen.who(id))
+    format!("{}{more}{}", seen.who(id), trouble(&seen, id))
+}
+
+/// What there is to worry about of somebody, in a word after a space.
+pub(super) fn trouble(seen: &Surroundings<'_>, id: ClientId) -> &'static str {
+    match (seen.stopped(id).as_slice(), seen.silence(id)) {
+        ([], None) => "",
+        ([], Some(_)) => " silent",
+        _ => " stopped",
+    }
 }
 
 /// `0.3/s`, `12/s`, `12k/s`.

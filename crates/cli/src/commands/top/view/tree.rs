@@ -88,10 +88,11 @@ fn line(model: &Model, root: &Root<'_>, row: &Row<'_>, branch: &str) -> Line {
     };
     let name = short_name(&row.name.name, WIDEST_NAME);
     let is = if seen.stopped(id).is_empty() { "" } else { ", stopped" };
+    let silent = seen.silent(id, data.now).map_or_else(String::new, |silent| format!(", {silent}"));
     let style = if row.is_held { HELD } else { WAITS };
     line = line.add(seen.who(id), style).add(
         format!(
-            " {verb} {bucket}{name} ({}) {}{is}{}",
+            " {verb} {bucket}{name} ({}) {}{is}{silent}{}",
             row.entry.mode,
             elapsed(row.entry.age(data.now)),
             seen.why(id)

@@ -1,0 +1,169 @@
+//! Which leases have not been renewed when they should have been, for those who look.
+//!
+//! Etcd is asked for it (`LeaseTimeToLive`), which its leader answers from memory: nothing is written, and no
+//! other member is asked. A lease is asked for when it was to be renewed since it was last asked for, and each
+//! time that somebody looks once it was not: about as often as its owner renews it, at most, however many look.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use futures_util::{StreamExt, stream};
+use navlock_core::host::Unheard;
+use tokio::{sync::Mutex, time::timeout};
+
+use crate::{clock::Moment, hash::HashState, members::Members};
+
+/// How many leases are asked for at a time; and of so many more it is not known, until it is looked again.
+const AT_ONCE: usize = 16;
+const MOST: usize = 256;
+
+/// How long all of it may take: who looks is shown what there is, and this or not.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// While a lease is silent, how often it is asked for.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// What is known of the leases of others.
+#[derive(Clone, Default)]
+pub(crate) struct Silences(Arc<Mutex<HashMap<i64, Seen, HashState>>>);
+
+/// A lease, when it was asked for last.
+#[derive(Clone, Copy)]
+struct Seen {
+    asked: Moment,
+    /// When it was renewed, at the latest.
+    renewed: Moment,
+    granted: Duration,
+}
+
+impl Silences {
+    /// Those of these leases that are silent.
+    pub(crate) async fn among(
+        &self,
+        members: &Members,
+        leases: Vec<i64>,
+    ) -> HashMap<i64, Unheard, HashState> {
+        // Who comes meanwhile finds the answers.
+        let mut known = self.0.lock().await;
+        known.retain(|_, seen| seen.left(Moment::now()) > Duration::ZERO);
+        let is_due = |lease: &i64| known.get(lease).is_none_or(|seen| seen.is_due(Moment::now()));
+        let due: Vec<_> = leases.iter().copied().filter(is_due).take(MOST).collect();
+        let mut asked =
+            stream::iter(due).map(|lease| ask(members, lease)).buffer_unordered(AT_ONCE);
+        let answers = async {
+            while let Some((lease, answer)) = asked.next().await {
+                match answer {
+                    Some(seen) => drop(known.insert(lease, seen)),
+                    // Nothing is known of it.
+                    None => drop(known.remove(&lease)),
+                }
+            }
+        };
+        let _ = timeout(PATIENCE, answers).await;
+        let now = Moment::now();
+        let silent = |lease: i64| Some((lease, known.get(&lease)?.unheard(now)?));
+        leases.into_iter().filter_map(silent).collect()
+    }
+}
+
+/// What etcd says of a lease; `None` if there is none, or it does not say.
+async fn ask(members: &Members, lease: i64) -> (i64, Option<Seen>) {
+    let mut client = members.current().client.clone();
+    let answer = client.lease_time_to_live(lease).await.ok().filter(|answer| answer.is_there());
+    let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
+    let now = Moment::now();
+    let seen =
+        answer.map(|answer| Seen::new(now, seconds(answer.ttl()), seconds(answer.granted_ttl())));
+    (lease, seen)
+}
+
+impl Seen {
+    /// One that had so many whole seconds left when this was heard.
+    fn new(now: Moment, left: Duration, granted: Duration) -> Self {
+        // What is less than a second is not said.
+        let left = (left + Duration::from_secs(1)).min(granted);
+        Self { asked: now, renewed: now.after(left).before(granted), granted }
+    }
+
+    /// When it is silent, if it is not renewed until then. It is, three times in its time.
+    fn silent_from(self) -> Moment {
+        self.renewed.after(self.granted / 2)
+    }
+
+    fn is_due(self, now: Moment) -> bool {
+        now >= self.silent_from() && now >= self.asked.after(AGAIN)
+    }
+
+    /// For how long it lasts at most, if it is not renewed.
+    fn left(self, now: Moment) -> Duration {
+        self.renewed.after(self.granted).since_start().saturating_sub(now.since_start())
+    }
+
+    fn unheard(self, now: Moment) -> Option<Unheard> {
+        // It was asked for after that, and had not been renewed.
+        let is_silent = self.asked >= self.silent_from();
+        let silent = now.since_start().saturating_sub(self.renewed.since_start());
+        is_silent.then(|| Unheard { silent, left: self.left(now) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRANTED: Duration = Duration::from_secs(10);
+
+    /// A lease that is asked for at this moment of its ten seconds, in milliseconds.
+    fn at(renewed: u64, asked: u64) -> Seen {
+        let left = Duration::from_secs((10_000 - (asked - renewed)) / 1000);
+        Seen::new(Moment::now_at(Duration::from_millis(asked)), left, GRANTED)
+    }
+
+    #[test]
+    fn a_lease_that_is_renewed_in_time_is_never_silent_and_seldom_asked_for() {
+        for late in [0, 300, 999] {
+            let (mut renewed, mut seen, mut asks) = (100_000, at(100_000, 100_000), 0);
+            for now in 100_000..400_000 {
+                if now >= renewed + 3_333 + late {
+                    renewed = now;
+                }
+                let moment = Moment::now_at(Duration::from_millis(now));
+                if seen.is_due(moment) {
+                    seen = at(renewed, now);
+                    asks += 1;
+                }
+                assert_eq!(seen.unheard(moment), None, "{now}");
+            }
+            assert!(asks <= 300 / 2, "{asks}");
+        }
+    }
+
+    #[test]
+    fn a_lease_that_is_not_renewed_is_silent_after_half_of_its_time_and_ends_when_it_is_said() {
+        let mut seen = at(100_000, 101_500);
+        let mut known = None;
+        for now in 101_500..111_000 {
+            let moment = Moment::now_at(Duration::from_millis(now));
+            if seen.is_due(moment) && now < 110_000 {
+                seen = at(100_000, now);
+            }
+            let unheard = seen.unheard(moment);
+            assert!(unheard.is_some() || known.is_none(), "{now}");
+            if let Some(Unheard { silent, left }) = unheard {
+                known.get_or_insert(now);
+                let since = now - u64::try_from(silent.as_millis()).unwrap();
+                assert!((100_001..=101_000).contains(&since), "{since}");
+                let ends = now + u64::try_from(left.as_millis()).unwrap();
+                assert!(now >= 110_000 || (110_001..=111_000).contains(&ends), "{ends}");
+            }
+        }
+        assert!((105_000..106_100).contains(&known.unwrap()), "{known:?}");
+    }
+
+    #[test]
+    fn a_lease_that_is_renewed_again_is_not_silent_any_more() {
+        let seen = at(100_000, 107_000);
+        let now = Moment::now_at(Duration::from_millis(108_000));
+        assert!(seen.unheard(now).is_some() && seen.is_due(now));
+        assert_eq!(at(107_900, 108_000).unheard(now), None);
+    }
+}
