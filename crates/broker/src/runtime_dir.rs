@@ -146,6 +146,11 @@ impl Place {
         self.beside("log")
     }
 
+    /// What broke inside a broker is written down in this file, if it cannot be where brokers keep their state.
+    pub fn faults(&self) -> PathBuf {
+        self.beside("faults.log")
+    }
+
     /// The directory that the socket is in.
     pub fn directory(&self) -> &Path {
         self.socket.parent().unwrap_or(Path::new("/"))

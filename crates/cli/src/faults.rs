@@ -1,5 +1,6 @@
-//! What broke inside a broker. An error of ours must not pass unseen: besides being logged it is written
-//! down where nothing makes room for later lines, and `navlock doctor` tells of it.
+//! What broke inside a broker. An error of ours must not pass unseen: besides being logged, if anything is, it
+//! is written down where nothing makes room for later lines, and `navlock doctor` and `navlock daemon logs`
+//! tell of it.
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
@@ -19,7 +20,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::log::Log;
 
-/// In the state directory, for all brokers of it.
+/// In the state directory, for all brokers of it. Where that is not to be had, another one beside the socket.
 const FILE: &str = "faults.log";
 
 /// It is not written to once it has so many bytes: the first faults tell more than the last.
@@ -37,9 +38,25 @@ pub(crate) struct Faults {
     pub(crate) last: String,
 }
 
-/// Has every panic of this process logged, and written down in the state directory, if there is one.
+impl Faults {
+    /// What they are, in a sentence for people.
+    pub(crate) fn told(&self) -> String {
+        match self.count {
+            1 => format!("one error inside a broker: {}", self.last),
+            count => format!("{count} errors inside brokers, the last: {}", self.last),
+        }
+    }
+
+    /// What to do with them.
+    pub(crate) fn remedy(&self) -> String {
+        format!("report it with {}, then remove that file", self.file.display())
+    }
+}
+
+/// Has every panic of this process logged, and written down in the state directory or, if that cannot be, in
+/// the place.
 pub(crate) fn write_down(state: Option<PathBuf>, place: &Place, log: Arc<Log>) {
-    let socket = place.socket().to_owned();
+    let (socket, beside) = (place.socket().to_owned(), place.faults());
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |fault| {
         if !log.is_on_stderr() || !tracing::enabled!(target: LOGS, tracing::Level::ERROR) {
@@ -53,29 +70,31 @@ pub(crate) fn write_down(state: Option<PathBuf>, place: &Place, log: Arc<Log>) {
         let backtrace = (backtrace.status() == BacktraceStatus::Captured).then_some(backtrace);
         let backtrace = backtrace.as_ref().map(tracing::field::display);
         tracing::error!(target: LOGS, backtrace, "{fault}");
-        let (state, log) = (state.clone(), Arc::clone(&log));
-        aside(PATIENCE, move || {
-            if let Some(state) = state {
-                // There is nowhere else to say that it failed.
-                _ = append(&state, &line);
-            }
-            log.flush();
-        });
+        let is_written = |file: PathBuf| {
+            let line = line.clone();
+            aside(PATIENCE, move || append(&file, &line).is_ok()) == Some(true)
+        };
+        let file = state.as_ref().map(|state| state.join(FILE));
+        if !file.is_some_and(is_written) {
+            // There is nowhere else to say that this failed.
+            _ = is_written(beside.clone());
+        }
+        log.flush();
     }));
 }
 
 /// Has another thread do this, and waits for it so long: the process may end with this panic.
-fn aside(patience: Duration, work: impl FnOnce() + Send + 'static) {
-    let (is_done, done) = mpsc::channel();
+fn aside<T: Send + 'static>(
+    patience: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (done, is_done) = mpsc::channel();
     let thread = thread::Builder::new().name("navlock-faults".to_owned());
     let spawned = thread.spawn(move || {
-        work();
         // Who waited may have given up.
-        let _ = is_done.send(());
+        let _ = done.send(work());
     });
-    if spawned.is_ok() {
-        let _ = done.recv_timeout(patience);
-    }
+    spawned.ok().and_then(|_| is_done.recv_timeout(patience).ok())
 }
 
 fn line(fault: &PanicHookInfo<'_>, socket: &Path) -> String {
@@ -92,8 +111,8 @@ fn line(fault: &PanicHookInfo<'_>, socket: &Path) -> String {
     what.replace('\n', " ") + "\n"
 }
 
-fn append(state: &Path, line: &str) -> io::Result<()> {
-    let mut file = open_to_append(&state.join(FILE))?;
+fn append(file: &Path, line: &str) -> io::Result<()> {
+    let mut file = open_to_append(file)?;
     if file.metadata()?.len() < FULL { file.write_all(line.as_bytes()) } else { Ok(()) }
 }
 
@@ -110,9 +129,15 @@ pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(ErrorKind::InvalidInput.into()) }
 }
 
-/// What was written down in this directory, if there is something.
-pub(crate) fn known(state: &Path) -> Option<Faults> {
-    let file = state.join(FILE);
+/// What was written down by brokers that have their state in this directory and their socket at this place,
+/// file by file.
+pub(crate) fn known(state: Option<&Path>, place: &Place) -> Vec<Faults> {
+    let files = state.map(|state| state.join(FILE)).into_iter().chain([place.faults()]);
+    files.filter_map(known_in).collect()
+}
+
+/// What was written down in this file, if there is something.
+fn known_in(file: PathBuf) -> Option<Faults> {
     // What is no file may be one that is never read to its end.
     let is_file = fs::symlink_metadata(&file).is_ok_and(|found| found.is_file());
     let mut bytes = Vec::new();
@@ -132,21 +157,23 @@ mod tests {
     #[test]
     fn what_was_written_down_is_known() {
         let state = tempfile::tempdir().unwrap();
-        assert_eq!(known(state.path()), None);
-        append(state.path(), "one\n").unwrap();
-        append(state.path(), "two\n").unwrap();
         let file = state.path().join(FILE);
-        assert_eq!(known(state.path()), Some(Faults { file, count: 2, last: "two".to_owned() }));
+        assert_eq!(known_in(file.clone()), None);
+        append(&file, "one\n").unwrap();
+        append(&file, "two\n").unwrap();
+        let found = Faults { file: file.clone(), count: 2, last: "two".to_owned() };
+        assert_eq!(known_in(file), Some(found));
     }
 
     #[test]
     fn it_does_not_grow_for_ever() {
         let state = tempfile::tempdir().unwrap();
         let line = "x".repeat(1_000) + "\n";
+        let file = state.path().join(FILE);
         for _ in 0..100 {
-            append(state.path(), &line).unwrap();
+            append(&file, &line).unwrap();
         }
-        let length = fs::metadata(state.path().join(FILE)).unwrap().len();
+        let length = fs::metadata(&file).unwrap().len();
         assert!((FULL..FULL + 1_001).contains(&length), "{length}");
     }
 
@@ -155,9 +182,9 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let pipe = state.path().join(FILE);
         assert!(process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        let directory = state.path().to_owned();
-        in_time(move || append(&directory, "one\n")).unwrap_err();
-        assert_eq!(known(state.path()), None);
+        let file = pipe.clone();
+        in_time(move || append(&file, "one\n")).unwrap_err();
+        assert_eq!(known_in(pipe), None);
     }
 
     /// What this comes to, which must not take for ever.
@@ -170,11 +197,10 @@ mod tests {
     #[test]
     fn a_directory_that_does_not_answer_is_not_waited_for() {
         let (answer, answered) = mpsc::channel::<()>();
-        in_time(move || aside(Duration::from_millis(1), move || _ = answered.recv()));
+        let done = in_time(move || aside(Duration::from_millis(1), move || _ = answered.recv()));
+        assert_eq!(done, None);
         drop(answer);
-        let (done, is_done) = mpsc::channel();
-        aside(Duration::from_secs(60), move || done.send(()).unwrap());
-        is_done.try_recv().unwrap();
+        assert_eq!(aside(Duration::from_secs(60), || 7), Some(7));
     }
 
     /// What the next test runs as a process of its own: what a panic does is the whole process's.
@@ -182,8 +208,9 @@ mod tests {
     #[ignore = "it panics: the next test runs it in a process of its own"]
     fn panics_as_a_broker() {
         let Some(state) = std::env::var_os("NAVLOCK_TEST_STATE").map(PathBuf::from) else { return };
-        let place = Place::at(state.join("sock"));
         let is_off = std::env::var_os("NAVLOCK_TEST_OFF").is_some();
+        // Where nothing can be written down.
+        let place = Place::at(if is_off { state.join("nowhere/sock") } else { state.join("sock") });
         let filter = if is_off { "off".parse().unwrap() } else { crate::log::Filter::default() };
         let log = Log::begin(&place, !is_off, filter);
         write_down((!is_off).then_some(state), &place, log);
@@ -203,7 +230,9 @@ mod tests {
             log.contains("ERROR navlock::broker: ") && log.contains(": first line second line")
         );
         assert!(log.contains("panics_as_a_broker"), "there is no backtrace: {log}");
-        assert!(known(state.path()).unwrap().last.contains("first line second line"));
+        let found = known(Some(state.path()), &Place::at(state.path().join("sock")));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].last.contains("first line second line"));
     }
 
     #[test]
@@ -225,8 +254,8 @@ mod tests {
         let other = state.path().join("other");
         fs::write(&other, "").unwrap();
         std::os::unix::fs::symlink(&other, state.path().join(FILE)).unwrap();
-        append(state.path(), "one\n").unwrap_err();
+        append(&state.path().join(FILE), "one\n").unwrap_err();
         assert_eq!(fs::read(&other).unwrap(), b"");
-        assert_eq!(known(state.path()), None);
+        assert_eq!(known_in(state.path().join(FILE)), None);
     }
 }

@@ -293,6 +293,7 @@ fn touch_all(place: &Place) {
         place.spawn_lock(),
         place.tokens(),
         place.log(),
+        place.faults(),
         place.clients(),
     ];
     for path in ours.into_iter().chain(clients.map(|entry| entry.path())) {

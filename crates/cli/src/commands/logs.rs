@@ -18,7 +18,9 @@ use super::Context;
 use crate::{
     args::{LogLevelArgs, LogsArgs},
     exit::{Failure, USAGE},
+    faults,
     log::reader::{Reader, last, show},
+    settings::state_directory,
     text::printable,
 };
 
@@ -33,6 +35,10 @@ pub(super) fn logs(context: &Context, args: &LogsArgs) -> Result<ExitCode, Failu
     };
     let known = reader.lines().map_err(failed)?;
     write(last(&known, args.lines.unwrap_or(usize::MAX)))?;
+    for found in faults::known(state_directory().as_deref(), &context.place) {
+        let (told, remedy) = (printable(&found.told()), printable(&found.remedy()));
+        context.voice.tell(format_args!("{told}; {remedy}"));
+    }
     if let Some(elsewhere) = logs_elsewhere(context) {
         context.voice.tell(elsewhere);
     } else if known.is_empty() && !args.follow {

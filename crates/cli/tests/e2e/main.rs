@@ -13,6 +13,8 @@ mod etcd;
 mod exclusion;
 mod executors;
 mod exit;
+#[cfg(target_os = "linux")]
+mod faults;
 mod flock;
 mod forked;
 mod given_up;

@@ -1,9 +1,6 @@
 //! The broker: whether it runs, of which release it is, how fast it answers.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use navlock::{BrokerReach, Reason, Status, UserAgent, blocking::block_on_timeout};
 use navlock_broker::Control;
@@ -12,11 +9,7 @@ use super::{
     super::{Context, daemon},
     Check,
 };
-use crate::{
-    faults::{self, Faults},
-    settings,
-    time::taken,
-};
+use crate::{faults, settings, time::taken};
 
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
@@ -31,7 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn checks(context: &Context) -> Vec<Check> {
     let mut checks = running(context);
-    checks.extend(settings::state_directory().and_then(|state| faults(&state)));
+    let faults = faults::known(settings::state_directory().as_deref(), &context.place);
+    checks.extend(
+        faults.iter().map(|found| Check::warn("faults", found.told()).remedy(found.remedy())),
+    );
     checks
 }
 
@@ -70,17 +66,6 @@ fn release(control: &mut Control) -> Check {
         }
         Err(error) => Check::fail("broker", error),
     }
-}
-
-/// What broke in brokers so far.
-fn faults(state: &Path) -> Option<Check> {
-    let Faults { file, count, last } = faults::known(state)?;
-    let detail = match count {
-        1 => format!("one error inside a broker: {last}"),
-        _ => format!("{count} errors inside brokers, the last: {last}"),
-    };
-    let remedy = format!("report it with {}, then remove that file", file.display());
-    Some(Check::warn("faults", detail).remedy(remedy))
 }
 
 /// Under what it runs, if it tells: what holds for one holds for all who use it.

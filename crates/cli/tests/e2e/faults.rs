@@ -1,0 +1,109 @@
+//! What breaks inside a broker that a client has started, whose error stream nobody reads.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+use crate::sandbox::{Sandbox, eventually, finish, write};
+
+/// Where this file is there, waiting for events fails as it does on a descriptor that is none: the broker's
+/// runtime panics then.
+const BREAK: &str = "
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout) {
+    const char *file = getenv(\"NAVLOCK_TEST_BREAK\");
+    if (file != NULL && access(file, F_OK) == 0) {
+        errno = EBADF;
+        return -1;
+    }
+    int (*next)(int, struct epoll_event *, int, int) = dlsym(RTLD_NEXT, \"epoll_wait\");
+    return next(epoll, events, most, timeout);
+}
+";
+
+/// What is told of a broker after it has broken.
+struct Told {
+    doctor: String,
+    logs: Output,
+    /// Beside the socket.
+    beside: PathBuf,
+    sandbox: Sandbox,
+}
+
+/// Has a broker break that a client has started, which logs this, in a sandbox that was prepared so.
+fn broken(log: &str, prepare: impl FnOnce(&Sandbox)) -> Told {
+    let sandbox = Sandbox::new();
+    prepare(&sandbox);
+    let (source, library) = (sandbox.path("break.c"), sandbox.path("break.so"));
+    write(&source, BREAK);
+    let compiler = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &source])
+        .arg("-ldl")
+        .status();
+    assert!(compiler.unwrap().success());
+    let mut start = sandbox.navlock(&["daemon", "start"]);
+    start.env("LD_PRELOAD", &library).env("NAVLOCK_TEST_BREAK", sandbox.path("break"));
+    start.env("NAVLOCK_LOG", log).env("RUST_BACKTRACE", "0");
+    assert!(start.status().unwrap().success());
+    write(&sandbox.path("break"), "");
+    // It sees that somebody has come, and cannot wait for what is said.
+    let _ = finish(sandbox.start(&["daemon", "status"]));
+    eventually("the broker has ended", || sandbox.broker().is_none());
+    let doctor = sandbox.written(&["doctor"]);
+    let logs = sandbox.output(&["daemon", "logs"]);
+    assert!(logs.status.success(), "{logs:?}");
+    Told { doctor, logs, beside: sandbox.path("sock.faults.log"), sandbox }
+}
+
+/// What the runtime says then.
+const SAID: &str = "unexpected error when polling the I/O driver";
+
+impl Told {
+    fn logged(&self) -> String {
+        String::from_utf8_lossy(&self.logs.stdout).into_owned()
+    }
+
+    /// Both who ask what is wrong and who read the logs are told where it is written down.
+    fn is_told(&self, file: &PathBuf) {
+        let is_it = |line: &str| line.contains(SAID) && line.contains(file.to_str().unwrap());
+        let doctor =
+            self.doctor.lines().filter(|line| line.starts_with("warn  faults: one error inside"));
+        assert!(doctor.clone().count() == 1 && doctor.clone().all(is_it), "{}", self.doctor);
+        let stderr = String::from_utf8_lossy(&self.logs.stderr);
+        assert!(stderr.lines().any(is_it), "{stderr}");
+        fs::remove_file(file).unwrap();
+        assert!(!self.sandbox.written(&["doctor"]).contains("faults"));
+    }
+}
+
+#[test]
+fn what_breaks_while_nothing_is_logged_is_found() {
+    let told = broken("off", |_| {});
+    assert_eq!(told.logged(), "");
+    assert!(!told.beside.exists());
+    told.is_told(&told.sandbox.path("state/faults.log"));
+}
+
+#[test]
+fn what_breaks_where_there_is_no_place_for_its_state_either_is_found_beside_the_socket() {
+    let told = broken("off", |sandbox| write(&sandbox.path("state"), "no directory"));
+    assert_eq!(told.logged(), "");
+    told.is_told(&told.beside);
+}
+
+#[test]
+fn what_breaks_is_in_the_log_as_well() {
+    let told = broken("error", |_| {});
+    let logged = told.logged();
+    let is_it = |line: &str| line.contains(" ERROR navlock::broker: ") && line.contains(SAID);
+    assert!(logged.lines().any(is_it), "{logged}");
+    told.is_told(&told.sandbox.path("state/faults.log"));
+}
