@@ -151,6 +151,11 @@ impl Place {
         self.beside("faults.log")
     }
 
+    /// A file for somebody of this name, by which a browser finds the page of a `navlock web`.
+    pub fn page(&self, name: &str) -> PathBuf {
+        self.beside(&format!("web.{name}.html"))
+    }
+
     /// The directory that the socket is in.
     pub fn directory(&self) -> &Path {
         self.socket.parent().unwrap_or(Path::new("/"))

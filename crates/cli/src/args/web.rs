@@ -19,6 +19,11 @@ The page shows all buckets: who waits for whom, each name with its queue and who
 --allow-steal: then it can take a name from its holders, after it has asked, as
 'navlock run --steal NAME true' does.
 
+--open gives the browser no address but a file that goes there, readable for this user alone and
+removed when the page is open: every user of the machine can see with what a program is started, and
+the token lets in whoever knows it. A browser that may not read files there (as some that come as a
+snap or flatpak) shows an error; then open the address.
+
 From another machine, by ssh: ssh -t -L 4000:127.0.0.1:4000 HOST navlock web --port 4000
 
 For programs there are, with the token as ?token=TOKEN or in 'Authorization: Bearer TOKEN':
@@ -61,6 +66,10 @@ pub(crate) struct WebArgs {
     /// Serve it at a Unix socket, which only this user can use, and not at a port.
     #[arg(long, value_name = "PATH")]
     pub(crate) unix: Option<PathBuf>,
+
+    /// Open the page in your browser: what the variable BROWSER names, or what the desktop does.
+    #[arg(long, conflicts_with = "unix")]
+    pub(crate) open: bool,
 
     /// Let the page steal locks.
     #[arg(long)]

@@ -7,7 +7,7 @@ use std::{
     io,
     net::{SocketAddr, TcpListener},
     process::ExitCode,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     thread,
     time::Duration,
 };
@@ -29,7 +29,7 @@ use crate::{
     args::WebArgs,
     exit::{Failure, UNREACHABLE},
     terminal::write_out,
-    web::{Listener, Services, Steal, Web},
+    web::{Listener, Services, Steal, Web, browser::Entry},
 };
 
 /// How long a lock may take to be stolen, the broker to be reached included.
@@ -46,16 +46,34 @@ pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure
     });
     let failed =
         |error: io::Error| Failure::new(UNREACHABLE, format_args!("cannot serve: {error}"));
-    end_on_signals(socket).map_err(failed)?;
     let metrics = {
         let place = place.clone();
         Arc::new(move || prometheus(&place).map_err(|failure| failure.message().to_owned()))
     };
-    let web = Web::new(listener, place, Services { steal, metrics }).map_err(failed)?;
-    write_out(format!("{}\n", web.address()).as_bytes())
-        .map_err(|error| Failure::of_writing(&error))?;
+    let entry = Arc::new(OnceLock::<Entry>::new());
+    let entered = {
+        let entry = Arc::clone(&entry);
+        Box::new(move || entry.get().into_iter().for_each(Entry::remove))
+    };
+    let web = Web::new(listener, place, Services { steal, metrics, entered }).map_err(failed)?;
+    let address = web.address();
+    // Nobody comes in before it is served, and it is known by then what is to be removed.
+    if args.open {
+        match Entry::new(&context.place, &address) {
+            Ok(made) => drop(entry.set(made)),
+            Err(error) => context.voice.tell(format_args!(
+                "no browser is opened, as there is no place for a file that has it go there ({error}): open \
+                 the address"
+            )),
+        }
+    }
+    end_on_signals(socket, Arc::clone(&entry)).map_err(failed)?;
+    write_out(format!("{address}\n").as_bytes()).map_err(|error| Failure::of_writing(&error))?;
     if let Some(path) = &args.unix {
         context.voice.tell(format_args!("served at the socket {}", path.display()));
+    }
+    if let Some(entry) = entry.get() {
+        entry.open(context.voice);
     }
     web.serve().map_err(failed)?;
     Ok(ExitCode::SUCCESS)
@@ -85,13 +103,16 @@ fn cannot_listen(place: std::fmt::Arguments<'_>, error: &io::Error) -> Failure {
     Failure::new(UNREACHABLE, format_args!("cannot listen at {place}: {error}{else_what}"))
 }
 
-/// Removes the socket when a signal ends us.
-fn end_on_signals(socket: Option<SocketFile>) -> io::Result<()> {
-    let Some(socket) = socket else { return Ok(()) };
+/// Removes these files when a signal ends us.
+fn end_on_signals(socket: Option<SocketFile>, entry: Arc<OnceLock<Entry>>) -> io::Result<()> {
+    if socket.is_none() && entry.get().is_none() {
+        return Ok(());
+    }
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
-            socket.remove();
+            socket.iter().for_each(SocketFile::remove);
+            entry.get().into_iter().for_each(Entry::remove);
             let _ = emulate_default_handler(signal);
         }
     })?;

@@ -3,6 +3,7 @@
 //! One thread looks at the broker ([`feed`]) and keeps what pages are shown ([`store`]); each page has it by
 //! server-sent events. Nothing is asked of the broker by pages, but to steal.
 
+pub(crate) mod browser;
 mod clock;
 mod crowd;
 mod feed;
@@ -44,6 +45,8 @@ pub(crate) struct Services {
     /// `None` if nothing may be stolen.
     pub(crate) steal: Option<Arc<Steal>>,
     pub(crate) metrics: Arc<Metrics>,
+    /// Is called whenever somebody has come in.
+    pub(crate) entered: Box<dyn Fn() + Send + Sync>,
 }
 
 /// Where pages are served.

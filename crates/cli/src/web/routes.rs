@@ -116,6 +116,7 @@ fn json(text: String) -> Response {
 /// Not by a status: a browser would take the page for what was asked for by whoever shows the address, and
 /// would not send the cookie.
 async fn enter(State(site): Shared) -> Response {
+    (site.services.entered)();
     let path = site.gate.path();
     let page = format!(
         "<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=\"0;url={path}/\">\

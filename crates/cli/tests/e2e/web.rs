@@ -4,9 +4,12 @@ use std::{
     fs,
     io::{ErrorKind, Read, Write},
     net::TcpStream,
-    os::unix::{fs::PermissionsExt, net::UnixStream},
+    os::unix::{
+        fs::{OpenOptionsExt, PermissionsExt},
+        net::UnixStream,
+    },
     path::Path,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
     time::Instant,
 };
 
@@ -35,7 +38,10 @@ struct Answer {
 
 impl Web {
     fn start(sandbox: &Sandbox, arguments: &[&str]) -> Self {
-        let mut command = sandbox.navlock(&[&["web"], arguments].concat());
+        Self::start_as(sandbox.navlock(&[&["web"], arguments].concat()))
+    }
+
+    fn start_as(mut command: Command) -> Self {
         Self::of(command.stdout(Stdio::piped()).spawn().unwrap()).expect("it prints its address")
     }
 
@@ -296,4 +302,97 @@ impl Web {
         let cookie = entered.head.split_once("; path=").unwrap().1;
         cookie.split(';').next().unwrap().to_owned()
     }
+}
+
+/// A browser: says with what it was started, and waits for us to see how all is while it runs.
+const BROWSER: &str = "#!/bin/sh
+tr '\\0' ' ' </proc/$$/cmdline >\"$SEEN\"
+mv \"$SEEN\" \"$SEEN.whole\"
+read line <\"$GATE\"
+";
+
+/// Whether some process was started with this.
+fn is_in_a_process_list(text: &str) -> bool {
+    let all = fs::read_dir("/proc").unwrap();
+    let started = all.filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
+    started.into_iter().any(|line| String::from_utf8_lossy(&line).contains(text))
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_browser_is_opened_and_nobody_sees_the_token_in_what_it_is_started_with() {
+    for by_name in [true, false] {
+        let sandbox = Sandbox::new();
+        fs::create_dir(sandbox.path("bin")).unwrap();
+        let browser = sandbox.path("bin/xdg-open");
+        let mut script = fs::File::options();
+        let mut script = script.write(true).create_new(true).mode(0o755).open(&browser).unwrap();
+        script.write_all(BROWSER.as_bytes()).unwrap();
+        drop(script);
+        let (seen, gate) = (sandbox.path("seen"), sandbox.pipe("gate"));
+        let mut command = sandbox.navlock(&["web", "--open"]);
+        let path = std::env::var("PATH").unwrap();
+        command.env("SEEN", &seen).env("GATE", &gate);
+        if by_name {
+            command.env_remove("BROWSER");
+            command.env("PATH", format!("{}:{path}", sandbox.path("bin").display()));
+        } else {
+            command.env(
+                "BROWSER",
+                format!("{}.none:{} --url=%s", browser.display(), browser.display()),
+            );
+        }
+        let web = Web::start_as(command);
+        eventually("the browser is started", || sandbox.path("seen.whole").exists());
+        let line = fs::read_to_string(sandbox.path("seen.whole")).unwrap();
+        let (_, file) = line.trim().split_once("file://").expect("it is given a file");
+        assert!(!line.contains(&web.token) && !is_in_a_process_list(&web.token), "{line}");
+        assert_eq!(line.contains("--url=file://"), !by_name, "{line}");
+        // Which nobody else can read.
+        assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+        let page = fs::read_to_string(file).unwrap();
+        let (_, address) = page.split_once("content=\"0;url=http://").unwrap();
+        let (host, entry) = address.split_once('/').unwrap();
+        let entry = entry.split('"').next().unwrap();
+        assert_eq!(host, web.host);
+        assert_eq!(web.ask("GET /", &[("host", host)], "").status, 401);
+        assert!(fs::exists(file).unwrap());
+        // As a browser does that is sent there by a file.
+        let headers = [
+            ("host", host),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "document"),
+        ];
+        let entered = web.ask(&format!("GET /{entry}"), &headers, "");
+        assert_eq!(entered.status, 200);
+        assert!(entered.head.contains("set-cookie: "), "{}", entered.head);
+        assert!(!fs::exists(file).unwrap(), "what has done its work is removed");
+        fs::File::options().write(true).open(&gate).unwrap().write_all(b"\n").unwrap();
+    }
+}
+
+#[test]
+fn where_no_browser_opens_that_is_said_and_a_signal_leaves_nothing() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.navlock(&["web", "--open"]);
+    command.env("BROWSER", "false:/nowhere/browser").stderr(Stdio::piped());
+    let mut web = Web::start_as(command);
+    let mut said = String::new();
+    BufReader::new(web.child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.starts_with("navlock: no browser could be opened (false: "), "{said}");
+    assert!(said.ends_with("): open the address\n") && !said.contains(&web.token), "{said}");
+    let pages = || {
+        let all = fs::read_dir(sandbox.path("")).unwrap();
+        all.filter(|entry| {
+            entry.as_ref().unwrap().path().extension().is_some_and(|it| it == "html")
+        })
+        .count()
+    };
+    assert_eq!(pages(), 1);
+    kill_process(Pid::from_child(&web.child), Signal::TERM).unwrap();
+    wait(&mut web.child);
+    assert_eq!(pages(), 0);
+    let output = sandbox.output(&["web", "--open", "--unix", "sock2"]);
+    assert_eq!(output.status.code(), Some(64), "{output:?}");
 }

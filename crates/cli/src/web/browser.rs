@@ -1,0 +1,148 @@
+//! `navlock web --open`: the page in the user's browser.
+//!
+//! What a program is started with, every user of the machine can read (`ps`), and the address has a token in it
+//! that lets whoever has it in. So a browser is given a file that nobody else can read, in the directory of the
+//! broker's socket, which has it go on to the address. The file is removed when somebody has come in.
+
+use std::{
+    env, fs,
+    io::{self, Write},
+    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+};
+
+use navlock::{ClientId, Place};
+
+use crate::voice::Voice;
+
+/// What opens a file with the program that its user likes best, if `BROWSER` does not say.
+const OPENERS: &[&str] = if cfg!(target_vendor = "apple") {
+    &["open"]
+} else {
+    // The last on a Linux within Windows.
+    &["xdg-open", "gio open", "wslview"]
+};
+
+/// A file that has a browser go to an address. It is removed with this.
+#[derive(Debug)]
+pub(crate) struct Entry(PathBuf);
+
+impl Entry {
+    /// One to this address, which has nothing in it that means something in HTML.
+    pub(crate) fn new(place: &Place, address: &str) -> io::Result<Self> {
+        place.prepare().map_err(io::Error::other)?;
+        let path = place.page(&ClientId::random().to_string());
+        let mut file = fs::File::options().write(true).create_new(true).mode(0o600).open(&path)?;
+        let entry = Self(path);
+        let page = format!(
+            "<!doctype html><meta charset=utf-8><meta name=referrer content=no-referrer>\
+             <meta http-equiv=refresh content=\"0;url={address}\"><title>navlock</title>\
+             <a href=\"{address}\">navlock</a>\n"
+        );
+        file.write_all(page.as_bytes())?;
+        Ok(entry)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Has a browser open it, and says so if none does. Nobody waits for that.
+    pub(crate) fn open(&self, voice: Voice) {
+        let chosen = env::var("BROWSER").ok().filter(|chosen| !chosen.trim().is_empty());
+        let (commands, url) = (commands(chosen.as_deref()), file_url(&self.0));
+        let opens = move || {
+            if let Err(why) = try_all(&commands, &url) {
+                voice.tell(format_args!("no browser could be opened ({why}): open the address"));
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("browser".to_owned()).spawn(opens) {
+            voice.tell(format_args!("no browser could be opened ({error}): open the address"));
+        }
+    }
+
+    /// Removes it; once is enough.
+    pub(crate) fn remove(&self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// The commands to be tried, each as its words. `BROWSER` has several with a colon between them, in which `%s`
+/// stands for what is to be opened.
+fn commands(chosen: Option<&str>) -> Vec<Vec<String>> {
+    let all: Vec<_> = chosen.map_or(OPENERS.to_vec(), |chosen| chosen.split(':').collect());
+    let words = |command: &str| command.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    all.into_iter().map(words).filter(|words| !words.is_empty()).collect()
+}
+
+/// A command with what it is to open.
+fn with_url(command: &[String], url: &str) -> Vec<String> {
+    let mut words: Vec<_> = command.iter().map(|word| word.replace("%s", url)).collect();
+    if words == command {
+        words.push(url.to_owned());
+    }
+    words
+}
+
+/// Tries one after the other, until one has ended well; why none has.
+fn try_all(commands: &[Vec<String>], url: &str) -> Result<(), String> {
+    let mut why = Vec::new();
+    for command in commands {
+        let words = with_url(command, url);
+        let mut started = Command::new(&words[0]);
+        // What interrupts us is not meant for a browser that it may have started.
+        started.args(&words[1..]).process_group(0);
+        started.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        match started.status() {
+            Ok(status) if status.success() => return Ok(()),
+            Ok(status) => why.push(format!("{}: {status}", words[0])),
+            Err(error) => why.push(format!("{}: {error}", words[0])),
+        }
+    }
+    Err(why.join(", "))
+}
+
+fn file_url(path: &Path) -> String {
+    let mut url = "file://".to_owned();
+    for &byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
+            url.push(byte.into());
+        } else {
+            url += &format!("%{byte:02X}");
+        }
+    }
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_is_called_as_its_user_says() {
+        for (chosen, expected) in [
+            ("firefox", "firefox U"),
+            ("w3m -T text/html", "w3m -T text/html U"),
+            ("a --at=%s b:: c", "a --at=U b|c U"),
+        ] {
+            let words = commands(Some(chosen));
+            let called: Vec<_> = words.iter().map(|words| with_url(words, "U").join(" ")).collect();
+            assert_eq!(called.join("|"), expected);
+        }
+        assert!(!commands(None).is_empty());
+    }
+
+    #[test]
+    fn a_path_is_one_whatever_it_has_in_it() {
+        let url = file_url(Path::new("/tmp/a b#c?%ö/web.1-2.html"));
+        assert_eq!(url, "file:///tmp/a%20b%23c%3F%25%C3%B6/web.1-2.html");
+    }
+}
