@@ -17,7 +17,8 @@ impl Boa<'_> {
     /// FAST: the conversion resolves a new promise with the value, and a reaction to that promise settles
     /// the request. Scripts see neither, and each would cost functions and promises: so they are not
     /// made. What scripts see is the same, job by job: `then` is read now, called in a job, and the
-    /// request is settled in a job of its own after what `then` was given is called.
+    /// request is settled in a job of its own after what `then` was given is called. What that is called
+    /// with resolves the new promise in its turn: so this is done again with it.
     ///
     /// Spec: <https://webidl.spec.whatwg.org/#js-promise>,
     /// <https://tc39.es/ecma262/#sec-promise-resolve-functions>
@@ -38,7 +39,7 @@ impl Boa<'_> {
             return Ok(());
         };
         // 13. to 15.
-        self.in_job(move |boa| boa.call_then(&value, &then, key));
+        self.in_job(key, move |boa| boa.call_then(&value, &then, key));
         Ok(())
     }
 
@@ -98,19 +99,41 @@ impl Boa<'_> {
     }
 
     fn settle_in_job(&mut self, key: RequestKey, outcome: Result<JsValue, JsValue>) {
-        self.in_job(move |boa| boa.agent.requests.settle(boa, key, outcome));
+        self.in_job(key, move |boa| boa.agent.requests.settle(boa, key, outcome));
     }
 
-    /// Has something done in a job of its own, if the agent is there by then.
-    fn in_job(&mut self, run: impl FnOnce(&mut Boa<'_>) -> JsResult<()> + 'static) {
-        let agent = WeakAgent::of(self.agent);
+    /// Has something done in a job of its own, without which the request is never settled, if the agent is
+    /// there by then.
+    fn in_job(
+        &mut self,
+        key: RequestKey,
+        run: impl FnOnce(&mut Boa<'_>) -> JsResult<()> + 'static,
+    ) {
+        let mut awaited = Awaited { agent: Some(WeakAgent::of(self.agent)), key };
         let job = PromiseJob::new(move |context| {
-            if let Some(agent) = agent.upgrade() {
-                agent.enter(context, run)?;
+            // From here on the attempt looks after the request.
+            if let Some(agent) = awaited.agent.take().and_then(|agent| agent.upgrade()) {
+                agent.enter(context, |boa| agent.requests.attempt(boa, key, run))?;
             }
             Ok(JsValue::undefined())
         });
         self.context.enqueue_job(job.into());
+    }
+}
+
+/// A job that is to settle a request. An executor may drop it: when another one fails, Boa's does that with
+/// all.
+struct Awaited {
+    /// `None` once it runs.
+    agent: Option<WeakAgent>,
+    key: RequestKey,
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        if let Some(agent) = self.agent.take().and_then(|agent| agent.upgrade()) {
+            agent.requests.stop(self.key);
+        }
     }
 }
 
@@ -126,16 +149,19 @@ struct Told {
 impl Told {
     fn settle(&self, context: &mut Context) -> JsResult<JsValue> {
         let Some(agent) = self.agent.upgrade() else { return Ok(JsValue::undefined()) };
-        let outcome = match self.promise.state() {
-            PromiseState::Fulfilled(value) => Ok(value),
-            PromiseState::Rejected(reason) => Err(reason),
-            // It is called for what has been settled.
-            PromiseState::Pending => return Ok(JsValue::undefined()),
-        };
+        let key = RequestKey::from_bits(self.key);
         agent.enter(context, |boa| {
-            boa.settle_in_job(RequestKey::from_bits(self.key), outcome);
-            Ok(JsValue::undefined())
-        })
+            agent.requests.attempt(boa, key, |boa| {
+                match self.promise.state() {
+                    PromiseState::Fulfilled(value) => return boa.adopt(value, key),
+                    PromiseState::Rejected(reason) => boa.settle_in_job(key, Err(reason)),
+                    // It is called for what has been settled.
+                    PromiseState::Pending => {}
+                }
+                Ok(())
+            })
+        })?;
+        Ok(JsValue::undefined())
     }
 }
 

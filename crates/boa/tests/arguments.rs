@@ -204,3 +204,14 @@ fn a_navigator_that_is_there_stays() {
     assert_eq!(page.text("typeof Navigator"), "undefined");
     assert_eq!(page.run("navigator.locks.request('db', (lock) => log(lock.name))"), "db");
 }
+
+#[test]
+fn an_error_is_converted_as_any_other_object() {
+    let logged = Page::new().run(
+        "const throws = (message) => Object.assign(new Error(message), { toString() { throw 'no text'; } });
+        settled(navigator.locks.request(throws('db'), () => 'called'), 'name');
+        settled(navigator.locks.request('db', { mode: throws('shared') }, () => 'called'), 'mode');
+        settled(navigator.locks.request(new Error('db'), (lock) => lock.name), 'plain');",
+    );
+    assert_eq!(logged, "name rejected no text; mode rejected no text; plain fulfilled Error: db");
+}

@@ -6,7 +6,9 @@ mod kit;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use boa_engine::{JsValue, NativeFunction, js_string, property::Attribute};
+use boa_engine::{
+    JsNativeError, JsValue, NativeFunction, job::PromiseJob, js_string, property::Attribute,
+};
 use kit::Page;
 use navlock_boa::{
     Locks, LocksExtension,
@@ -116,6 +118,76 @@ fn a_context_that_is_dropped_by_a_panic_within_a_callback_holds_nothing() {
     assert!(outcome.is_err());
     assert!(is_free(&peer, "db"));
     assert!(is_free(&peer, "other"));
+}
+
+#[test]
+fn a_panic_of_the_host_holds_nothing_of_what_it_has_gone_through() {
+    for callback in [
+        "() => crash()",
+        "() => ({ get then() { crash(); } })",
+        "() => ({ then() { crash(); } })",
+        "() => Object.defineProperty(Promise.resolve(), 'constructor', { get: crash })",
+        "() => { const it = {}; const of = Promise.resolve(it); Object.defineProperty(it, 'then', { get: crash }); return of; }",
+    ] {
+        let (mut page, peer) = page_and_peer();
+        let crash = NativeFunction::from_fn_ptr(|_, _, _| panic!("as planned"));
+        page.context.register_global_builtin_callable(js_string!("crash"), 0, crash).unwrap();
+        page.eval(&format!("navigator.locks.request('db', {callback});")).unwrap();
+        let outcome = catch_unwind(AssertUnwindSafe(|| page.context.run_jobs()));
+        assert!(outcome.is_err(), "{callback}");
+        assert!(is_free(&peer, "db"), "{callback}");
+    }
+}
+
+#[test]
+fn a_job_that_fails_keeps_no_lock_of_which_another_job_was_to_be_the_last() {
+    let (mut page, peer) = page_and_peer();
+    let fails = NativeFunction::from_fn_ptr(|_, _, context| {
+        let error = || JsNativeError::error().with_message("as planned");
+        context.enqueue_job(PromiseJob::new(move |_| Err(error().into())).into());
+        Ok(JsValue::undefined())
+    });
+    page.context.register_global_builtin_callable(js_string!("fails"), 0, fails).unwrap();
+    for callback in ["() => { fails(); }", "() => { fails(); return Promise.resolve(); }"] {
+        page.eval(&format!("settled(navigator.locks.request('db', {callback}));")).unwrap();
+        // Boa's executor drops all of its jobs then.
+        page.context.run_jobs().unwrap_err();
+        assert!(is_free(&peer, "db"), "{callback}");
+        let logged = page.run("navigator.locks.request('db', (lock) => log('next', lock.name))");
+        assert_eq!(logged, " rejected AbortError; next db", "{callback}");
+    }
+}
+
+#[test]
+fn what_a_callback_returned_that_reaches_a_limit_holds_nothing() {
+    for returned in [
+        "({ get then() { for (;;); } })",
+        "({ then() { for (;;); } })",
+        "({ then(resolve) { resolve(new Promise(() => {})); for (;;); } })",
+        "Object.defineProperty(Promise.resolve(), 'constructor', { get() { for (;;); } })",
+        "gets({ get then() { for (;;); } })",
+        "gets({ then() { for (;;); } })",
+    ] {
+        let (mut page, peer) = page_and_peer();
+        page.context.runtime_limits_mut().set_loop_iteration_limit(10_000);
+        page.eval(&format!(
+            "
+            // A promise of an object that gets its `then` later.
+            const gets = (properties) => {{
+                const object = {{}};
+                const promise = Promise.resolve(object);
+                Object.defineProperties(object, Object.getOwnPropertyDescriptors(properties));
+                return promise;
+            }};
+            navigator.locks.request('db', () => {returned});"
+        ))
+        .unwrap();
+        let error = page.context.run_jobs().unwrap_err();
+        assert!(error.as_engine().is_some(), "{returned}: {error}");
+        assert!(is_free(&peer, "db"), "{returned}");
+        let logged = page.run("navigator.locks.request('db', (lock) => log('next', lock.name))");
+        assert_eq!(logged, "next db", "{returned}");
+    }
 }
 
 #[test]

@@ -18,6 +18,49 @@ const values = {
     throw 1;
   },
   'a promise of a promise': async () => Promise.resolve(1),
+  'a promise of an object': async () => ({}),
+  'a promise of an object that gets a then': (note) => {
+    const object = {};
+    const promise = Promise.resolve(object);
+    object.then = (resolve, ...more) => {
+      note(`then ${more.length}`);
+      queueMicrotask(() => resolve(1));
+    };
+    return promise;
+  },
+  'a promise of an object that gets a then that is no function': (note) => {
+    const object = {};
+    const promise = Promise.resolve(object);
+    // Only once: what the request is fulfilled with is asked again.
+    const get = () => (note('get'), delete object.then, 1);
+    Object.defineProperty(object, 'then', { get, configurable: true });
+    return promise;
+  },
+  'a promise of an object that gets a then that throws': (note) => {
+    const object = {};
+    const promise = Promise.resolve(object);
+    const get = () => {
+      note('get');
+      throw 1;
+    };
+    Object.defineProperty(object, 'then', { get });
+    return promise;
+  },
+  'a promise of a promise that had no then': () => {
+    const inner = Promise.resolve(1);
+    inner.then = undefined;
+    const promise = new Promise((resolve) => resolve(inner));
+    delete inner.then;
+    return promise;
+  },
+  'a promise of a rejected promise that had no then': () => {
+    const inner = Promise.reject(1);
+    inner.then = undefined;
+    const promise = new Promise((resolve) => resolve(inner));
+    delete inner.then;
+    return promise;
+  },
+  'a promise that is rejected with an object with a then': () => Promise.reject({ then: never }),
   'a promise with a then of its own': (note) => {
     const promise = Promise.resolve(1);
     promise.then = function (...functions) {
@@ -48,6 +91,36 @@ const values = {
     const Class = species(note);
     return new Class((resolve) => resolve(1));
   },
+  'a promise of a class that settles itself': () => {
+    class Eager extends Promise {
+      static get [Symbol.species]() {
+        return Promise;
+      }
+    }
+    return Eager.resolve({}).then(() => 1);
+  },
+  'a promise whose species makes promises of its own': (note) => {
+    const promise = Promise.resolve(1);
+    // Its functions are called with what the language's own reactions return.
+    promise.constructor = {
+      [Symbol.species]: function (executor) {
+        executor((value) => note(`resolved ${value}`), (reason) => note(`rejected ${reason}`));
+      },
+    };
+    return promise;
+  },
+  'a promise whose species makes none': (note) => {
+    const promise = Promise.resolve(1);
+    promise.constructor = { [Symbol.species]: () => note('made') };
+    return promise;
+  },
+  'a promise whose then is bound': () => {
+    const promise = Promise.resolve(1);
+    promise.then = Promise.prototype.then.bind(promise);
+    return promise;
+  },
+  'a proxy of a promise': () => new Proxy(Promise.resolve(1), {}),
+  'an object whose then is a class': () => ({ then: class {} }),
   'an object with the then of promises': () => ({ then: Promise.prototype.then }),
   'a getter of then that throws': (note) => ({
     get then() {
@@ -64,6 +137,13 @@ const values = {
   'a thenable that is rejected at once': () => ({ then: (_, reject) => reject(1) }),
   'a thenable that is fulfilled later': () => ({ then: (resolve) => queueMicrotask(() => resolve(1)) }),
   'a thenable of a thenable': () => ({ then: (resolve) => resolve({ then: (resolve) => resolve(1) }) }),
+  'a thenable of a promise of an object that gets a then': (note) => ({
+    then(resolve) {
+      const object = {};
+      resolve(Promise.resolve(object));
+      object.then = (resolve) => (note('then'), resolve(1));
+    },
+  }),
   'a thenable that throws': () => ({
     then() {
       throw 1;
@@ -75,7 +155,17 @@ const values = {
       throw 2;
     },
   }),
+  'a thenable that throws once it is resolved': () => ({
+    then(resolve) {
+      resolve(Promise.resolve(1));
+      throw 2;
+    },
+  }),
 };
+
+function never() {
+  throw 'it was called';
+}
 
 /** A class of promises that says when one is made. */
 function species(note) {

@@ -4,6 +4,7 @@ use std::{
     cell::RefCell,
     fmt,
     future::{self, Future, IntoFuture},
+    mem,
     pin::Pin,
     rc::Rc,
     sync::Arc,
@@ -18,7 +19,7 @@ use navlock_core::{
 use crate::{
     Engine, RequestKey,
     inbox::Inbox,
-    state::{Question, Request, Stage, State, Taken, Task, What},
+    state::{Failure, Question, Request, Stage, State, Taken, Task, What},
     webidl::{self, Arguments},
 };
 
@@ -122,7 +123,10 @@ impl<V: Clone, D> Realm<V, D> {
         let Some(key) = self.enter(What::Request(made)) else { return Ok(()) };
         // 2.
         if let Some(signal) = signal {
-            let algorithm = match engine.add_abort_algorithm(&signal, key) {
+            let unwinding = Unwinding { realm: self, key };
+            let added = engine.add_abort_algorithm(&signal, key);
+            mem::forget(unwinding);
+            let algorithm = match added {
                 Ok(algorithm) => algorithm,
                 Err(error) => return self.give_up(engine, key, error),
             };
@@ -262,17 +266,17 @@ impl<V: Clone, D> Realm<V, D> {
         };
         // From here on the loss of the lock wakes the slot.
         let failed = match &stage {
-            Stage::Failed(error) => Some(error.clone()),
+            Stage::Failed(failure) => Some(failure.clone()),
             Stage::Due(Some(guard)) | Stage::Held(Some(guard)) => match guard.poll_lost(context) {
-                Poll::Ready(lost) => Some(Error::from(lost)),
+                Poll::Ready(lost) => Some(Failure::Error(lost.into())),
                 Poll::Pending => None,
             },
             Stage::New | Stage::Waiting(_) | Stage::Due(None) | Stage::Held(None) => None,
         };
-        if let Some(error) = failed {
+        if let Some(failure) = failed {
             drop(stage);
             let Some(What::Request(request)) = self.leave(key) else { return None };
-            return Some((key, Task::Fail(Box::new((request, error)))));
+            return Some((key, Task::Fail(Box::new((request, failure)))));
         }
         let Stage::Due(guard) = stage else {
             self.put_back(key, Taken::Request(stage));
@@ -309,9 +313,15 @@ impl<V: Clone, D> Realm<V, D> {
         match task {
             Task::Begin(callback, guard) => self.begin(engine, key, &callback, guard),
             Task::Fail(failed) => {
-                let (Request { stage, callback, signal, promise }, error) = *failed;
+                let (Request { stage, callback, signal, promise }, failure) = *failed;
                 drop((stage, callback));
-                let error = exception(engine, &error);
+                let error = match failure {
+                    Failure::Error(error) => exception(engine, &error),
+                    Failure::Stopped => match stopped(engine) {
+                        Ok(reason) => engine.throw(reason),
+                        Err(error) => error,
+                    },
+                };
                 settle_with(engine, promise, Err(error))?;
                 remove_algorithm(engine, signal)
             }
@@ -348,8 +358,42 @@ impl<V: Clone, D> Realm<V, D> {
             state.waiting -= 1;
             signal
         };
-        let called = call(engine, key, callback, named, signal);
-        let Err(error) = called else { return Ok(()) };
+        self.attempt(engine, key, |engine| call(engine, key, callback, named, signal))
+    }
+
+    /// Does something without which a request whose callback was called is never settled: the call itself,
+    /// or what [`Engine::react`] has left to a job. If that fails, the request [fails](Self::fail) with it;
+    /// if it panics, it is [stopped](Self::stop).
+    ///
+    /// # Errors
+    ///
+    /// As [`fail`](Self::fail).
+    pub fn attempt<E: Engine<Value = V, Deferred = D>>(
+        &self,
+        engine: &mut E,
+        key: RequestKey,
+        attempted: impl FnOnce(&mut E) -> Result<(), E::Error>,
+    ) -> Result<(), E::Error> {
+        let unwinding = Unwinding { realm: self, key };
+        let done = attempted(engine);
+        mem::forget(unwinding);
+        done.or_else(|error| self.fail(engine, key, error))
+    }
+
+    /// What was to settle a request whose callback was called has failed with this. Its lock is released, and
+    /// its promise rejected: with what was thrown, or with an `AbortError` if no script can catch that.
+    /// Nothing if it is settled already.
+    ///
+    /// # Errors
+    ///
+    /// Only what no script can catch. The lock is released all the same.
+    #[cold]
+    pub fn fail<E: Engine<Value = V, Deferred = D>>(
+        &self,
+        engine: &mut E,
+        key: RequestKey,
+        error: E::Error,
+    ) -> Result<(), E::Error> {
         match engine.catch(error) {
             Ok(reason) => self.settle(engine, key, Err(reason)),
             Err(error) => {
@@ -358,6 +402,20 @@ impl<V: Clone, D> Realm<V, D> {
                 Err(error)
             }
         }
+    }
+
+    /// What was to settle a request whose callback was called never will, and the engine cannot be asked for
+    /// anything now: a panic goes through it, or a job was dropped. Its lock is released; its promise is
+    /// rejected with an `AbortError` in a task. Nothing if it is settled already.
+    #[cold]
+    pub fn stop(&self, key: RequestKey) {
+        let stage = {
+            let mut state = self.0.state.borrow_mut();
+            let Some(request) = state.request(key) else { return };
+            mem::replace(&mut request.stage, Stage::Failed(Failure::Stopped))
+        };
+        drop(stage);
+        self.0.inbox.push(key.index);
     }
 
     /// A callback that was stopped by what no script can catch.
@@ -370,7 +428,7 @@ impl<V: Clone, D> Realm<V, D> {
             return Ok(());
         };
         drop(stage);
-        let reason = engine.dom_exception("AbortError", "the callback was stopped")?;
+        let reason = stopped(engine)?;
         engine.reject(promise, reason)
     }
 
@@ -492,6 +550,18 @@ struct Checked<'a, V> {
     callback: V,
 }
 
+/// Stops a request when it is dropped: when a panic goes through what settles it.
+struct Unwinding<'a, V: Clone, D> {
+    realm: &'a Realm<V, D>,
+    key: RequestKey,
+}
+
+impl<V: Clone, D> Drop for Unwinding<'_, V, D> {
+    fn drop(&mut self) {
+        self.realm.stop(self.key);
+    }
+}
+
 impl<V, D> Inner<V, D> {
     fn end(&self) {
         self.inbox.close();
@@ -551,6 +621,11 @@ fn exception<E: Engine>(engine: &mut E, error: &Error) -> E::Error {
         Ok(exception) => engine.throw(exception),
         Err(error) => error,
     }
+}
+
+/// What the promise of a request is rejected with that was stopped.
+fn stopped<E: Engine>(engine: &mut E) -> Result<E::Value, E::Error> {
+    engine.dom_exception("AbortError", "the callback was stopped")
 }
 
 /// Settles a promise with what came of something.

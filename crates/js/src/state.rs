@@ -58,14 +58,22 @@ pub(crate) enum Stage {
     Due(Option<PolledGuard>),
     /// The waiting promise is not settled yet.
     Held(Option<PolledGuard>),
-    /// It can never be granted: a task is on its way.
-    Failed(Error),
+    /// It can never be granted, or was stopped: a task is on its way.
+    Failed(Failure),
+}
+
+/// Why the promise of a request is rejected, if no script has thrown.
+#[derive(Clone)]
+pub(crate) enum Failure {
+    Error(Error),
+    /// What was to settle it was stopped.
+    Stopped,
 }
 
 /// What is to be done in a task. Small, as nearly each is a callback.
 pub(crate) enum Task<V, D> {
     Begin(V, Option<PolledGuard>),
-    Fail(Box<(Request<V, D>, Error)>),
+    Fail(Box<(Request<V, D>, Failure)>),
     Answer(Box<(D, Result<LockManagerSnapshot, Error>)>),
 }
 
@@ -210,7 +218,7 @@ impl Stage {
     pub(crate) fn of(answer: Result<Option<LockGuard>, Error>) -> Self {
         match answer {
             Ok(guard) => Self::Due(guard.map(LockGuard::into_polled)),
-            Err(error) => Self::Failed(error),
+            Err(error) => Self::Failed(Failure::Error(error)),
         }
     }
 }

@@ -7,6 +7,7 @@ mod script;
 use std::{
     cell::{Cell, RefCell},
     future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
     sync::{
         Arc,
@@ -19,7 +20,7 @@ use navlock_core::{
     ClientId, Error, LockManager, Lost, ResourceName, UserAgent,
     host::{AgentId, Answer, Backend, MemoryReach, QueryFuture, Reach, RequestKind, Ticket},
 };
-use navlock_js::illegal_invocation;
+use navlock_js::{RequestKey, illegal_invocation};
 
 use self::script::{Failure, Promise, Property, Script, ScriptRealm, Signal, Value};
 
@@ -527,6 +528,76 @@ fn the_end_of_a_realm_within_a_callback_or_a_conversion_is_its_end() {
     let promise = script.request(&["db".into(), with_signal, identity()]).unwrap();
     assert!(promise.outcome().is_none() && is_free(&other, "db"));
     assert!(!script.realm.is_waiting(), "its host waits for what cannot come");
+}
+
+#[test]
+fn what_panics_leaves_no_lock_and_no_request_behind() {
+    fn panics(_: &mut Script) -> Result<Value, Failure> {
+        panic!("as planned")
+    }
+
+    let panicked = |run: &mut dyn FnMut()| {
+        let panic = catch_unwind(AssertUnwindSafe(run)).unwrap_err();
+        assert_eq!(*panic.downcast::<&str>().unwrap(), "as planned");
+    };
+    let (mut script, other) = start();
+    let promise =
+        script.request(&["db".into(), Value::function(|script, _| panics(script))]).unwrap();
+    panicked(&mut || script.run().unwrap());
+    assert!(is_free(&other, "db"));
+    // Nothing of it is done while the panic goes on: its script is told in a task.
+    assert!(promise.outcome().is_none());
+    script.run().unwrap();
+    assert_eq!(promise.rejection().as_deref(), Some("AbortError"));
+
+    let signal = Rc::new(Signal::default());
+    *signal.when_added.borrow_mut() = Some(Rc::new(panics));
+    let with_signal = options([("signal", Value::Signal(signal))]);
+    let arguments = ["db".into(), with_signal, identity()];
+    panicked(&mut || drop(script.request(&arguments)));
+    script.run().unwrap();
+    assert!(!script.realm.is_waiting(), "its host waits for what nobody has asked for");
+    assert!(is_free(&other, "db"));
+}
+
+#[test]
+fn what_was_to_settle_a_request_fails_it_unless_it_is_settled() {
+    let ends: [(&str, fn(&mut Script, RequestKey)); 4] = [
+        ("thrown", |script, key| {
+            let realm = script.realm.clone();
+            realm.attempt(script, key, |_| Err(Failure::Thrown("thrown".into()))).unwrap();
+        }),
+        ("AbortError", |script, key| {
+            let realm = script.realm.clone();
+            realm.attempt(script, key, |_| Err(Failure::Stopped)).unwrap_err();
+        }),
+        ("AbortError", |script, key| {
+            let realm = script.realm.clone();
+            let panics = |_: &mut Script| panic!("as planned");
+            let attempt = AssertUnwindSafe(|| realm.attempt(script, key, panics));
+            drop(catch_unwind(attempt).unwrap_err());
+        }),
+        ("AbortError", |script, key| script.realm.stop(key)),
+    ];
+    for (reason, end) in ends {
+        let (mut script, other) = start();
+        let (callback, kept) = keeping();
+        let promise = script.request(&["db".into(), callback]).unwrap();
+        script.run().unwrap();
+        let key = kept.reactions()[0];
+        end(&mut script, key);
+        assert!(is_free(&other, "db"));
+        script.run().unwrap();
+        assert_eq!(promise.rejection().as_deref(), Some(reason));
+        // Too late: the slot is another's.
+        let (callback, _kept) = keeping();
+        script.request(&["db".into(), callback]).unwrap();
+        script.run().unwrap();
+        end(&mut script, key);
+        script.settle(&kept, Ok(YES));
+        script.run().unwrap();
+        assert!(!is_free(&other, "db"));
+    }
 }
 
 /// A script that uses everything: a request that waits, with a signal, and one that is granted; a query;

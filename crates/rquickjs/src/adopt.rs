@@ -19,7 +19,8 @@ use crate::{
 /// FAST: converting a value to a promise resolves a new promise with it, and a reaction to that promise
 /// settles the request. Scripts see neither, and each would cost functions and promises: so they are not
 /// made. What scripts see is the same, job by job: `then` is read at once, called in a job, and the
-/// request is settled in a job of its own after what `then` was given is called.
+/// request is settled in a job of its own after what `then` was given is called. What that is called with
+/// resolves the new promise in its turn: so its `then` is read, and called in a job.
 ///
 /// Spec: <https://webidl.spec.whatwg.org/#js-promise>,
 /// <https://tc39.es/ecma262/#sec-promise-resolve-functions>
@@ -108,14 +109,14 @@ impl<'js> Adoption<'js> {
     pub(crate) fn step(
         &self,
         home: &Home<'js>,
-        engine: impl FnOnce() -> Quick<'js>,
+        engine: impl Fn() -> Quick<'js>,
         call: &Call<'js>,
     ) -> Result<()> {
         let [value, then, _] = &*call.arguments;
-        match self.next.get() {
+        let gone_on = match self.next.get() {
             Step::CallThen => {
                 if value.promise_state(&home.ctx).is_some() && then.is_same_object(&home.then) {
-                    self.call_then(home, engine, call)
+                    self.call_then(home, &engine, call)
                 } else {
                     engine().call_own_then(value, then, self.key)
                 }
@@ -123,18 +124,50 @@ impl<'js> Adoption<'js> {
             Step::Told => {
                 let promise = self.promise.take();
                 let state = promise.and_then(|promise| promise.promise_state(&home.ctx));
-                let is_rejected = state == Some(qjs::JSPromiseStateEnum_JS_PROMISE_REJECTED);
-                let step = if is_rejected { Step::Reject } else { Step::Fulfill };
-                self.later(home, step, value, call)
+                if state == Some(qjs::JSPromiseStateEnum_JS_PROMISE_REJECTED) {
+                    self.later(home, Step::Reject, value, call)
+                } else {
+                    self.resolve(home, &engine, call)
+                }
             }
             Step::Fulfill => {
                 let mut engine = engine();
-                engine.realm().settle(&mut engine, self.key, Ok(value.clone()))
+                return engine.realm().settle(&mut engine, self.key, Ok(value.clone()));
             }
             Step::Reject => {
                 let mut engine = engine();
-                engine.realm().settle(&mut engine, self.key, Err(value.clone()))
+                return engine.realm().settle(&mut engine, self.key, Err(value.clone()));
             }
+        };
+        gone_on.or_else(|error| {
+            let mut engine = engine();
+            engine.realm().fail(&mut engine, self.key, error)
+        })
+    }
+
+    /// A panic goes through a step: no other one follows.
+    pub(crate) fn stop(&self, engine: &Quick<'js>) {
+        engine.realm().stop(self.key);
+    }
+
+    /// What a promise of the language's own is fulfilled with: as [`Quick::adopt`].
+    fn resolve(
+        &self,
+        home: &Home<'js>,
+        engine: &impl Fn() -> Quick<'js>,
+        call: &Call<'js>,
+    ) -> Result<()> {
+        let value = &call.arguments[0];
+        if !value.is_object() {
+            return self.later(home, Step::Fulfill, value, call);
+        }
+        match value.get(&home.ctx, PredefinedAtom::Then) {
+            Ok(then) if then.is_function(&home.ctx) => {
+                self.next.set(Step::CallThen);
+                call.function.defer(&home.ctx, [value, &then])
+            }
+            Ok(_) => self.later(home, Step::Fulfill, value, call),
+            Err(error) => self.later(home, Step::Reject, &engine().catch(error)?, call),
         }
     }
 
@@ -145,7 +178,7 @@ impl<'js> Adoption<'js> {
     fn call_then(
         &self,
         home: &Home<'js>,
-        engine: impl FnOnce() -> Quick<'js>,
+        engine: &impl Fn() -> Quick<'js>,
         call: &Call<'js>,
     ) -> Result<()> {
         let (promise, told) = (&call.arguments[0], &*call.function);

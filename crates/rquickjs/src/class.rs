@@ -233,7 +233,11 @@ unsafe extern "C" fn call(
     match catch_unwind(AssertUnwindSafe(|| native.run(&call))) {
         Ok(Ok(returned)) => returned.into_raw(),
         Ok(Err(error)) => throw(native.ctx(), &error),
-        Err(panic) => carry(native.ctx(), panic),
+        Err(panic) => {
+            // What it releases may wake others, who may panic as well: that would be lost.
+            let _ = catch_unwind(AssertUnwindSafe(|| native.stop()));
+            carry(native.ctx(), panic)
+        }
     }
 }
 

@@ -93,6 +93,7 @@ mod spawned {
         pin::Pin,
         rc::Weak,
         task::{Context, Poll},
+        thread,
     };
 
     use crate::{engine::Quick, home::Home};
@@ -144,6 +145,19 @@ mod spawned {
             }
             context.waker().wake_by_ref();
             Poll::Pending
+        }
+    }
+
+    impl Drop for Spawned<'_> {
+        fn drop(&mut self) {
+            // A panic of a host's function has gone through it, and the runtime drives it no more: the next
+            // request brings another one.
+            if thread::panicking() {
+                let agent = self.home.upgrade().and_then(|home| home.agent(self.number));
+                if let Some(agent) = agent {
+                    agent.drive.is_spawned.set(false);
+                }
+            }
         }
     }
 }

@@ -148,6 +148,16 @@ impl<'js> Native<'js> {
     }
 }
 
+impl Native<'_> {
+    /// A panic goes through a call of it.
+    #[cold]
+    pub(crate) fn stop(&self) {
+        if let Operation::Adopt(adoption) = &self.operation {
+            adoption.stop(&Quick { home: self.home.clone(), number: self.number });
+        }
+    }
+}
+
 /// The agent whose lock manager a function is called on.
 fn manager<'js>(classes: Classes, this: &Bare<'js>) -> Option<Quick<'js>> {
     let manager = ManagerObject::of(classes, this)?;

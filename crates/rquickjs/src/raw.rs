@@ -113,6 +113,18 @@ impl<'js> Bare<'js> {
 
     /// The code units of what it is as a string.
     pub(crate) fn to_utf16(&self, ctx: &Ctx<'js>) -> Result<Vec<u16>> {
+        if self.is_object() {
+            // Before, as what gives the units has an `Error` that cannot be converted be its message.
+            // SAFETY: the value lives.
+            let string =
+                unsafe { given(ctx, self.runtime, qjs::JS_ToString(context(ctx), self.raw)) };
+            return string?.units(ctx);
+        }
+        self.units(ctx)
+    }
+
+    /// The code units of what it is as a string, of anything but an object.
+    fn units(&self, ctx: &Ctx<'js>) -> Result<Vec<u16>> {
         let mut length = 0;
         // SAFETY: the value lives, and what QuickJS gives is so long, and lives until it is freed.
         unsafe {

@@ -7,6 +7,7 @@ mod common;
 
 use std::{
     cell::Cell,
+    iter,
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
 };
@@ -59,6 +60,16 @@ fn what_getters_and_proxies_throw_is_a_rejection() {
         "thenable failed: no then",
     ];
     assert_eq!(told, expected);
+}
+
+#[test]
+fn an_error_is_converted_as_any_other_object() {
+    let told = alone().told("
+        const throws = (message) => Object.assign(new Error(message), { toString() { throw 'no text'; } });
+        follow('name', navigator.locks.request(throws('db'), () => 'called'));
+        follow('mode', navigator.locks.request('db', { mode: throws('shared') }, () => 'called'));
+        follow('plain', navigator.locks.request(new Error('db'), (lock) => lock.name));");
+    assert_eq!(told, "name failed: no text, mode failed: no text, plain: Error: db");
 }
 
 #[test]
@@ -145,14 +156,30 @@ fn a_panic_of_the_host_goes_on_where_the_host_has_called() {
     // While a name is converted, and so through a function of the interface.
     let convert = || program.eval::<()>("navigator.locks.request({ toString: panics }, () => {});");
     assert_eq!(message(&convert), "the host's own");
-    // In a callback.
-    program.eval::<()>("follow('called', navigator.locks.request('db', () => panics()));");
-    assert_eq!(message(&|| program.step()), "the host's own");
-    // Nothing of it is left for the next one.
-    assert_eq!(
-        program.told("follow('next', navigator.locks.request('other', () => 1));"),
-        "next: 1"
-    );
+    // In a callback, and in what that returned.
+    let callbacks = [
+        "() => panics()",
+        "() => ({ get then() { panics(); } })",
+        "() => ({ then() { panics(); } })",
+        "() => Object.defineProperty(Promise.resolve(), 'constructor', { get() { panics(); } })",
+        "() => { const it = {}; const of = Promise.resolve(it); Object.defineProperty(it, 'then', { get() { panics(); } }); return of; }",
+    ];
+    for callback in callbacks {
+        program
+            .eval::<()>(&format!("follow('called', navigator.locks.request('db', {callback}));"));
+        // One of a job goes on where the next call of rquickjs's fails.
+        let step = || {
+            program.step();
+            program.context.with(|ctx| assert!(ctx.eval::<(), _>("throw 'anything'").is_err()));
+        };
+        assert_eq!(message(&step), "the host's own", "{callback}");
+        // Nothing of it is left for the next one.
+        assert_eq!(
+            program.told("follow('next', navigator.locks.request('db', () => 1));"),
+            "called failed: AbortError: the callback was stopped, next: 1",
+            "{callback}"
+        );
+    }
 }
 
 #[test]
@@ -273,6 +300,7 @@ fn a_callback_that_is_interrupted_after_it_has_waited_holds_until_its_agent_ends
 fn a_conversion_that_is_interrupted_asks_for_nothing() {
     for arguments in [
         "{ toString() { for (;;); } }, () => {}",
+        "Object.assign(new Error('db'), { toString() { for (;;); } }), () => {}",
         "'db', { get mode() { for (;;); } }, () => {}",
         "'db', { get signal() { for (;;); } }, () => {}",
     ] {
@@ -293,21 +321,44 @@ fn a_conversion_that_is_interrupted_asks_for_nothing() {
 }
 
 #[test]
-fn a_thenable_that_is_interrupted_holds_no_more_than_its_promise_does() {
-    let (user_agent, program, is_stopped) = interruptible();
-    program.eval::<()>(
-        "follow('first', navigator.locks.request('db', () => ({ get then() { for (;;); } })));",
-    );
-    is_stopped.set(true);
-    program.context.with(|ctx| {
-        let result = Locks::of(&ctx).unwrap().run_task();
-        drop(result);
-        drop(ctx.catch());
-    });
-    is_stopped.set(false);
-    run(&program.context).unwrap();
-    assert!(program.log().starts_with("first failed: "));
-    assert!(is_free(&user_agent));
+fn what_a_callback_returned_that_is_interrupted_holds_nothing() {
+    for returned in [
+        "({ get then() { for (;;); } })",
+        "({ then() { for (;;); } })",
+        "({ then(resolve) { resolve(new Promise(() => {})); for (;;); } })",
+        "Object.defineProperty(Promise.resolve(), 'constructor', { get() { for (;;); } })",
+        "gets({ get then() { for (;;); } })",
+        "gets({ then() { for (;;); } })",
+    ] {
+        let (user_agent, program, is_stopped) = interruptible();
+        program.eval::<()>(&format!(
+            "
+            // A promise of an object that gets its `then` later.
+            const gets = (properties) => {{
+                const object = {{}};
+                const promise = Promise.resolve(object);
+                Object.defineProperties(object, Object.getOwnPropertyDescriptors(properties));
+                return promise;
+            }};
+            follow('first', navigator.locks.request('db', () => {returned}));"
+        ));
+        is_stopped.set(true);
+        let is_told = program.context.with(|ctx| Locks::of(&ctx).unwrap().run_task().is_err());
+        let mut jobs = iter::from_fn(|| match program.runtime.execute_pending_job() {
+            Ok(has_run) => has_run.then_some(false),
+            Err(_) => Some(true),
+        });
+        assert!(is_told || jobs.any(|is_told| is_told), "{returned}");
+        program.context.with(|ctx| assert!(ctx.catch().is_uncatchable_error()));
+        is_stopped.set(false);
+        assert!(is_free(&user_agent), "{returned}");
+        run(&program.context).unwrap();
+        assert_eq!(
+            program.log(),
+            "first failed: AbortError: the callback was stopped",
+            "{returned}"
+        );
+    }
 }
 
 const SCRIPT: &str = "globalThis.go = () => {

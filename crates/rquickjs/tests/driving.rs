@@ -6,6 +6,7 @@ mod common;
 
 use std::{
     future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{
         Arc,
@@ -78,6 +79,36 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 /// Waits until as many requests wait in the bucket.
 fn until_pending(locks: &LockManager, count: usize) {
     until(|| blocking::block_on(locks.query()).unwrap().pending.len() == count);
+}
+
+#[test]
+fn after_a_panic_of_the_host_the_tasks_are_done_by_another_future() {
+    fn panics() {
+        panic!("the host's own");
+    }
+    block_on(async {
+        let program = Program::new(&UserAgent::new(), false).await;
+        let define = |ctx: Ctx<'_>| {
+            ctx.globals().set("panics", Function::new(ctx.clone(), panics).unwrap()).unwrap();
+        };
+        program.context.with(define).await;
+        let ask = "follow('called', navigator.locks.request('db', () => panics()));
+            follow('waits', navigator.locks.request('db', () => 'granted'));";
+        program.eval::<()>(ask).await;
+        let mut idle = Box::pin(program.runtime.idle());
+        let polled = poll_fn(|context| {
+            Poll::Ready(catch_unwind(AssertUnwindSafe(|| idle.as_mut().poll(context))))
+        });
+        assert!(polled.await.is_err());
+        drop(idle);
+        program.eval::<()>("follow('next', navigator.locks.request('other', () => 1));").await;
+        program.runtime.idle().await;
+        let mut log: Vec<_> = program.log().await.split(", ").map(str::to_owned).collect();
+        log.sort_unstable();
+        let told =
+            ["called failed: AbortError: the callback was stopped", "next: 1", "waits: granted"];
+        assert_eq!(log, told);
+    });
 }
 
 #[test]

@@ -58,6 +58,8 @@ struct PromiseState {
 pub(crate) struct Signal {
     /// What is run when it is first asked whether it has aborted.
     pub(crate) when_asked: RefCell<Option<Getter>>,
+    /// The same when it is given an algorithm.
+    pub(crate) when_added: RefCell<Option<Getter>>,
     reason: RefCell<Option<Value>>,
     algorithms: RefCell<Vec<RequestKey>>,
 }
@@ -173,6 +175,11 @@ impl Promise {
 
     pub(crate) fn outcome(&self) -> Option<Result<Value, Value>> {
         self.0.borrow().outcome.clone()
+    }
+
+    /// The requests that it settles when it is settled.
+    pub(crate) fn reactions(&self) -> Vec<RequestKey> {
+        self.0.borrow().reactions.clone()
     }
 
     /// What it is rejected with: the name of the exception, or what was thrown.
@@ -404,6 +411,8 @@ impl Engine for Script {
     fn add_abort_algorithm(&mut self, signal: &Value, key: RequestKey) -> Result<Value, Failure> {
         self.step()?;
         let Value::Signal(signal) = signal else { panic!("it was looked whether it is one") };
+        let when_added = signal.when_added.take();
+        when_added.map(|run| run(self)).transpose()?;
         signal.algorithms.borrow_mut().push(key);
         Ok(Value::Algorithm(key.to_bits()))
     }
