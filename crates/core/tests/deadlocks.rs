@@ -51,6 +51,7 @@ fn explore(first: u64, histories: u64) {
     assert!(counted.several > histories / 500, "{counted:?}");
     assert!(counted.long > histories / 500, "{counted:?}");
     assert!(counted.only_possible > histories / 100, "{counted:?}");
+    assert!(counted.given_up > histories / 500, "{counted:?}");
 }
 
 /// What there was at the ends of histories.
@@ -68,6 +69,8 @@ struct Counted {
     long: u64,
     /// There was a possible deadlock and no certain one.
     only_possible: u64,
+    /// Somebody could never go on if nobody gave up.
+    given_up: u64,
 }
 
 /// The real engine and the model, and what is said to be inside what.
@@ -86,6 +89,7 @@ struct Made {
     id: RequestId,
     agent: AgentId,
     inside: Vec<RequestId>,
+    may_give_up: bool,
 }
 
 impl History {
@@ -148,7 +152,8 @@ impl History {
         let name = self.random.pick(&self.names).expect("there are names").clone();
         let id = self.engine.request_lock(agent, &name, kind);
         self.model.request_lock(id, agent, &name, kind);
-        self.made.push(Made { id, agent, inside });
+        let may_give_up = self.random.below(6) == 0;
+        self.made.push(Made { id, agent, inside, may_give_up });
     }
 
     fn lock_id(&self, id: RequestId) -> LockId {
@@ -173,6 +178,7 @@ impl History {
                 let made = self.made.iter().find(|made| made.id == info.id);
                 let inside = made.into_iter().flat_map(|made| &made.inside);
                 entry.inside = inside.map(|id| self.lock_id(*id)).collect();
+                entry.may_give_up = made.is_some_and(|made| made.may_give_up);
                 changes.push(if is_held {
                     Change::Granted { name, entry }
                 } else {
@@ -187,12 +193,22 @@ impl History {
         overview
     }
 
-    /// Who never goes on, in the most generous of all futures: nobody asks for anything more, every lock
-    /// is released as soon as all that was asked for inside it is answered.
+    /// Who never goes on, in the most generous of all futures: nobody asks for anything more, whoever may
+    /// give up does, every lock is released as soon as all that was asked for inside it is answered.
     fn stuck(&self, without: &[LockId]) -> BTreeSet<LockId> {
+        self.stuck_if(|made| made.may_give_up, without)
+    }
+
+    /// The same if only those give up.
+    fn stuck_if(
+        &self,
+        may_give_up: impl Fn(&Made) -> bool,
+        without: &[LockId],
+    ) -> BTreeSet<LockId> {
         let mut model = self.model.clone();
         for made in &self.made {
-            if without.contains(&self.lock_id(made.id)) {
+            let gives_up = may_give_up(made) && model.status(made.id) == Status::Pending;
+            if gives_up || without.contains(&self.lock_id(made.id)) {
                 model.finish(made.id);
             }
         }
@@ -248,6 +264,8 @@ impl History {
         counted.free += u64::from(stuck.is_empty() && pending);
         counted.several += u64::from(certain.len() > 1);
         counted.only_possible += u64::from(certain.is_empty() && !possible.is_empty());
+        counted.given_up +=
+            u64::from(stuck.is_empty() && !self.stuck_if(|_| false, &[]).is_empty());
         let soft = |deadlock: &&&Deadlock| {
             deadlock.members.windows(2).any(|two| !two[0].is_held && !two[1].is_held)
         };

@@ -12,7 +12,10 @@ use std::{
 };
 
 use navlock_core::{
-    Bucket, Error, LockGuard, LockManager, LockOptions, UserAgent, blocking::block_on,
+    Bucket, ClientId, Error, LockGuard, LockManager, LockOptions, Mode, UserAgent,
+    blocking::block_on,
+    host::{MemoryReach, Reach, RequestKind},
+    look::LockId,
 };
 
 fn bucket() -> Bucket {
@@ -153,6 +156,58 @@ fn what_may_give_up_by_itself_is_inside_nothing() {
     let late = locks.lock("a").inside(&a).fail_on_deadlock();
     let late = late.blocking_timeout(Duration::from_millis(1));
     assert_eq!(late.unwrap_err(), Error::TimedOut);
+}
+
+#[test]
+fn who_waits_behind_what_may_give_up_is_in_no_deadlock() {
+    for signal in [false, true] {
+        let bucket = bucket();
+        let [one, two, three] = [(); 3].map(|()| bucket.lock_manager());
+        let a = one.lock("a").shared().blocking().unwrap();
+        let b = held(&two, "b");
+        let options = LockOptions { signal, ..LockOptions::default() };
+        let mut between = Box::pin(three.lock_with("a", options).into_future());
+        assert!(poll_once(between.as_mut()).is_pending());
+        let behind = two.lock("a").shared().inside(&b).fail_on_deadlock();
+        let mut behind = pin!(behind.into_future());
+        assert!(poll_once(behind.as_mut()).is_pending());
+        let mut last = pin!(one.lock("b").inside(&a).fail_on_deadlock().into_future());
+        let answer = poll_once(last.as_mut());
+        if !signal {
+            assert!(matches!(answer, Poll::Ready(Err(Error::Deadlock(_)))), "{answer:?}");
+            continue;
+        }
+        assert!(answer.is_pending(), "{answer:?}");
+        drop(between);
+        assert!(poll_once(behind.as_mut()).is_ready());
+        drop(b);
+        assert!(poll_once(last.as_mut()).is_ready());
+    }
+}
+
+#[test]
+fn of_two_by_which_there_came_to_be_a_circle_one_fails() {
+    let bucket = MemoryReach::default().open_bucket("app");
+    let agents = [(); 2].map(|()| ClientId::random());
+    let [one, two] = agents.map(|client_id| (bucket.open_agent(client_id), client_id));
+    let request = |(agent, client_id), name: &str| {
+        let (name, kind) = (name.try_into().unwrap(), RequestKind::Wait(Mode::Exclusive));
+        let (ticket, _) = bucket.request(agent, &name, kind, Waker::noop()).unwrap();
+        (ticket, LockId { client_id, serial: bucket.serial(ticket) })
+    };
+    let ((a, a_id), (_, b_id), (_, c_id)) =
+        (request(one, "a"), request(two, "b"), request(two, "c"));
+    let ((by_two, _), (by_one, _)) = (request(two, "a"), request(one, "b"));
+    bucket.put_inside(by_two, b_id);
+    bucket.put_inside(by_one, a_id);
+    // This one is the last, and is to fail.
+    assert!(bucket.fail_in_deadlock(by_one).is_some());
+    // Before it has, more is said of the other.
+    bucket.put_inside(by_two, c_id);
+    assert_eq!(bucket.fail_in_deadlock(by_two), None);
+    bucket.finish(by_one);
+    bucket.finish(a);
+    assert!(bucket.poll_request(by_two, Waker::noop()).is_ready());
 }
 
 #[test]

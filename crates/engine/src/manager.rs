@@ -10,7 +10,7 @@ use crate::{
     agent::{AgentEntry, AgentIndex},
     list::NONE,
     nodes::Nodes,
-    request::Stage,
+    request::{Node, Stage},
     resource::{Resource, ResourceIndex},
 };
 
@@ -170,6 +170,21 @@ impl<T> LockManager<T> {
     pub fn data(&mut self, id: RequestId) -> Option<&mut T> {
         let node = self.nodes.get_mut(id.index()).filter(|node| node.serial == id.serial);
         Some(&mut node?.data)
+    }
+
+    /// Notes that a pending request may give up by itself, for who asks whether it [may](Self::may_give_up).
+    /// Nothing, if it is pending no more.
+    pub fn note_may_give_up(&mut self, id: RequestId) {
+        let node = self.nodes.get_mut(id.index()).filter(|node| node.serial == id.serial);
+        if let Some(node) = node.filter(|node| node.stage == Stage::Pending) {
+            node.token = Node::<T>::MAY_GIVE_UP;
+        }
+    }
+
+    /// Whether it was noted of a pending request that it may give up by itself.
+    pub fn may_give_up(&self, id: RequestId) -> bool {
+        let node = self.nodes.get(id.index()).filter(|node| node.serial == id.serial);
+        node.is_some_and(Node::may_give_up)
     }
 
     /// Whether there is no request and no lock.

@@ -105,7 +105,7 @@ pub enum Status {
 #[repr(align(64))]
 pub(crate) struct Node<T> {
     pub(crate) serial: u64,
-    /// The lock's; says nothing while pending. Not an `Option` or a part of `stage`, which would be
+    /// The lock's; while pending, whether the request [may give up](Self::may_give_up). Not an `Option` or a part of `stage`, which would be
     /// eight bytes more for each of a million waiters.
     pub(crate) token: FencingToken,
     pub(crate) owner: Owner,
@@ -113,6 +113,16 @@ pub(crate) struct Node<T> {
     pub(crate) stage: Stage,
     /// The host's.
     pub(crate) data: T,
+}
+
+impl<T> Node<T> {
+    /// Instead of a token, of a pending request that may give up.
+    pub(crate) const MAY_GIVE_UP: FencingToken = FencingToken(1);
+
+    /// Whether it is pending, and may give up by itself.
+    pub(crate) fn may_give_up(&self) -> bool {
+        self.stage == Stage::Pending && self.token == Self::MAY_GIVE_UP
+    }
 }
 
 /// What stands in a node.

@@ -187,6 +187,8 @@ pub struct LookEntry {
     pub token: Option<u64>,
     /// The locks inside which it was asked for, as far as that is known.
     pub inside: Vec<LockId>,
+    /// Of a request, whether it may give up by itself.
+    pub may_give_up: bool,
     /// How often its owner has taken it without asking.
     pub taken: u64,
 }

@@ -315,6 +315,13 @@ pub enum ToDaemon {
         /// Who takes it, for those who lose it and those who look.
         info: AgentInfo,
     },
+    /// Since version 6, after the request or the claim: it may give up by itself, so that nobody waits for it
+    /// for ever.
+    MayGiveUp {
+        /// Which request.
+        #[serde(with = "RequestIdForm")]
+        request: RequestId,
+    },
 }
 
 /// What the daemon says.

@@ -247,6 +247,12 @@ impl Backend for BrokerBackend {
         }
     }
 
+    fn note_may_give_up(&self, ticket: Ticket) {
+        if ticket.lane != owned::LANE {
+            self.connection.change(|table| table.note_may_give_up(ticket.id));
+        }
+    }
+
     fn surrounding(&self) -> &[LockId] {
         surrounding()
     }

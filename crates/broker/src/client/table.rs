@@ -99,6 +99,8 @@ struct Request {
     place: Place,
     /// It is counted among those for its name that no take may overtake.
     is_counted: bool,
+    /// It may give up by itself.
+    may_give_up: bool,
     /// The locks inside which it was made, as far as that was said.
     inside: Vec<navlock_wire::LockId>,
     /// What the daemon has said of it, if it waits for others that wait for it.
@@ -312,6 +314,7 @@ impl Table {
             state,
             place,
             is_counted,
+            may_give_up: false,
             inside: Vec::new(),
             deadlock: None,
         });
@@ -386,6 +389,16 @@ impl Table {
             inside.push(lock);
             if self.tells_more() {
                 self.say(&ToDaemon::Inside { request, lock });
+            }
+        }
+    }
+
+    /// Notes that this request may give up by itself, for as long as it waits.
+    pub(super) fn note_may_give_up(&mut self, request: RequestId) {
+        if self.state(request).is_some_and(|state| state.is_pending()) {
+            self.requests[request.index()].may_give_up = true;
+            if self.tells_more() {
+                self.say(&ToDaemon::MayGiveUp { request });
             }
         }
     }

@@ -28,10 +28,18 @@ const REFUSED_FOR_ONE: usize = 16;
 pub(super) struct Claims {
     pub(super) locks: Vec<ClaimedLock>,
     pub(super) requests: Vec<ClaimedRequest>,
-    /// Inside which locks.
-    inside: Vec<(RequestId, LockId)>,
+    said: Said,
     name_bytes: usize,
     refused: usize,
+}
+
+/// What was said of requests.
+#[derive(Debug, Default)]
+struct Said {
+    /// Inside which locks they were made.
+    inside: Vec<(RequestId, LockId)>,
+    /// Those that may give up by themselves.
+    may_give_up: Vec<RequestId>,
 }
 
 /// A client with its claims.
@@ -52,8 +60,13 @@ impl Claims {
             ToDaemon::Annotate { agent, meta } => client.annotate(agent, meta)?,
             ToDaemon::Inside { request, lock } => {
                 // Said after the requests. More than can be is nothing that anybody needs to know.
-                if self.inside.len() < MAX_INSIDE * self.requests.len() {
-                    self.inside.push((request, lock));
+                if self.said.inside.len() < MAX_INSIDE * self.requests.len() {
+                    self.said.inside.push((request, lock));
+                }
+            }
+            ToDaemon::MayGiveUp { request } => {
+                if self.said.may_give_up.len() < self.requests.len() {
+                    self.said.may_give_up.push(request);
                 }
             }
             ToDaemon::ClaimLock { agent, request, name, mode, token, since } => {
@@ -114,9 +127,9 @@ pub(super) fn replay(bytes: &[u8], client: &mut Client) -> Option<Claims> {
 
 /// Has all who held hold again, and all who waited wait in their order.
 pub(super) fn settle(claimants: Vec<Claimant>) {
-    let (mut locks, mut requests, mut inside) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut locks, mut requests, mut said) = (Vec::new(), Vec::new(), Vec::new());
     for (client, claims) in claimants {
-        inside.push((Arc::clone(&client), claims.inside));
+        said.push((Arc::clone(&client), claims.said));
         locks.extend(claims.locks.into_iter().map(|lock| (Arc::clone(&client), lock)));
         requests.extend(claims.requests.into_iter().map(|request| (Arc::clone(&client), request)));
     }
@@ -159,14 +172,17 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
     for (client, request) in requests {
         house::lock(&client).requeue(request);
     }
-    for (client, inside) in inside {
-        put_inside(&mut house::lock(&client), inside);
+    for (client, said) in said {
+        note(&mut house::lock(&client), said);
     }
 }
 
-/// Notes under which locks the requests of a client were made.
-fn put_inside(client: &mut Client, inside: Vec<(RequestId, LockId)>) {
-    for (request, lock) in inside {
+/// Notes what was said of the requests of a client.
+fn note(client: &mut Client, said: Said) {
+    for request in said.may_give_up {
+        client.note_may_give_up(request);
+    }
+    for (request, lock) in said.inside {
         client.put_inside(request, lock);
     }
 }
@@ -189,7 +205,7 @@ pub(super) fn refuse(house: &House, client: &SharedClient, mut claims: Claims) {
         house.settle_for(client, request.agent, &request.name, request.kind);
         house::lock(client).requeue(request);
     }
-    put_inside(&mut house::lock(client), claims.inside);
+    note(&mut house::lock(client), claims.said);
 }
 
 /// Tells the client that the locks of which this is not true are lost, and leaves the others among

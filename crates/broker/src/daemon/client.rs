@@ -202,6 +202,11 @@ impl Client {
         self.requests.nested(names);
     }
 
+    /// A request may give up by itself.
+    pub(super) fn note_may_give_up(&mut self, request: RequestId) {
+        self.requests.note_may_give_up(request);
+    }
+
     /// A request was made inside this lock.
     pub(super) fn put_inside(&mut self, request: RequestId, lock: LockId) {
         self.requests.put_inside(request, lock);

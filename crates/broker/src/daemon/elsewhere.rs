@@ -124,6 +124,7 @@ impl Elsewhere {
                     mode: lock.mode,
                     token: fencing_token.map(FencingToken::get),
                     inside: Vec::new(),
+                    may_give_up: false,
                     taken: 0,
                 };
                 let at = ago(age.unwrap_or_default());

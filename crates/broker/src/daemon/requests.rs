@@ -81,6 +81,8 @@ struct Entry {
     of: Arc<Whose>,
     /// The locks inside which it was asked for, as far as that was said.
     inside: Vec<LockId>,
+    /// It may give up by itself.
+    may_give_up: bool,
     /// What it counts for among those of all names.
     name_bytes: u32,
     /// When it was made or, once it is a lock, granted.
@@ -188,7 +190,16 @@ impl Requests {
         let answer = Pin::new(&mut request).poll(&mut context);
         let (place, since) = (Place::Nowhere, clock::now());
         let (of, stage) = (Arc::clone(of), Stage::Over);
-        let mut entry = Entry { place, of, inside: Vec::new(), name_bytes, since, stage, alarm };
+        let mut entry = Entry {
+            place,
+            of,
+            inside: Vec::new(),
+            may_give_up: false,
+            name_bytes,
+            since,
+            stage,
+            alarm,
+        };
         let outcome = match answer {
             Poll::Ready(answer) => Some(entry.answered(answer, &context)),
             Poll::Pending => {
@@ -246,7 +257,16 @@ impl Requests {
         alarm.wake_by_ref();
         self.name_bytes += name_bytes as usize;
         let (place, of) = (Place::Nowhere, Arc::clone(of));
-        let entry = Entry { place, of, inside: Vec::new(), name_bytes, since, stage, alarm };
+        let entry = Entry {
+            place,
+            of,
+            inside: Vec::new(),
+            may_give_up: false,
+            name_bytes,
+            since,
+            stage,
+            alarm,
+        };
         self.entries.insert(id, entry);
         self.tell(id);
     }

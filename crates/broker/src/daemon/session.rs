@@ -286,6 +286,7 @@ impl Session {
             ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
             ToDaemon::Annotate { agent, meta } => client.annotate(agent, meta)?,
             ToDaemon::Inside { request, lock } => client.put_inside(request, lock),
+            ToDaemon::MayGiveUp { request } => client.note_may_give_up(request),
             ToDaemon::CloseAgent { agent } => {
                 client.close_agent(agent)?;
                 if let Some(terms) = &mut self.terms {

@@ -13,7 +13,7 @@ use std::{
 use bytes::BytesMut;
 use navlock_broker::{BrokerReach, ConnectOptions, Place};
 use navlock_core::{
-    ClientId, Error, Grant, LockFuture, LockGuard, LockManager, Named, UserAgent,
+    ClientId, Error, Grant, LockFuture, LockGuard, LockManager, LockOptions, Named, UserAgent,
     look::{InDeadlock as Told, LockId},
 };
 use navlock_wire::{DaemonCodec, FromDaemon, ToDaemon};
@@ -79,6 +79,37 @@ fn all_of_a_circle_are_told_and_nobody_who_only_waits_long() {
     // The last one waits behind one that waits, and for whom nobody waits.
     assert_eq!(told[0].told.lines().count(), 4, "{}", told[0].told);
     assert_eq!((might.deadlock(), might_too.deadlock(), behind.deadlock()), (None, None, None));
+}
+
+#[test]
+fn nobody_is_told_of_a_circle_that_ends_when_somebody_gives_up() {
+    let mut daemon = Daemon::start();
+    let agents = [(); 6].map(|()| daemon.client().lock_manager("app"));
+    let (a, b) = (soon(agents[0].lock("a").shared().into_future()).unwrap(), held(&agents[1], "b"));
+    let options = LockOptions { signal: true, ..LockOptions::default() };
+    let mut between = Box::pin(agents[2].lock_with("a", options).into_future());
+    queue(&agents[2], "a", between.as_mut());
+    let mut behind = pin!(agents[1].lock("a").shared().inside(&b).fail_on_deadlock().into_future());
+    queue(&agents[1], "a", behind.as_mut());
+    let mut last = pin!(agents[0].lock("b").inside(&a).fail_on_deadlock().into_future());
+    queue(&agents[0], "b", last.as_mut());
+    // A circle that was closed later is told: so is this one, if it is one.
+    let others_are_told = |of: &'static str, with: &'static str| {
+        let (c, d) = (held(&agents[4], of), held(&agents[5], with));
+        let mut first = pin!(agents[4].lock(with).inside(&c).into_future());
+        queue(&agents[4], with, first.as_mut());
+        let failed = soon(agents[5].lock(of).inside(&d).fail_on_deadlock().into_future());
+        assert!(matches!(failed, Err(Error::Deadlock(_))), "{failed:?}");
+    };
+    others_are_told("c", "d");
+    assert_eq!((behind.deadlock(), last.deadlock()), (None, None));
+    // The next broker is told as well.
+    daemon.restart();
+    others_are_told("e", "f");
+    assert_eq!((behind.deadlock(), last.deadlock()), (None, None));
+    drop(between);
+    drop((soon(behind).unwrap(), b));
+    drop(soon(last).unwrap());
 }
 
 #[test]

@@ -79,6 +79,7 @@ impl MemoryReach {
             hasher,
             agents: Mutex::default(),
             nested: Mutex::default(),
+            deciding: Mutex::default(),
             next_token: Arc::clone(&self.next_token),
         }
     }
@@ -100,6 +101,8 @@ pub struct MemoryBackend {
     agents: Mutex<Agents>,
     /// Locked alone, and only for requests that wait.
     nested: Mutex<Nested>,
+    /// Locked before all others, by who decides whether a request fails in a deadlock.
+    deciding: Mutex<()>,
     next_token: Arc<AtomicU64>,
 }
 
@@ -271,8 +274,16 @@ impl Backend for MemoryBackend {
         self.note_inside(ticket, lock);
     }
 
+    fn note_may_give_up(&self, ticket: Ticket) {
+        self.shard(ticket).lock().locks.note_may_give_up(ticket.id);
+    }
+
     fn deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
         self.deadlock_of(ticket)
+    }
+
+    fn fail_in_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
+        self.decide_deadlock(ticket)
     }
 
     #[inline]

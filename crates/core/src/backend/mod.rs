@@ -151,6 +151,12 @@ pub trait Backend: fmt::Debug + Send + Sync {
         let _ = ticket;
     }
 
+    /// Notes, for those who look, that the request of this ticket, which waits, may give up by itself, as one
+    /// that has a signal: so nobody waits for it for ever. A reach that shows nothing of it need not.
+    fn note_may_give_up(&self, ticket: Ticket) {
+        let _ = ticket;
+    }
+
     /// The locks inside which this whole process runs, and with it all that it asks for: as the command of a
     /// `navlock run` does.
     fn surrounding(&self) -> &[LockId] {
@@ -162,6 +168,13 @@ pub trait Backend: fmt::Debug + Send + Sync {
     fn deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
         let _ = ticket;
         None
+    }
+
+    /// The same for who is to fail in it and [finish](Self::finish) this request at once, if by that there came
+    /// to be a circle. To whom it is told so, it is told alone: for whoever asks later, the circle is
+    /// broken.
+    fn fail_in_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
+        self.deadlock(ticket).filter(|deadlock| deadlock.is_last)
     }
 
     /// Ends a request or a lock: aborts the one, releases the other.
@@ -466,12 +479,20 @@ impl Backend for AnyBackend {
         dispatch!(self.made(ticket));
     }
 
+    fn note_may_give_up(&self, ticket: Ticket) {
+        dispatch!(self.note_may_give_up(ticket));
+    }
+
     fn surrounding(&self) -> &[LockId] {
         dispatch!(self.surrounding())
     }
 
     fn deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
         dispatch!(self.deadlock(ticket))
+    }
+
+    fn fail_in_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
+        dispatch!(self.fail_in_deadlock(ticket))
     }
 
     #[inline]

@@ -127,6 +127,9 @@ pub struct Entry {
     /// Of a request, the locks inside which it was made: their holders go on, and let go of them, only once
     /// it was granted. Empty if it was made inside none, or nobody said so.
     pub inside: Vec<LockId>,
+    /// Of a request, whether it may give up by itself, as one that waits for so long or has a signal: it
+    /// keeps nobody waiting for ever. `false` if nobody said so.
+    pub may_give_up: bool,
     /// How often its owner has taken the name without asking.
     pub taken: u64,
 }
@@ -155,7 +158,15 @@ impl Silence {
 impl Entry {
     /// One of which no more is known, since now.
     pub fn new(id: LockId, mode: Mode) -> Self {
-        Self { id, mode, since: Instant::now(), token: None, inside: Vec::new(), taken: 0 }
+        Self {
+            id,
+            mode,
+            since: Instant::now(),
+            token: None,
+            inside: Vec::new(),
+            may_give_up: false,
+            taken: 0,
+        }
     }
 
     /// For how long it has been what it is.

@@ -199,6 +199,8 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
                     State::Pending(Pending { name, mode, ticket, seat, waits, fails_on_deadlock });
                 if nested.is_some() {
                     self.say_surroundings();
+                } else {
+                    self.say_it_may_give_up();
                 }
                 if !is_said_more {
                     self.end_saying();
@@ -235,7 +237,10 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         let Pending { ticket, seat, .. } = pending;
         let Poll::Ready(answer) = seat.backend().poll_request(ticket.unpack(), context.waker())
         else {
-            return if pending.is_in_deadlock() { self.fail_in_deadlock() } else { Poll::Pending };
+            return match pending.fails_in_deadlock() {
+                Some(deadlock) => self.fail_in(deadlock),
+                None => Poll::Pending,
+            };
         };
         let State::Pending(Pending { name, mode, ticket, seat, waits, .. }) =
             mem::replace(&mut self.state, State::Done)

@@ -146,6 +146,14 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         }
     }
 
+    /// Says of a request that has to wait that it may give up by itself.
+    #[cold]
+    pub(super) fn say_it_may_give_up(&self) {
+        if let State::Pending(Pending { seat, ticket, .. }) = &self.state {
+            seat.backend().note_may_give_up(ticket.unpack());
+        }
+    }
+
     /// Says what was said of a request that has to wait. It may find that it would wait for ever.
     #[cold]
     pub(super) fn say(
@@ -172,19 +180,21 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         if let Some(waker) = &pending.fails_on_deadlock {
             inside::wake_when_said(waker);
         }
-        if pending.is_in_deadlock() { self.fail_in_deadlock() } else { Poll::Pending }
+        match pending.fails_in_deadlock() {
+            Some(deadlock) => self.fail_in(deadlock),
+            None => Poll::Pending,
+        }
     }
 
     /// Goes no further.
     #[cold]
-    pub(super) fn fail_in_deadlock(&mut self) -> Poll<Result<G, Error>> {
-        let told = self.deadlock().map(|deadlock| deadlock.told).unwrap_or_default();
+    pub(super) fn fail_in(&mut self, deadlock: InDeadlock) -> Poll<Result<G, Error>> {
         if let State::Pending(Pending { ticket, seat, .. }) =
             mem::replace(&mut self.state, State::Done)
         {
             seat.finish(ticket);
         }
-        Poll::Ready(Err(Error::Deadlock(told)))
+        Poll::Ready(Err(Error::Deadlock(deadlock.told)))
     }
 }
 
@@ -211,10 +221,10 @@ impl<G, N> LockFuture<'_, G, N> {
 }
 
 impl Pending {
-    /// Whether it is to fail because it has closed a circle.
-    pub(super) fn is_in_deadlock(&self) -> bool {
+    /// The deadlock that it is to fail in, because it has closed the circle.
+    pub(super) fn fails_in_deadlock(&self) -> Option<InDeadlock> {
         // FAST: few ask.
-        self.fails_on_deadlock.is_some()
-            && self.seat.backend().deadlock(self.ticket.unpack()).is_some_and(|it| it.is_last)
+        self.fails_on_deadlock.as_ref()?;
+        self.seat.backend().fail_in_deadlock(self.ticket.unpack())
     }
 }

@@ -152,8 +152,14 @@ fn all_from_daemon() -> Vec<FromDaemon> {
 fn version_6_from_daemon() -> Vec<FromDaemon> {
     let of = || OfName { bucket: "web".into(), name: lone_surrogate() };
     let id = ([3; 16], u64::MAX);
-    let entry =
-        |inside| LookEntry { id, mode: Mode::Shared, token: Some(u64::MAX), inside, taken: 7 };
+    let entry = |inside| LookEntry {
+        id,
+        mode: Mode::Shared,
+        token: Some(u64::MAX),
+        inside,
+        may_give_up: true,
+        taken: 7,
+    };
     let came = |state| LookChange::ClientCame { client: 1, pid: 4711, state };
     let changes = [
         came(ClientState::Connected),
@@ -207,6 +213,7 @@ fn version_6_to_daemon() -> Vec<ToDaemon> {
     vec![
         ToDaemon::Annotate { agent: 7, meta: vec![("url".to_owned(), "x".to_owned())] },
         ToDaemon::Inside { request: request(), lock: ([3; 16], u64::MAX) },
+        ToDaemon::MayGiveUp { request: request() },
         ToDaemon::Look { bucket: None, name: None, follow: false },
         ToDaemon::Look {
             bucket: Some("web".to_owned()),
@@ -362,7 +369,7 @@ trait Place {
 }
 
 impl Place for ToDaemon {
-    const PLACES: u8 = 25;
+    const PLACES: u8 = 26;
     fn place(&self) -> u8 {
         match self {
             Self::Hello { .. } => 0,
@@ -390,6 +397,7 @@ impl Place for ToDaemon {
             Self::Report { .. } => 22,
             Self::Log { .. } => 23,
             Self::Steal { .. } => 24,
+            Self::MayGiveUp { .. } => 25,
         }
     }
 }

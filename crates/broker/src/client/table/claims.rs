@@ -90,12 +90,16 @@ impl Table {
             self.annotate(AgentId::from_index(index_of_32_bits(index)));
         }
         let pending = self.requests.iter().filter(|(_, request)| request.state.is_pending());
-        let inside = pending.flat_map(|(index, request)| {
+        let more = pending.flat_map(|(index, request)| {
             let request_id = id(index, request.serial);
+            let may_give_up =
+                request.may_give_up.then_some(ToDaemon::MayGiveUp { request: request_id });
             let inside = request.inside.iter();
-            inside.map(move |lock| ToDaemon::Inside { request: request_id, lock: *lock })
+            let inside =
+                inside.map(move |lock| ToDaemon::Inside { request: request_id, lock: *lock });
+            may_give_up.into_iter().chain(inside)
         });
-        for message in inside.collect::<Vec<_>>() {
+        for message in more.collect::<Vec<_>>() {
             self.say(&message);
         }
     }

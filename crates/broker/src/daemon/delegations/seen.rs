@@ -41,6 +41,7 @@ impl Hold {
             mode: self.mode,
             token: Some(FencingToken::get(token)),
             inside: Vec::new(),
+            may_give_up: false,
             taken: look.count().saturating_sub(self.first),
         };
         Some(LookEvent { at, change: LookChange::Owned(of, entry, is_held) })

@@ -31,6 +31,16 @@ impl Requests {
         }
     }
 
+    /// Notes that this may give up by itself.
+    pub(in super::super) fn note_may_give_up(&mut self, id: RequestId) {
+        if let Some(entry) = self.entries.get_mut(&id).filter(|entry| !entry.may_give_up) {
+            entry.may_give_up = true;
+            if matches!(entry.stage, Stage::Pending(_)) {
+                self.tell(id);
+            }
+        }
+    }
+
     /// The names that are waited for inside a lock.
     pub(in super::super) fn nested(&mut self, names: &mut Names) {
         let entries = &self.entries;
@@ -163,7 +173,9 @@ impl Entry {
         let Shown { name, mode, since, token, delegation, .. } = self.shown()?;
         let (of, inside) = (self.of.name(name), self.inside.clone());
         let token = token.map(FencingToken::get);
-        let mut entry = LookEntry { id: self.of.id(id), mode, token, inside, taken: 0 };
+        let may_give_up = self.may_give_up && token.is_none();
+        let id = self.of.id(id);
+        let mut entry = LookEntry { id, mode, token, inside, may_give_up, taken: 0 };
         let Some(delegation) = delegation else {
             let change = match token {
                 Some(_) => LookChange::Granted(of, entry),

@@ -34,6 +34,8 @@ struct Noted {
     inside: Vec<LockId>,
     /// How often something was noted before the last that was noted of it.
     number: u64,
+    /// It was decided that it fails, and it is about to be finished: nobody waits for it.
+    is_failing: bool,
 }
 
 impl MemoryBackend {
@@ -50,7 +52,8 @@ impl MemoryBackend {
         let number = nested.made;
         nested.made += 1;
         let noted = nested.requests.entry(ticket);
-        let noted = noted.or_insert_with(|| Noted { inside: Vec::new(), number });
+        let new = || Noted { inside: Vec::new(), number, is_failing: false };
+        let noted = noted.or_insert_with(new);
         // Anew: the circle that this closes was closed by this request.
         noted.number = number;
         noted.inside.push(inside);
@@ -67,6 +70,21 @@ impl MemoryBackend {
             nested.requests.remove(&ticket);
         }
         nested.crowd = 2 * nested.requests.len();
+    }
+
+    /// See [`Backend::fail_in_deadlock`](crate::host::Backend::fail_in_deadlock).
+    ///
+    /// One after the other: more may be said of a request between that another looks and that it is
+    /// finished, and by that it would be the last one as well.
+    pub(super) fn decide_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
+        // FAST: mostly there is none.
+        self.deadlock_of(ticket).filter(|deadlock| deadlock.is_last)?;
+        let _deciding = lock(&self.deciding);
+        let deadlock = self.deadlock_of(ticket).filter(|deadlock| deadlock.is_last)?;
+        if let Some(noted) = lock(&self.nested).requests.get_mut(&ticket) {
+            noted.is_failing = true;
+        }
+        Some(deadlock)
     }
 
     /// See [`Backend::deadlock`](crate::host::Backend::deadlock).
@@ -110,7 +128,11 @@ impl MemoryBackend {
                     let id = LockId { client_id, serial: self.serial_of(ticket) };
                     let mut entry = Entry::new(id, info.mode);
                     entry.since = begin;
+                    entry.may_give_up = state.locks.may_give_up(info.id);
                     if let Some(noted) = requests.get(&ticket).filter(|_| !is_held) {
+                        if noted.is_failing {
+                            continue;
+                        }
                         entry.inside.clone_from(&noted.inside);
                         entry.since += Duration::from_nanos(noted.number + 1);
                     }

@@ -18,7 +18,8 @@ pub(super) type Cycle = Vec<(Index, Why)>;
 /// the graph before the next cycle is looked for: so without all of these there is none left, if there
 /// are not too many.
 ///
-/// Of known steps only; or, if `with_possible`, of others as well. The nodes in `without` are not there.
+/// Of known steps between those that do not give up by themselves; or, if `with_possible`, of others as
+/// well. The nodes in `without` are not there.
 pub(super) fn cycles(graph: &Graph<'_>, without: &[Index], with_possible: bool) -> Vec<Cycle> {
     let mut search = Search::new(graph, with_possible);
     for node in without {
@@ -26,8 +27,7 @@ pub(super) fn cycles(graph: &Graph<'_>, without: &[Index], with_possible: bool) 
     }
     let mut found = Vec::new();
     let mut looks = MOST * graph.indices().len();
-    let all = graph.indices().filter(|node| search.part[*node as usize] != Search::GONE);
-    let mut todo: Vec<Vec<Index>> = vec![all.collect()];
+    let mut todo: Vec<Vec<Index>> = vec![search.nodes()];
     while let Some(nodes) = todo.pop() {
         for mut component in search.components(&nodes) {
             let requests = component.iter().filter(|node| graph.is_request(**node));
@@ -49,7 +49,7 @@ pub(super) fn cycles(graph: &Graph<'_>, without: &[Index], with_possible: bool) 
 pub(super) fn components(graph: &Graph<'_>, with_possible: bool) -> Vec<Option<Index>> {
     let mut search = Search::new(graph, with_possible);
     let mut of = vec![None; graph.nodes.len()];
-    let all: Vec<_> = graph.indices().collect();
+    let all = search.nodes();
     for (number, component) in (0..).zip(search.components(&all)) {
         for node in component {
             of[node as usize] = Some(number);
@@ -82,7 +82,22 @@ impl<'a, 'g> Search<'a, 'g> {
     fn new(graph: &'g Graph<'a>, with_possible: bool) -> Self {
         let nodes = graph.nodes.len();
         let (part, found, from) = (vec![0; nodes], vec![Self::UNSEEN; nodes], vec![None; nodes]);
-        Self { graph, with_possible, part, next: 1, found, from }
+        let mut search = Self { graph, with_possible, part, next: 1, found, from };
+        if !with_possible {
+            let may_give_up = |node: &Index| {
+                graph.at(*node).is_some_and(|at| !at.is_held && at.entry.may_give_up)
+            };
+            for node in graph.indices().filter(may_give_up) {
+                search.part[node as usize] = Self::GONE;
+            }
+        }
+        search
+    }
+
+    /// Those that are there.
+    fn nodes(&self) -> Vec<Index> {
+        let is_there = |node: &Index| self.part[*node as usize] != Self::GONE;
+        self.graph.indices().filter(is_there).collect()
     }
 
     /// Whether there is this edge from a node.

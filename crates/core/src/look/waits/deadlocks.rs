@@ -125,7 +125,9 @@ impl Deadlock {
                 let known = entries.iter().find(|entry| entry.id == member.entry.id);
                 // Of a name that is taken without asking, it may be another hold by now.
                 known.is_some_and(|known| {
-                    (known.token, &known.inside) == (member.entry.token, &member.entry.inside)
+                    let Entry { token, inside, may_give_up, .. } = &member.entry;
+                    (known.token, &known.inside, known.may_give_up)
+                        == (*token, inside, *may_give_up)
                 })
             })
         })

@@ -16,7 +16,8 @@ use crate::{
 pub enum Why {
     /// A request: the lock is held, and conflicts with it. A hard block.
     Held,
-    /// A request: the other one is before it in the queue, and conflicts with it. A soft block.
+    /// A request: the other one is before it in the queue, and conflicts with it. A soft block; none that is
+    /// known to last if that one [may give up](Entry::may_give_up).
     Ahead,
     /// A lock: the request was made inside it.
     Inside,
@@ -53,6 +54,30 @@ pub(super) struct Edges {
     /// Where each row begins, and where the last one ends.
     starts: Vec<u32>,
     edges: Vec<(Index, Why)>,
+}
+
+/// The last requests of a queue.
+#[derive(Default)]
+struct Last {
+    any: Option<Index>,
+    exclusive: Option<Index>,
+}
+
+impl Last {
+    /// The last one that conflicts with one of this mode.
+    fn before(&self, mode: Mode) -> Option<Index> {
+        match mode {
+            Mode::Exclusive => self.any,
+            Mode::Shared => self.exclusive,
+        }
+    }
+
+    fn add(&mut self, request: Index, mode: Mode) {
+        self.any = Some(request);
+        if mode == Mode::Exclusive {
+            self.exclusive = self.any;
+        }
+    }
 }
 
 /// What an agent has of which nobody said inside what it is.
@@ -93,19 +118,23 @@ impl<'a> Graph<'a> {
                     Some(between)
                 }
             };
-            let (mut last, mut last_exclusive) = (None, None);
+            let (mut last, mut last_to_stay) = (Last::default(), Last::default());
             for entry in &queue.pending {
                 let request = index(nodes.len());
                 nodes.push(Some(At { name, entry, is_held: false }));
-                let (hard, soft) = match entry.mode {
-                    Mode::Exclusive => (all, last),
-                    Mode::Shared => (exclusive.map(|(lock, _)| lock), last_exclusive),
+                let hard = match entry.mode {
+                    Mode::Exclusive => all,
+                    Mode::Shared => exclusive.map(|(lock, _)| lock),
                 };
                 edges.extend(hard.map(|to| (request, to, Why::Held)));
+                let soft = last.before(entry.mode);
                 edges.extend(soft.map(|to| (request, to, Why::Ahead)));
-                last = Some(request);
-                if entry.mode == Mode::Exclusive {
-                    last_exclusive = last;
+                // Once those have given up that may, it waits for the last one before them.
+                let to_stay = last_to_stay.before(entry.mode).filter(|to| soft != Some(*to));
+                edges.extend(to_stay.map(|to| (request, to, Why::Ahead)));
+                last.add(request, entry.mode);
+                if !entry.may_give_up {
+                    last_to_stay.add(request, entry.mode);
                 }
                 // Who says so of one lock of its own would have said so of others.
                 let whose = entry.id.client_id;

@@ -62,6 +62,12 @@ impl Jam {
         id
     }
 
+    /// It is said of a request that it may give up.
+    fn gives_up(&mut self, name: &str, id: LockId) {
+        let pending = &mut self.overview.queues.get_mut(&name_of(name)).unwrap().pending;
+        pending.iter_mut().find(|entry| entry.id == id).unwrap().may_give_up = true;
+    }
+
     pub(super) fn ends(&mut self, name: &str, id: LockId) {
         self.apply(Change::Aborted { name: name_of(name), id });
     }
@@ -158,6 +164,27 @@ fn two_tasks_of_one_agent_that_want_the_same_lock_are_not_even_possibly_in_a_dea
     // But so it is.
     jam.waits(2, "a", Exclusive, None);
     assert_eq!(jam.told(), [("a A b B".to_owned(), false)]);
+}
+
+#[test]
+fn nobody_waits_for_ever_for_what_may_give_up() {
+    let mut jam = Jam::new();
+    let (a, b) = (jam.held(1, "a", Shared), jam.held(2, "b", Exclusive));
+    let gives_up = jam.waits(3, "a", Exclusive, None);
+    jam.waits(2, "a", Shared, Some(b));
+    jam.waits(1, "b", Exclusive, Some(a));
+    assert_eq!(jam.told(), certain("b B a a A"));
+    jam.gives_up("a", gives_up);
+    assert_eq!(jam.told(), [("b B a a A".to_owned(), false)]);
+    // But for what is before that.
+    let mut jam = Jam::new();
+    let (a, b) = (jam.held(1, "a", Shared), jam.held(2, "b", Exclusive));
+    jam.waits(4, "a", Exclusive, None);
+    let gives_up = jam.waits(3, "a", Exclusive, None);
+    jam.gives_up("a", gives_up);
+    jam.waits(2, "a", Shared, Some(b));
+    jam.waits(1, "b", Exclusive, Some(a));
+    assert_eq!(jam.told(), certain("b B a a A"));
 }
 
 #[test]
