@@ -311,15 +311,26 @@ impl House {
         }
     }
 
-    /// A client is there, with what it claims; returns once it may go on.
-    pub(super) async fn admit(&self, stay: &Stay, mut claims: Claims) {
-        claims::keep_claimed(&stay.client, &claims);
+    /// A client is there, with what it claims: goes on with what the reach still has of that, which runs
+    /// out while others are waited for.
+    pub(super) async fn go_on(&self, stay: &Stay, claims: &mut Claims) {
+        claims::keep_claimed(&stay.client, claims);
         // It may use them for others from here on.
         lock(&stay.client).leave_slots();
+        if let Some(key) = stay.key {
+            self.recall(key, &stay.client, claims).await;
+        }
+    }
+
+    /// Whether a client would leave anything to others if it ended now, or may do so.
+    pub(super) fn has_heirs(&self, stay: &Stay) -> bool {
+        stay.key.is_some_and(|key| !matches!(self.left_by(key, &stay.client), Ok(None)))
+    }
+
+    /// A client is there, with what it claims besides; returns once it may go on.
+    pub(super) async fn admit(&self, stay: &Stay, mut claims: Claims) {
         let claimed = match stay.key {
             Some(key) => {
-                // Now: what it had runs out while others are waited for.
-                self.recall(key, &stay.client, &mut claims).await;
                 self.believe(key, &stay.client, &mut claims);
                 self.recovery.claim(key, stay.room, &stay.client, claims)
             }

@@ -88,7 +88,11 @@ impl House {
     }
 
     /// What this client has left to others.
-    fn left_by(&self, key: ClientKey, client: &SharedClient) -> io::Result<Option<Inherited>> {
+    pub(super) fn left_by(
+        &self,
+        key: ClientKey,
+        client: &SharedClient,
+    ) -> io::Result<Option<Inherited>> {
         let Some(files) = self.files() else {
             return Ok(None);
         };

@@ -91,25 +91,21 @@ impl Session {
         self.say(&FromDaemon::Settled)
     }
 
-    async fn admit(&mut self, claims: Claims) -> Result<(), End> {
+    async fn admit(&mut self, mut claims: Claims) -> Result<(), End> {
         let Self { stream, stay, house, terms, .. } = self;
-        let mut admitted = pin!(house.admit(stay, claims));
         let Some(terms) = terms else {
-            admitted.await;
+            house.go_on(stay, &mut claims).await;
+            house.admit(stay, claims).await;
             return Ok(());
         };
-        // What it has goes on ending while others are waited for.
-        loop {
-            tokio::select! {
-                () = &mut admitted => break,
-                () = poll_fn(|context| terms.poll_look(context)) => {}
-            }
-            if is_gone(stream) {
-                return Err(End::Gone);
-            }
-            say_terms(stream, terms, stay)?;
-            let _ = flush(stream, &mut Context::from_waker(noop_waker_ref()));
+        // What others have inherited is gone on with also for a client that has gone: it is left to them
+        // with the rest.
+        let is_needed = || house.has_heirs(stay);
+        meanwhile(stream, terms, stay, house.go_on(stay, &mut claims), is_needed).await?;
+        if is_gone(stream) {
+            return Err(End::Gone);
         }
+        meanwhile(stream, terms, stay, house.admit(stay, claims), || false).await?;
         say_terms(stream, terms, stay)
     }
 
@@ -458,6 +454,30 @@ fn say_terms(stream: &mut Stream, terms: &mut Terms, stay: &Stay) -> Result<(), 
         news.iter().try_for_each(|term| say(stream, term))?;
     }
     Ok(())
+}
+
+/// Waits for something, and says meanwhile how what the client has goes on ending. It is given up when the
+/// client has hung up, unless it is needed then.
+async fn meanwhile(
+    stream: &mut Stream,
+    terms: &mut Terms,
+    stay: &Stay,
+    awaited: impl Future<Output = ()>,
+    is_needed: impl Fn() -> bool,
+) -> Result<(), End> {
+    let mut awaited = pin!(awaited);
+    loop {
+        tokio::select! {
+            () = &mut awaited => return Ok(()),
+            () = poll_fn(|context| terms.poll_look(context)) => {}
+        }
+        if !is_gone(stream) {
+            say_terms(stream, terms, stay)?;
+            let _ = flush(stream, &mut Context::from_waker(noop_waker_ref()));
+        } else if !is_needed() {
+            return Err(End::Gone);
+        }
+    }
 }
 
 /// Whether the client has hung up, be there something to hear before that or not.
