@@ -1,6 +1,11 @@
 //! What ends a jam: how those who hold it up are, and lines to paste.
 
-use std::{collections::BTreeSet, fs, time::Instant};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{self, Path},
+    time::Instant,
+};
 
 use navlock::{
     AgentInfo, ClientId, Place, ResourceName,
@@ -19,6 +24,9 @@ const LONGEST: usize = 200;
 /// The longest text of others in a sentence.
 const WIDEST: usize = 60;
 
+/// Of a deadlock no more ends are offered: one is enough.
+const MOST_ENDS: usize = 20;
+
 /// Something that can be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Remedy {
@@ -36,9 +44,11 @@ pub(crate) struct Remedy {
 #[derive(Clone, Debug)]
 pub(crate) struct Here {
     place: Place,
-    /// What a line begins with that is to reach the same broker.
-    navlock: String,
+    /// What a line begins with that is to reach the same broker, if that can be written down.
+    navlock: Option<String>,
     host: String,
+    /// The PID namespace in which we see processes, if there is such a thing.
+    namespace: Option<u64>,
     process: fn(u32) -> Option<Process>,
 }
 
@@ -46,6 +56,8 @@ pub(crate) struct Here {
 pub(crate) struct Surroundings<'a> {
     overview: &'a Overview,
     here: &'a Here,
+    /// Whether the numbers of processes of the broker's clients are those that we see.
+    counts_as_we_do: bool,
 }
 
 /// What the kernel says of a process.
@@ -55,29 +67,57 @@ pub(crate) struct Process {
     pub(crate) parent: u32,
 }
 
+impl Remedy {
+    /// For programs.
+    pub(crate) fn json(&self) -> Object {
+        let object = Object::default()
+            .string("kind", self.kind)
+            .string("does", &self.does)
+            .string("line", &self.line);
+        self.host.iter().fold(object, |object, host| object.string("host", host))
+    }
+}
+
 impl Here {
-    /// With the broker of this place.
+    /// With the broker of this place, for a terminal in which it is the usual one, or not.
     pub(crate) fn new(place: &Place) -> Self {
         let usual = Place::from_env().is_ok_and(|usual| usual.socket() == place.socket());
-        let socket = place.socket().to_str().filter(|_| !usual).and_then(quoted);
-        let navlock = match socket {
-            Some(socket) => format!("navlock --socket {socket}"),
-            None => "navlock".to_owned(),
-        };
+        let anywhere = Self::anywhere(place);
+        let navlock = if usual { Some("navlock".to_owned()) } else { anywhere.navlock };
+        Self { navlock, ..anywhere }
+    }
+
+    /// The same for who reads it anywhere, where another one may be the usual one.
+    pub(crate) fn anywhere(place: &Place) -> Self {
+        let socket = path::absolute(place.socket()).ok();
+        let socket = socket.as_deref().and_then(Path::to_str).and_then(quoted);
+        let navlock = socket.map(|socket| format!("navlock --socket {socket}"));
         let host = navlock_broker::this_process().host;
-        Self { place: place.clone(), navlock, host, process }
+        let namespace = navlock_broker::pid_namespace();
+        Self { place: place.clone(), navlock, host, namespace, process }
     }
 
     /// A machine that is made up: it is called `here`, and this is how its processes are.
     #[cfg(test)]
     pub(crate) fn made_up(process: fn(u32) -> Option<Process>) -> Self {
         let (navlock, host) = ("navlock".to_owned(), "here".to_owned());
-        Self { place: Place::at("/nowhere/sock"), navlock, host, process }
+        let (place, navlock) = (Place::at("/nowhere/sock"), Some(navlock));
+        Self { place, navlock, host, namespace: Some(1), process }
     }
 
-    /// Those who hold and wait.
-    pub(crate) fn see<'a>(&'a self, overview: &'a Overview) -> Surroundings<'a> {
-        Surroundings { overview, here: self }
+    /// Those who hold and wait, with the PID namespace of the broker that has told of them, if that is known.
+    pub(crate) fn see<'a>(
+        &'a self,
+        overview: &'a Overview,
+        namespace: Option<u64>,
+    ) -> Surroundings<'a> {
+        Surroundings { overview, here: self, counts_as_we_do: self.counts_as(namespace) }
+    }
+
+    /// Whether the numbers of processes that are seen in this PID namespace mean the same here, as far as
+    /// that is known.
+    pub(crate) fn counts_as(&self, namespace: Option<u64>) -> bool {
+        namespace.is_none() || self.namespace.is_none() || namespace == self.namespace
     }
 }
 
@@ -92,8 +132,14 @@ impl<'a> Surroundings<'a> {
 
     /// The machine that an agent is on, if it is not this one.
     fn elsewhere(&self, agent: &'a Agent) -> Option<&'a str> {
+        (agent.client.is_none() && !self.is_said_here(agent)).then_some(&*agent.info.host)
+    }
+
+    /// Whether it says to be on this machine. Who is connected and says otherwise is in a container, where
+    /// processes have other numbers.
+    fn is_said_here(&self, agent: &Agent) -> bool {
         let host = agent.info.host.as_str();
-        (agent.client.is_none() && !host.is_empty() && host != self.here.host).then_some(host)
+        host.is_empty() || host == self.here.host
     }
 
     /// Who it is, as people call it: `make[4711]`, with user and host if it is elsewhere.
@@ -126,7 +172,8 @@ impl<'a> Surroundings<'a> {
     /// connected, and its command.
     fn processes(&self, agent: &Agent) -> Vec<u32> {
         let connected = self.client(agent).map(|client| client.pid);
-        let mut all: Vec<_> = connected.into_iter().chain([agent.info.pid]).collect();
+        let said = self.is_said_here(agent).then_some(agent.info.pid);
+        let mut all: Vec<_> = connected.into_iter().chain(said).collect();
         all.retain(|pid| *pid != 0);
         all.dedup();
         all
@@ -135,6 +182,7 @@ impl<'a> Surroundings<'a> {
     /// Those of its processes that are stopped, so that nothing goes on until they are continued.
     pub(crate) fn stopped(&self, id: ClientId) -> Vec<u32> {
         let agent = self.agent(id).filter(|agent| self.elsewhere(agent).is_none());
+        let agent = agent.filter(|agent| agent.client.is_none() || self.counts_as_we_do);
         let mut all = agent.map(|agent| self.processes(agent)).unwrap_or_default();
         all.retain(|pid| (self.here.process)(*pid).is_some_and(|process| process.is_stopped));
         all
@@ -155,15 +203,26 @@ impl<'a> Surroundings<'a> {
     /// The process whose end is the end of what the agent has: the command, if it is known to be the
     /// one of the process that is connected; whatever says so of itself need not be right.
     fn to_end(&self, agent: &Agent) -> Option<u32> {
-        let said = agent.info.pid;
-        let Some(Client { pid: connected, state, .. }) = self.client(agent) else {
-            return (said != 0).then_some(said);
-        };
-        let is_its_command = *state == ClientState::Orphaned
-            || (self.here.process)(std::process::id()).is_none()
-            || (self.here.process)(said).is_some_and(|process| process.parent == *connected);
-        let pid = if said != 0 && (is_its_command || *connected == 0) { said } else { *connected };
-        (pid != 0).then_some(pid)
+        let said = Some(agent.info.pid).filter(|pid| *pid != 0);
+        let Some(client) = self.client(agent) else { return said };
+        if !self.counts_as_we_do {
+            return None;
+        }
+        let is_believed = |said: &u32| self.is_said_here(agent) && self.is_command(*said, client);
+        said.filter(is_believed).or(Some(client.pid).filter(|pid| *pid != 0))
+    }
+
+    /// Whether a number can be that of the command of who is connected.
+    fn is_command(&self, said: u32, client: &Client) -> bool {
+        let process = self.here.process;
+        if process(std::process::id()).is_none() {
+            // There is no telling.
+            return true;
+        }
+        // Of who counts processes otherwise than the broker does, that one knows no number.
+        client.pid != 0
+            && (client.state == ClientState::Orphaned
+                || process(said).is_some_and(|process| process.parent == client.pid))
     }
 
     /// What can be done about whoever holds or waits for this, the mildest first.
@@ -182,8 +241,9 @@ impl<'a> Surroundings<'a> {
             add("continue", "has it go on".to_owned(), line, None);
         }
         let socket = self.here.place.holds().join(id.to_string());
-        if socket.exists() {
-            let line = format!("{} release {id}", self.here.navlock);
+        let navlock = self.here.navlock.as_deref();
+        if let Some(navlock) = navlock.filter(|_| socket.exists()) {
+            let line = format!("{navlock} release {id}");
             add("release", "gives back what this hold has".to_owned(), line, None);
         } else if let Some(pid) = agent.and_then(|agent| self.to_end(agent)) {
             let line = if stopped.is_empty() {
@@ -218,8 +278,8 @@ impl<'a> Surroundings<'a> {
                     format!("removes it from etcd at once, if {host} is gone: otherwise it {ends}");
                 add("evict", does, format!("navlock evict{bucket} {quoted} {id}"), None);
             }
-            if is_held {
-                let line = format!("{} run{bucket} --steal {quoted} true", self.here.navlock);
+            if let Some(navlock) = navlock.filter(|_| is_held) {
+                let line = format!("{navlock} run{bucket} --steal {quoted} true");
                 let does =
                     "takes the lock from all who hold it, for the next in the queue".to_owned();
                 add("steal", does, line, None);
@@ -246,6 +306,9 @@ impl<'a> Surroundings<'a> {
                 let does = remedy.does.replacen(" it", &format!(" {who}"), 1);
                 Remedy { does, ..remedy }
             }));
+            if all.len() == MOST_ENDS {
+                break;
+            }
         }
         all
     }
@@ -354,7 +417,7 @@ mod tests {
     }
 
     fn lines(here: &Here, (overview, name, entry): &(Overview, LockName, Entry)) -> Vec<String> {
-        let all = here.see(overview).remedies(name, entry, true).into_iter();
+        let all = here.see(overview, Some(1)).remedies(name, entry, true).into_iter();
         all.map(|remedy| match remedy.host {
             Some(host) => format!("{}: {}", host, remedy.line),
             None => remedy.line,
@@ -367,7 +430,7 @@ mod tests {
         let here = Here::made_up(|_| None);
         let there = holder("there", "b c", false);
         let id = there.2.id.client_id;
-        assert_eq!(here.see(&there.0).who(id), "make[4711] @there");
+        assert_eq!(here.see(&there.0, None).who(id), "make[4711] @there");
         assert_eq!(
             lines(&here, &there),
             [
@@ -414,11 +477,56 @@ mod tests {
             let here = Here::made_up(process);
             assert_eq!(lines(&here, &holder("here", "default", true)), [line, steal]);
         }
+        // Who is connected and on a machine of another name counts them otherwise.
+        let there = Here::made_up(|_| Some(Process { is_stopped: true, parent: 4700 }));
+        let connected = ["kill -CONT 4700", "kill -KILL 4700", steal];
+        assert_eq!(lines(&there, &holder("container", "default", true)), connected);
+        // So does who has no number for the broker.
+        let mut numberless = holder("here", "default", true);
+        numberless.0.clients.get_mut(&1).unwrap().pid = 0;
+        for process in [
+            |_| Some(Process { is_stopped: false, parent: 0 }),
+            |pid| Some(Process { is_stopped: false, parent: pid }),
+        ] as [fn(u32) -> _; 2]
+        {
+            assert_eq!(lines(&Here::made_up(process), &numberless), [steal]);
+        }
         let stopped = Here::made_up(|pid| Some(Process { is_stopped: pid == 4700, parent: 4700 }));
         assert_eq!(
             lines(&stopped, &holder("here", "default", true)),
             ["kill -CONT 4700", "kill -KILL 4711", steal]
         );
+    }
+
+    #[test]
+    fn what_a_broker_of_another_pid_namespace_counts_is_nobody_s_number_here() {
+        let here = Here::made_up(|_| Some(Process { is_stopped: true, parent: 4700 }));
+        let (overview, name, entry) = holder("here", "default", true);
+        for (namespace, kinds) in [
+            (Some(1), &["continue", "end", "steal"][..]),
+            (None, &["continue", "end", "steal"]),
+            (Some(2), &["steal"]),
+        ] {
+            let seen = here.see(&overview, namespace);
+            let all = seen.remedies(&name, &entry, true);
+            assert_eq!(all.iter().map(|remedy| remedy.kind).collect::<Vec<_>>(), kinds);
+        }
+        // On another machine it is for whoever is there.
+        let (overview, name, entry) = holder("there", "default", false);
+        assert_eq!(here.see(&overview, Some(2)).remedies(&name, &entry, true)[0].kind, "end");
+    }
+
+    #[test]
+    fn a_line_that_is_read_anywhere_says_where_the_broker_is_and_else_there_is_none() {
+        let held = holder("here", "default", true);
+        let line = |socket: &str| {
+            let mut here = Here::anywhere(&Place::at(socket));
+            (here.process, here.host) = (|_| None, "here".to_owned());
+            lines(&here, &held)
+        };
+        let steal = r"navlock --socket '/run/a b/sock' run --steal 'it'\''s' true";
+        assert_eq!(line("/run/a b/sock"), ["kill 4711", steal]);
+        assert_eq!(line("/run/a\nb/sock"), ["kill 4711"]);
     }
 
     #[test]

@@ -16,8 +16,8 @@ use clap::Args;
 #[command(after_help = "\
 The page shows all buckets: who waits for whom, each name with its queue and who has held it since
 'navlock web' began, deadlocks, clients, and with etcd the machines. It is read-only, but with
---allow-steal: then it can take a name from its holders, after it has asked, as
-'navlock run --steal NAME true' does.
+--allow-steal: then it can take a name from those holders whom it has shown before it asks, and from
+nobody else; not where locks are kept in etcd, where there is 'navlock run --steal NAME true'.
 
 --open gives the browser no address but a file that goes there, readable for this user alone and
 removed when the page is open: every user of the machine can see with what a program is started, and
@@ -38,7 +38,7 @@ For programs there are, with the token as ?token=TOKEN or in 'Authorization: Bea
                mode, since, fencingToken, inside (the locks under which it was requested), taken;
                heldCount, pendingCount (no more than 500 of them are listed);
                tree: who waits for whom (stopped: those processes of the first in it that are);
-               deadlocks: who wait for each other
+               deadlocks: who wait for each other, with remedies: lines to paste
   /metrics     the broker's numbers, for Prometheus
 
 No more than 128 connections are served at a time. Who does not show the token within 3 seconds is

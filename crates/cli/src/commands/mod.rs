@@ -16,6 +16,8 @@ mod query;
 mod release;
 mod run;
 mod supervise;
+#[cfg(any(feature = "top", feature = "web"))]
+mod thief;
 #[cfg(feature = "top")]
 mod top;
 mod tree;

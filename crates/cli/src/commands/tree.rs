@@ -35,9 +35,9 @@ const DEEPEST: usize = 24;
 
 pub(super) fn show(context: &Context, args: &QueryArgs) -> Result<(), Failure> {
     let look = look(context)?;
-    let (overview, found) = &look;
+    let (overview, found, namespace) = &look;
     let here = Here::new(&context.place);
-    let surroundings = here.see(overview);
+    let surroundings = here.see(overview, *namespace);
     let mut roots = tree(overview);
     roots.retain(|root| is_wanted(root, context, args));
     let now = Instant::now();
@@ -56,9 +56,9 @@ pub(super) fn show(context: &Context, args: &QueryArgs) -> Result<(), Failure> {
     write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))
 }
 
-/// What there is, and the deadlocks of it. If there seem to be any, it is looked for a second whether
+/// What there is, the deadlocks of it, and in which PID namespace processes are seen. If there seem to be any, it is looked for a second whether
 /// they last: what is heard of many, one after the other, can look like one for a moment.
-fn look(context: &Context) -> Result<(Overview, Vec<Deadlock>), Failure> {
+fn look(context: &Context) -> Result<(Overview, Vec<Deadlock>, Option<u64>), Failure> {
     let mut look = Look::new(context.place.clone(), LookOptions::default());
     let silent = || {
         let why =
@@ -84,7 +84,7 @@ fn look(context: &Context) -> Result<(Overview, Vec<Deadlock>), Failure> {
         watcher.look(look.overview(), Instant::now());
     }
     let found = watcher.confirmed().cloned().collect();
-    Ok((look.overview().clone(), found))
+    Ok((look.overview().clone(), found, look.pid_namespace()))
 }
 
 /// Whether it is of the bucket, the name and the time that were asked for.

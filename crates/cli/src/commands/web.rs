@@ -3,20 +3,14 @@
 mod socket;
 
 use std::{
-    collections::HashSet,
     io,
     net::{SocketAddr, TcpListener},
     process::ExitCode,
     sync::{Arc, OnceLock},
     thread,
-    time::Duration,
 };
 
-use navlock::{
-    BrokerReach, ConnectOptions, Look, LookOptions, Place, UserAgent,
-    look::{LockId, LockName},
-    this_process,
-};
+use navlock::look::LockName;
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
@@ -24,16 +18,13 @@ use signal_hook::{
 };
 
 use self::socket::SocketFile;
-use super::{Context, daemon::prometheus};
+use super::{Context, daemon::prometheus, thief};
 use crate::{
     args::WebArgs,
     exit::{Failure, UNREACHABLE},
     terminal::write_out,
-    web::{Listener, Services, Steal, Web, browser::Entry},
+    web::{Holder, Listener, Services, Steal, Web, browser::Entry},
 };
-
-/// How long a lock may take to be stolen, the broker to be reached included.
-const ANSWER: Duration = Duration::from_secs(10);
 
 pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure> {
     context.tell_if_secluded();
@@ -41,8 +32,9 @@ pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure
     let place = context.place.clone();
     let steal = args.allow_steal.then(|| {
         let place = place.clone();
-        Arc::new(move |name: &LockName, holders: &[LockId]| steal(&place, name, holders))
-            as Arc<Steal>
+        Arc::new(move |name: &LockName, holders: &[Holder]| {
+            thief::steal(&place, name, holders, "navlock web")
+        }) as Arc<Steal>
     });
     let failed =
         |error: io::Error| Failure::new(UNREACHABLE, format_args!("cannot serve: {error}"));
@@ -117,30 +109,4 @@ fn end_on_signals(socket: Option<SocketFile>, entry: Arc<OnceLock<Entry>>) -> io
         }
     })?;
     Ok(())
-}
-
-/// Takes the name from these holders and releases it at once, as `navlock run --steal NAME true` would. Not
-/// if others hold it by now: whoever asked has not seen these.
-fn steal(place: &Place, name: &LockName, holders: &[LockId]) -> Result<(), String> {
-    let options = LookOptions::default().bucket(&*name.bucket).name(name.name.clone());
-    let overview = Look::once(place.clone(), options).map_err(|error| error.to_string())?;
-    let known: HashSet<&LockId> = holders.iter().collect();
-    let queue = overview.queues.get(name);
-    let held = queue.map_or(&[][..], |queue| &queue.held);
-    if held.is_empty() {
-        return Err("nobody holds it any more; nothing was stolen".to_owned());
-    }
-    if !held.iter().all(|entry| known.contains(&entry.id)) {
-        return Err("somebody else holds it by now; nothing was stolen, look again".to_owned());
-    }
-    let options = ConnectOptions::default().place(place.clone()).only_running().timeout(ANSWER);
-    let reach = BrokerReach::connect_blocking(options.delegate(false))
-        .map_err(|error| error.to_string())?;
-    let locks = UserAgent::with_reach(reach).lock_manager(&name.bucket);
-    let mut info = this_process();
-    "navlock web".clone_into(&mut info.command);
-    "stolen by hand".clone_into(&mut info.why);
-    locks.describe(&info);
-    let stolen = locks.lock(name.name.clone()).steal().blocking_timeout(ANSWER);
-    stolen.map(drop).map_err(|error| error.to_string())
 }

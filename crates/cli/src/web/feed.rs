@@ -42,7 +42,7 @@ impl Feed {
         let feed =
             Arc::new(Self { store: Mutex::new(Store::new()), versions: watch::Sender::new(0) });
         let looking = Arc::clone(&feed);
-        let here = Here::new(&place);
+        let here = Here::anywhere(&place);
         let look = Look::new(place.clone(), LookOptions::default());
         thread::Builder::new()
             .name("look".to_owned())
@@ -72,7 +72,10 @@ impl Feed {
             let news = look.next(Some(left));
             match news {
                 // It may be another one.
-                Ok(Some(News::Anew { .. })) => broker = process_of(place),
+                Ok(Some(News::Anew { .. })) => {
+                    let is_ours = here.counts_as(look.pid_namespace());
+                    broker = if is_ours { process_of(place) } else { None };
+                }
                 Ok(Some(News::NoBroker)) => broker = None,
                 _ => {}
             }
@@ -81,14 +84,16 @@ impl Feed {
             if watch <= now {
                 watch = now + WATCH;
                 told.is_behind |= self.see_broker(broker);
-                told.is_behind |= self.store().see_stopped(&here.see(look.overview()));
+                let seen = here.see(look.overview(), look.pid_namespace());
+                told.is_behind |= self.store().see_processes(&seen, watcher.confirmed());
             }
             let is_to_confirm = watcher.next().is_some_and(|next| next <= now);
             if (told.is_behind || is_to_confirm) && told.due <= now {
                 watcher.look(look.overview(), now);
                 let version = {
                     let mut store = self.store();
-                    store.refresh(look.overview(), watcher.confirmed());
+                    let seen = here.see(look.overview(), look.pid_namespace());
+                    store.refresh(look.overview(), watcher.confirmed(), &seen);
                     store.version()
                 };
                 let took = now.elapsed();

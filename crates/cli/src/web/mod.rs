@@ -21,7 +21,7 @@ use std::{
 };
 
 use navlock::{
-    Place,
+    FencingToken, Place,
     look::{LockId, LockName},
 };
 use tokio::runtime;
@@ -34,8 +34,11 @@ use self::{
 };
 use crate::json::Object;
 
-/// Takes a name from these holders and releases it; why not, if it was not.
-pub(crate) type Steal = dyn Fn(&LockName, &[LockId]) -> Result<(), String> + Send + Sync;
+/// A lock that is held, and its token: of a name that is owned, each hold is the same lock.
+pub(crate) type Holder = (LockId, FencingToken);
+
+/// Takes a name from these holders, and from nobody else, and releases it; why not, if it was not.
+pub(crate) type Steal = dyn Fn(&LockName, &[Holder]) -> Result<(), String> + Send + Sync;
 
 /// Tells the broker's numbers, as Prometheus reads them; why not, if it cannot.
 pub(crate) type Metrics = dyn Fn() -> Result<String, String> + Send + Sync;

@@ -483,9 +483,7 @@ function showDeadlocks() {
 }
 
 function showDeadlock(deadlock) {
-  const ends = new Map();
-  for (const { held, entry, key } of deadlock.members) if (held && !ends.has(entry.agent)) ends.set(entry.agent, { entry, key });
-  const lines = [...ends.values()].map(({ entry, key }) => endOf(entry, key)).filter(Boolean);
+  const { remedies } = deadlock;
   return make('article', { class: `ring${deadlock.certain ? '' : ' possible'}` },
     make('h3', {}, deadlock.certain ? 'Deadlock' : 'Possible deadlock'),
     make('p', {}, deadlock.certain ? 'These wait for each other. None goes on unless one of them ends.'
@@ -496,17 +494,7 @@ function showDeadlock(deadlock) {
       make('span', { class: 'step' }, ', ', STEP[why] ?? ''))),
     make('li', { class: 'step' }, 'the first of these.')),
     deadlock.more ? make('p', { class: 'aside' }, `and ${count(deadlock.more)} more`) : '',
-    lines.length ? make('p', { class: 'aside' }, 'To end it, one of: ', lines.map((line, index) => [index ? ', ' : '', make('code', {}, line)])) : '');
-}
-
-/** What ends a holder, to be pasted into a shell; nothing that would need quotes. */
-function endOf(entry, key) {
-  const info = agentOf(entry);
-  const name = all.names.get(key);
-  if (info?.pid && info.host === all.head.host) return `kill ${info.pid}`;
-  const isPlain = (word) => /^[\w@%+=:,./][\w@%+=:,./-]*$/.test(word);
-  if (!name || name.nameLength || !isPlain(name.name) || !isPlain(name.bucket)) return undefined;
-  return `navlock run --bucket ${name.bucket} --steal ${name.name} true`;
+    remedies.length ? make('p', { class: 'aside' }, 'To end it, one of: ', remedies.map(({ line, does }, index) => [index ? ', ' : '', make('code', {}, line), ` (${printable(does)})`])) : '');
 }
 
 // ---- Clients and machines ----
@@ -586,16 +574,17 @@ let asked;
 function askSteal(key) {
   const name = all.names.get(key);
   if (!name) return;
-  asked = { key, holders: name.held.map(({ id }) => id) };
+  asked = { key, version: all.head.version };
   const victims = name.held.map(agentOf);
+  const total = name.heldCount;
   say(find('ask-head'), `Steal ${plain(name, 60)}?`);
   find('ask-text').replaceChildren(
-    make('p', {}, victims.length === 1 ? 'It is taken from' : `It is taken from these ${count(victims.length)}, as all hold it:`),
+    make('p', {}, total === 1 ? 'It is taken from' : `It is taken from these ${count(total)}, as all hold it:`),
     make('ul', {}, victims.slice(0, 20).map((info) => make('li', {}, who(info, { place: false }), info ? make('span', { class: 'aside' }, ' ', [info.user, info.host].filter(Boolean).map(printable).join('@')) : '')),
-      victims.length > 20 ? make('li', {}, `and ${count(victims.length - 20)} more`) : ''),
+      total > 20 ? make('li', {}, `and ${count(total - 20)} more`) : ''),
     make('p', { class: 'quiet' }, 'They are told that it is lost, and may go on working: what they write from now on is for the fencing token to refuse. It is released at once, to whoever waits next.'));
   find('ask-failed').hidden = true;
-  say(find('ask-yes'), victims.length === 1 ? `Steal from ${whoText(victims[0])}` : `Steal from ${count(victims.length)}`);
+  say(find('ask-yes'), total === 1 ? `Steal from ${whoText(victims[0])}` : `Steal from ${count(total)}`);
   find('ask').showModal();
   find('ask-no').focus();
 }

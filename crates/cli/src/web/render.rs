@@ -11,7 +11,7 @@ use navlock::{
 };
 
 use super::clock::Clock;
-use crate::json::Object;
+use crate::{json::Object, remedy::Remedy};
 
 /// How many UTF-16 code units of a name are shown, and how many characters of other texts.
 const LONGEST: usize = 256;
@@ -24,7 +24,7 @@ const MOST_ROWS: usize = 600;
 const MOST_ROWS_OF_ROOT: usize = 150;
 
 /// How many deadlocks are shown, and how many of the members of each.
-const MOST_DEADLOCKS: usize = 50;
+pub(super) const MOST_DEADLOCKS: usize = 50;
 const MOST_MEMBERS: usize = 100;
 
 /// How many keys of an agent's own are shown.
@@ -163,13 +163,14 @@ pub(super) fn tree(
     }))
 }
 
-/// Who waits for each other.
-pub(super) fn deadlocks<'a>(
-    all: impl Iterator<Item = &'a Deadlock>,
+/// Who waits for each other, and what ends that.
+pub(super) fn deadlocks(
+    all: &[(&Deadlock, Vec<Remedy>)],
     key: impl Fn(&LockName) -> u64,
     clock: Clock,
 ) -> String {
-    array(all.take(MOST_DEADLOCKS).map(|deadlock| {
+    array(all.iter().map(|(deadlock, remedies)| {
+        let remedies: Vec<_> = remedies.iter().map(Remedy::json).collect();
         let members = deadlock.members.iter().take(MOST_MEMBERS).map(|member| {
             Object::default()
                 .number("key", key(&member.name))
@@ -183,6 +184,7 @@ pub(super) fn deadlocks<'a>(
             .string("closedBy", &deadlock.closed_by().to_string())
             .number("more", deadlock.members.len().saturating_sub(MOST_MEMBERS) as u64)
             .json("members", array(members))
+            .objects("remedies", &remedies)
             .to_string()
     }))
 }

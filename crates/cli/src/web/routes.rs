@@ -15,7 +15,6 @@ use axum::{
     routing::{get, post},
 };
 use futures_util::stream;
-use navlock::look::LockId;
 use tokio::sync::watch;
 
 use super::{
@@ -175,7 +174,7 @@ async fn metrics(State(site): Shared) -> Response {
     }
 }
 
-/// Takes a name from those who hold it, whom whoever asks must have named.
+/// Takes a name from those who hold it, whom whoever asks must have seen: it says which version it has.
 async fn steal(State(site): Shared, headers: HeaderMap, body: Bytes) -> Response {
     let refuse = |status, why: &str| (status, format!("{why}\n")).into_response();
     let Some(steal) = site.services.steal.clone() else {
@@ -187,11 +186,12 @@ async fn steal(State(site): Shared, headers: HeaderMap, body: Bytes) -> Response
     if headers.get(INTENT).is_none_or(|intent| intent != "steal") {
         return refuse(StatusCode::FORBIDDEN, "only the page itself may ask this");
     }
-    let Some((key, holders)) = named(&body) else {
-        return refuse(StatusCode::BAD_REQUEST, "say {\"key\": NUMBER, \"holders\": [ID, ...]}");
+    let Some((key, version)) = asked(&body) else {
+        return refuse(StatusCode::BAD_REQUEST, "say {\"key\": NUMBER, \"version\": NUMBER}");
     };
-    let Some(name) = site.feed.store().named(key) else {
-        return refuse(StatusCode::NOT_FOUND, "no such name is known");
+    let Some((name, holders)) = site.feed.store().seen_holding(key, version) else {
+        let why = "somebody else holds it by now, or nobody; nothing was stolen, look again";
+        return refuse(StatusCode::CONFLICT, why);
     };
     match tokio::task::spawn_blocking(move || steal(&name, &holders)).await {
         Ok(Ok(())) => json("{\"stolen\":true}\n".to_owned()),
@@ -200,10 +200,8 @@ async fn steal(State(site): Shared, headers: HeaderMap, body: Bytes) -> Response
     }
 }
 
-/// The name's number, and who is said to hold it.
-fn named(body: &[u8]) -> Option<(u64, Vec<LockId>)> {
+/// The name's number, and the version in which its holders were seen.
+fn asked(body: &[u8]) -> Option<(u64, u64)> {
     let said: serde_json::Value = serde_json::from_slice(body).ok()?;
-    let holders = said.get("holders")?.as_array()?.iter();
-    let holders = holders.map(|id| id.as_str()?.parse().ok()).collect::<Option<Vec<_>>>()?;
-    Some((said.get("key")?.as_u64()?, holders))
+    Some((said.get("key")?.as_u64()?, said.get("version")?.as_u64()?))
 }

@@ -8,11 +8,20 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use navlock::{
     ClientId,
-    look::{Change, Count, Deadlock, Event, LockName, Overview, Queue, tree},
+    look::{Change, Count, Deadlock, Event, LockId, LockName, Overview, Queue, tree},
 };
 
-use super::{clock::Clock, history::History, render};
-use crate::{json::Object, remedy::Surroundings, text::bytes_of};
+use super::{
+    Holder,
+    clock::Clock,
+    history::History,
+    render::{self, MOST_DEADLOCKS},
+};
+use crate::{
+    json::Object,
+    remedy::{Remedy, Surroundings},
+    text::bytes_of,
+};
 
 /// How many changes are remembered: who has missed more is shown all anew.
 const MOST_CHANGES: usize = 16_384;
@@ -40,6 +49,8 @@ pub(super) struct Store {
     roots: Vec<ClientId>,
     /// Which of these have processes that are stopped, and which.
     stopped: HashMap<ClientId, Vec<u32>>,
+    /// What ends the deadlocks that are shown, by the request that has closed each.
+    remedies: HashMap<LockId, Vec<Remedy>>,
     /// What has changed, by the version by which it was shown.
     changes: VecDeque<(u64, Part)>,
     /// Of this version, and of those before it, some changes may be forgotten.
@@ -84,6 +95,9 @@ struct Name {
     json: String,
     /// Whose locks and requests there are.
     agents: HashSet<ClientId>,
+    /// Who holds it, all of them, and since which version.
+    held: Vec<Holder>,
+    held_since: u64,
 }
 
 struct Shown {
@@ -154,6 +168,7 @@ impl Store {
             deadlocks: section(),
             roots: Vec::new(),
             stopped: HashMap::new(),
+            remedies: HashMap::new(),
             changes: VecDeque::new(),
             forgotten: 0,
             dirty: HashSet::new(),
@@ -167,12 +182,19 @@ impl Store {
         self.version
     }
 
-    /// Looks which of those who hold others up are stopped. Whether that is new.
-    pub(super) fn see_stopped(&mut self, surroundings: &Surroundings<'_>) -> bool {
+    /// Looks which of those who hold others up are stopped, and what ends deadlocks. Whether that is new.
+    pub(super) fn see_processes<'a>(
+        &mut self,
+        surroundings: &Surroundings<'_>,
+        deadlocks: impl Iterator<Item = &'a Deadlock>,
+    ) -> bool {
         let seen = self.roots.iter().map(|id| (*id, surroundings.stopped(*id)));
         let stopped = seen.filter(|(_, pids)| !pids.is_empty()).collect();
-        let was = std::mem::replace(&mut self.stopped, stopped);
-        was != self.stopped
+        let stopped_before = std::mem::replace(&mut self.stopped, stopped);
+        let deadlocks = deadlocks.take(MOST_DEADLOCKS);
+        let ends = deadlocks.map(|it| (it.closed_by(), surroundings.remedies_of(it))).collect();
+        let ends_before = std::mem::replace(&mut self.remedies, ends);
+        stopped_before != self.stopped || ends_before != self.remedies
     }
 
     /// Whether this is known of the broker.
@@ -224,6 +246,7 @@ impl Store {
         &mut self,
         overview: &Overview,
         deadlocks: impl Iterator<Item = &'a Deadlock>,
+        surroundings: &Surroundings<'_>,
     ) {
         self.version += 1;
         let mut dirty = std::mem::take(&mut self.dirty);
@@ -284,7 +307,16 @@ impl Store {
         let tops = roots.iter().map(|root| root.rows[0].entry.id.client_id);
         let tops = tops.take(MOST_WATCHED).collect();
         let tree = render::tree(&roots, key, &self.stopped, self.clock);
-        let deadlocks = render::deadlocks(deadlocks, key, self.clock);
+        let mut known = std::mem::take(&mut self.remedies);
+        let found = deadlocks.take(MOST_DEADLOCKS).map(|deadlock| {
+            // FAST: what was known is looked at again once a second.
+            let known = known.remove(&deadlock.closed_by());
+            (deadlock, known.unwrap_or_else(|| surroundings.remedies_of(deadlock)))
+        });
+        let found: Vec<_> = found.collect();
+        let deadlocks = render::deadlocks(&found, key, self.clock);
+        self.remedies =
+            found.into_iter().map(|(deadlock, ends)| (deadlock.closed_by(), ends)).collect();
         for (section, json) in [(&mut self.tree, tree), (&mut self.deadlocks, deadlocks)] {
             if section.json != json {
                 *section = Section { changed: self.version, json };
@@ -301,7 +333,11 @@ impl Store {
                 let Queue { held, pending, owned, .. } = queue;
                 let entries = held.iter().chain(pending).chain(owned);
                 let agents = entries.map(|entry| entry.id.client_id).collect();
-                self.names.insert(key, Name { json, agents });
+                let held = held.iter().filter_map(|entry| Some((entry.id, entry.token?)));
+                let held: Vec<_> = held.collect();
+                let before = self.names.get(&key).filter(|before| before.held == held);
+                let held_since = before.map_or(self.version, |before| before.held_since);
+                self.names.insert(key, Name { json, agents, held, held_since });
             }
             None => drop(self.names.remove(&key)),
         }
@@ -327,6 +363,15 @@ impl Store {
     /// The name with this number.
     pub(super) fn named(&self, key: u64) -> Option<LockName> {
         self.keys.names.get(&key).cloned()
+    }
+
+    /// Who holds the name with this number, all of them, and which name that is: if whoever has seen this
+    /// version has seen these; else `None`.
+    pub(super) fn seen_holding(&self, key: u64, version: u64) -> Option<(LockName, Vec<Holder>)> {
+        let name = self.names.get(&key)?;
+        let has_seen = (name.held_since..=self.version).contains(&version);
+        let name = has_seen.then(|| (self.named(key), name.held.clone()));
+        name.and_then(|(name, held)| Some((name?, held)))
     }
 
     /// All of it.
@@ -416,13 +461,11 @@ impl Store {
 mod tests {
     use std::{iter, sync::Arc, time::Instant};
 
-    use navlock::{
-        Mode,
-        look::{Entry, LockId},
-    };
+    use navlock::{FencingToken, Mode, look::Entry};
     use serde_json::Value;
 
     use super::*;
+    use crate::remedy::Here;
 
     /// A store, and what it is shown.
     struct Shown {
@@ -448,7 +491,9 @@ mod tests {
         }
 
         fn refresh(&mut self) {
-            self.store.refresh(&self.overview, iter::empty());
+            let here = Here::made_up(|_| None);
+            let seen = here.see(&self.overview, None);
+            self.store.refresh(&self.overview, iter::empty(), &seen);
         }
 
         fn since(&self, version: u64) -> Option<Value> {
@@ -548,6 +593,37 @@ mod tests {
         assert!(state.len() < 2_000, "{}", state.len());
         let state: Value = serde_json::from_str(&state).unwrap();
         assert_eq!(state["names"][0]["nameLength"], 1 << 20);
+    }
+
+    #[test]
+    fn who_has_seen_a_version_has_seen_all_who_hold_by_then_and_nobody_who_holds_since() {
+        let mut shown = Shown::new();
+        let agents: Vec<_> = (0..700).map(|_| ClientId::random()).collect();
+        let granted = |agent: &ClientId, token| {
+            let mut entry = Entry::new(LockId { client_id: *agent, serial: 1 }, Mode::Shared);
+            entry.token = Some(FencingToken::new(token));
+            Change::Granted { name: name("db"), entry }
+        };
+        shown.tell(agents.iter().map(|agent| granted(agent, 1)));
+        shown.refresh();
+        let version = shown.store.version();
+        let key = shown.state()["names"][0]["key"].as_u64().unwrap();
+        // More than there are on the page.
+        assert_eq!(shown.store.seen_holding(key, version).unwrap().1.len(), 700);
+        let asked = Change::Requested { name: name("db"), entry: entry(agents[0], 2) };
+        shown.tell([asked]);
+        shown.refresh();
+        // That somebody waits changes nothing.
+        assert!(shown.store.seen_holding(key, version).is_some());
+        // That somebody has it anew does, also where it is the same lock.
+        shown.tell([granted(&agents[0], 2)]);
+        shown.refresh();
+        assert!(shown.store.seen_holding(key, version).is_none());
+        let (_, holders) = shown.store.seen_holding(key, shown.store.version()).unwrap();
+        assert!(holders.contains(&(entry(agents[0], 1).id, FencingToken::new(2))));
+        // Nobody has seen what is to come, nor what has no name.
+        assert!(shown.store.seen_holding(key, shown.store.version() + 1).is_none());
+        assert!(shown.store.seen_holding(key + 1, shown.store.version()).is_none());
     }
 
     #[test]

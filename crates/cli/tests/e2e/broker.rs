@@ -221,7 +221,7 @@ fn where_something_else_is_mounted_at_the_place_there_is_another_broker() {
 
 /// What this script writes in namespaces of its own, if they are to be had.
 #[cfg(target_os = "linux")]
-fn in_namespaces(sandbox: &Sandbox, which: &[&str], script: &str) -> Option<String> {
+pub(crate) fn in_namespaces(sandbox: &Sandbox, which: &[&str], script: &str) -> Option<String> {
     let mut command = sandbox.program("unshare");
     command.args(which).args(["sh", "-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = finish(command.spawn().unwrap());

@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::{
+    broker::in_namespaces,
     sandbox::{Holder, Sandbox, eventually, wait},
     worker,
 };
@@ -95,6 +96,23 @@ fn a_holder_that_is_stopped_is_said_to_be_and_goes_on_by_what_is_pasted() {
 }
 
 #[test]
+fn from_another_pid_namespace_no_number_is_offered_to_kill() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let waiter = sandbox.queue(&["db"]);
+    kill_process(holder.command(), Signal::STOP).unwrap();
+    let shown = in_namespaces(&sandbox, &["-rpf"], "\"$NAVLOCK\" query --tree --json");
+    kill_process(holder.command(), Signal::CONT).unwrap();
+    if let Some(shown) = shown {
+        let tree: Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(remedies(&tree), [("steal", "navlock run --steal db true")]);
+        assert_eq!(tree["rows"][0].get("stopped"), None);
+    }
+    holder.release();
+    ends(waiter);
+}
+
+#[test]
 fn who_waits_behind_somebody_in_the_queue_is_told_from_who_waits_for_a_holder() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["-s", "db"]);
@@ -116,10 +134,18 @@ fn who_waits_behind_somebody_in_the_queue_is_told_from_who_waits_for_a_holder() 
     ends(reader);
 }
 
-/// The role of a program of which two agents hold what the other one waits for.
-pub(crate) fn crossed(_: &[&str]) {
+/// The role of a program of which two agents hold what the other one waits for, and say that they are the
+/// process of this number, if one is given.
+pub(crate) fn crossed(words: &[&str]) {
     let user = worker::connect(&Place::from_env().unwrap());
     let (one, two) = (user.lock_manager("default"), user.lock_manager("default"));
+    for pid in words {
+        let mut info = navlock::this_process();
+        info.pid = pid.parse().unwrap();
+        for locks in [&one, &two] {
+            locks.describe(&info);
+        }
+    }
     let _held = [one.lock("a").blocking().unwrap(), two.lock("b").blocking().unwrap()];
     thread::spawn(move || one.lock("b").blocking().map(drop));
     drop(two.lock("a").blocking());

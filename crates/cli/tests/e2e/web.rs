@@ -214,6 +214,28 @@ fn a_socket_is_its_user_s_alone_and_goes_when_the_page_ends() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn what_would_end_a_deadlock_is_what_the_terminal_says_and_ends_nobody_else() {
+    let sandbox = Sandbox::new();
+    let other = sandbox.hold(&["other"]);
+    let theirs = other.command().as_raw_nonzero().to_string();
+    let mut liar = crate::worker::program(&sandbox, "jams::crossed", &theirs).spawn().unwrap();
+    let web = Web::start(&sandbox, &[]);
+    let mut remedies = Value::Null;
+    eventually("the deadlock is shown", || {
+        let state = web.state();
+        remedies = state["deadlocks"][0]["remedies"].clone();
+        state["deadlocks"][0]["members"].is_array()
+    });
+    let [remedy] = &remedies.as_array().unwrap()[..] else { panic!("{remedies}") };
+    assert_eq!(remedy["line"], format!("kill {}", liar.id()));
+    assert!(remedy["does"].as_str().unwrap().starts_with("ends "), "{remedy}");
+    liar.kill().unwrap();
+    liar.wait().unwrap();
+    other.release();
+}
+
+#[test]
 fn who_ends_removes_no_socket_but_its_own() {
     let sandbox = Sandbox::new();
     let path = sandbox.path("web.sock");
@@ -267,9 +289,9 @@ fn nothing_is_stolen_but_what_was_seen_and_where_that_is_allowed() {
     let [read_only, web] = [&[][..], &["--allow-steal"]].map(|all| Web::start(&sandbox, all));
     let mut holder = sandbox.hold(&["db"]);
     let mut next = sandbox.queue(&["db"]);
-    let steal = |web: &Web, holders: &Value, intent: &str| {
+    let steal = |web: &Web, version: &Value, intent: &str| {
         let key = web.state()["names"][0]["key"].clone();
-        let body = serde_json::json!({ "key": key, "holders": holders }).to_string();
+        let body = serde_json::json!({ "key": key, "version": version }).to_string();
         let bearer = format!("Bearer {}", web.token);
         let page = web.page();
         let headers =
@@ -279,15 +301,14 @@ fn nothing_is_stolen_but_what_was_seen_and_where_that_is_allowed() {
     for web in [&read_only, &web] {
         eventually("all is shown", || web.state()["names"][0]["pendingCount"] == 1);
     }
-    let ids = |state: &Value, kind: &str| serde_json::json!([state["names"][0][kind][0]["id"]]);
     let state = web.state();
-    let holders = ids(&state, "held");
-    assert_eq!(steal(&read_only, &holders, "steal").status, 403);
-    assert_eq!(steal(&web, &holders, "").status, 403);
-    assert_eq!(steal(&web, &ids(&state, "pending"), "steal").status, 409);
-    assert_eq!(steal(&web, &Value::from("nobody"), "steal").status, 400);
+    let (seen, before) = (&state["version"], Value::from(1));
+    assert_eq!(steal(&read_only, seen, "steal").status, 403);
+    assert_eq!(steal(&web, seen, "").status, 403);
+    assert_eq!(steal(&web, &before, "steal").status, 409);
+    assert_eq!(steal(&web, &Value::from("any"), "steal").status, 400);
     assert!(!holder.has_ended());
-    let stolen = steal(&web, &holders, "steal");
+    let stolen = steal(&web, seen, "steal");
     assert_eq!(stolen.status, 200, "{}", stolen.body);
     assert_eq!(holder.ended().code(), Some(75));
     // It was released at once.

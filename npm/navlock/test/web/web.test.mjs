@@ -228,6 +228,7 @@ test('commands that wait for each other are shown as a deadlock, with what ends 
   for (const name of ['accounts', 'ledger']) assert.match(text, new RegExp(`waits for ${name} .*, which is held by`));
   const kill = await ring.locator('code').first().innerText();
   assert.match(kill, /^kill \d+$/);
+  assert.match(await ring.innerText(), new RegExp(`${kill} \\(ends (billing|report)\\[${kill.split(' ')[1]}\\]\\)`));
   process.kill(Number(kill.split(' ')[1]), 'SIGKILL');
   await says(page.locator('#deadlocks-head'), 'No deadlock is known.');
   assertQuiet(served);
@@ -272,7 +273,7 @@ test('to steal, the page asks first and names the victim, and says so when someb
   await victim.release();
   await next.held();
   await dialog.getByRole('button', { name: `Steal from worker[${victim.pid}]` }).click();
-  await says(page.locator('#ask-failed'), 'somebody else holds it by now; nothing was stolen');
+  await says(page.locator('#ask-failed'), 'somebody else holds it by now, or nobody; nothing was stolen');
   await page.keyboard.press('Escape');
   await button.click();
   await dialog.getByRole('button', { name: /Steal from/ }).click();
@@ -284,13 +285,36 @@ test('to steal, the page asks first and names the victim, and says so when someb
   assertQuiet(served);
 });
 
+test('of a name with more holders than are listed it is stolen from all', options, async (context) => {
+  const { served, page, row, script } = await look(context, { web: ['--allow-steal'] });
+  const holder = script(`
+    const lost = [];
+    const held = Array.from({ length: 700 }, () => new Promise((resolve) => {
+      lost.push(locks.request('db', { mode: 'shared' }, () => { resolve(); return new Promise(() => {}); }).catch(({ name }) => name));
+    }));
+    await Promise.all(held);
+    console.log('held');
+    console.log([...new Set(await Promise.all(lost))].join());
+    process.stdin.on('end', () => process.exit()).resume();`);
+  assert.equal(await holder.line(), 'held');
+  await says(row('db'), 'and 699 others');
+  await row('db').getByRole('link', { name: 'db' }).click();
+  await page.getByRole('button', { name: 'Steal…' }).first().click();
+  const dialog = page.getByRole('dialog');
+  await says(dialog, 'these 700, as all hold it');
+  await dialog.getByRole('button', { name: 'Steal from 700' }).click();
+  await dialog.waitFor({ state: 'hidden' });
+  assert.equal(await holder.line(), 'AbortError');
+  assertQuiet(served);
+});
+
 test('without --allow-steal the page offers nothing that changes anything', options, async (context) => {
   const { page, row, hold } = await look(context);
   await hold('db');
   await row('db').getByRole('link', { name: 'db' }).click();
   await says(page.locator('#holders'), 'exclusive');
   assert.equal(await page.getByRole('button', { name: /Steal/ }).count(), 0);
-  const status = await page.evaluate(async () => (await fetch('api/steal', { method: 'POST', headers: { 'x-navlock': 'steal' }, body: '{"key":1,"holders":[]}' })).status);
+  const status = await page.evaluate(async () => (await fetch('api/steal', { method: 'POST', headers: { 'x-navlock': 'steal' }, body: '{"key":1,"version":1}' })).status);
   assert.equal(status, 403);
 });
 
@@ -538,7 +562,7 @@ test('a page of another origin can neither read nor steal nor show it', options,
       found.read = await read(`${origin}${path}api/state`, { credentials: 'include' });
       found.readByToken = await read(`${origin}/api/state?token=${token}`);
       found.steal = await read(`${origin}${path}api/steal`, { method: 'POST', credentials: 'include', headers: { 'x-navlock': 'steal' }, body: '{}' });
-      found.simple = await read(`${origin}${path}api/steal`, { method: 'POST', credentials: 'include', body: '{"key":1,"holders":[]}' });
+      found.simple = await read(`${origin}${path}api/steal`, { method: 'POST', credentials: 'include', body: '{"key":1,"version":1}' });
       found.opaque = await outcome(fetch(`${origin}${path}api/state`, { mode: 'no-cors', credentials: 'include' }).then((answer) => `${answer.type} ${answer.status}`));
       const loads = (node, attributes) => new Promise((resolve) => {
         Object.assign(node, attributes, { onload: () => resolve('loaded'), onerror: () => resolve('failed') });
@@ -565,7 +589,7 @@ test('a page of another origin can neither read nor steal nor show it', options,
     const answered = other.waitForResponse((answer) => answer.url().includes('api/steal'));
     await other.evaluate(({ origin, path }) => {
       const form = Object.assign(document.createElement('form'), { method: 'post', action: `${origin}${path}api/steal`, enctype: 'text/plain' });
-      form.append(Object.assign(document.createElement('input'), { name: '{"key":1,"holders":[],"x":"', value: '"}' }));
+      form.append(Object.assign(document.createElement('input'), { name: '{"key":1,"version":1,"x":"', value: '"}' }));
       document.body.append(form);
       form.submit();
     }, { origin: served.origin, path });

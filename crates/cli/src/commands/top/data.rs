@@ -28,6 +28,8 @@ const PAST: usize = 20;
 #[derive(Clone, Debug)]
 pub(super) struct Data {
     pub(super) overview: Overview,
+    /// The PID namespace in which the broker sees processes, if that is known.
+    pub(super) namespace: Option<u64>,
     /// All names of the overview, and others that have been in it.
     pub(super) known: HashMap<LockName, Known>,
     /// How long those names are together, in bytes, and how long they may become until it is looked for
@@ -84,8 +86,14 @@ pub(super) struct Past {
 /// What the looker has heard.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// What there is now, and how many events were missed before.
-    Anew(Box<Overview>, u64),
+    /// What there is now.
+    Anew {
+        overview: Box<Overview>,
+        /// How many events were missed before.
+        missed: u64,
+        /// The PID namespace of the broker.
+        namespace: Option<u64>,
+    },
     Events(Vec<Event>),
     NoBroker,
     Failed(String),
@@ -101,6 +109,7 @@ impl Data {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             overview: Overview::default(),
+            namespace: None,
             known: HashMap::new(),
             bytes: 0,
             most_bytes: MOST_BYTES,
@@ -120,7 +129,8 @@ impl Data {
 
     pub(super) fn hear(&mut self, heard: Heard) {
         match heard {
-            Heard::Anew(overview, missed) => {
+            Heard::Anew { overview, missed, namespace } => {
+                self.namespace = namespace;
                 self.missed = self.missed.saturating_add(missed);
                 self.overview = *overview;
                 for name in self.overview.queues.keys() {

@@ -77,7 +77,8 @@ pub(super) fn look(place: Place, sender: Sender<Heard>) -> io::Result<()> {
         loop {
             let heard = match look.next(Some(PATIENCE)) {
                 Ok(Some(News::Anew { missed })) => {
-                    Heard::Anew(Box::new(look.overview().clone()), missed)
+                    let overview = Box::new(look.overview().clone());
+                    Heard::Anew { overview, missed, namespace: look.pid_namespace() }
                 }
                 Ok(Some(News::Events(events))) => Heard::Events(events),
                 Ok(Some(News::NoBroker)) => Heard::NoBroker,

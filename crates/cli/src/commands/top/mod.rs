@@ -13,7 +13,6 @@ mod tests;
 mod view;
 
 use std::{
-    future::IntoFuture,
     io::{self, Read},
     os::unix::net::UnixStream,
     process::ExitCode,
@@ -22,10 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock::{
-    BrokerReach, ConnectOptions, LockOptions, Place, UserAgent, blocking::block_on_timeout,
-    look::LockName, this_process,
-};
+use navlock::{Place, look::LockName};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Signal, getpgrp, kill_process_group},
@@ -38,10 +34,10 @@ use signal_hook::{
 use self::{
     data::Heard,
     looker::{Messages, Sender},
-    model::{Model, Wish},
+    model::{Holder, Model, Wish},
     terminal::Screen,
 };
-use super::Context;
+use super::{Context, thief};
 use crate::{
     args::TopArgs,
     dispositions::is_ignored,
@@ -59,9 +55,6 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// For how long what was heard is taken in before keys are listened to.
 const SHARE: Duration = Duration::from_millis(50);
-
-/// How long the broker may take to give a lock that is stolen.
-const ANSWER: Duration = Duration::from_secs(25);
 
 pub(super) fn top(context: &Context, args: &TopArgs) -> Result<ExitCode, Failure> {
     if !terminal::is_there() {
@@ -151,7 +144,7 @@ impl Top {
                         Some(Wish::Interrupt) => return Ok(Some(SIGINT)),
                         Some(Wish::Redraw) => screen.redraw()?,
                         Some(Wish::Suspend) => self.suspend(&mut screen)?,
-                        Some(Wish::Steal(name)) => self.steal(name),
+                        Some(Wish::Steal(name, from)) => self.steal(name, from),
                     }
                 }
                 due = now;
@@ -228,13 +221,13 @@ impl Top {
         screen.return_to()
     }
 
-    /// Takes a lock from whoever holds it, and lets go of it.
-    fn steal(&mut self, name: LockName) {
+    /// Takes a lock from these, if nobody else holds it, and lets go of it.
+    fn steal(&mut self, name: LockName, from: Vec<Holder>) {
         let (place, thief) = (self.place.clone(), Arc::clone(&self.thief));
         let thread = thread::Builder::new().name("navlock-steal".to_owned());
         let spawned = thread.spawn(move || {
             let shown = quoted_name(&name.name);
-            let message = match steal(place, &name) {
+            let message = match thief::steal(&place, &name, &from, "navlock top") {
                 Ok(()) => format!("{shown} was stolen; whoever was next has it now"),
                 Err(why) => format!("{shown} was not stolen: {why}"),
             };
@@ -244,22 +237,6 @@ impl Top {
             Ok(_) => "stealing …".to_owned(),
             Err(error) => format!("nothing was stolen: {error}"),
         });
-    }
-}
-
-fn steal(place: Place, name: &LockName) -> Result<(), String> {
-    let options = ConnectOptions::default().place(place).only_running();
-    let reach = BrokerReach::connect_blocking(options).map_err(|error| error.to_string())?;
-    let locks = UserAgent::with_reach(reach).lock_manager(&name.bucket);
-    let mut info = this_process();
-    "navlock top".clone_into(&mut info.command);
-    locks.describe(&info);
-    let options = LockOptions { steal: true, ..LockOptions::default() };
-    let request = locks.lock_with(name.name.clone(), options).into_future();
-    match block_on_timeout(request, ANSWER) {
-        Some(Ok(_)) => Ok(()),
-        Some(Err(error)) => Err(error.to_string()),
-        None => Err("the broker does not answer".to_owned()),
     }
 }
 

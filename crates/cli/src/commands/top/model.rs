@@ -2,19 +2,25 @@
 
 use std::time::{Duration, Instant};
 
-use navlock::look::{LockId, LockName, Watcher};
+use navlock::{
+    FencingToken,
+    look::{LockId, LockName, Watcher},
+};
 
 use super::{
     data::{Data, Heard},
     view::{self, names::Order},
 };
-use crate::remedy::Here;
+use crate::remedy::{Here, Surroundings};
 
 /// How long a circle has to last to be called a deadlock.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The longest filter.
 const LONGEST: usize = 200;
+
+/// A lock that is held, and its token: of a name that is owned, each hold is the same lock.
+pub(super) type Holder = (LockId, FencingToken);
 
 /// A key, as far as any of them means anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +50,8 @@ pub(super) enum Wish {
     Interrupt,
     Suspend,
     Redraw,
-    /// Take this lock from whoever holds it.
-    Steal(LockName),
+    /// Take this lock from these, if nobody else holds it.
+    Steal(LockName, Vec<Holder>),
 }
 
 /// What there is to look at.
@@ -72,7 +78,7 @@ pub(super) enum Dialog {
     /// A filter is being written, which was this one before.
     Filter(String),
     /// Whether to take this from those who hold it.
-    Steal(LockName, Vec<LockId>),
+    Steal(LockName, Vec<Holder>),
 }
 
 pub(super) struct Model {
@@ -131,6 +137,12 @@ impl Model {
         self.frozen.as_deref().unwrap_or(&self.live)
     }
 
+    /// Those who hold and wait, as they are shown.
+    pub(super) fn see(&self) -> Surroundings<'_> {
+        let data = self.data();
+        self.here.see(&data.overview, data.namespace)
+    }
+
     pub(super) fn is_paused(&self) -> bool {
         self.frozen.is_some()
     }
@@ -178,7 +190,7 @@ impl Model {
                 self.dialog = self.write_filter(key, before);
                 None
             }
-            Some(Dialog::Steal(name, from)) => self.answer(key, name, &from),
+            Some(Dialog::Steal(name, from)) => self.answer(key, name, from),
         }
     }
 
@@ -196,15 +208,14 @@ impl Model {
         Some(Dialog::Filter(before))
     }
 
-    fn answer(&mut self, key: Key, name: LockName, from: &[LockId]) -> Option<Wish> {
+    fn answer(&mut self, key: Key, name: LockName, from: Vec<Holder>) -> Option<Wish> {
         if key != Key::Char('y') {
             self.message = Some("nothing was stolen".to_owned());
             return None;
         }
-        let holders = self.live.overview.queues.get(&name);
-        let now = holders.iter().flat_map(|queue| &queue.held).map(|entry| entry.id);
-        if now.eq(from.iter().copied()) {
-            return Some(Wish::Steal(name));
+        // FAST: who holds it in that moment is looked at by the broker.
+        if self.holders(&name) == from {
+            return Some(Wish::Steal(name, from));
         }
         self.message = Some(
             "nothing was stolen: somebody else holds it by now; see who, and ask again".to_owned(),
@@ -299,6 +310,13 @@ impl Model {
         self.chosen = None;
     }
 
+    /// Who holds a name, as far as is known.
+    fn holders(&self, name: &LockName) -> Vec<Holder> {
+        let queue = self.live.overview.queues.get(name);
+        let held = queue.iter().flat_map(|queue| &queue.held);
+        held.filter_map(|entry| Some((entry.id, entry.token?))).collect()
+    }
+
     fn ask_to_steal(&mut self) {
         let Some(name) = self.subject() else {
             self.message = Some("choose a name, whose lock is to be stolen".to_owned());
@@ -308,9 +326,7 @@ impl Model {
             self.message = Some("to steal, start it as 'navlock top --allow-steal'".to_owned());
             return;
         }
-        let holders = self.live.overview.queues.get(&name);
-        let held: Vec<_> =
-            holders.iter().flat_map(|queue| &queue.held).map(|entry| entry.id).collect();
+        let held = self.holders(&name);
         if held.is_empty() {
             self.message = Some("nobody holds it: there is nothing to steal".to_owned());
         } else {

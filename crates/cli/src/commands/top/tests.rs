@@ -9,7 +9,7 @@ use std::{
 };
 
 use navlock::{
-    AgentInfo, ClientId, Mode, ResourceName,
+    AgentInfo, ClientId, FencingToken, Mode, ResourceName,
     look::{Agent, Change, Client, ClientState, Entry, Event, LockId, LockName, Overview},
 };
 use ratatui_core::{
@@ -66,7 +66,7 @@ impl World {
         let now = Instant::now();
         let model = Model::new(Here::made_up(process), "/run/sock".to_owned(), now);
         let mut world = Self { model, now, overview: Overview::default(), serial: 0 };
-        world.hear(Heard::Anew(Box::default(), 0));
+        world.hear(Heard::Anew { overview: Box::default(), missed: 0, namespace: None });
         world
     }
 
@@ -104,7 +104,8 @@ impl World {
     }
 
     fn holds(&mut self, pid: u32, name: &LockName) -> Entry {
-        let entry = self.entry(pid, Mode::Exclusive);
+        let mut entry = self.entry(pid, Mode::Exclusive);
+        entry.token = Some(FencingToken::new(self.serial));
         self.happens(Change::Granted { name: name.clone(), entry: entry.clone() });
         entry
     }
@@ -348,8 +349,9 @@ fn a_lock_is_stolen_only_where_that_is_allowed_and_from_whom_it_was_said() {
     world.press("S");
     assert!(world.screen().contains("to steal, start it as 'navlock top --allow-steal'"));
     world.model.allow_steal = true;
-    for (keys, wish) in [("Sn", None), ("S ", None), ("Sq", None), ("Sy", Some(&db))] {
-        assert_eq!(world.press(keys), wish.cloned().map(Wish::Steal), "{keys}");
+    let steal = |entry: &Entry| Some(Wish::Steal(db.clone(), vec![(entry.id, entry.token?)]));
+    for (keys, wish) in [("Sn", None), ("S ", None), ("Sq", None), ("Sy", steal(&held))] {
+        assert_eq!(world.press(keys), wish, "{keys}");
     }
     world.passes(70 * SECOND);
     world.press("S");
@@ -358,12 +360,19 @@ fn a_lock_is_stolen_only_where_that_is_allowed_and_from_whom_it_was_said() {
     assert!(screen.contains("told that the lock is lost"), "{screen}");
     // By the time of the answer it is another one's.
     world.releases(&db, &held);
-    world.holds(2, &db);
+    let mut held = world.holds(2, &db);
     assert_eq!(world.press("y"), None);
     assert!(world.screen().contains("somebody else holds it by now"), "{}", world.screen());
     world.press("S");
     assert!(world.screen().contains("held by make[2]"));
-    assert_eq!(world.press("y"), Some(Wish::Steal(db)));
+    assert_eq!(world.press("y"), steal(&held));
+    // Who owns a name has it again by the same lock, and another token.
+    world.press("S");
+    held.token = Some(FencingToken::new(1000));
+    world.happens(Change::Granted { name: db.clone(), entry: held.clone() });
+    assert_eq!(world.press("y"), None);
+    world.press("S");
+    assert_eq!(world.press("y"), steal(&held));
 }
 
 #[test]
@@ -425,7 +434,8 @@ fn clients_are_shown_with_how_much_each_has() {
 fn how_the_broker_is_is_said() {
     let mut world = World::new();
     world.holds(1, &name("a"));
-    world.hear(Heard::Anew(Box::new(world.overview.clone()), 17));
+    let overview = Box::new(world.overview.clone());
+    world.hear(Heard::Anew { overview, missed: 17, namespace: None });
     assert!(world.screen().contains("missed 17"));
     assert_eq!(world.names(), ["a"]);
     world.hear(Heard::NoBroker);

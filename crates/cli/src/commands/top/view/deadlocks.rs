@@ -9,7 +9,7 @@ use crate::commands::top::model::Model;
 pub(super) fn body(model: &Model) -> Body<'_> {
     let data = model.data();
     let room = usize::from(model.size.0);
-    let seen = model.here.see(&data.overview);
+    let seen = model.see();
     let mut lines: Vec<Line> = Vec::new();
     let mut names = Vec::new();
     for deadlock in &data.deadlocks {

@@ -164,12 +164,12 @@ fn hints(model: &Model, room: usize) -> Line {
 fn question(model: &Model, room: usize) -> Vec<String> {
     let Some(Dialog::Steal(name, from)) = &model.dialog else { return Vec::new() };
     let data = model.data();
-    let seen = model.here.see(&data.overview);
+    let seen = model.see();
     let held = data.overview.queues.get(name).map_or(&[][..], |queue| &queue.held);
     let mut victims: Vec<_> = from
         .iter()
         .take(3)
-        .map(|id| {
+        .map(|(id, _)| {
             let entry = held.iter().find(|entry| entry.id == *id);
             let age = entry.map(|entry| format!(" for {}", elapsed(entry.age(data.now))));
             let why = seen.why(id.client_id);

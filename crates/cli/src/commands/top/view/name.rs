@@ -107,7 +107,7 @@ pub(super) fn body<'a>(model: &'a Model, name: &'a LockName) -> Body<'a> {
 
 fn line(model: &Model, item: &Item<'_>, widths: &[usize; 6]) -> Line {
     let data = model.data();
-    let seen = model.here.see(&data.overview);
+    let seen = model.see();
     let (state, style, entry) = match item {
         Item::Held(entry) => ("held".to_owned(), HELD, *entry),
         Item::Pending(position, entry) => (format!("waits {position}"), WAITS, *entry),

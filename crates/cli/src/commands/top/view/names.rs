@@ -147,7 +147,7 @@ pub(super) fn body(model: &Model) -> Body<'_> {
 
 /// What can be done about somebody who holds or waits.
 pub(super) fn remedies(model: &Model, name: &LockName, entry: &Entry, is_held: bool) -> Vec<Line> {
-    let seen = model.here.see(&model.data().overview);
+    let seen = model.see();
     let who = seen.who(entry.id.client_id);
     let is = if seen.stopped(entry.id.client_id).is_empty() { "" } else { " is stopped" };
     let why = seen.why(entry.id.client_id);
@@ -258,7 +258,7 @@ pub(super) fn mode(mode: Mode, room: usize) -> String {
 /// Who holds it; in brackets who owns it and does not hold it.
 fn holder(model: &Model, queue: Option<&Queue>) -> String {
     let Some(queue) = queue else { return String::new() };
-    let seen = model.here.see(&model.data().overview);
+    let seen = model.see();
     let Some(first) = queue.held.first() else {
         let owner = queue.owned.first().map(|entry| format!("({})", seen.who(entry.id.client_id)));
         return owner.unwrap_or_default();

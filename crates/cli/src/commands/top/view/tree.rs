@@ -71,7 +71,7 @@ pub(super) fn body(model: &Model) -> Body<'_> {
 
 fn line(model: &Model, root: &Root<'_>, row: &Row<'_>, branch: &str) -> Line {
     let data = model.data();
-    let seen = model.here.see(&data.overview);
+    let seen = model.see();
     let id = row.entry.id.client_id;
     let mut line = Line::new(branch, DIM);
     if row.depth == 0 && root.is_circle {
