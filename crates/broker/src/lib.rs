@@ -55,10 +55,12 @@ mod system_error;
 mod testament;
 mod this_process;
 
+pub use navlock_core::look::{LookOptions, News};
+
 pub use crate::{
     client::{
-        BrokerReach, ConnectOptions, Control, Lifeline, Look, LookOptions, News, NotStolen,
-        PreparedLifeline, Stopped, local, stop,
+        BrokerReach, ConnectOptions, Control, Lifeline, Look, NotStolen, PreparedLifeline, Stopped,
+        local, stop,
     },
     error::{ConnectError, Reason},
     numbers::{Numbers, Waits},

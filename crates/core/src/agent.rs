@@ -83,7 +83,6 @@ pub(crate) struct Life {
     /// Who is to be woken when it ends.
     watcher: Mutex<Option<Waker>>,
     /// Whether it is another's, for whom a host speaks.
-    #[cfg(feature = "metrics")]
     is_elsewhere: bool,
 }
 
@@ -160,19 +159,16 @@ impl Agent {
 impl Life {
     /// That of an agent that begins, and is to be called so.
     pub(crate) fn new(client_id: Option<ClientId>) -> Arc<Self> {
-        #[cfg(feature = "metrics")]
         let is_elsewhere = client_id.is_some();
         Arc::new(Self {
             client_id: client_id.map_or_else(OnceLock::new, OnceLock::from),
             ended: AtomicU8::new(ALIVE),
             watcher: Mutex::new(None),
-            #[cfg(feature = "metrics")]
             is_elsewhere,
         })
     }
 
-    /// Whether it is another's, for whom a host speaks, and what it has is counted there.
-    #[cfg(feature = "metrics")]
+    /// Whether it is another's, for whom a host speaks, and what it has is counted and told there.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.is_elsewhere
     }

@@ -34,7 +34,8 @@ pub(crate) struct BucketUse {
 
 /// A bucket that has a lock manager.
 pub(crate) struct OpenBucket {
-    pub(crate) name: String,
+    /// Shared with those who look.
+    pub(crate) name: std::sync::Arc<str>,
     pub(crate) backend: AnyBackend,
 }
 
@@ -101,7 +102,7 @@ impl Drop for BucketUse {
 
 impl OpenBucket {
     pub(crate) fn new(name: &str, backend: AnyBackend) -> Self {
-        Self { name: name.to_owned(), backend }
+        Self { name: name.into(), backend }
     }
 }
 

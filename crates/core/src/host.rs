@@ -19,7 +19,7 @@ use crate::{
 };
 pub use crate::{
     backend::{
-        Answer, Backend, Claim, InspectFuture, MemoryBackend, MemoryReach, PositionFuture,
+        Answer, Backend, Claim, InspectFuture, Looking, MemoryBackend, MemoryReach, PositionFuture,
         QueryFuture, Reach, RecallFuture, RevokeFuture, SightFuture, Term, Ticket,
     },
     guard::PolledGuard,

@@ -330,9 +330,9 @@ impl LockManager {
         self.0.obtain_lock_manager()?.agent.backend().position(name, client_id).await
     }
 
-    /// Says who this agent is, to those who [`inspect`](Self::inspect); the last time counts.
-    /// Locks that one process has for itself are not worth the bookkeeping, so these show nothing
-    /// of it.
+    /// Says who this agent is, to those who [`inspect`](Self::inspect) and who
+    /// [look](crate::UserAgent::look); the last time counts. Of agents that say nothing, locks that one process has
+    /// for itself show nothing: they are not worth the bookkeeping.
     ///
     /// ```
     /// # use navlock_core::UserAgent;

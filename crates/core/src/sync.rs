@@ -8,13 +8,13 @@ use std::{
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{
-    Arc, Mutex, MutexGuard, Weak,
+    Arc, Condvar, Mutex, MutexGuard, Weak,
     atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
 };
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{
-    Arc, Mutex, MutexGuard, Weak,
+    Arc, Condvar, Mutex, MutexGuard, Weak,
     atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
 };
 

@@ -1,14 +1,18 @@
 //! User agents: the owners of all buckets.
 
+mod looking;
+
 use std::{collections::HashMap, fmt, sync::OnceLock};
 
 use foldhash::quality::RandomState;
 
+use self::looking::{Lookers, MemoryLook};
 use crate::{
     Bucket,
     agent::{Agent, Ended},
     backend::{AnyReach, Backend, MemoryReach, Reach},
     bucket::{BucketUse, OpenBucket},
+    look::{LookOptions, Looker},
     sync::{Arc, AtomicBool, Mutex, Ordering, Weak, lock, shrink},
 };
 
@@ -37,6 +41,8 @@ pub(crate) struct Shared {
     reach: AnyReach,
     /// The buckets in use. Locked before anything within a bucket.
     buckets: Mutex<HashMap<String, Entry, RandomState>>,
+    /// Who looks at them, if this process keeps them. Locked after them.
+    lookers: Mutex<Lookers>,
 }
 
 struct Entry {
@@ -191,6 +197,56 @@ impl UserAgent {
         self.0.user_agent.reach.is_leased()
     }
 
+    /// Looks at all its buckets: what there is, and then what happens. `None` if its reach does not show
+    /// that, as etcd does not without a broker.
+    ///
+    /// Where this process keeps the locks, all is seen of all who have a handle of the user agent. The first
+    /// picture ([`News::Anew`]) is of one moment, and what follows it leaves nothing out and tells nothing twice.
+    /// Nobody gets a lock while a picture is taken, so after each one none is taken for nine times as long.
+    /// Agents are seen with what they say of themselves ([`describe`]); of clients there are none. What ends at one
+    /// moment under several names, with its agent, is told name by name.
+    ///
+    /// While nobody looks, no clock is read either: of what is there when somebody begins to, it is known that
+    /// it [is older](crate::look::Entry::is_older). While somebody does, each request, grant and release is written
+    /// down under a mutex that all threads share, and takes longer by that. Who looks at one
+    /// [bucket](LookOptions::bucket()) slows down nobody in another, and who looks at one
+    /// [name](LookOptions::name()) only those whose names are kept together with it.
+    ///
+    /// [`News::Anew`]: crate::look::News::Anew
+    /// [`describe`]: crate::LockManager::describe
+    ///
+    /// A thread of its own looks best:
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// use std::{thread, time::Duration};
+    ///
+    /// use navlock_core::look::{Change, LookOptions, News};
+    ///
+    /// let user_agent = UserAgent::new();
+    /// let mut looker = user_agent.look(LookOptions::default()).expect("this process keeps the locks");
+    /// assert_eq!(looker.next(None)?, Some(News::Anew { missed: 0 }));
+    ///
+    /// let locks = user_agent.lock_manager("app");
+    /// let work = thread::spawn(move || locks.lock("db").blocking().map(drop));
+    /// let mut words = Vec::new();
+    /// while !words.contains(&"agent-went") {
+    ///     if let Some(News::Events(events)) = looker.next(Some(Duration::from_secs(10)))? {
+    ///         words.extend(events.iter().map(|event| event.change.word()));
+    ///     }
+    /// }
+    /// assert_eq!(words, ["agent-came", "granted", "released", "agent-went"]);
+    /// # work.join().unwrap()?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn look(&self, options: LookOptions) -> Option<Looker> {
+        let user_agent = &self.0.user_agent;
+        Some(Looker::new(match &user_agent.reach {
+            AnyReach::Memory(_) => Box::new(MemoryLook::new(Arc::clone(user_agent), options)),
+            AnyReach::Other(reach) => reach.look(&options)?,
+        }))
+    }
+
     pub(crate) async fn revoke(&self, leases: Vec<Vec<u8>>) -> bool {
         self.0.user_agent.reach.revoke(leases).await
     }
@@ -255,7 +311,7 @@ impl Scope {
 
 impl Shared {
     fn new(reach: AnyReach) -> Arc<Self> {
-        Arc::new(Self { reach, buckets: Mutex::default() })
+        Arc::new(Self { reach, buckets: Mutex::default(), lookers: Mutex::default() })
     }
 
     fn bucket_use(&self, this: &Arc<Self>, name: &str) -> Arc<BucketUse> {
@@ -269,6 +325,7 @@ impl Shared {
             });
         }
         let bucket = Arc::new(OpenBucket::new(name, self.reach.open_bucket(name)));
+        lock(&self.lookers).begin_in(&bucket);
         let first = BucketUse::new(Arc::clone(this), Arc::clone(&bucket));
         buckets.insert(name.to_owned(), Entry { bucket, uses: Arc::downgrade(&first) });
         first
@@ -278,12 +335,12 @@ impl Shared {
     pub(crate) fn leave(&self, bucket: &OpenBucket) {
         let mut buckets = lock(&self.buckets);
         // The entry may be of a later bucket with the same name, or in use again.
-        let unused = buckets.get(&bucket.name).is_some_and(|entry| {
+        let unused = buckets.get(&*bucket.name).is_some_and(|entry| {
             std::ptr::eq(Arc::as_ptr(&entry.bucket), bucket) && entry.uses.strong_count() == 0
         });
         if unused {
             bucket.backend.retire();
-            buckets.remove(&bucket.name);
+            buckets.remove(&*bucket.name);
             shrink(&mut buckets);
         }
     }

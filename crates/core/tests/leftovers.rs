@@ -12,7 +12,7 @@ use std::{
     task::{Context, Wake, Waker},
 };
 
-use navlock_core::{LockManager, UserAgent, host::MemoryReach};
+use navlock_core::{LockManager, UserAgent, host::MemoryReach, look::LookOptions};
 
 const ROUNDS: usize = 10_000;
 
@@ -74,6 +74,27 @@ fn requests_that_outlive_their_handles() {
         drop((holder, given_up));
         assert!(granted.as_mut().poll(&mut context).is_ready());
     });
+}
+
+#[test]
+fn looks_that_are_over() {
+    let user_agent = UserAgent::with_memory(MemoryReach::default().with_shards(1));
+    let locks = user_agent.lock_manager("app");
+    let kept = locks.lock("kept").blocking().unwrap();
+    let mut made = 0;
+    leaves_nothing_behind(|round| {
+        // A picture waits for its turn.
+        if round % 8 == 0 {
+            let mut looker = user_agent.look(LookOptions::default()).unwrap();
+            looker.next(None).unwrap().unwrap();
+            let other = user_agent.lock_manager("other");
+            drop((locks.lock("db").blocking().unwrap(), other.lock("db").blocking().unwrap()));
+            made += 1;
+        }
+        drop(locks.lock("db").blocking().unwrap());
+    });
+    assert_eq!(made, 2 * ROUNDS / 8);
+    drop(kept);
 }
 
 #[test]

@@ -35,6 +35,7 @@
 //! | to know that a lock was taken away | [`LockGuard::lost`], [`LockGuard::is_lost`] |
 //! | to refuse a writer that is too late | [`Lock::fencing_token`] |
 //! | to see who holds and who waits | [`LockManager::query`] |
+//! | to see what happens, as it happens | [`UserAgent::look`] |
 //! | to keep programs apart | another bucket ([`UserAgent::bucket`]), or another [`UserAgent`] |
 //! | to end a client with all it has | [`LockManager::terminate`] |
 //!

@@ -16,8 +16,9 @@ use std::{
 
 use bytes::BytesMut;
 use navlock_core::{
-    ResourceName,
-    look::{Event, Overview},
+    Error,
+    host::Looking,
+    look::{LookOptions, News, Overview},
 };
 use navlock_wire::{ClientCodec, FromDaemon, LOOKING_VERSION, ToDaemon};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -47,14 +48,6 @@ const COME_BACK: Duration = Duration::from_secs(3);
 
 /// How long a broker may say that it is taking over.
 const RECOVERY: Duration = RECLAIM.saturating_mul(3);
-
-/// What to look at.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LookOptions {
-    bucket: Option<String>,
-    name: Option<ResourceName>,
-    once: bool,
-}
 
 /// A look at the broker of a place: what there is, and then what happens, for as long as anybody wants
 /// to know. It is no client and holds nothing up.
@@ -100,49 +93,10 @@ pub struct Look {
     connecting: Option<Receiver<Result<Wire, Reason>>>,
 }
 
-/// What is new.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum News {
-    /// The [overview](Look::overview) was made anew: at the beginning, with a new broker, or because
-    /// more has happened than could be told.
-    Anew {
-        /// How many events were missed, and are in the overview all the same.
-        missed: u64,
-    },
-    /// This has happened, and is in the overview by now.
-    Events(Vec<Event>),
-    /// There is no broker: nobody holds anything.
-    NoBroker,
-}
-
 #[derive(Debug)]
 struct Wire {
     socket: UnixStream,
     heard: BytesMut,
-}
-
-impl LookOptions {
-    /// Looks at this bucket only; without this, at all.
-    #[must_use]
-    pub fn bucket(mut self, bucket: impl Into<String>) -> Self {
-        self.bucket = Some(bucket.into());
-        self
-    }
-
-    /// Looks at this name only; without this, at all. Clients and agents are seen all the same.
-    #[must_use]
-    pub fn name(mut self, name: ResourceName) -> Self {
-        self.name = Some(name);
-        self
-    }
-
-    /// Asks what there is, and not what happens then.
-    #[must_use]
-    pub fn once(mut self) -> Self {
-        self.once = true;
-        self
-    }
 }
 
 impl Look {
@@ -179,7 +133,7 @@ impl Look {
             let left = patience.saturating_sub(began.elapsed());
             match look.next(Some(left))? {
                 Some(News::Anew { .. } | News::NoBroker) => return Ok(look.overview),
-                Some(News::Events(_)) => {}
+                Some(_) => {}
                 None if look.is_recovering && patience < RECOVERY => patience = RECOVERY,
                 None => return Err(look.failed(Reason::Silent(patience))),
             }
@@ -339,6 +293,17 @@ impl Look {
     }
 }
 
+/// What is the same wherever the locks are kept.
+impl Looking for Look {
+    fn overview(&self) -> &Overview {
+        self.overview()
+    }
+
+    fn next(&mut self, timeout: Option<Duration>) -> Result<Option<News>, Error> {
+        self.next(timeout).map_err(Error::from)
+    }
+}
+
 enum Step {
     News(News),
     Late,
@@ -357,7 +322,7 @@ impl Wire {
                        'navlock daemon stop' ends it, and a new one starts";
             return Err(Reason::Refused(why.to_owned()));
         }
-        let LookOptions { bucket, name, once } = options.clone();
+        let LookOptions { bucket, name, once, .. } = options.clone();
         let mut bytes = BytesMut::new();
         let look = ToDaemon::Look { bucket, name, follow: !once };
         codec.encode(&look, &mut bytes).map_err(|_| Reason::Nonsense)?;

@@ -41,7 +41,8 @@ use std::{env, io as std_io, os::fd::AsFd, path::PathBuf, sync::Arc, time::Durat
 
 use navlock_core::{
     ClientId, Error, ResourceName, UserAgent,
-    host::{Backend, Reach},
+    host::{Backend, Looking, Reach},
+    look::LookOptions,
 };
 use navlock_wire::ToDaemon;
 use tokio::sync::oneshot;
@@ -55,7 +56,7 @@ use self::{
 pub use self::{
     control::{Control, NotStolen, Stopped, stop},
     lifeline::{Lifeline, PreparedLifeline},
-    look::{Look, LookOptions, News},
+    look::Look,
 };
 use crate::{
     Place, PlaceError, Status,
@@ -357,5 +358,11 @@ fn prepare(place: Place, options: ConnectOptions) -> Result<(Connection, Keeper)
 impl Reach for BrokerReach {
     fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
         Box::new(BrokerBackend::new(Arc::clone(&self.0), name))
+    }
+
+    /// By a connection of its own, which is no client.
+    fn look(&self, options: &LookOptions) -> Option<Box<dyn Looking>> {
+        let place = Place::at(&self.0.shared().path);
+        Some(Box::new(Look::new(place, options.clone())))
     }
 }

@@ -13,8 +13,8 @@ use std::{
 
 use navlock_broker::{Look, LookOptions, News, Place, Reason};
 use navlock_core::{
-    AgentInfo, LockFuture, LockManager, Lost, Mode,
-    look::{Change, ClientState, Entry, Event, LockName, Overview, Queue},
+    AgentInfo, LockFuture, LockManager, Lost, Mode, UserAgent,
+    look::{Change, ClientState, Entry, Event, LockName, Looker, Overview, Queue},
 };
 
 use crate::daemon::{Daemon, LONG, queue, soon};
@@ -383,4 +383,25 @@ fn a_lock_that_is_granted_inside_another_one_is_seen_granted_once() {
     drop(outer);
     seen.extend(until(&mut look, is_empty));
     assert_eq!(words(&seen), ["granted", "granted", "released", "released"]);
+}
+
+#[test]
+fn a_user_agent_is_looked_at_wherever_its_locks_are_kept() {
+    let daemon = Daemon::start();
+    for user_agent in [daemon.client(), UserAgent::new()] {
+        let mut looker = user_agent.look(LookOptions::default().bucket("app")).unwrap();
+        assert_eq!(looker.next(Some(LONG)), Ok(Some(News::Anew { missed: 0 })));
+        let holders = |looker: &Looker| {
+            looker.overview().queues.get(&db()).map_or(0, |queue| queue.held.len())
+        };
+        let held = soon(user_agent.lock_manager("app").lock("db").into_future()).unwrap();
+        while holders(&looker) == 0 {
+            assert!(matches!(looker.next(Some(LONG)), Ok(Some(News::Events(_)))));
+        }
+        assert_eq!(looker.overview().queues[&db()].held[0].id, held.id());
+        drop(held);
+        while holders(&looker) > 0 {
+            assert!(matches!(looker.next(Some(LONG)), Ok(Some(News::Events(_)))));
+        }
+    }
 }

@@ -7,10 +7,13 @@
 //!
 //! # Invariants
 //!
-//! - Nobody waits for a shard while holding a later one.
+//! - Nobody waits for a shard while holding a later one, or one of another bucket; but those who look
+//!   (`looked`), one at a time.
 //! - Wakers are called, and dropped, after the shard is unlocked: they are foreign code, and the
 //!   last waker of a task may take the task and its guards along.
 
+mod board;
+mod looked;
 mod nested;
 
 use std::{
@@ -22,13 +25,18 @@ use std::{
 use foldhash::fast::RandomState;
 
 use navlock_engine::{
-    AgentId, Event, FencingToken, LockManager, NameHasher, Outcome, QueuePosition, RequestId,
+    AgentId, Event, FencingToken, LockManager, Mode, NameHasher, Outcome, QueuePosition, RequestId,
     RequestKind, ResourceName, Snapshot, Status,
 };
 
-use self::nested::Nested;
+pub(crate) use self::board::{Board, Heard};
+use self::{
+    looked::{Looked, ShownAgents},
+    nested::Nested,
+};
 use crate::{
-    ClientId, Error, Inspected, LockInfo, LockManagerSnapshot, Lost, Position,
+    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Lost,
+    Position,
     agent::{Agent, Life},
     backend::{Answer, Backend, InspectFuture, PositionFuture, QueryFuture, Reach, Ticket},
     look::{InDeadlock, LockId},
@@ -97,9 +105,9 @@ pub struct MemoryBackend {
     /// A name's shard is decided by its hash.
     shards: Box<[Shard]>,
     hasher: NameHasher,
-    /// Locked last, after any shards.
+    /// Locked after any shards, and before what follows.
     agents: Mutex<Agents>,
-    /// Locked alone, and only for requests that wait.
+    /// Locked last, and only for requests that wait, and by those who look.
     nested: Mutex<Nested>,
     /// Locked before all others, by who decides whether a request fails in a deadlock.
     deciding: Mutex<()>,
@@ -112,6 +120,8 @@ struct Agents {
     known: HashMap<AgentId, Known, RandomState>,
     /// Where the search for the next number begins.
     next: u32,
+    /// What agents have said of themselves, and who looks; if any have, or anybody does.
+    shown: Option<Box<ShownAgents>>,
 }
 
 /// An agent, from its opening until it is closed.
@@ -145,6 +155,9 @@ struct State {
     /// Agents whose handles are gone, and that had something here when they went; each until the
     /// last of that is finished.
     left: HashMap<AgentId, Arc<Agent>, RandomState>,
+    /// If somebody looks: what is here, and where it is said what happens. Whatever changes `locks`
+    /// says so before the shard is unlocked.
+    looked: Option<Box<Looked>>,
 }
 
 impl Backend for MemoryBackend {
@@ -154,6 +167,10 @@ impl Backend for MemoryBackend {
 
     fn open_agent(&self, client_id: ClientId) -> AgentId {
         self.open(&Life::new(Some(client_id)))
+    }
+
+    fn describe(&self, agent: AgentId, info: &AgentInfo) {
+        lock(&self.agents).describe(agent, info);
     }
 
     fn close_agent(&self, agent: AgentId) {
@@ -196,15 +213,15 @@ impl Backend for MemoryBackend {
         kind: RequestKind,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
-        let name = self.hasher.hash(name);
-        let lane = name.spread(self.shards.len());
+        let hashed = self.hasher.hash(name);
+        let lane = hashed.spread(self.shards.len());
         let shard = &self.shards[lane as usize];
         let mut state = shard.lock();
         if !state.locks.knows(agent) {
             // Under the lock of the shard: whoever ends the agent later looks into this one as well.
             lock(&self.agents).admit(agent, lane)?;
         }
-        let (id, outcome) = state.locks.request_lock_hashed(agent, name, kind);
+        let (id, outcome) = state.locks.request_lock_hashed(agent, hashed, kind);
         let answer = match outcome {
             Outcome::Granted(token) => Poll::Ready(Answer::Granted(token)),
             Outcome::Unavailable => Poll::Ready(Answer::Unavailable),
@@ -219,11 +236,9 @@ impl Backend for MemoryBackend {
                 Poll::Pending
             }
         };
-        if state.locks.has_events() {
-            // A theft: nobody else's request becomes of one.
-            shard.count_losses();
-            let thief = lock(&self.agents).client_id(agent);
-            tell(state, thief);
+        // FAST: mostly nobody looks, and nothing was stolen.
+        if state.looked.is_some() || state.locks.has_events() {
+            self.tell_request(state, agent, name, kind.mode(), Ticket { lane, id }, answer);
         }
         Ok((Ticket { lane, id }, answer))
     }
@@ -292,16 +307,16 @@ impl Backend for MemoryBackend {
     }
 
     fn query(&self) -> QueryFuture<'_> {
-        Box::pin(future::ready(Ok(self.snapshot())))
+        Box::pin(future::ready(Ok(self.snapshot(Agents::snapshot))))
     }
 
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
-        let snapshot = match name {
+        let inspection = match name {
             // FAST: of one name, whatever else there is.
-            Some(name) => self.snapshot_of(&name),
-            None => self.snapshot(),
+            Some(name) => self.snapshot_of(&name, Agents::inspection),
+            None => self.snapshot(Agents::inspection),
         };
-        Box::pin(future::ready(Ok(snapshot.into())))
+        Box::pin(future::ready(Ok(inspection)))
     }
 
     fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
@@ -316,7 +331,10 @@ impl Backend for MemoryBackend {
     }
 
     fn retire(&self) {
+        // Nothing happens here any more.
+        lock(&self.agents).shown = None;
         for mut state in self.lock_all() {
+            state.looked = None;
             let next_token = state.locks.next_token();
             self.next_token.fetch_max(next_token.get(), Ordering::SeqCst);
             // Nobody has anything. What is left is kept by threads, see `spare`.
@@ -371,9 +389,9 @@ impl MemoryBackend {
             None => (None, Some(state.forget_loss(ticket.id))),
         };
         let more = more(&mut state);
-        // FAST: mostly nobody waits for it.
-        if state.locks.has_events() {
-            tell(state, None);
+        // FAST: mostly nobody looks, and nobody waits for it.
+        if state.looked.is_some() || state.locks.has_events() {
+            tell_end(state, ticket.id);
         } else {
             state.give_back_memory();
             drop(state);
@@ -398,27 +416,67 @@ impl MemoryBackend {
         }
     }
 
+    /// Unlocks the shard in which this was asked for, and tells everybody whom that concerns.
+    #[cold]
+    #[inline(never)]
+    fn tell_request(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        agent: AgentId,
+        name: &ResourceName,
+        mode: Mode,
+        ticket: Ticket,
+        answer: Poll<Answer>,
+    ) {
+        let asker = lock(&self.agents).client_id(agent);
+        let mut wakers = Wakers::default();
+        if state.locks.has_events() {
+            // A theft: nobody else's request becomes of one.
+            self.shard(ticket).count_losses();
+            state.take_events(asker, &mut wakers);
+            state.give_back_memory();
+        }
+        if let (Some(looked), Some(asker)) = (&mut state.looked, asker) {
+            let token = match answer {
+                Poll::Ready(Answer::Granted(token)) => Ok(Some(token)),
+                Poll::Ready(Answer::Unavailable) => Err(()),
+                Poll::Pending => Ok(None),
+            };
+            match token {
+                Ok(token) => looked.requested(asker, name, mode, ticket.id, token),
+                Err(()) => looked.unavailable(asker, name),
+            }
+        }
+        drop(state);
+        wakers.wake();
+    }
+
     fn lock_all(&self) -> Vec<MutexGuard<'_, State>> {
         self.shards.iter().map(Shard::lock).collect()
     }
 
-    fn snapshot(&self) -> LockManagerSnapshot {
+    /// What there is, shown so.
+    fn snapshot<T>(&self, show: impl FnOnce(&Agents, &[Snapshot]) -> T) -> T {
         let states = self.lock_all();
         let snapshots: Vec<Snapshot> =
             states.iter().map(|state| state.locks.snapshot_lock_state()).collect();
         // An agent that has something is not closed before it has nothing, which needs the shards.
         let agents = lock(&self.agents);
         drop(states);
-        agents.shown(&snapshots)
+        show(&agents, &snapshots)
     }
 
     /// The same of one name.
-    fn snapshot_of(&self, name: &ResourceName) -> LockManagerSnapshot {
+    fn snapshot_of<T>(
+        &self,
+        name: &ResourceName,
+        show: impl FnOnce(&Agents, &[Snapshot]) -> T,
+    ) -> T {
         let state = self.shard_of(name).lock();
         let snapshot = state.locks.snapshot_of(name);
         let agents = lock(&self.agents);
         drop(state);
-        agents.shown(&[snapshot])
+        show(&agents, &[snapshot])
     }
 
     fn position_of(&self, name: &ResourceName, client_id: ClientId) -> Position {
@@ -427,18 +485,32 @@ impl MemoryBackend {
         let is_its = |agent| agents.client_id(agent) == Some(client_id);
         let QueuePosition { holder, holders, ahead } = state.locks.position(name, is_its);
         drop(state);
-        let holder = holder.map(|holder| Inspected::new(agents.info(&holder)));
+        let holder = holder.map(|holder| agents.inspected(&holder));
         Position::new(holder, holders, ahead)
     }
 }
 
 impl Agents {
-    fn shown(&self, snapshots: &[Snapshot]) -> LockManagerSnapshot {
+    fn snapshot(&self, snapshots: &[Snapshot]) -> LockManagerSnapshot {
         let info = |info: &navlock_engine::LockInfo| self.info(info);
         LockManagerSnapshot::new(
             snapshots.iter().flat_map(|snapshot| &snapshot.held).map(info).collect(),
             snapshots.iter().flat_map(|snapshot| &snapshot.pending).map(info).collect(),
         )
+    }
+
+    fn inspection(&self, snapshots: &[Snapshot]) -> Inspection {
+        let inspected = |info: &navlock_engine::LockInfo| self.inspected(info);
+        Inspection::new(
+            snapshots.iter().flat_map(|snapshot| &snapshot.held).map(inspected).collect(),
+            snapshots.iter().flat_map(|snapshot| &snapshot.pending).map(inspected).collect(),
+        )
+    }
+
+    fn inspected(&self, info: &navlock_engine::LockInfo) -> Inspected {
+        let mut inspected = Inspected::new(self.info(info));
+        inspected.agent = self.described(info.agent);
+        inspected
     }
 
     /// What is shown of it. Its agent has not been closed since the shard was looked at.
@@ -456,6 +528,9 @@ impl Agents {
             }
         };
         self.known.insert(id, Known { life: Arc::clone(life), ended: false, shards: Vec::new() });
+        if self.shown.is_some() {
+            self.tell_came(life);
+        }
         id
     }
 
@@ -498,8 +573,11 @@ impl Agents {
     }
 
     fn close(&mut self, agent: AgentId) {
-        self.known.remove(&agent);
+        let Some(known) = self.known.remove(&agent) else { return };
         shrink(&mut self.known);
+        if self.shown.is_some() {
+            self.tell_went(agent, &known.life);
+        }
     }
 }
 
@@ -509,6 +587,7 @@ impl Shard {
             locks: LockManager::with_data(hasher.clone(), first_token),
             stolen: HashMap::new(),
             left: HashMap::default(),
+            looked: None,
         });
         Self { state, losses: AtomicU64::new(0) }
     }
@@ -533,6 +612,9 @@ impl State {
         while let Some((event, waker)) = self.locks.poll_event_with_data() {
             if let Event::Stolen(id) = event {
                 self.stolen.insert(id, thief);
+            }
+            if let Some(looked) = &mut self.looked {
+                looked.happened(event, &self.locks, thief);
             }
             wakers.extend(waker);
         }
@@ -584,12 +666,15 @@ impl State {
     }
 }
 
-/// Unlocks the shard, and tells everybody whom its events concern.
+/// Unlocks the shard in which this was ended, and tells everybody whom that concerns.
 #[cold]
 #[inline(never)]
-fn tell(mut state: MutexGuard<'_, State>, thief: Option<ClientId>) {
+fn tell_end(mut state: MutexGuard<'_, State>, id: RequestId) {
     let mut wakers = Wakers::default();
-    state.take_events(thief, &mut wakers);
+    if let Some(looked) = &mut state.looked {
+        looked.finished(id);
+    }
+    state.take_events(None, &mut wakers);
     state.give_back_memory();
     drop(state);
     wakers.wake();

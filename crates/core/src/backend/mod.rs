@@ -16,11 +16,12 @@ use std::{
 
 use navlock_engine::{AgentId, FencingToken, RequestId, RequestKind, ResourceName};
 
+pub(crate) use self::memory::{Board, Heard};
 pub use self::memory::{MemoryBackend, MemoryReach};
 use crate::{
     AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost, Position,
     agent::{Agent, Life},
-    look::{InDeadlock, LockId},
+    look::{InDeadlock, LockId, LookOptions, News, Overview},
     sighting::Sighting,
     sync::Arc,
 };
@@ -47,6 +48,25 @@ pub trait Reach: fmt::Debug + Send + Sync {
         let _ = leases;
         Box::pin(ready(true))
     }
+
+    /// Looks at all buckets that are seen through this reach. `None` if it does not show what happens.
+    fn look(&self, options: &LookOptions) -> Option<Box<dyn Looking>> {
+        let _ = options;
+        None
+    }
+}
+
+/// A look that somebody has: what is behind a [`Looker`](crate::look::Looker).
+pub trait Looking: fmt::Debug + Send {
+    /// What there is, as far as it was told.
+    fn overview(&self) -> &Overview;
+
+    /// Waits for news, for no longer than this; `None` if there were none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreachable`]. It can be called again.
+    fn next(&mut self, timeout: Option<Duration>) -> Result<Option<News>, Error>;
 }
 
 /// The lock manager of one bucket, wherever it is.

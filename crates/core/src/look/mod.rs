@@ -2,7 +2,7 @@
 //!
 //! What a reach shows is a series of [`Event`]s. An [`Overview`] is what they add up to: the first events
 //! tell what there is, those after them what changes. So whoever looks keeps one overview, and applies
-//! what comes.
+//! what comes. [`UserAgent::look`](crate::UserAgent::look) begins a look, and keeps the overview.
 //!
 //! ```
 //! use std::time::Instant;
@@ -23,12 +23,14 @@
 
 mod event;
 mod id;
+mod looker;
 mod overview;
 mod waits;
 
 pub use self::{
     event::{Change, Event},
     id::{LockId, LockName, ParseLockIdError},
+    looker::{LookOptions, Looker, News},
     overview::{Agent, Client, ClientState, Count, Entry, Overview, Queue, Silence},
     waits::{Deadlock, InDeadlock, Member, Root, Row, Watcher, Why, deadlocks, tree},
 };

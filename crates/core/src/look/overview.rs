@@ -120,8 +120,12 @@ pub struct Entry {
     pub id: LockId,
     /// In which mode.
     pub mode: Mode,
-    /// When it was requested or, once it is a lock, granted.
+    /// When it was requested or, once it is a lock, granted; or, of one that [is
+    /// older](Self::is_older), when somebody began to look.
     pub since: Instant,
+    /// Whether it was there before `since`: in one process nobody reads a clock while nobody looks. Then it
+    /// is known that it is so old at least.
+    pub is_older: bool,
     /// The fencing token of a lock.
     pub token: Option<FencingToken>,
     /// Of a request, the locks inside which it was made: their holders go on, and let go of them, only once
@@ -166,10 +170,11 @@ impl Entry {
             inside: Vec::new(),
             may_give_up: false,
             taken: 0,
+            is_older: false,
         }
     }
 
-    /// For how long it has been what it is.
+    /// For how long it has been what it is; at least, if it [is older](Self::is_older).
     pub fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.since)
     }

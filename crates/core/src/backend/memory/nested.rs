@@ -2,6 +2,8 @@
 //!
 //! Only requests that have to wait are noted, and only those that are inside something. Who would close a
 //! circle notes itself after it has got into its queue, so whoever notes itself last finds it.
+//!
+//! Who looks has shards locked when this is; who has locked this waits for nothing.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -11,7 +13,7 @@ use std::{
 use foldhash::fast::RandomState;
 use navlock_engine::Status;
 
-use super::{MemoryBackend, State};
+use super::{MemoryBackend, State, looked::serial};
 use crate::{
     backend::Ticket,
     look::{Entry, InDeadlock, LockId, LockName, Overview, Queue, deadlocks},
@@ -27,24 +29,36 @@ pub(super) struct Nested {
     made: u64,
     /// With so many it is looked who is not there any more.
     crowd: usize,
+    /// How many look at the bucket: they are told what is noted.
+    pub(super) looked: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Noted {
-    inside: Vec<LockId>,
+pub(super) struct Noted {
+    pub(super) inside: Vec<LockId>,
     /// How often something was noted before the last that was noted of it.
-    number: u64,
+    pub(super) number: u64,
     /// It was decided that it fails, and it is about to be finished: nobody waits for it.
     is_failing: bool,
+}
+
+impl Nested {
+    /// What is known of this request.
+    pub(super) fn of(&self, ticket: Ticket) -> Option<&Noted> {
+        self.requests.get(&ticket)
+    }
+
+    /// A moment before this one, for what has this number: those of what was noted are in its order.
+    pub(super) fn before(&self, now: Instant, number: u64) -> Instant {
+        let ago = Duration::from_nanos(self.made.saturating_sub(number));
+        now.checked_sub(ago).unwrap_or(now)
+    }
 }
 
 impl MemoryBackend {
     /// See [`Backend::serial`](crate::host::Backend::serial).
     pub(super) fn serial_of(&self, ticket: Ticket) -> u64 {
-        // Serial numbers are those of a shard. They would have to be made for centuries for this to be
-        // another's.
-        let shards = u64::try_from(self.shards.len()).unwrap_or(u64::MAX);
-        ticket.id.serial().wrapping_mul(shards).wrapping_add(ticket.lane.into())
+        serial(ticket, self.shards.len())
     }
 
     pub(super) fn note_inside(&self, ticket: Ticket, inside: LockId) {
@@ -57,6 +71,14 @@ impl MemoryBackend {
         // Anew: the circle that this closes was closed by this request.
         noted.number = number;
         noted.inside.push(inside);
+        if nested.looked > 0 {
+            drop(nested);
+            // Whoever has begun to look meanwhile has seen it: then nothing is told twice.
+            if let Some(looked) = &mut self.shard(ticket).lock().looked {
+                looked.put_inside(ticket.id, inside);
+            }
+            nested = lock(&self.nested);
+        }
         if nested.requests.len() < nested.crowd.max(64) {
             return;
         }

@@ -102,6 +102,7 @@ impl Member {
         let (name, mode) = (clipped(&format!("{:?}", self.name.name)), self.entry.mode);
         match self.entry.age(now) {
             age if age.as_secs() == 0 => format!("{name} ({mode})"),
+            age if self.entry.is_older => format!("{name} ({mode}) for over {}", seconds(age)),
             age => format!("{name} ({mode}) for {}", seconds(age)),
         }
     }

@@ -1,0 +1,200 @@
+//! Looking at what this process keeps.
+//!
+//! A picture is of one moment: all is locked that is wanted of all buckets, one after the other. Nobody else
+//! has the shards of two buckets locked, and who does this has the user agent's buckets locked before.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::Arc as StdArc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use foldhash::quality::RandomState;
+
+use super::{Entry, Shared};
+use crate::{
+    Error,
+    backend::{AnyBackend, Board, Heard, Looking, MemoryBackend},
+    bucket::OpenBucket,
+    look::{Event, LookOptions, News, Overview},
+    sync::{Arc, lock},
+};
+
+/// While a picture is taken nobody gets a lock of what is wanted. So after each one as many times as long
+/// none is taken, however many look.
+const REST: u32 = 9;
+
+/// Who looks at the buckets of a user agent in memory. Locked after its buckets.
+#[derive(Default)]
+pub(super) struct Lookers {
+    /// Where they are told what happens, if there are any.
+    board: Option<StdArc<Board>>,
+    /// What they want to see, each with its key on the board.
+    all: Vec<(usize, LookOptions)>,
+    /// From when on there may be a picture again.
+    rested: Option<Instant>,
+}
+
+/// A look at the buckets of a user agent in memory.
+pub(super) struct MemoryLook {
+    user_agent: Arc<Shared>,
+    options: LookOptions,
+    overview: Overview,
+    /// Where it is told what happens, and as whom, once it has its first picture.
+    follows: Option<(StdArc<Board>, usize)>,
+}
+
+impl Lookers {
+    /// Has a new bucket looked at by all who want to.
+    pub(super) fn begin_in(&self, bucket: &OpenBucket) {
+        let (Some(board), AnyBackend::Memory(memory)) = (&self.board, &bucket.backend) else {
+            return;
+        };
+        let wanted = self.all.iter().filter(|(_, wants)| wants.wants_bucket(&bucket.name));
+        for (_, wants) in wanted {
+            memory.hold_still(wants).begin(board, &bucket.name, Instant::now());
+        }
+    }
+}
+
+impl MemoryLook {
+    pub(super) fn new(user_agent: Arc<Shared>, options: LookOptions) -> Self {
+        Self { user_agent, options, overview: Overview::default(), follows: None }
+    }
+
+    /// Waits until a picture may be taken: whether that is before the deadline.
+    fn wait_for_turn(&self, deadline: Option<Instant>) -> bool {
+        loop {
+            let (rested, now) = (lock(&self.user_agent.lookers).rested, Instant::now());
+            let Some(rested) = rested.filter(|rested| *rested > now) else { return true };
+            if deadline.is_some_and(|deadline| deadline <= now) {
+                return false;
+            }
+            let until = deadline.map_or(rested, |deadline| deadline.min(rested));
+            thread::sleep(until.duration_since(now));
+        }
+    }
+
+    /// Sees what there is, and follows what happens from that moment on, unless that is not wanted.
+    fn take_picture(&mut self) -> News {
+        let buckets = lock(&self.user_agent.buckets);
+        let wanted: Vec<_> = wanted(&buckets, &self.options).collect();
+        for (memory, _) in &wanted {
+            memory.name_agents();
+        }
+        let mut lookers = lock(&self.user_agent.lookers);
+        let begin = Instant::now();
+        let mut still: Vec<_> = wanted
+            .iter()
+            .map(|(memory, bucket)| (memory.hold_still(&self.options), *bucket))
+            .collect();
+        let now = Instant::now();
+        if self.follows.is_none() && !self.options.once {
+            let board = StdArc::clone(lookers.board.get_or_insert_default());
+            for (still, bucket) in &mut still {
+                still.begin(&board, bucket, now);
+            }
+            let key = board.add_reader(self.options.clone());
+            lookers.all.push((key, self.options.clone()));
+            self.follows = Some((board, key));
+        }
+        let picture: Vec<_> = still
+            .iter()
+            .flat_map(|(still, bucket)| still.picture(&self.options, bucket, now))
+            .collect();
+        let missed = self.follows.as_ref().map_or(0, |(board, key)| board.catch_up(*key));
+        drop(still);
+        let end = Instant::now();
+        lookers.rested = end.checked_add(end.duration_since(begin) * REST);
+        drop((lookers, wanted));
+        drop(buckets);
+
+        self.overview = Overview::default();
+        for change in picture {
+            self.overview.apply(&Event { at: now, change });
+        }
+        News::Anew { missed }
+    }
+}
+
+impl Looking for MemoryLook {
+    fn overview(&self) -> &Overview {
+        &self.overview
+    }
+
+    fn next(&mut self, timeout: Option<Duration>) -> Result<Option<News>, Error> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let follows = self.follows.as_ref();
+        let heard = follows.map_or(Heard::Behind, |(board, key)| board.read(*key, deadline));
+        Ok(match heard {
+            Heard::Events(events) => {
+                for event in &events {
+                    self.overview.apply(event);
+                }
+                Some(News::Events(events))
+            }
+            Heard::Nothing => None,
+            Heard::Behind => self.wait_for_turn(deadline).then(|| self.take_picture()),
+        })
+    }
+}
+
+impl Drop for MemoryLook {
+    fn drop(&mut self) {
+        let Some((board, key)) = self.follows.take() else { return };
+        let buckets = lock(&self.user_agent.buckets);
+        let mut lookers = lock(&self.user_agent.lookers);
+        lookers.all.retain(|(other, _)| *other != key);
+        if board.remove_reader(key) {
+            lookers.board = None;
+        }
+        let leftovers: Vec<_> = wanted(&buckets, &self.options)
+            .map(|(memory, _)| memory.hold_still(&self.options).end())
+            .collect();
+        // What was noted may be much: it is dropped when nothing is locked.
+        drop((lookers, buckets));
+        drop(leftovers);
+    }
+}
+
+/// The buckets that are wanted.
+fn wanted<'a>(
+    buckets: &'a HashMap<String, Entry, RandomState>,
+    options: &'a LookOptions,
+) -> impl Iterator<Item = (&'a MemoryBackend, &'a StdArc<str>)> {
+    let all = buckets.values().map(|entry| &*entry.bucket);
+    let wanted = all.filter(|bucket| options.wants_bucket(&bucket.name));
+    wanted.filter_map(|bucket| match &bucket.backend {
+        AnyBackend::Memory(memory) => Some((memory, &bucket.name)),
+        AnyBackend::Other(_) => None,
+    })
+}
+
+impl fmt::Debug for MemoryLook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryLook").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::UserAgent;
+
+    #[test]
+    fn no_picture_is_taken_before_its_turn() {
+        let user_agent = UserAgent::new();
+        let lookers = || lock(&user_agent.0.user_agent.lookers);
+        let mut looks = [LookOptions::default(), LookOptions::default().once()]
+            .map(|options| user_agent.look(options).unwrap());
+        for look in &mut looks {
+            lookers().rested = Instant::now().checked_add(Duration::from_secs(3600));
+            assert_eq!(look.next(Some(Duration::from_millis(1))), Ok(None));
+            lookers().rested = None;
+            assert_eq!(look.next(None), Ok(Some(News::Anew { missed: 0 })));
+            assert!(lookers().rested.is_some(), "each picture is followed by a rest");
+        }
+    }
+}
