@@ -2,7 +2,7 @@
 //! what it held, and so come back here.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::VecDeque,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -20,14 +20,11 @@ const DEEPEST: usize = 16;
 const KEEP: usize = 64;
 
 thread_local! {
-    static WAKING: RefCell<Waking> =
-        const { RefCell::new(Waking { depth: 0, put_off: VecDeque::new() }) };
-}
+    /// How deep this thread is in wakers that call wakers.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
 
-/// What this thread is at.
-struct Waking {
-    depth: usize,
-    put_off: VecDeque<Waker>,
+    /// Those to be called when the deepest returns.
+    static PUT_OFF: RefCell<VecDeque<Waker>> = const { RefCell::new(VecDeque::new()) };
 }
 
 /// Calls all wakers: at once, or on a thread that has come here through many of them, when the
@@ -36,50 +33,49 @@ struct Waking {
 /// If one panics, which the panic hook tells, the others are called all the same, and whoever
 /// brought this about goes on.
 pub fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
-    let mut wakers = wakers.into_iter().peekable();
-    if wakers.peek().is_none() {
-        return;
+    wakers.into_iter().for_each(wake);
+}
+
+/// The same for one.
+pub(crate) fn wake(waker: Waker) {
+    let depth = DEPTH.get() + 1;
+    if depth > DEEPEST {
+        return put_off(waker);
     }
-    match change(|waking| {
-        waking.depth += 1;
-        waking.depth
-    }) {
-        Ok(depth) if depth > DEEPEST => {
-            for waker in wakers {
-                // There a moment ago, and nothing here ends the thread.
-                let _ = change(|waking| waking.put_off.push_back(waker));
-            }
-        }
-        Ok(depth) => {
-            for waker in wakers {
-                call(waker);
-                if depth == DEEPEST {
-                    call_put_off();
-                }
-            }
-        }
-        // The thread is ending, and its place to note anything in is gone.
-        Err(_) => return wakers.for_each(call),
+    DEPTH.set(depth);
+    call(waker);
+    if depth == DEEPEST {
+        call_put_off();
     }
-    let _ = change(|waking| waking.depth -= 1);
+    DEPTH.set(depth - 1);
+}
+
+#[cold]
+fn put_off(waker: Waker) {
+    let mut waker = Some(waker);
+    let _ = change(|put_off| put_off.extend(waker.take()));
+    // The thread is ending, and its place to note anything in is gone.
+    if let Some(waker) = waker {
+        call(waker);
+    }
 }
 
 /// Calls the wakers that were put off, as a thread must that is about to wait: it may be for one of
 /// those whom they wake.
 pub(crate) fn call_put_off() {
-    while let Ok(Some(waker)) = change(|waking| waking.put_off.pop_front()) {
+    while let Ok(Some(waker)) = change(VecDeque::pop_front) {
         call(waker);
     }
-    let _ = change(|waking| {
-        if waking.put_off.is_empty() && waking.put_off.capacity() > KEEP {
-            waking.put_off = VecDeque::new();
+    let _ = change(|put_off| {
+        if put_off.is_empty() && put_off.capacity() > KEEP {
+            *put_off = VecDeque::new();
         }
     });
 }
 
 /// Changes what is noted of this thread. Nothing foreign is called by that.
-fn change<T>(change: impl FnOnce(&mut Waking) -> T) -> Result<T, AccessError> {
-    WAKING.try_with(|waking| change(&mut waking.borrow_mut()))
+fn change<T>(change: impl FnOnce(&mut VecDeque<Waker>) -> T) -> Result<T, AccessError> {
+    PUT_OFF.try_with(|put_off| change(&mut put_off.borrow_mut()))
 }
 
 fn call(waker: Waker) {

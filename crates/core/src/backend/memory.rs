@@ -41,7 +41,7 @@ use crate::{
     backend::{Answer, Backend, InspectFuture, PositionFuture, QueryFuture, Reach, Ticket},
     look::{InDeadlock, LockId},
     sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock, shrink},
-    waking::wake_all,
+    waking::{wake, wake_all},
 };
 
 /// The reach of one process: makes the buckets of one user agent.
@@ -193,7 +193,7 @@ impl Backend for MemoryBackend {
             .map(|(shard, of_one_shard)| (shard, shard.lock(), of_one_shard))
             .collect();
         // What they have ends in all shards at one moment, then those are woken whom it concerns.
-        let mut wakers = Wakers::default();
+        let mut wakers = Vec::new();
         for (shard, state, agents) in &mut states {
             let agents: Vec<_> = agents.iter().map(|(_, agent)| *agent).collect();
             state.locks.terminate_remaining_locks_and_requests(&agents);
@@ -202,7 +202,7 @@ impl Backend for MemoryBackend {
             state.give_back_memory();
         }
         drop(states);
-        wakers.wake();
+        wake_all(wakers);
     }
 
     #[inline]
@@ -244,21 +244,7 @@ impl Backend for MemoryBackend {
     }
 
     fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
-        let mut state = self.shard(ticket).lock();
-        match state.locks.status(ticket.id) {
-            Status::Held(token) => Poll::Ready(Ok(Answer::Granted(token))),
-            Status::Pending => {
-                let replaced = state.wait(ticket.id, waker);
-                drop(state);
-                drop(replaced);
-                Poll::Pending
-            }
-            Status::Gone => Poll::Ready(Err(match state.how_lost(ticket.id) {
-                // It never got that far.
-                Lost::Terminated => Error::Terminated,
-                lost => lost.into(),
-            })),
-        }
+        self.poll(ticket, waker, false)
     }
 
     fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
@@ -351,6 +337,32 @@ impl MemoryBackend {
         &self.shards[ticket.lane as usize]
     }
 
+    /// The answer to a request that was not answered at once. If the lock was granted, and it
+    /// `is_watched`, the waker is from here on that of who waits for its loss.
+    pub(crate) fn poll(
+        &self,
+        ticket: Ticket,
+        waker: &Waker,
+        is_watched: bool,
+    ) -> Poll<Result<Answer, Error>> {
+        let mut state = self.shard(ticket).lock();
+        let (answer, waits) = match state.locks.status(ticket.id) {
+            Status::Held(token) => (Poll::Ready(Ok(Answer::Granted(token))), is_watched),
+            Status::Pending => (Poll::Pending, true),
+            Status::Gone => {
+                return Poll::Ready(Err(match state.how_lost(ticket.id) {
+                    // It never got that far.
+                    Lost::Terminated => Error::Terminated,
+                    lost => lost.into(),
+                }));
+            }
+        };
+        let replaced = if waits { state.wait(ticket.id, waker) } else { None };
+        drop(state);
+        drop(replaced);
+        answer
+    }
+
     fn shard_of(&self, name: &ResourceName) -> &Shard {
         &self.shards[self.hasher.hash(name).spread(self.shards.len()) as usize]
     }
@@ -429,7 +441,7 @@ impl MemoryBackend {
         answer: Poll<Answer>,
     ) {
         let asker = lock(&self.agents).client_id(agent);
-        let mut wakers = Wakers::default();
+        let mut wakers = Vec::new();
         if state.locks.has_events() {
             // A theft: nobody else's request becomes of one.
             self.shard(ticket).count_losses();
@@ -448,7 +460,7 @@ impl MemoryBackend {
             }
         }
         drop(state);
-        wakers.wake();
+        wake_all(wakers);
     }
 
     fn lock_all(&self) -> Vec<MutexGuard<'_, State>> {
@@ -605,18 +617,24 @@ impl Shard {
 }
 
 impl State {
-    /// Takes all events of a command, and the wakers of everybody whom they concern.
+    /// Takes the next event of a command, and the waker of whom it concerns, if that waits.
     ///
-    /// It was that of `thief`, if it may have stolen anything.
-    fn take_events(&mut self, thief: Option<ClientId>, wakers: &mut Wakers) {
-        while let Some((event, waker)) = self.locks.poll_event_with_data() {
-            if let Event::Stolen(id) = event {
-                self.stolen.insert(id, thief);
-            }
-            if let Some(looked) = &mut self.looked {
-                looked.happened(event, &self.locks, thief);
-            }
-            wakers.extend(waker);
+    /// It was the command of `thief`, if it may have stolen anything.
+    fn take_event(&mut self, thief: Option<ClientId>) -> Option<Waker> {
+        let (event, waker) = self.locks.poll_event_with_data()?;
+        if let Event::Stolen(id) = event {
+            self.stolen.insert(id, thief);
+        }
+        if let Some(looked) = &mut self.looked {
+            looked.happened(event, &self.locks, thief);
+        }
+        waker
+    }
+
+    /// Takes all of them, and the wakers of everybody whom they concern.
+    fn take_events(&mut self, thief: Option<ClientId>, wakers: &mut Vec<Waker>) {
+        while self.locks.has_events() {
+            wakers.extend(self.take_event(thief));
         }
     }
 
@@ -670,37 +688,28 @@ impl State {
 #[cold]
 #[inline(never)]
 fn tell_end(mut state: MutexGuard<'_, State>, id: RequestId) {
-    let mut wakers = Wakers::default();
     if let Some(looked) = &mut state.looked {
         looked.finished(id);
     }
+    let first = state.take_event(None);
+    if state.locks.has_events() {
+        return tell_all(state, first);
+    }
+    // FAST: mostly it is one, and there are no others to be kept for so long.
+    state.give_back_memory();
+    drop(state);
+    if let Some(first) = first {
+        wake(first);
+    }
+}
+
+/// The same when `first` has been taken already.
+#[cold]
+#[inline(never)]
+fn tell_all(mut state: MutexGuard<'_, State>, first: Option<Waker>) {
+    let mut wakers = Vec::from_iter(first);
     state.take_events(None, &mut wakers);
     state.give_back_memory();
     drop(state);
-    wakers.wake();
-}
-
-/// Wakers to call once no shard is locked.
-///
-/// Nearly always there is one or none, so that is what costs nothing to make and to pass on.
-#[derive(Default)]
-struct Wakers {
-    first: Option<Waker>,
-    others: Vec<Waker>,
-}
-
-impl Wakers {
-    #[inline]
-    fn extend(&mut self, wakers: impl IntoIterator<Item = Waker>) {
-        for waker in wakers {
-            match self.first {
-                None => self.first = Some(waker),
-                Some(_) => self.others.push(waker),
-            }
-        }
-    }
-
-    fn wake(self) {
-        wake_all(self.first.into_iter().chain(self.others));
-    }
+    wake_all(wakers);
 }

@@ -413,6 +413,29 @@ impl AnyBackend {
         }
     }
 
+    /// As [`poll_request`](Backend::poll_request), and if the lock was granted,
+    /// [`poll_lost`](Backend::poll_lost) as well.
+    #[inline]
+    pub(crate) fn poll_watched(
+        &self,
+        ticket: Ticket,
+        waker: &Waker,
+    ) -> Poll<Result<Answer, Error>> {
+        match self {
+            Self::Memory(memory) => memory.poll(ticket, waker, true),
+            Self::Other(other) => {
+                let answer = other.poll_request(ticket, waker);
+                if !matches!(answer, Poll::Ready(Ok(Answer::Granted(_)))) {
+                    return answer;
+                }
+                match other.poll_lost(ticket, waker) {
+                    Poll::Ready(lost) => Poll::Ready(Err(lost.into())),
+                    Poll::Pending => answer,
+                }
+            }
+        }
+    }
+
     /// How many locks were lost in the lane of this ticket. `None` if that cannot be told.
     #[inline]
     pub(crate) fn losses(&self, ticket: Ticket) -> Option<u64> {

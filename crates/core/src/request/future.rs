@@ -16,6 +16,7 @@ use crate::{
     Error, Lock, LockGuard, LockOptions,
     agent::Seat,
     backend::{Answer, AnyBackend, Backend, PackedTicket, Ticket},
+    guard::PolledGuard,
     manager::{Environment, Seats},
     measure::Waits,
     sync::Arc,
@@ -231,12 +232,20 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
 
     /// Asks what became of the request.
     fn poll_made(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
+        self.answered(|backend, ticket| backend.poll_request(ticket, context.waker()))
+    }
+
+    /// What became of the request, as the backend says.
+    #[inline]
+    fn answered(
+        &mut self,
+        ask: impl FnOnce(&AnyBackend, Ticket) -> Poll<Result<Answer, Error>>,
+    ) -> Poll<Result<G, Error>> {
         let State::Pending(pending) = &self.state else {
             panic!("a `LockFuture` was polled after it had completed")
         };
         let Pending { ticket, seat, .. } = pending;
-        let Poll::Ready(answer) = seat.backend().poll_request(ticket.unpack(), context.waker())
-        else {
+        let Poll::Ready(answer) = ask(seat.backend(), ticket.unpack()) else {
             return match pending.fails_in_deadlock() {
                 Some(deadlock) => self.fail_in(deadlock),
                 None => Poll::Pending,
@@ -269,6 +278,40 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
 }
 
 impl LockFuture<'static, Option<LockGuard>> {
+    /// Polls a request that was made, for a host that polls what is granted by hand too: this is also the
+    /// first [`PolledGuard::poll_lost`], with the same context. A lock that was granted and lost by now is
+    /// [`Error::Lost`].
+    ///
+    /// ```
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use navlock_core::{Error, LockOptions, UserAgent};
+    /// let locks = UserAgent::new().lock_manager("app");
+    /// let guard = locks.lock("db").blocking()?;
+    /// let context = &mut Context::from_waker(Waker::noop());
+    /// let mut next = locks.lock_with("db", LockOptions::default()).into_owned();
+    /// # assert!(std::future::Future::poll(std::pin::Pin::new(&mut next), context).is_pending());
+    /// assert!(next.poll_watched(context).is_pending());
+    /// drop(guard);
+    /// assert!(matches!(next.poll_watched(context), Poll::Ready(Ok(Some(_)))));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As those of a [`LockRequest`].
+    ///
+    /// # Panics
+    ///
+    /// If it was not polled before, or has been answered.
+    pub fn poll_watched(
+        &mut self,
+        context: &Context<'_>,
+    ) -> Poll<Result<Option<PolledGuard>, Error>> {
+        let answered =
+            self.answered(|backend, ticket| backend.poll_watched(ticket, context.waker()));
+        answered.map_ok(|guard| guard.map(LockGuard::into_polled))
+    }
+
     /// The future of a request that was made elsewhere and is known here by this id.
     pub(crate) fn made(name: ResourceName, mode: Mode, ticket: Ticket, seat: Arc<Seat>) -> Self {
         let ticket = ticket.into();
