@@ -118,5 +118,8 @@ fn of(name: &str) -> OfName {
 
 fn granted(name: &str, serial: u64) -> LookChange {
     let (id, mode, token) = (([2; 16], serial), Mode::Exclusive, Some(1 << 60));
-    LookChange::Granted(of(name), LookEntry { id, mode, token, inside: Vec::new(), taken: 0 })
+    LookChange::Granted(
+        of(name),
+        LookEntry { id, mode, token, inside: Vec::new(), may_give_up: false, taken: 0 },
+    )
 }

@@ -68,7 +68,11 @@ impl Silences {
 /// What etcd says of a lease; `None` if there is none, or it does not say.
 async fn ask(members: &Members, lease: i64) -> (i64, Option<Seen>) {
     let mut client = members.current().client.clone();
-    let answer = client.lease_time_to_live(lease).await.ok().filter(|answer| answer.is_there());
+    let answer = client
+        .lease_time_to_live(lease)
+        .await
+        .ok()
+        .filter(navlock_etcd_client::LeaseTimeToLiveResponse::is_there);
     let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
     let now = Moment::now();
     let seen =

@@ -57,7 +57,7 @@ impl Elsewhere {
     pub(super) fn retain(&mut self, is_wanted: impl Fn(&str, &ResourceName) -> bool) {
         for (bucket, inspection) in &mut self.0 {
             for all in [&mut inspection.held, &mut inspection.pending] {
-                all.retain(|one| is_wanted(bucket, &one.lock.name));
+                all.retain(|one| is_wanted(bucket, &one.inspected.lock.name));
             }
         }
     }

@@ -306,7 +306,7 @@ impl State {
             match self.locks.status(id) {
                 Status::Held(token) => entry.token = Some(token),
                 _ => {
-                    if let Some(Noted { inside, number }) = nested.of(ticket) {
+                    if let Some(Noted { inside, number, .. }) = nested.of(ticket) {
                         entry.inside.clone_from(inside);
                         // In the order in which they were noted.
                         entry.since = nested.before(now, *number);
