@@ -4,20 +4,21 @@
 //! does not listen cannot have it grow without bound: when it is full, those are *behind* who have not been
 //! told the first of it. They are counted what they miss from then on, until they are told anew what there is.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, mem};
 
 use bytes::BytesMut;
-use navlock_wire::{CodecError, LookChange, LookEvent, Moment, OfName, encode_look_events};
-use tokio::sync::Notify;
+use navlock_wire::{CodecError, encode_look_events};
 
-use super::lookers::Filter;
+use super::{
+    inbox::{About, Batch, Entry},
+    lookers::Filter,
+};
 
 /// So many events can wait to be told, and about so many bytes of them: names can be long.
 const MOST: usize = 1 << 14;
 const MOST_BYTES: usize = 8 << 20;
 
-/// About how long a message is, in bytes; one event may be longer. To put it together and to send it takes
-/// the daemon some tens of microseconds.
+/// About how long a message is, in bytes; one event may be longer.
 pub(super) const PART: usize = 32 << 10;
 
 /// How many bytes may stay reserved when nothing waits.
@@ -32,9 +33,8 @@ pub(super) struct Journal {
     /// The number of the first of them, and how many bytes were before it.
     first: (u64, u64),
     lookers: Vec<Reader>,
-    /// How many have ever begun to look.
-    begun: u64,
-    scratch: BytesMut,
+    /// What was taken from the inbox; empty but for its room.
+    batch: Batch,
 }
 
 /// An event.
@@ -44,20 +44,13 @@ struct Noted {
     end: u64,
 }
 
-/// What an event is about, as far as somebody may look at that alone.
-enum About {
-    Anything,
-    Bucket(Arc<str>),
-    Name(OfName),
-}
-
 struct Reader {
     id: u64,
     filter: Filter,
     at: At,
-    /// From when on it is woken by what happens.
-    due: Moment,
-    told: Arc<Notify>,
+    /// It is told nothing from the event of this number on, before it was told what there is: all before
+    /// that is in there. And how much it had missed by then.
+    picture: Option<(u64, u64)>,
 }
 
 /// What a looker is to be told.
@@ -71,69 +64,84 @@ enum At {
     Behind(u64),
 }
 
-impl About {
-    fn of(change: &LookChange) -> Self {
-        match change {
-            LookChange::AgentCame { bucket, .. } => Self::Bucket(Arc::clone(bucket)),
-            other => other.of().cloned().map_or(Self::Anything, Self::Name),
-        }
-    }
-
-    fn is_seen_by(&self, filter: &Filter) -> bool {
-        match self {
-            Self::Anything => true,
-            Self::Bucket(bucket) => filter.has_bucket(bucket),
-            Self::Name(of) => filter.has(&of.bucket, &of.name),
-        }
-    }
-}
-
 impl Journal {
-    /// Somebody looks, and is told from here on. Its number, by which it is known.
-    pub(super) fn begin(&mut self, filter: Filter, told: Arc<Notify>) -> u64 {
-        let id = self.begun;
-        self.begun += 1;
-        self.lookers.push(Reader { id, filter, at: At::End, due: 0, told });
-        id
-    }
-
-    /// It looks no more.
-    pub(super) fn end(&mut self, id: u64) {
-        self.lookers.retain(|looker| looker.id != id);
-        self.forget_told();
-    }
-
-    /// Notes an event that happens now. Those to be woken: who has something to be told, and is due.
-    pub(super) fn note(&mut self, event: &LookEvent, now: Moment) -> Vec<Arc<Notify>> {
-        self.scratch.clear();
-        // It fits into a frame: texts are clipped where they come in, and names are shorter.
-        if event.encode(&mut self.scratch).is_err() {
-            return Vec::new();
+    /// Enters what has happened since this was done last, which is put into what is empty.
+    pub(super) fn enter(&mut self, take: impl FnOnce(&mut Batch)) {
+        let mut batch = mem::take(&mut self.batch);
+        take(&mut batch);
+        let mut start = 0;
+        for entry in batch.entries.drain(..) {
+            match entry {
+                Entry::Event { of, end } => {
+                    self.note(of, &batch.bytes[start..end]);
+                    start = end;
+                }
+                Entry::Missed(missed) => self.miss(missed),
+                Entry::Picture(id, filter) => self.hold(id, filter),
+                Entry::Gone(id) => self.lookers.retain(|looker| looker.id != id),
+            }
         }
+        self.forget_told();
+        batch.clear();
+        self.batch = batch;
+    }
+
+    /// Notes an event, of which this is to be said.
+    fn note(&mut self, of: About, event: &[u8]) {
         while self.events.len() >= MOST || self.bytes.len() >= MOST_BYTES {
             self.leave_behind();
         }
-        let (number, of) = (self.next(), About::of(&event.change));
-        let mut woken = Vec::new();
-        for looker in &mut self.lookers {
+        let number = self.next();
+        for looker in self.lookers.iter_mut().filter(|looker| of.is_seen_by(&looker.filter)) {
             match &mut looker.at {
                 At::Event(_) => {}
-                _ if !of.is_seen_by(&looker.filter) => continue,
                 // It is told what there is anyway.
                 At::Behind(missed) => *missed += 1,
                 at @ At::End => *at = At::Event(number),
             }
-            if now >= looker.due {
-                woken.push(Arc::clone(&looker.told));
-            }
         }
         // FAST: nobody else is told of it.
         if self.lookers.iter().any(|looker| matches!(looker.at, At::Event(_))) {
-            self.bytes.extend(&self.scratch);
+            self.bytes.extend(event);
             let end = self.first.1 + self.bytes.len() as u64;
             self.events.push_back(Noted { of, end });
         }
-        woken
+    }
+
+    /// So much has happened that nobody knows what it was: all have missed it.
+    fn miss(&mut self, more: u64) {
+        let first = self.first.0;
+        for looker in &mut self.lookers {
+            let before = match looker.at {
+                At::End => 0,
+                At::Event(_) => untold(&self.events, first, looker),
+                At::Behind(missed) => missed,
+            };
+            looker.at = At::Behind(before + more);
+        }
+    }
+
+    /// This looker is told what there is at this moment, and what happens from here on only after that.
+    fn hold(&mut self, id: u64, filter: Filter) {
+        let next = self.next();
+        match self.lookers.iter_mut().find(|looker| looker.id == id) {
+            Some(looker) => {
+                let mut missed = 0;
+                if let At::Behind(before) = looker.at {
+                    (looker.at, missed) = (At::End, before);
+                }
+                looker.picture = Some((next, missed));
+            }
+            None => self.lookers.push(Reader { id, filter, at: At::End, picture: Some((next, 0)) }),
+        }
+    }
+
+    /// This looker is being told what there is, and goes on from there. How much it has missed that is in
+    /// there.
+    pub(super) fn go_on(&mut self, id: u64) -> u64 {
+        let looker = self.lookers.iter_mut().find(|looker| looker.id == id);
+        let picture = looker.and_then(|looker| looker.picture.take());
+        picture.map_or(0, |(_, missed)| missed)
     }
 
     /// The number that the next event will have.
@@ -141,16 +149,13 @@ impl Journal {
         self.first.0 + self.events.len() as u64
     }
 
-    /// This looker is not woken before that.
-    pub(super) fn rest(&mut self, id: u64, due: Moment) {
-        if let Some(looker) = self.lookers.iter_mut().find(|looker| looker.id == id) {
-            looker.due = due;
-        }
-    }
-
     /// Whether there is something to tell to this looker.
     pub(super) fn has_news(&self, id: u64) -> bool {
-        self.looker(id).is_some_and(|looker| !matches!(looker.at, At::End))
+        self.looker(id).is_some_and(|looker| match looker.at {
+            At::End => false,
+            At::Event(number) => looker.picture.is_none_or(|(end, _)| number < end),
+            At::Behind(_) => true,
+        })
     }
 
     /// Whether this looker has missed something.
@@ -158,33 +163,12 @@ impl Journal {
         self.looker(id).is_some_and(|looker| matches!(looker.at, At::Behind(_)))
     }
 
-    /// How much this looker has missed, which it is about to be told.
-    pub(super) fn take_missed(&mut self, id: u64) -> u64 {
-        let Some(at) = self.at_mut(id) else { return 0 };
-        let At::Behind(missed) = *at else { return 0 };
-        *at = At::End;
-        missed
-    }
-
-    /// This looker has seen by itself what has happened until now.
-    pub(super) fn skip(&mut self, id: u64) {
-        if let Some(at) = self.at_mut(id) {
-            *at = At::End;
-        }
-        self.forget_told();
-    }
-
-    /// Appends the message with what this looker is told next, of what is before the event of this number;
-    /// nothing if there is nothing. Whether there is more.
-    pub(super) fn put_next(
-        &mut self,
-        id: u64,
-        before: u64,
-        message: &mut BytesMut,
-    ) -> Result<bool, CodecError> {
+    /// Appends the message with what this looker is told next; nothing if there is nothing. Whether there is
+    /// more.
+    pub(super) fn put_next(&mut self, id: u64, message: &mut BytesMut) -> Result<bool, CodecError> {
         let Some(looker) = self.looker(id) else { return Ok(false) };
         let At::Event(mut number) = looker.at else { return Ok(false) };
-        let last = before.min(self.next());
+        let last = looker.picture.map_or(self.next(), |(end, _)| end);
         let (mut runs, mut count, mut room) = (Vec::<(u64, u64)>::new(), 0, PART as u64);
         while number < last && room > 0 {
             let (start, Noted { of, end }) = (self.start(number), self.event(number));
@@ -211,8 +195,8 @@ impl Journal {
             encode_look_events(count, pieces, message)?;
         }
         let at = if is_told { At::End } else { At::Event(number) };
-        if let Some(before) = self.at_mut(id) {
-            *before = at;
+        if let Some(looker) = self.lookers.iter_mut().find(|looker| looker.id == id) {
+            looker.at = at;
         }
         self.forget_told();
         Ok(number < last)
@@ -223,9 +207,8 @@ impl Journal {
         let first = self.first.0;
         let is_slow = |looker: &&mut Reader| matches!(looker.at, At::Event(at) if at <= first);
         for looker in self.lookers.iter_mut().filter(is_slow) {
-            let events = self.events.iter();
-            let missed = events.filter(|event| event.of.is_seen_by(&looker.filter)).count();
-            looker.at = At::Behind(missed as u64);
+            let missed = untold(&self.events, first, looker);
+            looker.at = At::Behind(missed);
         }
         self.forget_told();
     }
@@ -264,18 +247,85 @@ impl Journal {
     fn looker(&self, id: u64) -> Option<&Reader> {
         self.lookers.iter().find(|looker| looker.id == id)
     }
+}
 
-    fn at_mut(&mut self, id: u64) -> Option<&mut At> {
-        self.lookers.iter_mut().find(|looker| looker.id == id).map(|looker| &mut looker.at)
-    }
+/// How many of these events, whose first one has this number, a looker was not told that it wants to see.
+fn untold(events: &VecDeque<Noted>, first: u64, looker: &Reader) -> u64 {
+    let At::Event(number) = looker.at else { return 0 };
+    let told = usize::try_from(number - first).unwrap_or(usize::MAX);
+    let is_seen = |event: &&Noted| event.of.is_seen_by(&looker.filter);
+    events.iter().skip(told).filter(is_seen).count() as u64
 }
 
 #[cfg(test)]
 mod tests {
-    use navlock_wire::{ClientCodec, FromDaemon};
+    use navlock_wire::{ClientCodec, FromDaemon, LookChange, LookEvent, OfName};
     use tokio_util::codec::Decoder;
 
-    use super::*;
+    use super::{super::inbox::Inbox, *};
+
+    /// A journal, with what is entered in it.
+    #[derive(Default)]
+    struct Book {
+        inbox: Inbox,
+        journal: Journal,
+        begun: u64,
+    }
+
+    impl Book {
+        /// Somebody looks, and was told what there is.
+        fn begin(&mut self, bucket: Option<&str>, name: Option<&str>) -> u64 {
+            let id = self.begun;
+            self.begun += 1;
+            self.hold(id, bucket, name);
+            assert_eq!(self.journal().go_on(id), 0);
+            id
+        }
+
+        fn hold(&mut self, id: u64, bucket: Option<&str>, name: Option<&str>) {
+            let bucket = bucket.map(str::to_owned);
+            let name = name.map(|name| name.try_into().unwrap());
+            self.inbox.put(Entry::Picture(id, Filter { bucket, name }));
+        }
+
+        fn note(&mut self, event: &LookEvent) {
+            self.inbox.note(event);
+        }
+
+        fn journal(&mut self) -> &mut Journal {
+            self.journal.enter(|batch| self.inbox.take(batch));
+            &mut self.journal
+        }
+
+        /// What a looker is told next, as it hears it, and whether there is more.
+        fn next(&mut self, id: u64) -> (Vec<LookEvent>, bool) {
+            let mut bytes = BytesMut::new();
+            let has_more = self.journal().put_next(id, &mut bytes).unwrap();
+            let heard = match ClientCodec::default().decode(&mut bytes).unwrap() {
+                Some(FromDaemon::LookEvents { events }) => events,
+                None => Vec::new(),
+                other => panic!("{other:?}"),
+            };
+            assert!(bytes.is_empty());
+            (heard, has_more)
+        }
+
+        fn all(&mut self, id: u64) -> Vec<LookEvent> {
+            let mut all = Vec::new();
+            loop {
+                let (heard, has_more) = self.next(id);
+                all.extend(heard);
+                if !has_more {
+                    return all;
+                }
+            }
+        }
+
+        fn is_empty(&mut self) -> bool {
+            let journal = self.journal();
+            journal.events.is_empty() && journal.bytes.is_empty()
+        }
+    }
 
     fn went(client: u64) -> LookEvent {
         LookEvent { at: client, change: LookChange::ClientWent { client } }
@@ -286,41 +336,12 @@ mod tests {
         LookEvent { at: 0, change: LookChange::Released(of, ([1; 16], 2)) }
     }
 
-    fn begin(journal: &mut Journal, bucket: Option<&str>, name: Option<&str>) -> u64 {
-        let (bucket, name) = (bucket.map(str::to_owned), name.map(|name| name.try_into().unwrap()));
-        journal.begin(Filter { bucket, name }, Arc::default())
-    }
-
-    /// What a looker is told next, as it hears it.
-    fn next(journal: &mut Journal, id: u64, before: u64) -> (Vec<LookEvent>, bool) {
-        let mut bytes = BytesMut::new();
-        let has_more = journal.put_next(id, before, &mut bytes).unwrap();
-        let heard = match ClientCodec::default().decode(&mut bytes).unwrap() {
-            Some(FromDaemon::LookEvents { events }) => events,
-            None => Vec::new(),
-            other => panic!("{other:?}"),
-        };
-        assert!(bytes.is_empty());
-        (heard, has_more)
-    }
-
-    fn all(journal: &mut Journal, id: u64) -> Vec<LookEvent> {
-        let mut all = Vec::new();
-        loop {
-            let (heard, has_more) = next(journal, id, u64::MAX);
-            all.extend(heard);
-            if !has_more {
-                return all;
-            }
-        }
-    }
-
     #[test]
     fn each_is_told_all_that_it_wants_to_see_once_and_in_order_and_then_it_is_forgotten() {
-        let mut journal = Journal::default();
-        let everything = begin(&mut journal, None, None);
-        let bucket = begin(&mut journal, Some("a"), None);
-        let name = begin(&mut journal, None, Some("x"));
+        let mut book = Book::default();
+        let everything = book.begin(None, None);
+        let bucket = book.begin(Some("a"), None);
+        let name = book.begin(None, Some("x"));
         let mut told = [Vec::new(), Vec::new(), Vec::new()];
         let mut noted = Vec::new();
         for round in 0..200_u64 {
@@ -332,19 +353,19 @@ mod tests {
                     2 => of("a", "y"),
                     _ => of("b", "x"),
                 };
-                journal.note(&event, 0);
+                book.note(&event);
                 noted.push(event);
             }
             for (at, id) in [everything, bucket, name].into_iter().enumerate() {
                 // At other times than the others.
                 if round % (at as u64 + 2) == 0 {
-                    told[at].extend(all(&mut journal, id));
+                    told[at].extend(book.all(id));
                 }
             }
         }
         for (at, id) in [everything, bucket, name].into_iter().enumerate() {
-            told[at].extend(all(&mut journal, id));
-            assert!(!journal.has_news(id));
+            told[at].extend(book.all(id));
+            assert!(!book.journal().has_news(id));
         }
         let about = |event: &LookEvent| {
             event.change.of().map(|of| (of.bucket.to_string(), of.name.to_string()))
@@ -357,96 +378,131 @@ mod tests {
         assert!(told[0] == wanted(|_, _| true));
         assert!(told[1] == wanted(|bucket, _| bucket == "a"));
         assert!(told[2] == wanted(|_, name| name == "x"));
-        assert_eq!((journal.events.len(), journal.bytes.len()), (0, 0));
-        assert!(journal.bytes.capacity() <= KEPT);
+        assert!(book.is_empty());
+        assert!(book.journal.bytes.capacity() <= KEPT);
     }
 
     #[test]
-    fn nobody_is_woken_for_what_it_does_not_see_or_before_it_is_due() {
-        let mut journal = Journal::default();
-        let id = begin(&mut journal, Some("a"), None);
-        assert_eq!(journal.note(&of("b", "x"), 5).len(), 0);
-        assert_eq!(journal.events.len(), 0, "it is kept for nobody");
-        assert_eq!(journal.note(&of("a", "x"), 5).len(), 1);
-        all(&mut journal, id);
-        journal.rest(id, 10);
-        assert_eq!(journal.note(&of("b", "x"), 10).len(), 0);
-        assert_eq!(journal.note(&of("a", "x"), 9).len(), 0);
-        assert!(journal.has_news(id));
-        // By whatever happens then: what it is about has waited.
-        assert_eq!(journal.note(&of("b", "x"), 10).len(), 1);
+    fn what_nobody_wants_to_see_is_no_news_and_is_not_kept() {
+        let mut book = Book::default();
+        let id = book.begin(Some("a"), None);
+        book.note(&of("b", "x"));
+        assert!(!book.journal().has_news(id));
+        assert!(book.is_empty());
+        book.note(&of("a", "x"));
+        assert!(book.journal().has_news(id));
     }
 
     #[test]
-    fn what_happens_after_a_moment_is_not_told_before_it() {
-        let mut journal = Journal::default();
-        let id = begin(&mut journal, None, None);
-        journal.note(&went(1), 0);
-        let moment = journal.next();
-        journal.note(&went(2), 0);
-        assert_eq!(next(&mut journal, id, moment), (vec![went(1)], false));
-        assert!(journal.has_news(id));
-        assert_eq!(all(&mut journal, id), [went(2)]);
+    fn what_happens_after_a_picture_is_told_after_it_and_what_was_before_it_before() {
+        let mut book = Book::default();
+        let id = book.begin(None, None);
+        book.note(&went(1));
+        book.hold(id, None, None);
+        book.note(&went(2));
+        assert_eq!(book.all(id), [went(1)]);
+        // However much happens before it is told what there is.
+        book.note(&went(3));
+        assert!(!book.journal().has_news(id));
+        assert_eq!(book.all(id), []);
+        assert_eq!(book.journal().go_on(id), 0);
+        assert_eq!(book.all(id), [went(2), went(3)]);
+        assert!(book.is_empty());
     }
 
     #[test]
     fn a_message_is_about_so_long_however_much_there_is_to_tell() {
-        let mut journal = Journal::default();
-        let id = begin(&mut journal, None, None);
+        let mut book = Book::default();
+        let id = book.begin(None, None);
         let mut event = BytesMut::new();
         went(1).encode(&mut event).unwrap();
         let fit = PART.div_ceil(event.len());
-        (0..=fit).for_each(|_| drop(journal.note(&went(1), 0)));
-        let (first, has_more) = next(&mut journal, id, u64::MAX);
+        (0..=fit).for_each(|_| book.note(&went(1)));
+        let (first, has_more) = book.next(id);
         assert_eq!((first.len(), has_more), (fit, true));
-        assert_eq!(next(&mut journal, id, u64::MAX), (vec![went(1)], false));
+        assert_eq!(book.next(id), (vec![went(1)], false));
     }
 
     #[test]
     fn who_is_too_slow_is_told_how_much_it_missed_and_nothing_of_it() {
-        let mut journal = Journal::default();
-        let slow = begin(&mut journal, None, None);
-        let slow_of_few = begin(&mut journal, Some("a"), None);
-        let quick = begin(&mut journal, None, None);
+        let mut book = Book::default();
+        let slow = book.begin(None, None);
+        let slow_of_few = book.begin(Some("a"), None);
+        let quick = book.begin(None, None);
         let more = MOST as u64 + 7;
         let mut heard = 0;
         for number in 0..more {
-            journal.note(&if number % 2 == 0 { of("a", "x") } else { of("b", "x") }, 0);
-            heard += all(&mut journal, quick).len() as u64;
+            book.note(&if number % 2 == 0 { of("a", "x") } else { of("b", "x") });
+            heard += book.all(quick).len() as u64;
         }
-        assert!(journal.is_behind(slow) && journal.is_behind(slow_of_few));
-        assert_eq!(next(&mut journal, slow, u64::MAX), (Vec::new(), false));
-        assert_eq!(journal.take_missed(slow), more);
-        assert_eq!(journal.take_missed(slow_of_few), more.div_ceil(2));
-        assert!(!journal.has_news(slow));
-        assert_eq!((heard, journal.take_missed(quick)), (more, 0));
-        assert_eq!(journal.events.len(), 0);
-        journal.note(&went(1), 0);
-        assert_eq!(all(&mut journal, slow), [went(1)]);
+        assert!(book.journal().is_behind(slow) && book.journal().is_behind(slow_of_few));
+        assert_eq!(book.next(slow), (Vec::new(), false));
+        book.hold(slow, None, None);
+        book.hold(slow_of_few, Some("a"), None);
+        book.hold(quick, None, None);
+        assert_eq!(book.journal().go_on(slow), more);
+        assert_eq!(book.journal().go_on(slow_of_few), more.div_ceil(2));
+        assert_eq!((heard, book.journal().go_on(quick)), (more, 0));
+        assert!(!book.journal().has_news(slow));
+        assert!(book.is_empty());
+        book.note(&went(1));
+        assert_eq!(book.all(slow), [went(1)]);
+    }
+
+    #[test]
+    fn what_there_was_no_room_for_was_missed_by_all() {
+        let mut book = Book::default();
+        let (told, waits) = (book.begin(None, None), book.begin(Some("a"), None));
+        book.note(&of("a", "x"));
+        book.all(told);
+        book.inbox.put(Entry::Missed(3));
+        book.note(&went(1));
+        assert!(book.journal().is_behind(told) && book.journal().is_behind(waits));
+        for (id, bucket, missed) in [(told, None, 4), (waits, Some("a"), 5)] {
+            book.hold(id, bucket, None);
+            assert_eq!(book.journal().go_on(id), missed);
+        }
+        assert!(book.is_empty());
+    }
+
+    #[test]
+    fn who_falls_behind_before_it_is_told_what_there_is_is_told_again() {
+        let mut book = Book::default();
+        let id = book.begin(None, None);
+        book.hold(id, None, None);
+        book.inbox.put(Entry::Missed(3));
+        assert_eq!(book.journal().go_on(id), 0);
+        assert!(book.journal().is_behind(id));
+        book.hold(id, None, None);
+        assert_eq!(book.journal().go_on(id), 3);
     }
 
     #[test]
     fn what_waits_is_bounded_in_bytes_as_well() {
-        let mut journal = Journal::default();
-        let id = begin(&mut journal, None, None);
+        let mut book = Book::default();
+        let id = book.begin(None, None);
         let name = "x".repeat(1 << 20);
-        (0..8).for_each(|_| drop(journal.note(&of("a", &name), 0)));
-        assert!(!journal.is_behind(id));
-        journal.note(&of("a", &name), 0);
-        assert_eq!(journal.take_missed(id), 9);
-        assert_eq!((journal.events.len(), journal.bytes.len()), (0, 0));
+        for _ in 0..8 {
+            book.note(&of("a", &name));
+            assert!(!book.journal().is_behind(id));
+        }
+        book.note(&of("a", &name));
+        assert!(book.journal().is_behind(id));
+        book.hold(id, None, None);
+        assert_eq!(book.journal().go_on(id), 9);
+        assert!(book.is_empty());
     }
 
     #[test]
     fn who_goes_keeps_nothing() {
-        let mut journal = Journal::default();
-        let (gone, stays) = (begin(&mut journal, None, None), begin(&mut journal, None, None));
-        journal.note(&went(1), 0);
-        all(&mut journal, stays);
-        assert_eq!(journal.events.len(), 1);
-        journal.end(gone);
-        assert_eq!(journal.events.len(), 0);
-        journal.note(&went(2), 0);
-        assert_eq!(all(&mut journal, stays), [went(2)]);
+        let mut book = Book::default();
+        let (gone, stays) = (book.begin(None, None), book.begin(None, None));
+        book.note(&went(1));
+        book.all(stays);
+        assert!(!book.is_empty());
+        book.inbox.put(Entry::Gone(gone));
+        assert!(book.is_empty());
+        book.note(&went(2));
+        assert_eq!(book.all(stays), [went(2)]);
     }
 }

@@ -1,13 +1,13 @@
 //! Those who look: each is told what there is, and from then on what happens.
 //!
-//! While nobody looks, an event costs one load. While somebody does, it is written once, into a journal
-//! from which all are told.
+//! While nobody looks, an event costs one load. While somebody does, it is written once, into the inbox;
+//! all else is done by those who tell them (see [`telling`](super::telling)).
 
 use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -16,22 +16,23 @@ use bytes::BytesMut;
 use navlock_core::ResourceName;
 use navlock_wire::{CodecError, LookChange, LookEvent, Moment};
 use tokio::{
-    sync::Notify,
-    time::{Instant, timeout_at},
+    runtime::Handle,
+    sync::{Notify, OnceCell},
+    time::{Instant, sleep_until},
 };
 
-use super::{counts::Counts, journal::Journal};
+use super::{
+    counts::Counts,
+    inbox::{Entry, Inbox},
+    journal::Journal,
+    telling::Thread,
+};
 use crate::clock;
 
 /// How long events are gathered before they are said, in nanoseconds: to send each by itself would cost as
 /// much as what it tells of. A person would not see the difference if it were longer. But then there would be
 /// more to take in at a time, and that is how long who looks may keep others from a CPU.
 const GATHER: u64 = 10_000_000;
-
-/// After so long what waits is told by the clock. Mostly something else has happened by then, and it was told by
-/// that, so that the daemon has no timer that is close: the kernel would set it anew whenever the daemon has
-/// nothing to do.
-const LATEST: Duration = Duration::from_millis(40);
 
 /// How often it is looked what owners have done without a word.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
@@ -42,7 +43,12 @@ pub(super) struct Lookers {
     count: AtomicUsize,
     /// What is told to nobody and counted for all.
     counts: Counts,
+    /// How many have ever begun to look.
+    begun: AtomicU64,
+    inbox: Mutex<Inbox>,
     journal: Mutex<Journal>,
+    /// The thread on which they are told, once there is one; `None` if none could be had.
+    thread: OnceCell<Option<Thread>>,
     /// When it was looked last what owners have done.
     looked: Mutex<Option<Instant>>,
     /// A request was said to be made inside a lock.
@@ -82,7 +88,10 @@ impl Default for Lookers {
         Self {
             count: AtomicUsize::new(0),
             counts: Counts::default(),
+            begun: AtomicU64::new(0),
+            inbox: Mutex::default(),
             journal: Mutex::default(),
+            thread: OnceCell::new(),
             looked: Mutex::default(),
             nested: Notify::new(),
         }
@@ -92,10 +101,15 @@ impl Default for Lookers {
 impl Lookers {
     /// Somebody looks, until this is dropped.
     pub(super) fn add(self: &Arc<Self>, filter: Filter) -> Looker {
-        let told = Arc::new(Notify::new());
-        let id = self.journal().begin(filter.clone(), Arc::clone(&told));
+        let id = self.begun.fetch_add(1, Relaxed);
         self.count.fetch_add(1, Relaxed);
-        Looker { lookers: Arc::clone(self), filter, id, told }
+        Looker { lookers: Arc::clone(self), filter, id, told: Arc::default() }
+    }
+
+    /// Where they are told: a thread of their own, or the daemon's if none can be had.
+    pub(super) async fn runtime(&self) -> Handle {
+        let thread = self.thread.get_or_init(|| async { Thread::start().await.ok() }).await;
+        thread.as_ref().map_or_else(Handle::current, |thread| thread.handle().clone())
     }
 
     /// A request was said to be made inside a lock.
@@ -149,42 +163,77 @@ impl Lookers {
 
     #[cold]
     fn tell_all(&self, event: &LookEvent) {
-        let woken = self.journal().note(event, clock::now());
+        let woken = self.inbox().note(event);
         for told in woken {
             told.notify_one();
         }
     }
 
-    fn journal(&self) -> MutexGuard<'_, Journal> {
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
         // Whole at any time: nothing in there can panic.
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The journal, with all that has happened.
+    ///
+    /// FAST: never locked by those who lock. Who tells may be kept from its CPU for long while it has this.
+    fn journal(&self) -> MutexGuard<'_, Journal> {
+        // Whole at any time, as the inbox.
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        journal.enter(|batch| self.inbox().take(batch));
+        journal
     }
 }
 
 impl Looker {
+    /// What it looks at.
     pub(super) fn filter(&self) -> &Filter {
         &self.filter
     }
 
-    /// Until there is something to tell and it is its turn, or this moment.
+    /// It is about to be told what there is at this moment: what has happened until now is in there, and
+    /// what happens from now on is told after that.
+    pub(super) fn begin_picture(&self) {
+        self.lookers.inbox().put(Entry::Picture(self.id, self.filter.clone()));
+    }
+
+    /// All that was to be told before what there is was told. How much it has missed that is in there.
+    pub(super) fn end_events(&self) -> u64 {
+        self.lookers.journal().go_on(self.id)
+    }
+
+    /// Until there is something to tell, and it is its turn.
+    ///
+    /// Each has its turns at other moments than others: to tell all of them at once, who then all have
+    /// something to do, would take the machine from all who lock.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is taken by this.
-    pub(super) async fn news(&self, latest: Instant) {
-        let _ = timeout_at(latest, self.told.notified()).await;
-        while !self.lookers.journal().has_news(self.id) {
-            self.told.notified().await;
+    /// Nothing is taken by this. Its turn is still to come if it was so before.
+    pub(super) async fn news(&self, turn: &mut Option<Instant>) {
+        loop {
+            if let Some(turn) = turn {
+                sleep_until(*turn).await;
+            }
+            *turn = None;
+            if self.lookers.journal().has_news(self.id) {
+                return;
+            }
+            if self.lookers.inbox().wakes(&self.told) {
+                self.told.notified().await;
+                if self.lookers.journal().has_news(self.id) {
+                    return;
+                }
+            }
+            // It is about what it does not want to see.
+            *turn = Some(self.next_turn());
         }
     }
 
-    /// It has been told. When it is told next at the latest, if there is something to tell.
-    ///
-    /// Each has its turns at other moments than others: to tell all of them at once, who then all have
-    /// something to do, would take both the daemon and the machine from all who lock.
-    pub(super) fn rest(&self) -> Instant {
-        self.lookers.journal().rest(self.id, next_turn(self.id, clock::now()));
-        Instant::now() + LATEST
+    /// When it is told next at the earliest.
+    pub(super) fn next_turn(&self) -> Instant {
+        let now = clock::now();
+        Instant::now() + Duration::from_nanos(next_turn(self.id, now) - now)
     }
 
     /// Whether it was too slow, and is to be told anew what there is.
@@ -192,25 +241,9 @@ impl Looker {
         self.lookers.journal().is_behind(self.id)
     }
 
-    /// How much it has missed, if it was too slow; it is to be told anew what there is at once.
-    pub(super) fn take_missed(&self) -> u64 {
-        self.lookers.journal().take_missed(self.id)
-    }
-
-    /// This moment, in the order of events.
-    pub(super) fn moment(&self) -> u64 {
-        self.lookers.journal().next()
-    }
-
-    /// It has seen what has happened until now.
-    pub(super) fn skip(&self) {
-        self.lookers.journal().skip(self.id);
-    }
-
-    /// Appends a message with what has happened next before that moment; nothing if nothing has. Whether
-    /// more has.
-    pub(super) fn put_next(&self, before: u64, message: &mut BytesMut) -> Result<bool, CodecError> {
-        self.lookers.journal().put_next(self.id, before, message)
+    /// Appends a message with what has happened next; nothing if nothing has. Whether more has.
+    pub(super) fn put_next(&self, message: &mut BytesMut) -> Result<bool, CodecError> {
+        self.lookers.journal().put_next(self.id, message)
     }
 }
 
@@ -224,7 +257,9 @@ fn next_turn(id: u64, now: Moment) -> Moment {
 impl Drop for Looker {
     fn drop(&mut self) {
         self.lookers.count.fetch_sub(1, Relaxed);
-        self.lookers.journal().end(self.id);
+        self.lookers.inbox().put(Entry::Gone(self.id));
+        // Nobody else may be there who would.
+        drop(self.lookers.journal());
     }
 }
 
@@ -249,25 +284,39 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_happens_is_told_when_it_is_the_looker_s_turn_or_by_the_clock_if_nothing_follows()
-    {
+    async fn what_happens_is_told_at_once_and_then_when_it_is_the_looker_s_turn() {
         let lookers = Arc::new(Lookers::default());
         let looker = lookers.add(Filter::default());
-        let far = Instant::now() + Duration::from_secs(3600);
-        assert!(looker.news(far).now_or_never().is_none());
+        looker.begin_picture();
+        assert_eq!(looker.end_events(), 0);
+        let mut turn = None;
+        assert!(looker.news(&mut turn).now_or_never().is_none());
         lookers.tell(|| LookChange::Recovered);
-        assert!(looker.news(far).now_or_never().is_some());
+        assert!(looker.news(&mut turn).now_or_never().is_some());
         let mut message = BytesMut::new();
-        assert!(!looker.put_next(u64::MAX, &mut message).unwrap());
+        assert!(!looker.put_next(&mut message).unwrap());
         assert!(!message.is_empty());
         // Before its turn.
-        lookers.journal().rest(looker.id, u64::MAX);
         lookers.tell(|| LookChange::Recovered);
-        assert!(looker.news(far).now_or_never().is_none());
-        looker.news(Instant::now()).await;
+        turn = Some(Instant::now() + Duration::from_secs(3600));
+        assert!(looker.news(&mut turn).now_or_never().is_none());
+        turn = Some(Instant::now());
+        looker.news(&mut turn).await;
+        assert!(!looker.put_next(&mut message).unwrap());
         // There is nothing else to tell, whatever the clock says.
-        assert!(!looker.put_next(u64::MAX, &mut message).unwrap());
-        assert!(looker.news(Instant::now()).now_or_never().is_none());
+        turn = Some(Instant::now());
+        let late = tokio::time::timeout(Duration::from_millis(50), looker.news(&mut turn)).await;
+        assert!(late.is_err());
+        // What it does not want to see wakes it for no more than its turns.
+        let few = lookers.add(Filter { bucket: Some("a".to_owned()), name: None });
+        few.begin_picture();
+        few.end_events();
+        let mut turn = None;
+        assert!(few.news(&mut turn).now_or_never().is_none());
+        let of = navlock_wire::OfName { bucket: "b".into(), name: "x".try_into().unwrap() };
+        lookers.tell(|| LookChange::Released(of, ([1; 16], 2)));
+        assert!(few.news(&mut turn).now_or_never().is_none());
+        assert!(turn.is_some());
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! A connection of somebody who looks.
 
-use std::{future::poll_fn, io::ErrorKind, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    future::poll_fn, io::ErrorKind, mem, panic::resume_unwind, pin::Pin, sync::Arc, time::Duration,
+};
 
-use bytes::BytesMut;
 use futures_util::{Sink, StreamExt};
-use navlock_wire::{CodecError, FromDaemon, LookEvent, encode_look_events};
+use navlock_wire::{CodecError, FromDaemon};
 use tokio::{
-    task::yield_now,
+    sync::mpsc,
+    task::{JoinError, JoinSet},
     time::{Instant, sleep_until},
 };
 
@@ -15,11 +17,10 @@ use super::{
     elsewhere::Elsewhere,
     ends::End,
     house::House,
-    journal::PART,
     lookers::{Filter, LOOK, Looker},
     session::{Stream, flush},
+    telling::{Picture, Said, Teller},
 };
-use crate::pid_namespace;
 
 /// How often it is asked what other machines hold.
 const ASK: Duration = Duration::from_secs(1);
@@ -57,6 +58,7 @@ impl Looking {
     }
 
     async fn try_serve(&mut self) -> Result<(), End> {
+        let failed = |error: std::io::Error| End::Stream(error.into());
         self.until_recovered().await?;
         let most = if self.follow { MOST } else { 2 * MOST };
         if self.house.lookers().count() >= most {
@@ -64,42 +66,62 @@ impl Looking {
             self.say(&FromDaemon::Refused { reason }).await?;
             return Err(End::Refused);
         }
-        let looker = self.house.lookers().add(self.filter.clone());
+        let looker = Arc::new(self.house.lookers().add(self.filter.clone()));
         let mut elsewhere = self.house.look_elsewhere(&self.filter).await;
-        // What has happened until now is in what there is.
-        looker.skip();
-        let mut again = self.tell_all(&looker, &elsewhere).await?;
+        let stream = Teller::stream(self.stream.get_ref()).map_err(failed)?;
         if !self.follow {
-            return Ok(());
+            let picture = self.picture(&looker, &elsewhere);
+            let mut teller = Teller::new(looker, stream).map_err(failed)?;
+            return teller.tell_picture(picture).await.map_err(End::Stream);
         }
+        let (pictures, shown) = mpsc::channel(1);
+        let (says, mut said) = mpsc::channel(1);
+        let mut telling = JoinSet::new();
+        let teller = Arc::clone(&looker);
+        let tell = async { Teller::new(teller, stream)?.follow(shown, says).await };
+        telling.spawn_on(tell, &self.house.lookers().runtime().await);
         let (mut look, mut ask) = (Instant::now() + LOOK, Instant::now() + ASK);
-        let mut latest = looker.rest();
+        // When it is shown next what there is, whether it was told what it was shown before, and whether what
+        // is elsewhere is old.
+        let (mut next, mut is_told, mut ask_elsewhere) = (Some(Instant::now()), true, false);
+        let mut pause_until = Instant::now();
         loop {
             let is_leased = self.house.user_agent().is_leased();
-            let is_behind = looker.is_behind();
             tokio::select! {
                 end = gone(&mut self.stream) => return Err(end),
-                // What happens meanwhile is counted, and nothing of it is kept for it.
-                () = sleep_until(again), if is_behind => {
-                    elsewhere = self.house.look_elsewhere(&self.filter).await;
-                    again = self.tell_all(&looker, &elsewhere).await?;
-                    latest = looker.rest();
+                Some(ended) = telling.join_next() => {
+                    return match ended.map_err(JoinError::try_into_panic) {
+                        Ok(ended) => ended.map_err(End::Stream),
+                        // As if it had panicked here: a session that did so has ended.
+                        Err(Ok(panic)) => resume_unwind(panic),
+                        Err(Err(_)) => Err(End::Left),
+                    };
                 }
-                () = looker.news(latest), if !is_behind => {
-                    if !looker.is_behind() {
-                        self.tell_before(&looker, u64::MAX).await?;
+                Some(said) = said.recv() => match said {
+                    Said::Told => is_told = true,
+                    Said::Behind => (next, ask_elsewhere) = (Some(pause_until), true),
+                },
+                () = sleep_until(next.unwrap_or(pause_until)), if is_told && next.is_some() => {
+                    if mem::take(&mut ask_elsewhere) {
+                        elsewhere = self.house.look_elsewhere(&self.filter).await;
                     }
-                    latest = looker.rest();
+                    let began = Instant::now();
+                    let picture = self.picture(&looker, &elsewhere);
+                    let now = Instant::now();
+                    pause_until = now + rest(now - began, self.house.lookers().count());
+                    (next, is_told) = (None, false);
+                    // There is room: the one before was told. Whether it goes on is heard above.
+                    _ = pictures.try_send(picture);
                 }
                 () = sleep_until(look), if !is_leased => {
                     self.house.look_anew_now_and_then();
                     look = Instant::now() + LOOK;
                 }
-                () = sleep_until(ask.max(again)), if is_leased => {
+                () = sleep_until(ask), if is_leased => {
                     let now = self.house.look_elsewhere(&self.filter).await;
                     if !now.is_same(&elsewhere, &self.house.agents()) {
                         elsewhere = now;
-                        again = self.tell_all(&looker, &elsewhere).await?;
+                        next = Some(pause_until);
                     }
                     ask = Instant::now() + ASK;
                 }
@@ -121,63 +143,17 @@ impl Looking {
         }
     }
 
-    /// Tells what has happened before that moment, as far as it was not told.
-    async fn tell_before(&mut self, looker: &Looker, moment: u64) -> Result<(), End> {
-        loop {
-            let message = self.stream.write_buffer_mut();
-            let has_more = looker.put_next(moment, message).map_err(End::Stream)?;
-            self.send().await?;
-            if !has_more {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Tells all that there is. When that may be done for the same looker again.
-    async fn tell_all(&mut self, looker: &Looker, elsewhere: &Elsewhere) -> Result<Instant, End> {
-        let began = Instant::now();
+    /// All that there is now.
+    fn picture(&self, looker: &Looker, elsewhere: &Elsewhere) -> Picture {
         self.house.look_anew();
         // At one moment: nothing is waited for between these.
-        let (moment, missed) = (looker.moment(), looker.take_missed());
-        let events = self.house.look(looker.filter(), elsewhere);
-        let took = began.elapsed();
-        self.tell_before(looker, moment).await?;
-        self.say(&FromDaemon::LookBegins { missed, pids: pid_namespace() }).await?;
-        let took = took + self.say_events(events).await?;
-        self.say(&FromDaemon::LookComplete).await?;
-        Ok(Instant::now() + rest(took, self.house.lookers().count()))
-    }
-
-    /// Says these, in as many messages as it takes. How long it took to put them together.
-    async fn say_events(&mut self, events: Vec<LookEvent>) -> Result<Duration, End> {
-        let (mut part, mut count) = (BytesMut::new(), 0);
-        let mut events = events.into_iter().peekable();
-        let (mut began, mut took) = (Instant::now(), Duration::ZERO);
-        while let Some(event) = events.next() {
-            event.encode(&mut part).map_err(End::Stream)?;
-            count += 1;
-            if part.len() >= PART || events.peek().is_none() {
-                encode_look_events(count, [&*part], self.stream.write_buffer_mut())
-                    .map_err(End::Stream)?;
-                took += began.elapsed();
-                self.send().await?;
-                began = Instant::now();
-                part.clear();
-                count = 0;
-            }
-        }
-        Ok(took)
+        looker.begin_picture();
+        self.house.look(looker.filter(), elsewhere)
     }
 
     /// Says something, and waits until it is sent, or the looker has gone.
     async fn say(&mut self, message: &FromDaemon) -> Result<(), End> {
         Pin::new(&mut self.stream).start_send(message).map_err(End::Stream)?;
-        self.send().await
-    }
-
-    /// Waits until all is sent, or the looker has gone; all who lock have their turn before that.
-    async fn send(&mut self) -> Result<(), End> {
-        yield_now().await;
         poll_fn(|context| flush(&mut self.stream, context)).await.map_err(End::Stream)
     }
 }

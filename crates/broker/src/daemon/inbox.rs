@@ -1,0 +1,174 @@
+//! What has just happened, until it is entered in the journal.
+//!
+//! It is all that those who lock have to do with those who look, and it is locked for no longer than it
+//! takes to write an event. Who tells those who look takes it all at once, on another thread.
+
+use std::{mem, sync::Arc};
+
+use bytes::BytesMut;
+use navlock_wire::{LookChange, LookEvent, OfName};
+use tokio::sync::Notify;
+
+use super::lookers::Filter;
+
+/// So many events are kept, and about so many bytes of them: names can be long.
+const MOST: usize = 1 << 14;
+const MOST_BYTES: usize = 8 << 20;
+
+/// How many bytes may stay reserved when nothing waits.
+const KEPT: usize = 256 << 10;
+
+/// What has happened, in its order, and whom to wake.
+#[derive(Default)]
+pub(super) struct Inbox {
+    batch: Batch,
+    waiting: Vec<Arc<Notify>>,
+}
+
+/// What has happened between two times that somebody has looked into the inbox.
+#[derive(Default)]
+pub(super) struct Batch {
+    /// The events as they stand in messages, one behind the other.
+    pub(super) bytes: BytesMut,
+    pub(super) entries: Vec<Entry>,
+    /// How many of the entries are events.
+    events: usize,
+}
+
+pub(super) enum Entry {
+    /// An event, and where it ends in the bytes.
+    Event { of: About, end: usize },
+    /// So many events that there was no room for.
+    Missed(u64),
+    /// This looker is told what there is at this moment. It may be a new one.
+    Picture(u64, Filter),
+    /// This looker has gone.
+    Gone(u64),
+}
+
+/// What an event is about, as far as somebody may look at that alone.
+pub(super) enum About {
+    Anything,
+    Bucket(Arc<str>),
+    Name(OfName),
+}
+
+impl About {
+    fn of(change: &LookChange) -> Self {
+        match change {
+            LookChange::AgentCame { bucket, .. } => Self::Bucket(Arc::clone(bucket)),
+            other => other.of().cloned().map_or(Self::Anything, Self::Name),
+        }
+    }
+
+    pub(super) fn is_seen_by(&self, filter: &Filter) -> bool {
+        match self {
+            Self::Anything => true,
+            Self::Bucket(bucket) => filter.has_bucket(bucket),
+            Self::Name(of) => filter.has(&of.bucket, &of.name),
+        }
+    }
+}
+
+impl Inbox {
+    /// Notes an event that happens now. Those who are to be woken.
+    pub(super) fn note(&mut self, event: &LookEvent) -> Vec<Arc<Notify>> {
+        let Batch { bytes, entries, events } = &mut self.batch;
+        let before = bytes.len();
+        if *events >= MOST || before >= MOST_BYTES {
+            match entries.last_mut() {
+                Some(Entry::Missed(missed)) => *missed += 1,
+                _ => entries.push(Entry::Missed(1)),
+            }
+        } else if event.encode(bytes).is_ok() {
+            *events += 1;
+            entries.push(Entry::Event { of: About::of(&event.change), end: bytes.len() });
+        } else {
+            // Does not come to be: texts are clipped where they come in, and names are shorter than a frame.
+            bytes.truncate(before);
+        }
+        mem::take(&mut self.waiting)
+    }
+
+    /// Notes something about a looker.
+    pub(super) fn put(&mut self, entry: Entry) {
+        self.batch.entries.push(entry);
+    }
+
+    /// Has it woken by the next event. Whether it is to wait: nothing has happened since the last time that
+    /// somebody has looked.
+    pub(super) fn wakes(&mut self, told: &Arc<Notify>) -> bool {
+        if !self.batch.entries.is_empty() {
+            return false;
+        }
+        if !self.waiting.iter().any(|waits| Arc::ptr_eq(waits, told)) {
+            self.waiting.push(Arc::clone(told));
+        }
+        true
+    }
+
+    /// Takes what there is, for this, which is empty.
+    pub(super) fn take(&mut self, empty: &mut Batch) {
+        mem::swap(&mut self.batch, empty);
+    }
+}
+
+impl Batch {
+    /// Makes it empty, and has it keep some of its room for the next time.
+    pub(super) fn clear(&mut self) {
+        if self.bytes.capacity() > KEPT {
+            *self = Self::default();
+        } else {
+            self.bytes.clear();
+            self.entries.clear();
+            self.events = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn went(client: u64) -> LookEvent {
+        LookEvent { at: client, change: LookChange::ClientWent { client } }
+    }
+
+    #[test]
+    fn who_waits_is_woken_once_and_only_if_nothing_has_happened_before() {
+        let (mut inbox, told) = (Inbox::default(), Arc::default());
+        assert!(inbox.wakes(&told) && inbox.wakes(&told));
+        assert_eq!(inbox.note(&went(1)).len(), 1);
+        assert_eq!(inbox.note(&went(2)).len(), 0);
+        assert!(!inbox.wakes(&told));
+        inbox.take(&mut Batch::default());
+        assert!(inbox.wakes(&told));
+    }
+
+    #[test]
+    fn what_nobody_takes_is_bounded_and_what_is_missed_is_counted_in_its_place() {
+        let mut inbox = Inbox::default();
+        let more = 7;
+        (0..MOST as u64 + more).for_each(|number| drop(inbox.note(&went(number))));
+        inbox.put(Entry::Gone(1));
+        inbox.note(&went(0));
+        let mut batch = Batch::default();
+        inbox.take(&mut batch);
+        let [events @ .., Entry::Missed(before), Entry::Gone(1), Entry::Missed(1)] =
+            &batch.entries[..]
+        else {
+            panic!("{} entries", batch.entries.len())
+        };
+        assert_eq!((events.len(), *before), (MOST, more));
+        let name: OfName =
+            OfName { bucket: "a".into(), name: "x".repeat(1 << 20).try_into().unwrap() };
+        let long = LookEvent { at: 0, change: LookChange::Released(name, ([1; 16], 2)) };
+        (0..9).for_each(|_| drop(inbox.note(&long)));
+        batch.clear();
+        inbox.take(&mut batch);
+        assert!(matches!(batch.entries[..], [.., Entry::Missed(1)]));
+        assert_eq!(batch.entries.len(), 9);
+        batch.clear();
+        assert_eq!(batch.bytes.capacity(), 0, "it keeps nothing that is so large");
+    }
+}

@@ -1,0 +1,173 @@
+//! Telling those who look, on a thread of its own: to put messages together, to send them and to wake whoever
+//! reads them is nothing that those who lock should wait for.
+
+use std::{
+    convert::Infallible,
+    io::{self, ErrorKind},
+    os::{fd::AsFd, unix::net},
+    sync::Arc,
+    thread,
+};
+
+use bytes::{Buf, BytesMut};
+use navlock_wire::{CodecError, DaemonCodec, FromDaemon, LookEvent, encode_look_events};
+use tokio::{
+    net::UnixStream,
+    runtime::{self, Handle},
+    sync::{mpsc, oneshot},
+    task::yield_now,
+};
+use tokio_util::codec::Encoder;
+
+use super::{journal::PART, lookers::Looker};
+use crate::pid_namespace;
+
+/// A thread on which lookers are told. It ends with this.
+pub(super) struct Thread {
+    runtime: Handle,
+    _end: oneshot::Sender<Infallible>,
+}
+
+/// All that there is at a moment.
+pub(super) type Picture = Vec<LookEvent>;
+
+/// What the one who tells says to the one who looks at what there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Said {
+    /// The looker was told what there is.
+    Told,
+    /// The looker was too slow: it is to be told anew what there is.
+    Behind,
+}
+
+/// Tells somebody who looks.
+pub(super) struct Teller {
+    looker: Arc<Looker>,
+    stream: UnixStream,
+    message: BytesMut,
+}
+
+impl Thread {
+    /// Starts it.
+    pub(super) async fn start() -> io::Result<Self> {
+        let (handle, made) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        // The runtime is made there, as it must not end on a thread that has another one.
+        thread::Builder::new().name("navlock-telling".to_owned()).spawn(move || {
+            let built = runtime::Builder::new_current_thread().enable_io().enable_time().build();
+            let runtime = match built {
+                Ok(runtime) => runtime,
+                // Nobody waits for it if it has gone.
+                Err(error) => return drop(handle.send(Err(error))),
+            };
+            if handle.send(Ok(runtime.handle().clone())).is_ok() {
+                // Nothing is ever said: it is dropped.
+                _ = runtime.block_on(ended);
+            }
+        })?;
+        let runtime = made.await.map_err(io::Error::other)??;
+        Ok(Self { runtime, _end: end })
+    }
+
+    pub(super) fn handle(&self) -> &Handle {
+        &self.runtime
+    }
+}
+
+impl Teller {
+    /// Who tells this looker, at the other end of this stream; on the runtime in which it is called.
+    pub(super) fn new(looker: Arc<Looker>, stream: net::UnixStream) -> io::Result<Self> {
+        Ok(Self { looker, stream: UnixStream::from_std(stream)?, message: BytesMut::new() })
+    }
+
+    /// The same stream, for another runtime.
+    pub(super) fn stream(stream: &UnixStream) -> io::Result<net::UnixStream> {
+        // It does not block, as little as the other one.
+        stream.as_fd().try_clone_to_owned().map(Into::into)
+    }
+
+    /// Tells each picture, and in between what happens, until the looker has gone or there are no more pictures.
+    pub(super) async fn follow(
+        mut self,
+        mut pictures: mpsc::Receiver<Picture>,
+        says: mpsc::Sender<Said>,
+    ) -> Result<(), CodecError> {
+        let mut turn = None;
+        // Whether it was said that it is behind, and nothing has come of it yet.
+        let mut waits = false;
+        loop {
+            let said = tokio::select! {
+                biased;
+                picture = pictures.recv() => {
+                    let Some(picture) = picture else { return Ok(()) };
+                    self.tell_picture(picture).await?;
+                    waits = false;
+                    Some(Said::Told)
+                }
+                () = self.looker.news(&mut turn), if !waits => {
+                    waits = self.looker.is_behind();
+                    if !waits {
+                        self.tell_events().await?;
+                    }
+                    waits.then_some(Said::Behind)
+                }
+            };
+            turn = Some(self.looker.next_turn());
+            if let Some(said) = said {
+                // It ends before us only together with all that we have to do.
+                _ = says.send(said).await;
+            }
+        }
+    }
+
+    /// Tells what there is, after what happened before.
+    pub(super) async fn tell_picture(&mut self, picture: Picture) -> Result<(), CodecError> {
+        self.tell_events().await?;
+        let missed = self.looker.end_events();
+        self.put(&FromDaemon::LookBegins { missed, pids: pid_namespace() })?;
+        let (mut part, mut count) = (BytesMut::new(), 0);
+        let mut events = picture.into_iter().peekable();
+        while let Some(event) = events.next() {
+            event.encode(&mut part)?;
+            count += 1;
+            if part.len() >= PART || events.peek().is_none() {
+                encode_look_events(count, [&*part], &mut self.message)?;
+                self.send().await?;
+                part.clear();
+                count = 0;
+            }
+        }
+        self.put(&FromDaemon::LookComplete)?;
+        self.send().await
+    }
+
+    /// Tells what has happened, as far as it was not told.
+    async fn tell_events(&mut self) -> Result<(), CodecError> {
+        loop {
+            let has_more = self.looker.put_next(&mut self.message)?;
+            self.send().await?;
+            if !has_more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn put(&mut self, message: &FromDaemon) -> Result<(), CodecError> {
+        DaemonCodec::default().encode(message, &mut self.message)
+    }
+
+    /// Waits until all is sent, or the looker has gone. Others have their turn before that.
+    async fn send(&mut self) -> Result<(), CodecError> {
+        yield_now().await;
+        while !self.message.is_empty() {
+            match self.stream.try_write(&self.message) {
+                Ok(sent) => self.message.advance(sent),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.stream.writable().await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
