@@ -64,6 +64,6 @@ fn main() -> Result<(), Error> {
 /// Says what this agent is at, to those who look.
 fn describe(locks: &LockManager, why: &str) {
     let mut info = AgentInfo::default();
-    info.why = why.to_owned();
+    why.clone_into(&mut info.why);
     locks.describe(&info);
 }

@@ -450,11 +450,14 @@ mod tests {
         let (now, seconds) = (Instant::now(), Duration::from_secs);
         let (mut overview, name, entry) = holder("there", "default", false);
         let agent = entry.id.client_id;
-        assert_eq!(here.see(&overview).silent(agent, now), None);
+        assert_eq!(here.see(&overview, None).silent(agent, now), None);
         // A little more than 12 s, as some time passes.
-        let silence = Silence::new(now - seconds(48), now + Duration::from_millis(12_900));
+        let silence = Silence::new(
+            now.checked_sub(seconds(48)).unwrap(),
+            now + Duration::from_millis(12_900),
+        );
         overview.apply(&Event { at: now, change: Change::AgentSilent { agent, silence } });
-        let seen = here.see(&overview);
+        let seen = here.see(&overview, None);
         let told = |now| seen.silent(agent, now).unwrap();
         assert_eq!(told(now), "not heard of for 48s, ends in 12s");
         assert_eq!(told(now + seconds(20)), "not heard of for 1m08s, ends in a moment");

@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_lease_that_is_renewed_again_is_not_silent_any_more() {
         let seen = at(100_000, 107_000);
-        let now = Moment::now_at(Duration::from_millis(108_000));
+        let now = Moment::now_at(Duration::from_secs(108));
         assert!(seen.unheard(now).is_some() && seen.is_due(now));
         assert_eq!(at(107_900, 108_000).unheard(now), None);
     }

@@ -562,7 +562,8 @@ fn what_panics_leaves_no_lock_and_no_request_behind() {
 
 #[test]
 fn what_was_to_settle_a_request_fails_it_unless_it_is_settled() {
-    let ends: [(&str, fn(&mut Script, RequestKey)); 4] = [
+    type End = fn(&mut Script, RequestKey);
+    let ends: [(&str, End); 4] = [
         ("thrown", |script, key| {
             let realm = script.realm.clone();
             realm.attempt(script, key, |_| Err(Failure::Thrown("thrown".into()))).unwrap();

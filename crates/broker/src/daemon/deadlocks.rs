@@ -291,6 +291,7 @@ mod tests {
                 mode: Mode::Exclusive,
                 token,
                 inside,
+                may_give_up: false,
                 taken: 0,
             };
             let held = LookChange::Granted(of(at), entry(at, Some(at), Vec::new()));

@@ -57,6 +57,8 @@ pub(crate) struct World {
     pub(crate) asked: AtomicUsize,
     /// Whether it answers those who recall.
     answers: watch::Sender<bool>,
+    /// Who waits for the answers to requests, while those are kept back.
+    kept_back: Mutex<Option<Vec<Waker>>>,
 }
 
 #[derive(Debug, Default)]
@@ -74,6 +76,7 @@ impl World {
             kept: Mutex::default(),
             asked: AtomicUsize::new(0),
             answers: watch::Sender::new(true),
+            kept_back: Mutex::default(),
         })
     }
 
@@ -100,6 +103,22 @@ impl World {
     /// Has those who recall be answered or not.
     pub(crate) fn answer(&self, does: bool) {
         self.answers.send_replace(does);
+    }
+
+    /// Has requests, and what is recalled, be answered or not.
+    pub(crate) fn keep_back(&self, does: bool) {
+        let waiting = std::mem::replace(&mut *self.kept_back.lock().unwrap(), does.then(Vec::new));
+        waiting.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// Whether anybody waits for what is kept back.
+    pub(crate) fn keeps_waiting(&self) -> bool {
+        self.kept_back.lock().unwrap().as_ref().is_some_and(|waiting| !waiting.is_empty())
+    }
+
+    /// How many locks and requests it has.
+    pub(crate) fn count(&self) -> usize {
+        self.kept().requests.len()
     }
 
     /// What was claimed of it, by agent.
@@ -191,6 +210,10 @@ impl Backend for Process {
     }
 
     fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
+        if let Some(waiting) = &mut *self.world.kept_back.lock().unwrap() {
+            waiting.push(waker.clone());
+            return Poll::Pending;
+        }
         self.world.locks.poll_request(ticket, waker)
     }
 

@@ -7,7 +7,7 @@ use std::{
     pin::pin,
     sync::atomic::Ordering::SeqCst,
     task::{Context, Waker},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::BytesMut;
@@ -198,6 +198,69 @@ fn who_has_inherited_locks_goes_on_with_them() {
     assert_eq!(daemon.world.asked.load(SeqCst), 0);
     assert!(soon(locks.lock("gone").if_available().into_future()).unwrap().is_some());
     drop(heirs);
+    drop(soon(locks.lock("db").into_future()).unwrap());
+}
+
+/// A client that is killed while it comes back: its lock is found, and not known yet whether its lease is
+/// kept. With those who have inherited that, if there are any.
+fn killed_while_it_comes_back(is_inherited: bool) -> (LeasedDaemon, Option<File>) {
+    let mut daemon = LeasedDaemon::new();
+    let token = daemon.world.hold(ClientId::from_bytes(AGENT), "db");
+    let living = lives(&daemon, &format!("{:032x}", 7));
+    let (request, name) = (id(), "db".try_into().unwrap());
+    let claim =
+        ToDaemon::ClaimLock { agent: 0, request, name, mode: Mode::Exclusive, token, since: 0 };
+    let claims = [open(), claim, ToDaemon::Claimed];
+    let heirs = is_inherited.then(|| {
+        let mut bytes = BytesMut::new();
+        for claim in &claims {
+            ClientCodec::default().encode(claim, &mut bytes).unwrap();
+        }
+        let mut heirs = lives(&daemon, &format!("{:032x}.locks", 7));
+        heirs.write_all(&bytes).unwrap();
+        heirs
+    });
+    daemon.world.keep_back(true);
+    daemon.start();
+    let mut raw = Raw::connect(&daemon.place(), &greeting(7, true));
+    raw.say(&claims);
+    assert!(matches!(raw.hear(), FromDaemon::WelcomeShared { .. }));
+    let since = Instant::now();
+    while !daemon.world.keeps_waiting() {
+        assert!(since.elapsed() < LONG);
+        std::thread::yield_now();
+    }
+    drop((raw, living));
+    (daemon, heirs)
+}
+
+#[test]
+fn who_has_inherited_locks_goes_on_with_them_when_their_client_is_killed_while_it_comes_back() {
+    let (daemon, heirs) = killed_while_it_comes_back(true);
+    // Longer than the daemon takes to see that, which looks twice in a second.
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(2) {
+        assert_eq!(daemon.world.count(), 1, "it is released while others work under it");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    daemon.world.keep_back(false);
+    let locks = daemon.client().lock_manager("app");
+    let held = soon(locks.query()).unwrap().held;
+    assert_eq!(held.iter().map(|lock| lock.name.as_str()).collect::<Vec<_>>(), [Some("db")]);
+    drop(heirs);
+    drop(soon(locks.lock("db").into_future()).unwrap());
+}
+
+#[test]
+fn what_nobody_has_inherited_is_free_when_its_client_is_killed_while_it_comes_back() {
+    let (daemon, _) = killed_while_it_comes_back(false);
+    let since = Instant::now();
+    while daemon.world.count() > 0 {
+        assert!(since.elapsed() < LONG);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    daemon.world.keep_back(false);
+    let locks = daemon.client().lock_manager("app");
     drop(soon(locks.lock("db").into_future()).unwrap());
 }
 

@@ -5,7 +5,9 @@
 //! broker's socket, which has it go on to the address. The file is removed when somebody has come in.
 
 use std::{
-    env, fs,
+    env,
+    fmt::Write as _,
+    fs,
     io::{self, Write},
     os::unix::{ffi::OsStrExt, fs::OpenOptionsExt, process::CommandExt},
     path::{Path, PathBuf},
@@ -43,10 +45,6 @@ impl Entry {
         );
         file.write_all(page.as_bytes())?;
         Ok(entry)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
     }
 
     /// Has a browser open it, and says so if none does. Nobody waits for that.
@@ -116,7 +114,8 @@ fn file_url(path: &Path) -> String {
         if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
             url.push(byte.into());
         } else {
-            url += &format!("%{byte:02X}");
+            // A `String` takes whatever is written to it.
+            _ = write!(url, "%{byte:02X}");
         }
     }
     url

@@ -399,10 +399,9 @@ fn where_no_browser_opens_that_is_said_and_a_signal_leaves_nothing() {
     let mut command = sandbox.navlock(&["web", "--open"]);
     command.env("BROWSER", "false:/nowhere/browser").stderr(Stdio::piped());
     let mut web = Web::start_as(command);
-    let mut said = String::new();
-    BufReader::new(web.child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    let said = Lines::of(web.child.stderr.take().unwrap()).next().unwrap();
     assert!(said.starts_with("navlock: no browser could be opened (false: "), "{said}");
-    assert!(said.ends_with("): open the address\n") && !said.contains(&web.token), "{said}");
+    assert!(said.ends_with("): open the address") && !said.contains(&web.token), "{said}");
     let pages = || {
         let all = fs::read_dir(sandbox.path("")).unwrap();
         all.filter(|entry| {

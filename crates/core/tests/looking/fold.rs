@@ -104,16 +104,13 @@ impl Fold {
             Change::Requested { name, entry } => {
                 let (held, pending) = self.queues.entry(name.clone()).or_default();
                 (entry.token.is_none() && !held.iter().any(|it| it.id == entry.id)).then_some(())?;
-                match pending.iter_mut().find(|it| it.id == entry.id) {
+                if let Some(known) = pending.iter_mut().find(|it| it.id == entry.id) {
                     // More is known of it.
-                    Some(known) => {
-                        (known.inside.len() < entry.inside.len()).then_some(())?;
-                        *known = entry.clone();
-                    }
-                    None => {
-                        (!pending.is_empty() || !admits(held, entry.mode)).then_some(())?;
-                        pending.push(entry.clone());
-                    }
+                    (known.inside.len() < entry.inside.len()).then_some(())?;
+                    *known = entry.clone();
+                } else {
+                    (!pending.is_empty() || !admits(held, entry.mode)).then_some(())?;
+                    pending.push(entry.clone());
                 }
             }
             Change::Granted { name, entry } => {

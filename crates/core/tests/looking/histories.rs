@@ -49,7 +49,11 @@ impl Looks {
     fn hear(&mut self) {
         while let Some(news) = self.looker.next(Some(Duration::ZERO)).unwrap() {
             match news {
-                News::Events(events) => events.iter().for_each(|event| self.fold.apply(event)),
+                News::Events(events) => {
+                    for event in &events {
+                        self.fold.apply(event);
+                    }
+                }
                 News::Anew { missed } => {
                     self.missed += missed;
                     self.fold = Fold::of_picture(self.looker.overview());

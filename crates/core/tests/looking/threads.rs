@@ -63,7 +63,8 @@ fn work(user_agent: &UserAgent, seed: u64, is_over: &AtomicBool, done: &AtomicU6
                 locks.terminate();
             }
             1 => {
-                std::mem::forget(user_agent.lock_manager("forgotten").lock("x").shared().blocking())
+                let forgotten = user_agent.lock_manager("forgotten");
+                std::mem::forget(forgotten.lock("x").shared().blocking());
             }
             _ => {}
         }
@@ -91,7 +92,9 @@ fn while_threads_lock_steal_and_end_each_look_adds_up_whenever_it_began() {
                 match looker.next(Some(LONG)).unwrap().unwrap() {
                     News::Events(some) => {
                         events += some.len();
-                        some.iter().for_each(|event| fold.apply(event));
+                        for event in &some {
+                            fold.apply(event);
+                        }
                     }
                     News::Anew { missed } => {
                         assert!(missed > 0);

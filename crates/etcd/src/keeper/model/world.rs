@@ -421,15 +421,7 @@ impl World {
                 self.faults.watches -= 1;
                 self.begin_watch(nth);
             }
-            Step::Cut(nth) => {
-                self.faults.cuts -= 1;
-                self.trouble(nth);
-                let machine = &mut self.machines[nth];
-                let working = machine.holds();
-                machine.now += TIME_TO_LIVE - REST;
-                let leases = std::mem::take(&mut machine.kept);
-                machine.cut = Some(Cut { leases, working });
-            }
+            Step::Cut(nth) => self.cut(nth),
             Step::Notice(nth) => {
                 self.faults.notices -= 1;
                 self.machines[nth].within(Keeper::tick);
@@ -484,6 +476,17 @@ impl World {
         }
         self.collect();
         self.check();
+    }
+
+    /// Cuts a machine off, for nearly as long as its leases last.
+    fn cut(&mut self, nth: usize) {
+        self.faults.cuts -= 1;
+        self.trouble(nth);
+        let machine = &mut self.machines[nth];
+        let working = machine.holds();
+        machine.now += TIME_TO_LIVE.saturating_sub(REST);
+        let leases = std::mem::take(&mut machine.kept);
+        machine.cut = Some(Cut { leases, working });
     }
 
     /// Takes the calls that machines have to make.
