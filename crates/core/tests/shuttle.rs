@@ -7,18 +7,12 @@
 #![cfg(shuttle)]
 
 use std::{
-    collections::BTreeSet,
     future::{Future, IntoFuture},
     pin::pin,
     task::{Context, Waker},
-    time::Duration,
 };
 
-use navlock_core::{
-    Error, LockManager, Lost, UserAgent,
-    host::MemoryReach,
-    look::{Change, LookOptions, News},
-};
+use navlock_core::{Error, LockManager, Lost, UserAgent, host::MemoryReach};
 use shuttle::{
     scheduler::{PctScheduler, RandomScheduler, Scheduler},
     sync::Mutex,
@@ -234,43 +228,6 @@ fn an_agent_ends_in_all_shards_at_one_moment() {
         dying.terminate();
         onlooker.join().unwrap();
         drop(held);
-    });
-}
-
-#[test]
-fn who_begins_to_look_meanwhile_sees_each_change_once() {
-    explore(|| {
-        let reach = MemoryReach::default().with_shards(2);
-        let user_agent = UserAgent::with_memory(reach);
-        let workers: Vec<_> = (0..2)
-            .map(|_| {
-                let user_agent = user_agent.clone();
-                thread::spawn(move || {
-                    let locks = user_agent.lock_manager("app");
-                    for name in ["a", "b"] {
-                        drop(block_on(locks.lock(name)).unwrap());
-                    }
-                })
-            })
-            .collect();
-        let mut looker = user_agent.look(LookOptions::default()).unwrap();
-        assert_eq!(looker.next(None), Ok(Some(News::Anew { missed: 0 })));
-        let held = looker.overview().queues.values().flat_map(|queue| &queue.held);
-        let mut held: BTreeSet<_> = held.map(|entry| entry.id).collect();
-        for worker in workers {
-            worker.join().unwrap();
-        }
-        while let Some(News::Events(events)) = looker.next(Some(Duration::ZERO)).unwrap() {
-            for event in events {
-                match event.change {
-                    Change::Granted { entry, .. } => assert!(held.insert(entry.id)),
-                    Change::Released { id, .. } => assert!(held.remove(&id)),
-                    _ => {}
-                }
-            }
-        }
-        assert!(held.is_empty());
-        assert!(looker.overview().queues.is_empty() && looker.overview().agents.is_empty());
     });
 }
 

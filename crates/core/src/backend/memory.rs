@@ -198,7 +198,7 @@ impl Backend for MemoryBackend {
             let agents: Vec<_> = agents.iter().map(|(_, agent)| *agent).collect();
             state.locks.terminate_remaining_locks_and_requests(&agents);
             shard.count_losses();
-            state.take_events(None, &mut wakers);
+            state.take_events::<true>(None, &mut wakers);
             state.give_back_memory();
         }
         drop(states);
@@ -237,8 +237,13 @@ impl Backend for MemoryBackend {
             }
         };
         // FAST: mostly nobody looks, and nothing was stolen.
-        if state.looked.is_some() || state.locks.has_events() {
+        if state.looked.is_some() {
             self.tell_request(state, agent, name, kind.mode(), Ticket { lane, id }, answer);
+        } else if state.locks.has_events() {
+            // A theft: nobody else's request becomes of one.
+            shard.count_losses();
+            let thief = lock(&self.agents).client_id(agent);
+            tell(state, thief);
         }
         Ok((Ticket { lane, id }, answer))
     }
@@ -276,7 +281,11 @@ impl Backend for MemoryBackend {
     }
 
     fn note_may_give_up(&self, ticket: Ticket) {
-        self.shard(ticket).lock().locks.note_may_give_up(ticket.id);
+        let mut state = self.shard(ticket).lock();
+        state.locks.note_may_give_up(ticket.id);
+        if let Some(looked) = &mut state.looked {
+            looked.note_may_give_up(ticket.id);
+        }
     }
 
     fn deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
@@ -402,8 +411,10 @@ impl MemoryBackend {
         };
         let more = more(&mut state);
         // FAST: mostly nobody looks, and nobody waits for it.
-        if state.looked.is_some() || state.locks.has_events() {
+        if state.looked.is_some() {
             tell_end(state, ticket.id);
+        } else if state.locks.has_events() {
+            tell(state, None);
         } else {
             state.give_back_memory();
             drop(state);
@@ -428,7 +439,8 @@ impl MemoryBackend {
         }
     }
 
-    /// Unlocks the shard in which this was asked for, and tells everybody whom that concerns.
+    /// Unlocks a shard that is looked at, in which this was asked for, and tells everybody whom that
+    /// concerns.
     #[cold]
     #[inline(never)]
     fn tell_request(
@@ -443,9 +455,8 @@ impl MemoryBackend {
         let asker = lock(&self.agents).client_id(agent);
         let mut wakers = Vec::new();
         if state.locks.has_events() {
-            // A theft: nobody else's request becomes of one.
             self.shard(ticket).count_losses();
-            state.take_events(asker, &mut wakers);
+            state.take_events::<true>(asker, &mut wakers);
             state.give_back_memory();
         }
         if let (Some(looked), Some(asker)) = (&mut state.looked, asker) {
@@ -620,21 +631,27 @@ impl State {
     /// Takes the next event of a command, and the waker of whom it concerns, if that waits.
     ///
     /// It was the command of `thief`, if it may have stolen anything.
-    fn take_event(&mut self, thief: Option<ClientId>) -> Option<Waker> {
+    ///
+    /// Who looks is told, unless it is known that nobody does.
+    fn take_event<const LOOKED: bool>(&mut self, thief: Option<ClientId>) -> Option<Waker> {
         let (event, waker) = self.locks.poll_event_with_data()?;
         if let Event::Stolen(id) = event {
             self.stolen.insert(id, thief);
         }
-        if let Some(looked) = &mut self.looked {
+        if let Some(looked) = self.looked.as_mut().filter(|_| LOOKED) {
             looked.happened(event, &self.locks, thief);
         }
         waker
     }
 
     /// Takes all of them, and the wakers of everybody whom they concern.
-    fn take_events(&mut self, thief: Option<ClientId>, wakers: &mut Vec<Waker>) {
+    fn take_events<const LOOKED: bool>(
+        &mut self,
+        thief: Option<ClientId>,
+        wakers: &mut Vec<Waker>,
+    ) {
         while self.locks.has_events() {
-            wakers.extend(self.take_event(thief));
+            wakers.extend(self.take_event::<LOOKED>(thief));
         }
     }
 
@@ -684,16 +701,13 @@ impl State {
     }
 }
 
-/// Unlocks the shard in which this was ended, and tells everybody whom that concerns.
+/// Unlocks a shard at which nobody looks, and tells everybody whom its events concern.
 #[cold]
 #[inline(never)]
-fn tell_end(mut state: MutexGuard<'_, State>, id: RequestId) {
-    if let Some(looked) = &mut state.looked {
-        looked.finished(id);
-    }
-    let first = state.take_event(None);
+fn tell(mut state: MutexGuard<'_, State>, thief: Option<ClientId>) {
+    let first = state.take_event::<false>(thief);
     if state.locks.has_events() {
-        return tell_all(state, first);
+        return tell_all(state, thief, first);
     }
     // FAST: mostly it is one, and there are no others to be kept for so long.
     state.give_back_memory();
@@ -706,9 +720,23 @@ fn tell_end(mut state: MutexGuard<'_, State>, id: RequestId) {
 /// The same when `first` has been taken already.
 #[cold]
 #[inline(never)]
-fn tell_all(mut state: MutexGuard<'_, State>, first: Option<Waker>) {
+fn tell_all(mut state: MutexGuard<'_, State>, thief: Option<ClientId>, first: Option<Waker>) {
     let mut wakers = Vec::from_iter(first);
-    state.take_events(None, &mut wakers);
+    state.take_events::<false>(thief, &mut wakers);
+    state.give_back_memory();
+    drop(state);
+    wake_all(wakers);
+}
+
+/// Unlocks a shard that is looked at, in which this was ended, and tells everybody whom that concerns.
+#[cold]
+#[inline(never)]
+fn tell_end(mut state: MutexGuard<'_, State>, id: RequestId) {
+    let mut wakers = Vec::new();
+    if let Some(looked) = &mut state.looked {
+        looked.finished(id);
+    }
+    state.take_events::<true>(None, &mut wakers);
     state.give_back_memory();
     drop(state);
     wake_all(wakers);

@@ -106,7 +106,9 @@ impl Fold {
                 (entry.token.is_none() && !held.iter().any(|it| it.id == entry.id)).then_some(())?;
                 if let Some(known) = pending.iter_mut().find(|it| it.id == entry.id) {
                     // More is known of it.
-                    (known.inside.len() < entry.inside.len()).then_some(())?;
+                    let is_more = known.inside.len() < entry.inside.len()
+                        || (!known.may_give_up && entry.may_give_up);
+                    is_more.then_some(())?;
                     *known = entry.clone();
                 } else {
                     (!pending.is_empty() || !admits(held, entry.mode)).then_some(())?;

@@ -16,7 +16,7 @@ use std::{
 };
 
 use navlock_core::{
-    AgentInfo, Error, LockManager, Lost, Mode, ResourceName, UserAgent,
+    AgentInfo, Error, LockManager, LockOptions, Lost, Mode, ResourceName, UserAgent,
     blocking::block_on,
     host::MemoryReach,
     look::{Change, Event, LookOptions, Looker, News, Overview, deadlocks},
@@ -423,4 +423,25 @@ fn a_look_that_is_over_is_told_nothing_and_the_others_go_on() {
     assert_eq!(goes_on.overview().queues[&name("app", "a")].held[0].mode, Mode::Shared);
     drop((held, other));
     assert_eq!(words(&hear(&mut goes_on)), ["released", "released"]);
+}
+
+#[test]
+fn a_request_that_may_give_up_is_seen_to_whenever_the_look_began() {
+    let user_agent = UserAgent::new();
+    let locks = user_agent.lock_manager("app");
+    let mut early = begin_all(&user_agent);
+    let held = locks.lock("a").blocking().unwrap();
+    let options = LockOptions { signal: true, ..LockOptions::default() };
+    let mut waits = pin!(locks.lock_with("a", options).into_future());
+    assert!(waits.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    hear(&mut early);
+    let late = begin_all(&user_agent);
+    for looker in [&early, &late] {
+        let queue = &looker.overview().queues[&name("app", "a")];
+        assert!(queue.pending[0].may_give_up && !queue.held[0].may_give_up);
+    }
+    // Once it is a lock it gives up nothing.
+    drop(held);
+    hear(&mut early);
+    assert!(!early.overview().queues[&name("app", "a")].held[0].may_give_up);
 }

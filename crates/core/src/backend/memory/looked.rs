@@ -73,6 +73,7 @@ impl LookedBy {
     }
 }
 
+/// FAST: out of the way of those who lock while nobody looks.
 impl Looked {
     fn lock_id(&self, client_id: ClientId, id: RequestId) -> LockId {
         let (lane, lanes) = self.lane;
@@ -80,6 +81,8 @@ impl Looked {
     }
 
     /// A request waits, or is a lock at once if it has a token.
+    #[cold]
+    #[inline(never)]
     pub(super) fn requested(
         &mut self,
         client_id: ClientId,
@@ -103,6 +106,8 @@ impl Looked {
     }
 
     /// A lock could not be had at once.
+    #[cold]
+    #[inline(never)]
     pub(super) fn unavailable(&self, client_id: ClientId, name: &ResourceName) {
         let LookedBy { board, bucket, .. } = &self.by;
         let name = LockName::new(Arc::clone(bucket), name.clone());
@@ -110,6 +115,8 @@ impl Looked {
     }
 
     /// A request or lock was ended by whose it was; nothing, if it was gone before.
+    #[cold]
+    #[inline(never)]
     pub(super) fn finished(&mut self, id: RequestId) {
         let Some((name, Entry { id, token, .. })) = self.forget(id) else { return };
         let LookedBy { board, bucket, .. } = &self.by;
@@ -120,6 +127,8 @@ impl Looked {
     }
 
     /// What the engine says has happened. If something was stolen, `thief` has stolen it.
+    #[cold]
+    #[inline(never)]
     pub(super) fn happened<T>(
         &mut self,
         event: Event,
@@ -133,6 +142,7 @@ impl Looked {
                 let Some((name, entry)) = entries.get_mut(&id) else { return };
                 board.tell(bucket, |now| {
                     (entry.since, entry.is_older, entry.token) = (now, false, Some(token));
+                    entry.may_give_up = false;
                     Change::Granted { name: name.clone(), entry: entry.clone() }
                 });
             }
@@ -158,6 +168,17 @@ impl Looked {
         let Some((name, entry)) = entries.get_mut(&id) else { return };
         if entry.token.is_none() && !entry.inside.contains(&inside) {
             entry.inside.push(inside);
+            let (name, entry) = (name.clone(), entry.clone());
+            board.tell(bucket, |_| Change::Requested { name, entry });
+        }
+    }
+
+    /// It is known now that a request may give up by itself.
+    pub(super) fn note_may_give_up(&mut self, id: RequestId) {
+        let Self { by: LookedBy { board, bucket, .. }, entries, .. } = self;
+        let Some((name, entry)) = entries.get_mut(&id) else { return };
+        if entry.token.is_none() && !entry.may_give_up {
+            entry.may_give_up = true;
             let (name, entry) = (name.clone(), entry.clone());
             board.tell(bucket, |_| Change::Requested { name, entry });
         }
@@ -303,6 +324,7 @@ impl State {
                 LockId { client_id: agents.client_id(agent)?, serial: serial(ticket, lane.1) };
             let mut entry = Entry::new(lock_id, mode);
             (entry.since, entry.is_older) = (now, true);
+            entry.may_give_up = self.locks.may_give_up(id);
             match self.locks.status(id) {
                 Status::Held(token) => entry.token = Some(token),
                 _ => {
