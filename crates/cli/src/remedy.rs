@@ -523,9 +523,8 @@ mod tests {
     fn a_line_that_is_read_anywhere_says_where_the_broker_is_and_else_there_is_none() {
         let held = holder("here", "default", true);
         let line = |socket: &str| {
-            let mut here = Here::anywhere(&Place::at(socket));
-            (here.process, here.host) = (|_| None, "here".to_owned());
-            lines(&here, &held)
+            let navlock = Here::anywhere(&Place::at(socket)).navlock;
+            lines(&Here { navlock, ..Here::made_up(|_| None) }, &held)
         };
         let steal = r"navlock --socket '/run/a b/sock' run --steal 'it'\''s' true";
         assert_eq!(line("/run/a b/sock"), ["kill 4711", steal]);
