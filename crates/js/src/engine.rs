@@ -1,6 +1,6 @@
 //! What section 3 of the specification asks of a JavaScript engine.
 
-use navlock_core::{Mode, ResourceName};
+use navlock_core::{Mode, ReservedName, ResourceName};
 
 /// A JavaScript engine, as the interfaces of the Web Locks API need it: an adapter implements this for
 /// what its engine calls a context.
@@ -51,6 +51,15 @@ pub trait Engine: Sized {
     ///
     /// Spec: <https://tc39.es/ecma262/#sec-tostring>
     fn to_utf16(&mut self, value: &Self::Value) -> Result<Vec<u16>, Self::Error>;
+
+    /// The name that [these code units](Self::to_utf16) are, or that it is a reserved one. An engine that
+    /// has them without a copy need not make one.
+    fn to_name(
+        &mut self,
+        value: &Self::Value,
+    ) -> Result<Result<ResourceName, ReservedName>, Self::Error> {
+        self.to_utf16(value).map(|units| ResourceName::from_utf16(&units))
+    }
 
     /// The value of an object's property. May run scripts.
     ///

@@ -11,15 +11,12 @@ use std::{
     task::{Context, Poll},
 };
 
-use navlock_core::{
-    Error, LockGuard, LockManager, LockRequest, Mode, ResourceName,
-    host::{self, PolledGuard},
-};
+use navlock_core::{Error, LockGuard, LockManager, LockRequest, host};
 
 use crate::{
     Engine, RequestKey,
     inbox::Inbox,
-    state::{Failure, Question, Request, Stage, State, Taken, Task, What},
+    state::{Begun, Failure, Polled, Question, Request, Stage, State, Taken, Task, What},
     webidl::{self, Arguments},
 };
 
@@ -94,7 +91,7 @@ impl<V: Clone, D> Realm<V, D> {
         let Arguments { name, options, signal, callback } = Arguments::convert(engine, given)?;
         // 2. to 8.
         let checked = host::check_environment(&self.0.locks)
-            .and_then(|()| webidl::resource_name(&name))
+            .and_then(|()| name.map_err(Error::from))
             .and_then(|name| options.kind().map(|_| name));
         let name = match checked {
             Ok(name) => name,
@@ -235,63 +232,44 @@ impl<V: Clone, D> Realm<V, D> {
     /// What is to be done about a slot that was woken. Whoever was in it may be gone.
     fn next_task(&self, index: u32) -> Option<(RequestKey, Task<V, D>)> {
         // Taken out, as nothing may be borrowed while it is polled: that may wake a host, and the host
-        // come back here.
-        let (key, taken) = self.0.state.borrow_mut().take(index)?;
-        self.with_waker(index, |context| self.poll(key, taken, context))
-    }
-
-    /// Polls what was taken out of a slot.
-    fn poll(
-        &self,
-        key: RequestKey,
-        taken: Taken,
-        context: &mut Context<'_>,
-    ) -> Option<(RequestKey, Task<V, D>)> {
-        let stage = match taken {
-            Taken::Query(mut answer) => {
-                let Poll::Ready(told) = answer.as_mut().poll(context) else {
-                    self.put_back(key, Taken::Query(answer));
-                    return None;
-                };
-                let Some(What::Query { promise, .. }) = self.leave(key) else { return None };
-                return Some((key, Task::Answer(Box::new((promise, told)))));
-            }
-            Taken::Request(Stage::Waiting(mut future)) => {
-                match Pin::new(&mut future).poll(context) {
-                    Poll::Ready(answer) => Stage::of(answer),
-                    Poll::Pending => Stage::Waiting(future),
-                }
-            }
-            Taken::Request(stage) => stage,
+        // come back here. The waker is lent for the same reason.
+        let (key, taken, waker) = {
+            let mut state = self.0.state.borrow_mut();
+            let (key, taken) = state.take(index)?;
+            (key, taken, state.lend_waker(index, &self.0.inbox))
         };
-        // From here on the loss of the lock wakes the slot.
-        let failed = match &stage {
-            Stage::Failed(failure) => Some(failure.clone()),
-            Stage::Due(Some(guard)) | Stage::Held(Some(guard)) => match guard.poll_lost(context) {
-                Poll::Ready(lost) => Some(Failure::Error(lost.into())),
-                Poll::Pending => None,
+        let polled = poll(taken, &mut Context::from_waker(&waker));
+        let mut state = self.0.state.borrow_mut();
+        let spare = state.take_back_waker(index, waker);
+        let (task, left) = match polled {
+            Polled::Waits(taken) => (None, state.put_back(key, taken)),
+            Polled::Granted(guard) => match state.begin(key, guard) {
+                Ok(begun) => (Some(Task::Begin(begun)), None),
+                Err(guard) => (None, Some(Taken::Request(Stage::Due(guard)))),
             },
-            Stage::New | Stage::Waiting(_) | Stage::Due(None) | Stage::Held(None) => None,
+            Polled::Failed(failure) => match state.remove(key) {
+                Some(What::Request(request)) => {
+                    (Some(Task::Fail(Box::new((request, failure)))), None)
+                }
+                _ => (None, None),
+            },
+            Polled::Answered(told) => match state.remove(key) {
+                Some(What::Query { promise, .. }) => {
+                    (Some(Task::Answer(Box::new((promise, told)))), None)
+                }
+                _ => (None, None),
+            },
         };
-        if let Some(failure) = failed {
-            drop(stage);
-            let Some(What::Request(request)) = self.leave(key) else { return None };
-            return Some((key, Task::Fail(Box::new((request, failure)))));
-        }
-        let Stage::Due(guard) = stage else {
-            self.put_back(key, Taken::Request(stage));
-            return None;
-        };
-        let callback = self.0.state.borrow_mut().request(key)?.callback.clone()?;
-        Some((key, Task::Begin(callback, guard)))
+        drop(state);
+        drop((spare, left));
+        task.map(|task| (key, task))
     }
 
     /// Polls something of a slot, with the waker that has the slot looked at.
     #[inline]
     fn with_waker<T>(&self, index: u32, poll: impl FnOnce(&mut Context<'_>) -> T) -> T {
         // Lent, as nothing may be borrowed here either.
-        let waker = self.0.state.borrow_mut().lend_waker(index);
-        let waker = waker.unwrap_or_else(|| self.0.inbox.waker(index));
+        let waker = self.0.state.borrow_mut().lend_waker(index, &self.0.inbox);
         let polled = poll(&mut Context::from_waker(&waker));
         let left = self.0.state.borrow_mut().take_back_waker(index, waker);
         drop(left);
@@ -311,7 +289,7 @@ impl<V: Clone, D> Realm<V, D> {
         task: Task<V, D>,
     ) -> Result<(), E::Error> {
         match task {
-            Task::Begin(callback, guard) => self.begin(engine, key, &callback, guard),
+            Task::Begin(begun) => self.begin(engine, key, begun),
             Task::Fail(failed) => {
                 let (Request { stage, callback, signal, promise }, failure) = *failed;
                 drop((stage, callback));
@@ -344,21 +322,9 @@ impl<V: Clone, D> Realm<V, D> {
         &self,
         engine: &mut E,
         key: RequestKey,
-        callback: &V,
-        guard: Option<PolledGuard>,
+        begun: Begun<V>,
     ) -> Result<(), E::Error> {
-        let named = guard.as_ref().map(|guard| (guard.name().clone(), guard.mode()));
-        // Kept by the request, so that whatever ends that releases it.
-        let signal = {
-            let mut state = self.0.state.borrow_mut();
-            let Some(request) = state.request(key) else { return Ok(()) };
-            request.stage = Stage::Held(guard);
-            request.callback = None;
-            let signal = request.signal.take();
-            state.waiting -= 1;
-            signal
-        };
-        self.attempt(engine, key, |engine| call(engine, key, callback, named, signal))
+        self.attempt(engine, key, |engine| call(engine, key, begun))
     }
 
     /// Does something without which a request whose callback was called is never settled: the call itself,
@@ -590,14 +556,45 @@ impl<V, D> fmt::Debug for Realm<V, D> {
     }
 }
 
+/// Polls what was taken out of a slot.
+fn poll(taken: Taken, context: &mut Context<'_>) -> Polled {
+    let stage = match taken {
+        Taken::Request(Stage::Waiting(mut future)) => {
+            // From here on the loss of a lock that was granted wakes the slot.
+            return match future.poll_watched(context) {
+                Poll::Ready(Ok(guard)) => Polled::Granted(guard),
+                Poll::Ready(Err(error)) => Polled::Failed(Failure::Error(error)),
+                Poll::Pending => Polled::Waits(Taken::Request(Stage::Waiting(future))),
+            };
+        }
+        Taken::Query(mut answer) => {
+            return match answer.as_mut().poll(context) {
+                Poll::Ready(told) => Polled::Answered(told),
+                Poll::Pending => Polled::Waits(Taken::Query(answer)),
+            };
+        }
+        Taken::Request(stage) => stage,
+    };
+    // And so does that of one that was granted at once.
+    let lost = match &stage {
+        Stage::Due(Some(guard)) | Stage::Held(Some(guard)) => guard.poll_lost(context),
+        _ => Poll::Pending,
+    };
+    match (lost, stage) {
+        (Poll::Ready(lost), _) => Polled::Failed(Failure::Error(lost.into())),
+        (_, Stage::Due(guard)) => Polled::Granted(guard),
+        (_, Stage::Failed(failure)) => Polled::Failed(failure),
+        (_, stage) => Polled::Waits(Taken::Request(stage)),
+    }
+}
+
 /// Calls the callback, and has what it returns settle the request.
 fn call<E: Engine>(
     engine: &mut E,
     key: RequestKey,
-    callback: &E::Value,
-    named: Option<(ResourceName, Mode)>,
-    signal: Option<Box<(E::Value, E::Value)>>,
+    begun: Begun<E::Value>,
 ) -> Result<(), E::Error> {
+    let Begun { callback, named, signal } = begun;
     // 2.14.1.1. The abort algorithm has done that, unless others have kept the abort from it.
     if let Some((signal, _)) = signal.as_deref() {
         if let Some(reason) = engine.abort_reason(signal)? {
@@ -605,13 +602,15 @@ fn call<E: Engine>(
         }
     }
     // 2.14.1.2.
-    remove_algorithm(engine, signal)?;
+    if signal.is_some() {
+        remove_algorithm(engine, signal)?;
+    }
     // 2.14.1.3.
     let lock = match named {
         Some((name, mode)) => engine.lock(&name, mode)?,
         None => engine.null(),
     };
-    let returned = engine.call(callback, lock)?;
+    let returned = engine.call(&callback, lock)?;
     engine.react(returned, key)
 }
 

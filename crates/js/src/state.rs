@@ -4,19 +4,22 @@ use std::{
     future::{self, Future},
     mem,
     pin::Pin,
+    sync::Arc,
     task::Waker,
 };
 
-use navlock_core::{Error, LockFuture, LockGuard, LockManagerSnapshot, host::PolledGuard};
+use navlock_core::{
+    Error, LockFuture, LockGuard, LockManagerSnapshot, Mode, ResourceName, host::PolledGuard,
+};
 use slab::Slab;
 
-use crate::RequestKey;
+use crate::{RequestKey, inbox::Inbox};
 
 /// Not borrowed while the engine runs, nor while anything is released: both may come back here.
 pub(crate) struct State<V, D> {
     pub(crate) slots: Slab<Slot<V, D>>,
-    /// Of each slot that was polled: whoever comes into a slot next can have the same. `None` while it is
-    /// [lent](Self::lend_waker), and of a slot that is vacant and one of many.
+    /// Of each slot, and some more: whoever comes into a slot next can have the same. `None` while it is
+    /// [lent](Self::lend_waker).
     wakers: Vec<Option<Waker>>,
     /// Grows with each request.
     pub(crate) serial: u32,
@@ -63,7 +66,6 @@ pub(crate) enum Stage {
 }
 
 /// Why the promise of a request is rejected, if no script has thrown.
-#[derive(Clone)]
 pub(crate) enum Failure {
     Error(Error),
     /// What was to settle it was stopped.
@@ -72,15 +74,36 @@ pub(crate) enum Failure {
 
 /// What is to be done in a task. Small, as nearly each is a callback.
 pub(crate) enum Task<V, D> {
-    Begin(V, Option<PolledGuard>),
+    Begin(Begun<V>),
     Fail(Box<(Request<V, D>, Failure)>),
     Answer(Box<(D, Result<LockManagerSnapshot, Error>)>),
+}
+
+/// A callback that is to be called.
+pub(crate) struct Begun<V> {
+    pub(crate) callback: V,
+    /// Of the lock, if there is one.
+    pub(crate) named: Option<(ResourceName, Mode)>,
+    /// As of the request.
+    pub(crate) signal: Option<Box<(V, V)>>,
 }
 
 /// What of a slot is polled, while it is polled.
 pub(crate) enum Taken {
     Request(Stage),
     Query(Question),
+}
+
+/// What has come of that.
+pub(crate) enum Polled {
+    /// Nothing yet.
+    Waits(Taken),
+    /// The callback is to be called, with the lock if there is one.
+    Granted(Option<PolledGuard>),
+    /// The request can never be granted, or was stopped, or its lock is lost.
+    Failed(Failure),
+    /// The answer to a query.
+    Answered(Result<LockManagerSnapshot, Error>),
 }
 
 /// For how many slots a realm that uses none keeps memory.
@@ -102,31 +125,59 @@ impl<V, D> State<V, D> {
         RequestKey { index, serial }
     }
 
-    /// The waker of a slot, for as long as that is polled. `None` if it has none.
+    /// The waker of a slot, for as long as that is polled.
     ///
     /// FAST: to count one more of it, and one less, takes longer than to move it twice.
-    pub(crate) fn lend_waker(&mut self, index: u32) -> Option<Waker> {
-        self.wakers.get_mut(index as usize)?.take()
+    pub(crate) fn lend_waker(&mut self, index: u32, inbox: &Arc<Inbox>) -> Waker {
+        if self.wakers.len() <= index as usize {
+            self.add_wakers(index, inbox);
+        }
+        let lent = self.wakers.get_mut(index as usize).and_then(Option::take);
+        // It is polled within a poll of it.
+        lent.unwrap_or_else(|| inbox.waker(index))
+    }
+
+    /// FAST: as many again as there are, up to a number: each by itself would be made with all that is done
+    ///       for a request in between, and what does that does not fit into a processor's first cache.
+    #[cold]
+    fn add_wakers(&mut self, index: u32, inbox: &Arc<Inbox>) {
+        let len = u32::try_from(self.wakers.len()).unwrap_or(index);
+        let end = index.saturating_add(1).max(len + len.min(64));
+        self.wakers.extend((len..end).map(|index| Some(inbox.waker(index))));
     }
 
     /// Takes back a waker that was lent. What is left of it is dropped by the caller, when nothing is
     /// borrowed.
     pub(crate) fn take_back_waker(&mut self, index: u32, waker: Waker) -> Option<Waker> {
-        let at = index as usize;
-        if at >= KEEP && !self.slots.contains(at) {
-            return Some(waker);
-        }
-        if self.wakers.len() <= at {
-            self.wakers.resize(at + 1, None);
-        }
-        match &mut self.wakers[at] {
-            // It was polled within a poll of it, or the slot is another's by now.
-            Some(_) => Some(waker),
-            place => {
+        match self.wakers.get_mut(index as usize) {
+            Some(place @ None) => {
                 *place = Some(waker);
                 None
             }
+            // It was polled within a poll of it, or the realm has used none since.
+            _ => Some(waker),
         }
+    }
+
+    /// The callback of this request is called, with this lock. If the request is gone, or that was called,
+    /// the lock is the caller's to drop, when nothing is borrowed.
+    pub(crate) fn begin(
+        &mut self,
+        key: RequestKey,
+        guard: Option<PolledGuard>,
+    ) -> Result<Begun<V>, Option<PolledGuard>> {
+        let request = self.request(key);
+        let Some((request, callback)) =
+            request.and_then(|request| request.callback.take().map(|callback| (request, callback)))
+        else {
+            return Err(guard);
+        };
+        let named = guard.as_ref().map(|guard| (guard.name().clone(), guard.mode()));
+        // Kept by the request, so that whatever ends that releases it.
+        request.stage = Stage::Held(guard);
+        let signal = request.signal.take();
+        self.waiting -= 1;
+        Ok(Begun { callback, named, signal })
     }
 
     /// Forgets all of it, which the caller drops when nothing is borrowed.
@@ -195,10 +246,6 @@ impl<V, D> State<V, D> {
             // A peak of requests leaves nothing behind.
             self.wakers = Vec::new();
             return mem::take(&mut self.slots).try_remove(at).map(|slot| slot.what);
-        }
-        // FAST: of a crowd, while it is still in the caches, and not all of them at the end.
-        if at >= KEEP {
-            self.wakers.get_mut(at).and_then(Option::take);
         }
         self.slots.try_remove(at).map(|slot| slot.what)
     }

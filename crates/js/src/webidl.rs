@@ -1,12 +1,12 @@
 //! What Web IDL makes of arguments: <https://webidl.spec.whatwg.org/#js-type-mapping>.
 
-use navlock_core::{Error, LockInfo, LockManagerSnapshot, LockOptions, Mode, ResourceName};
+use navlock_core::{LockInfo, LockManagerSnapshot, LockOptions, Mode, ReservedName, ResourceName};
 
 use crate::Engine;
 
 /// The arguments of `request()`, converted.
 pub(crate) struct Arguments<V> {
-    pub(crate) name: Vec<u16>,
+    pub(crate) name: Result<ResourceName, ReservedName>,
     pub(crate) options: LockOptions,
     pub(crate) signal: Option<V>,
     pub(crate) callback: V,
@@ -31,7 +31,7 @@ impl<V: Clone> Arguments<V> {
             [name, callback] => (name, None, callback),
             [name, options, callback, ..] => (name, Some(options), callback),
         };
-        let name = engine.to_utf16(name)?;
+        let name = engine.to_name(name)?;
         let (options, signal) = match options {
             Some(options) => lock_options(engine, options)?,
             None => <_>::default(),
@@ -41,11 +41,6 @@ impl<V: Clone> Arguments<V> {
         }
         Ok(Self { name, options, signal, callback: callback.clone() })
     }
-}
-
-/// The name that these code units are.
-pub(crate) fn resource_name(units: &[u16]) -> Result<ResourceName, Error> {
-    Ok(ResourceName::from_utf16(units)?)
 }
 
 /// The dictionary `LockOptions`, and its signal: each member is read once, in the order of the

@@ -6,10 +6,9 @@ use navlock_js::{Engine, RequestKey};
 use rquickjs::{Object, Result, atom::PredefinedAtom, object::Property, qjs};
 
 use crate::{
-    class::Collector,
+    class::{self, Call, Collector},
     engine::Quick,
-    function::{Call, Operation},
-    home::Home,
+    function::Operation,
     raw::{self, Bare},
 };
 
@@ -25,7 +24,7 @@ use crate::{
 /// Spec: <https://webidl.spec.whatwg.org/#js-promise>,
 /// <https://tc39.es/ecma262/#sec-promise-resolve-functions>
 pub(crate) struct Adoption<'js> {
-    key: RequestKey,
+    key: Cell<RequestKey>,
     next: Cell<Step>,
     /// What the callback returned, if that is a promise of the language's own.
     promise: RefCell<Option<Bare<'js>>>,
@@ -33,7 +32,7 @@ pub(crate) struct Adoption<'js> {
 
 /// What the next call is for.
 #[derive(Clone, Copy)]
-enum Step {
+pub(crate) enum Step {
     /// A job is to call the value's `then`: the arguments.
     CallThen,
     /// The promise has been settled.
@@ -44,7 +43,7 @@ enum Step {
     Reject,
 }
 
-impl<'js> Quick<'js> {
+impl<'js> Quick<'_, 'js> {
     /// Has a value converted to a promise, and the request settled once that is.
     pub(crate) fn adopt(&mut self, value: &Bare<'js>, key: RequestKey) -> Result<()> {
         // 8.
@@ -74,8 +73,19 @@ impl<'js> Quick<'js> {
         step: Step,
         arguments: [&Bare<'js>; N],
     ) -> Result<()> {
-        let adoption = Adoption { key, next: Cell::new(step), promise: RefCell::default() };
-        self.native(Operation::Adopt(adoption))?.defer(self.ctx(), arguments)
+        self.adoption(key, step)?.defer(self.ctx(), arguments)
+    }
+
+    /// The function that begins with this step.
+    fn adoption(&self, key: RequestKey, step: Step) -> Result<Bare<'js>> {
+        if let Some(spare) = self.home.spare.take() {
+            let native = class::native(self.home.classes, &spare);
+            if native.is_some_and(|native| native.adopts_again(self.number, key, step)) {
+                return Ok(spare);
+            }
+        }
+        let (key, next) = (Cell::new(key), Cell::new(step));
+        self.native(Operation::Adopt(Adoption { key, next, promise: RefCell::default() }))
     }
 
     /// The `then` of a thenable: it is given the functions of a promise.
@@ -105,69 +115,69 @@ impl<'js> Quick<'js> {
 }
 
 impl<'js> Adoption<'js> {
-    /// Does what the call is for. `engine` makes one for this agent of this context.
-    pub(crate) fn step(
-        &self,
-        home: &Home<'js>,
-        engine: impl Fn() -> Quick<'js>,
-        call: &Call<'js>,
-    ) -> Result<()> {
-        let [value, then, _] = &*call.arguments;
+    /// From the beginning, for another request.
+    pub(crate) fn begin(&self, key: RequestKey, step: Step) {
+        self.key.set(key);
+        self.next.set(step);
+    }
+
+    /// Does what the call is for.
+    pub(crate) fn step(&self, mut engine: Quick<'_, 'js>, call: &Call<'js>) -> Result<()> {
+        let value = call.argument(0);
         let gone_on = match self.next.get() {
-            Step::CallThen => {
-                if value.promise_state(&home.ctx).is_some() && then.is_same_object(&home.then) {
-                    self.call_then(home, &engine, call)
-                } else {
-                    engine().call_own_then(value, then, self.key)
-                }
-            }
+            Step::CallThen => self.call_then(engine, call, &value),
             Step::Told => {
                 let promise = self.promise.take();
-                let state = promise.and_then(|promise| promise.promise_state(&home.ctx));
+                let state = promise.and_then(|promise| promise.promise_state(engine.ctx()));
                 if state == Some(qjs::JSPromiseStateEnum_JS_PROMISE_REJECTED) {
-                    self.later(home, Step::Reject, value, call)
+                    self.later(engine, Step::Reject, &value, call)
                 } else {
-                    self.resolve(home, &engine, call)
+                    self.resolve(engine, &value, call)
                 }
             }
-            Step::Fulfill => {
-                let mut engine = engine();
-                return engine.realm().settle(&mut engine, self.key, Ok(value.clone()));
-            }
-            Step::Reject => {
-                let mut engine = engine();
-                return engine.realm().settle(&mut engine, self.key, Err(value.clone()));
-            }
+            Step::Fulfill => return self.settle(engine, Ok(Bare::clone(&value)), call),
+            Step::Reject => return self.settle(engine, Err(Bare::clone(&value)), call),
         };
-        gone_on.or_else(|error| {
-            let mut engine = engine();
-            engine.realm().fail(&mut engine, self.key, error)
-        })
+        gone_on.or_else(|error| engine.realm().fail(&mut engine, self.key.get(), error))
     }
 
     /// A panic goes through a step: no other one follows.
-    pub(crate) fn stop(&self, engine: &Quick<'js>) {
-        engine.realm().stop(self.key);
+    pub(crate) fn stop(&self, engine: Quick<'_, 'js>) {
+        engine.realm().stop(self.key.get());
+    }
+
+    /// Settles the request.
+    fn settle(
+        &self,
+        mut engine: Quick<'_, 'js>,
+        outcome: std::result::Result<Bare<'js>, Bare<'js>>,
+        call: &Call<'js>,
+    ) -> Result<()> {
+        engine.realm().settle(&mut engine, self.key.get(), outcome)?;
+        // That was the last call of this function, and nobody else has it: with the next request it is given
+        // what it has for that. One of which a step failed, was stopped or panicked never comes here, nor one
+        // that has called a script's own `then`.
+        engine.home.spare.replace(Some(Bare::clone(&call.function())));
+        Ok(())
     }
 
     /// What a promise of the language's own is fulfilled with: as [`Quick::adopt`].
     fn resolve(
         &self,
-        home: &Home<'js>,
-        engine: &impl Fn() -> Quick<'js>,
+        mut engine: Quick<'_, 'js>,
+        value: &Bare<'js>,
         call: &Call<'js>,
     ) -> Result<()> {
-        let value = &call.arguments[0];
         if !value.is_object() {
-            return self.later(home, Step::Fulfill, value, call);
+            return self.later(engine, Step::Fulfill, value, call);
         }
-        match value.get(&home.ctx, PredefinedAtom::Then) {
-            Ok(then) if then.is_function(&home.ctx) => {
+        match value.get(engine.ctx(), PredefinedAtom::Then) {
+            Ok(then) if then.is_function(engine.ctx()) => {
                 self.next.set(Step::CallThen);
-                call.function.defer(&home.ctx, [value, &then])
+                call.function().defer(engine.ctx(), [value, &then])
             }
-            Ok(_) => self.later(home, Step::Fulfill, value, call),
-            Err(error) => self.later(home, Step::Reject, &engine().catch(error)?, call),
+            Ok(_) => self.later(engine, Step::Fulfill, value, call),
+            Err(error) => self.later(engine, Step::Reject, &engine.catch(error)?, call),
         }
     }
 
@@ -177,30 +187,37 @@ impl<'js> Adoption<'js> {
     /// Spec: <https://tc39.es/ecma262/#sec-promiseresolvethenablejob>
     fn call_then(
         &self,
-        home: &Home<'js>,
-        engine: &impl Fn() -> Quick<'js>,
+        mut engine: Quick<'_, 'js>,
         call: &Call<'js>,
+        promise: &Bare<'js>,
     ) -> Result<()> {
-        let (promise, told) = (&call.arguments[0], &*call.function);
+        let (then, own) = (call.argument(1), &engine.home.then);
+        if promise.promise_state(engine.ctx()).is_none() || !then.is_same_object(own) {
+            return engine.call_own_then(promise, &then, self.key.get());
+        }
+        let told = call.function();
         self.next.set(Step::Told);
         self.promise.replace(Some(promise.clone()));
-        match home.then.call(&home.ctx, promise, [told, told]) {
+        match own.call(engine.ctx(), promise, [&*told, &*told]) {
             Ok(_) => Ok(()),
-            // Of the promise's constructor.
-            Err(error) => self.later(home, Step::Reject, &engine().catch(error)?, call),
+            // Of the promise's constructor. This function has been given away, and is used no more.
+            Err(error) => {
+                let reason = engine.catch(error)?;
+                engine.later(self.key.get(), Step::Reject, [&reason])
+            }
         }
     }
 
     /// Has the next step done in a job of its own.
     fn later(
         &self,
-        home: &Home<'js>,
+        engine: Quick<'_, 'js>,
         step: Step,
         value: &Bare<'js>,
         call: &Call<'js>,
     ) -> Result<()> {
         self.next.set(step);
-        call.function.defer(&home.ctx, [value])
+        call.function().defer(engine.ctx(), [value])
     }
 
     pub(crate) fn show(&self, collector: &Collector) {

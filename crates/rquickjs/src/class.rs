@@ -6,7 +6,7 @@
 
 use std::{
     any::Any,
-    cell::Cell,
+    cell::{Cell, RefCell},
     mem::ManuallyDrop,
     ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -17,13 +17,14 @@ use std::{
 use rquickjs::{
     Ctx, Error, Exception, Function, JsLifetime, Result, Value,
     class::Tracer,
+    markers::Invariant,
     qjs::{self, JSClassID, JSContext, JSRuntime, JSValue, JSValueConst},
 };
 
 use crate::{
-    function::{Call, Native},
+    function::Native,
     home::Home,
-    interfaces::Content,
+    interfaces::{Content, HomeContent},
     raw::{Bare, context, exception, given, runtime},
 };
 
@@ -35,6 +36,7 @@ use crate::{
 pub(crate) struct Classes {
     object: JSClassID,
     function: JSClassID,
+    refusal: JSClassID,
 }
 
 // SAFETY: nothing of a context is in it.
@@ -61,9 +63,17 @@ impl Classes {
             call: Some(call),
             exotic: ptr::null_mut(),
         };
+        let refusal = qjs::JSClassDef {
+            class_name: c"NavlockRefusal".as_ptr(),
+            finalizer: Some(finalize::<Refusal<'static>>),
+            gc_mark: Some(mark::<Refusal<'static>>),
+            call: None,
+            exotic: (&raw const REFUSING).cast_mut(),
+        };
         let define = |class| {
             let mut id = qjs::JS_INVALID_CLASS_ID;
-            // SAFETY: the number is a new one, and QuickJS copies the definition.
+            // SAFETY: the number is a new one. QuickJS copies the definition, and what that points to is
+            // there for ever, and only read.
             let status = unsafe {
                 let runtime = runtime(ctx).as_ptr();
                 qjs::JS_NewClassID(runtime, &raw mut id);
@@ -71,7 +81,8 @@ impl Classes {
             };
             if status < 0 { Err(exception(ctx)) } else { Ok(id) }
         };
-        let classes = Self { object: define(object)?, function: define(function)? };
+        let (object, function) = (define(object)?, define(function)?);
+        let classes = Self { object, function, refusal: define(refusal)? };
         ctx.store_userdata(classes)?;
         Ok(classes)
     }
@@ -95,17 +106,28 @@ pub(crate) fn function<'js>(
     instance(prototype, classes.function, native)
 }
 
+/// FAST: the content is where QuickJS keeps its own: for an allocator more, the code of a request would be
+///       larger, and that is as much as processors keep at hand.
 fn instance<'js, C: Show>(
     prototype: &Value<'js>,
     class: JSClassID,
     content: C,
 ) -> Result<Bare<'js>> {
     let ctx = prototype.ctx();
-    // SAFETY: the prototype lives, and an object of this class has a `Box` of this type from here on.
+    // What QuickJS allocates for anybody, such as its own objects, is for pointers.
+    const { assert!(align_of::<C>() <= 8) };
+    // SAFETY: the prototype lives, the place is large enough, and an object of this class has a value of
+    // this type in such a place from here on.
     unsafe {
         let raw = qjs::JS_NewObjectProtoClass(context(ctx), prototype.as_raw(), class);
         let object = given(ctx, runtime(ctx), raw)?;
-        qjs::JS_SetOpaque(raw, Box::into_raw(Box::new(content)).cast());
+        let size = size_of::<C>().try_into().map_err(|_| Error::Unknown)?;
+        let place: *mut C = qjs::js_malloc(context(ctx), size).cast();
+        if place.is_null() {
+            return Err(exception(ctx));
+        }
+        place.write(content);
+        qjs::JS_SetOpaque(raw, place.cast());
         Ok(object)
     }
 }
@@ -115,6 +137,130 @@ pub(crate) fn content<'a, 'js>(classes: Classes, value: &'a Bare<'js>) -> Option
     // SAFETY: objects of this class have such a content, or none while they are made, until they are
     // finalized; and it is never changed.
     unsafe { qjs::JS_GetOpaque(value.raw, classes.object).cast::<Content<'js>>().as_ref() }
+}
+
+/// What the function of this object does, if it is one of this crate's.
+pub(crate) fn native<'a, 'js>(classes: Classes, value: &'a Bare<'js>) -> Option<&'a Native<'js>> {
+    // SAFETY: as `content`.
+    unsafe { qjs::JS_GetOpaque(value.raw, classes.function).cast::<Native<'js>>().as_ref() }
+}
+
+/// What [`refuse`] rejects promises with, while it does.
+struct Refusal<'js>(RefCell<Option<Bare<'js>>>);
+
+/// Nothing can be read of a [`Refusal`].
+static REFUSING: qjs::JSClassExoticMethods = qjs::JSClassExoticMethods {
+    get_own_property: None,
+    get_own_property_names: None,
+    delete_property: None,
+    define_own_property: None,
+    has_property: None,
+    get_property: Some(throw_reason),
+    set_property: None,
+};
+
+/// The object for [`refuse`].
+pub(crate) fn refusal<'js>(classes: Classes, prototype: &Value<'js>) -> Result<Bare<'js>> {
+    instance(prototype, classes.refusal, Refusal(RefCell::default()))
+}
+
+/// Rejects a promise by the function that resolves it, which `resolve` calls with the object.
+///
+/// A promise that is resolved with an object reads its `then`, and is rejected at once with what that throws:
+/// exactly as the other function would have done it.
+///
+/// Spec: <https://tc39.es/ecma262/#sec-promise-resolve-functions>, step 10.
+pub(crate) fn refuse<'js>(
+    ctx: &Ctx<'js>,
+    classes: Classes,
+    object: &Bare<'js>,
+    reason: Bare<'js>,
+    resolve: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    // SAFETY: an object of this class has this until it is finalized.
+    let refusal =
+        unsafe { qjs::JS_GetOpaque(object.raw, classes.refusal).cast::<Refusal<'js>>().as_ref() };
+    let Some(Refusal(place)) = refusal else { return Err(Error::Unknown) };
+    // What is thrown takes the place of what was thrown before, and may still be to be told: why a script
+    // was stopped.
+    let before = ctx.has_exception().then(|| ctx.catch());
+    place.replace(Some(reason));
+    let resolved = resolve();
+    // Still there if it was not asked for: if the call was interrupted, or the promise settled before.
+    let left = place.take();
+    drop(left);
+    if let Some(before) = before {
+        ctx.throw(before);
+    }
+    resolved
+}
+
+unsafe extern "C" fn throw_reason(
+    context: *mut JSContext,
+    object: JSValueConst,
+    _: qjs::JSAtom,
+    _: JSValueConst,
+) -> JSValue {
+    // SAFETY: an object of this class has such a content. What is thrown is not counted here any more.
+    unsafe {
+        let refusal = opaque::<Refusal<'_>>(object).as_ref();
+        match refusal.and_then(|Refusal(place)| place.take()) {
+            Some(reason) => qjs::JS_Throw(context, reason.into_raw()),
+            None => qjs::JS_UNDEFINED,
+        }
+    }
+}
+
+impl Show for Refusal<'_> {
+    fn show(&self, collector: &Collector) {
+        let Ok(reason) = self.0.try_borrow() else { return };
+        reason.iter().for_each(|reason| collector.see(reason));
+    }
+}
+
+/// A call of a function, for the time of it.
+pub(crate) struct Call<'js> {
+    runtime: NonNull<JSRuntime>,
+    function: JSValueConst,
+    this: JSValueConst,
+    count: usize,
+    arguments: *mut JSValue,
+    _lifetime: Invariant<'js>,
+}
+
+/// How many arguments functions of this crate take, at most.
+const MOST: usize = 3;
+
+impl<'js> Call<'js> {
+    /// Which function.
+    pub(crate) fn function(&self) -> ManuallyDrop<Bare<'js>> {
+        self.borrow(self.function)
+    }
+
+    pub(crate) fn this(&self) -> ManuallyDrop<Bare<'js>> {
+        self.borrow(self.this)
+    }
+
+    /// `undefined` if there are not so many.
+    pub(crate) fn argument(&self, at: usize) -> ManuallyDrop<Bare<'js>> {
+        self.borrow(if at < self.count {
+            // SAFETY: there are so many. On some platforms they are not where Rust would have them.
+            unsafe { self.arguments.add(at).read_unaligned() }
+        } else {
+            qjs::JS_UNDEFINED
+        })
+    }
+
+    /// Those that there are, and `undefined`; and how many there are of these.
+    pub(crate) fn arguments(&self) -> (ManuallyDrop<[Bare<'js>; MOST]>, usize) {
+        let argument = |at| ManuallyDrop::into_inner(self.argument(at));
+        (ManuallyDrop::new(std::array::from_fn(argument)), self.count.min(MOST))
+    }
+
+    fn borrow(&self, raw: JSValue) -> ManuallyDrop<Bare<'js>> {
+        // SAFETY: it is counted by the caller for the time of the call, and not dropped here.
+        ManuallyDrop::new(unsafe { Bare::owned(self.runtime, raw) })
+    }
 }
 
 /// The object of a [`Home`], and what it has.
@@ -130,7 +276,7 @@ impl<'js> HomeObject<'js> {
 
     pub(crate) fn downgrade(&self) -> Weak<Home<'js>> {
         match content(self.classes, &self.object) {
-            Some(Content::Home(home)) => Rc::downgrade(home),
+            Some(Content::Home(HomeContent(home))) => Rc::downgrade(home),
             _ => Weak::new(),
         }
     }
@@ -142,7 +288,7 @@ impl<'js> HomeObject<'js> {
         home: Rc<Home<'js>>,
     ) -> Result<Self> {
         let pointer = NonNull::from(&*home);
-        let object = object(classes, prototype, Content::Home(home))?;
+        let object = object(classes, prototype, Content::Home(HomeContent(home)))?;
         Ok(Self { object, home: pointer })
     }
 }
@@ -186,12 +332,13 @@ impl Collector {
     }
 }
 
-unsafe extern "C" fn finalize<C>(_: *mut JSRuntime, object: JSValueConst) {
-    // SAFETY: what an object of this class has is such a `Box`, or none yet.
+unsafe extern "C" fn finalize<C>(runtime: *mut JSRuntime, object: JSValueConst) {
+    // SAFETY: what an object of this class has is such a value, in a place of its own, or none yet.
     unsafe {
         let content = opaque::<C>(object);
         if !content.is_null() {
-            drop(Box::from_raw(content));
+            content.drop_in_place();
+            qjs::js_free_rt(runtime, content.cast());
         }
     }
 }
@@ -216,20 +363,13 @@ unsafe extern "C" fn call(
     _: qjs::c_int,
 ) -> JSValue {
     // SAFETY: an object of this class has such a content, and QuickJS keeps all that it gives for the time
-    // of the call.
-    let (native, call) = unsafe {
+    // of the call. A context has a runtime.
+    let (native, runtime) = unsafe {
         let native = &*opaque::<Native<'_>>(function);
-        let runtime = NonNull::new_unchecked(qjs::JS_GetRuntime(context));
-        let borrowed = |raw| Bare::owned(runtime, raw);
-        let len = usize::try_from(count).unwrap_or(0).min(3);
-        let argument = |at| {
-            // On some platforms they are not where Rust would have them.
-            borrowed(if at < len { arguments.add(at).read_unaligned() } else { qjs::JS_UNDEFINED })
-        };
-        let arguments = ManuallyDrop::new([argument(0), argument(1), argument(2)]);
-        let [function, this] = [function, this].map(|raw| ManuallyDrop::new(borrowed(raw)));
-        (native, Call { function, this, arguments, len })
+        (native, NonNull::new_unchecked(qjs::JS_GetRuntime(context)))
     };
+    let count = usize::try_from(count).unwrap_or(0);
+    let call = Call { runtime, function, this, count, arguments, _lifetime: Invariant::new() };
     match catch_unwind(AssertUnwindSafe(|| native.run(&call))) {
         Ok(Ok(returned)) => returned.into_raw(),
         Ok(Err(error)) => throw(native.ctx(), &error),

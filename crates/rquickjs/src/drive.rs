@@ -80,7 +80,7 @@ impl Wake for Unpark {
 }
 
 #[cfg(not(feature = "futures"))]
-impl crate::engine::Quick<'_> {
+impl crate::engine::Quick<'_, '_> {
     /// Its host does the tasks.
     #[expect(clippy::unused_self, reason = "it is, with futures")]
     pub(crate) fn spawn(&self) {}
@@ -101,10 +101,11 @@ mod spawned {
     /// How many tasks are done before others of the runtime have their turn.
     const AT_ONCE: usize = 16;
 
-    impl Quick<'_> {
+    impl Quick<'_, '_> {
         /// Has a future of the runtime do the tasks of this agent, if one is wanted and not there.
         pub(crate) fn spawn(&self) {
-            let Some(drive) = self.home.agent(self.number).map(|agent| agent.drive) else { return };
+            let Some(agent) = self.home.agent(self.number) else { return };
+            let drive = &agent.drive;
             if drive.spawns.get() && !drive.is_spawned.replace(true) {
                 let home = self.home.downgrade();
                 self.ctx().spawn(Spawned { home, number: self.number });
@@ -122,10 +123,11 @@ mod spawned {
         type Output = ();
 
         fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-            // From here on the engine keeps the context.
-            let engine = self.home.upgrade().and_then(|home| home.engine(self.number));
-            let Some(mut engine) = engine else { return Poll::Ready(()) };
-            let Some(agent) = engine.home.agent(self.number) else { return Poll::Ready(()) };
+            // From here on the object keeps the context.
+            let home = self.home.upgrade().and_then(|home| home.object().cloned());
+            let Some(home) = &home else { return Poll::Ready(()) };
+            let mut engine = Quick { home, number: self.number };
+            let Some(agent) = home.agent(self.number) else { return Poll::Ready(()) };
             for _ in 0..AT_ONCE {
                 if agent.realm.poll_ready(context).is_pending() {
                     // After that, which is also woken when the agent ends.

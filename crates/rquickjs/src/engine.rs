@@ -1,6 +1,6 @@
 //! QuickJS, as `navlock-js` asks for an engine.
 
-use navlock::{Mode, ResourceName};
+use navlock::{Mode, ReservedName, ResourceName};
 use navlock_js::{Engine, RequestKey};
 use rquickjs::{Array, Constructor, Ctx, Error, Object, String, Value, object::Property};
 
@@ -12,29 +12,31 @@ use crate::{
     raw::{self, Bare},
 };
 
-/// QuickJS, for one agent of a context.
-#[derive(Clone)]
-pub(crate) struct Quick<'js> {
-    pub(crate) home: HomeObject<'js>,
+/// QuickJS, for one agent of a context, for the time of a call.
+#[derive(Clone, Copy)]
+pub(crate) struct Quick<'a, 'js> {
+    pub(crate) home: &'a HomeObject<'js>,
     /// The agent's place in its home.
     pub(crate) number: usize,
 }
 
 /// What settles a promise.
+///
+/// FAST: not both of its functions. Thousands of requests may wait, and the collector of garbage sees all
+/// that each of them keeps. What resolves a promise rejects it as well: see
+/// [`refuse`](crate::class::refuse).
 pub(crate) struct Deferred<'js> {
     resolve: Bare<'js>,
-    reject: Bare<'js>,
 }
 
 impl Deferred<'_> {
     pub(crate) fn show(&self, collector: &Collector) {
         collector.see(&self.resolve);
-        collector.see(&self.reject);
     }
 }
 
-impl<'js> Quick<'js> {
-    pub(crate) fn ctx(&self) -> &Ctx<'js> {
+impl<'a, 'js> Quick<'a, 'js> {
+    pub(crate) fn ctx(&self) -> &'a Ctx<'js> {
         &self.home.ctx
     }
 
@@ -47,7 +49,7 @@ impl<'js> Quick<'js> {
         let value = value.value(self.ctx());
         let is_signal_of =
             |home: &Home<'js>| home.hooks.is_signal.call::<_, bool>((value.clone(),));
-        if is_signal_of(&self.home)? {
+        if is_signal_of(self.home)? {
             return Ok(Some(self.home.clone()));
         }
         for other in Home::all(self.ctx()) {
@@ -60,7 +62,7 @@ impl<'js> Quick<'js> {
 
     /// A function that scripts do not see, for something of this agent's.
     pub(crate) fn native(&self, operation: Operation<'js>) -> Result<Bare<'js>, Error> {
-        Native::function(&self.home, self.number, operation)
+        Native::function(self.home, self.number, operation)
     }
 
     /// Calls a function with `undefined` for `this`, and one argument.
@@ -86,7 +88,7 @@ impl<'js> Quick<'js> {
     }
 }
 
-impl<'js> Engine for Quick<'js> {
+impl<'js> Engine for Quick<'_, 'js> {
     type Value = Bare<'js>;
     type Deferred = Deferred<'js>;
     type Error = Error;
@@ -120,7 +122,23 @@ impl<'js> Engine for Quick<'js> {
     }
 
     fn to_utf16(&mut self, value: &Bare<'js>) -> Result<Vec<u16>, Error> {
-        value.to_utf16(self.ctx())
+        value.with_utf16(self.ctx(), <[u16]>::to_vec)
+    }
+
+    fn to_name(&mut self, value: &Bare<'js>) -> Result<Result<ResourceName, ReservedName>, Error> {
+        // FAST: many requests are for one name, which a script has in one string.
+        if let Some((string, name)) = &*self.home.last_name.borrow() {
+            if string.is_same_string(value) {
+                return Ok(Ok(name.clone()));
+            }
+        }
+        let name = value.with_utf16(self.ctx(), ResourceName::from_utf16)?;
+        if let Ok(name) = &name {
+            if value.is_string() && name.is_short() {
+                self.home.last_name.replace(Some((value.clone(), name.clone())));
+            }
+        }
+        Ok(name)
     }
 
     fn get(&mut self, object: &Bare<'js>, key: &'static str) -> Result<Bare<'js>, Error> {
@@ -197,8 +215,8 @@ impl<'js> Engine for Quick<'js> {
     }
 
     fn new_promise(&mut self) -> Result<(Bare<'js>, Deferred<'js>), Error> {
-        let [promise, resolve, reject] = raw::promise(self.ctx())?;
-        Ok((promise, Deferred { resolve, reject }))
+        let [promise, resolve, _] = raw::promise(self.ctx())?;
+        Ok((promise, Deferred { resolve }))
     }
 
     fn resolve(&mut self, deferred: Deferred<'js>, value: Bare<'js>) -> Result<(), Error> {
@@ -206,7 +224,10 @@ impl<'js> Engine for Quick<'js> {
     }
 
     fn reject(&mut self, deferred: Deferred<'js>, reason: Bare<'js>) -> Result<(), Error> {
-        self.invoke(&deferred.reject, &reason)
+        let refusal = &self.home.refusal;
+        class::refuse(self.ctx(), self.home.classes, refusal, reason, || {
+            self.invoke(&deferred.resolve, refusal)
+        })
     }
 
     fn react(&mut self, value: Bare<'js>, key: RequestKey) -> Result<(), Error> {

@@ -1,13 +1,11 @@
 //! The functions that scripts and QuickJS call.
 
-use std::mem::ManuallyDrop;
-
 use navlock_js::{Engine, RequestKey};
 use rquickjs::{Ctx, Result};
 
 use crate::{
-    adopt::Adoption,
-    class::{self, Classes, Collector, HomeObject, Show},
+    adopt::{Adoption, Step},
+    class::{self, Call, Classes, Collector, HomeObject, Show},
     engine::Quick,
     interfaces::{LockObject, ManagerObject},
     raw::Bare,
@@ -21,17 +19,6 @@ pub(crate) struct Native<'js> {
     /// Of which agent, where it is one of an agent.
     number: usize,
     operation: Operation<'js>,
-}
-
-/// A call of a function: values that are its caller's.
-pub(crate) struct Call<'js> {
-    /// Which function.
-    pub(crate) function: ManuallyDrop<Bare<'js>>,
-    pub(crate) this: ManuallyDrop<Bare<'js>>,
-    /// Those that there are, and `undefined`. No function here takes more.
-    pub(crate) arguments: ManuallyDrop<[Bare<'js>; 3]>,
-    /// How many there are of these.
-    pub(crate) len: usize,
 }
 
 /// What a function does.
@@ -84,65 +71,76 @@ impl<'js> Native<'js> {
         &self.home.ctx
     }
 
+    /// Has it adopt what another callback has returned, if it is a function for that, and of this agent.
+    pub(crate) fn adopts_again(&self, number: usize, key: RequestKey, step: Step) -> bool {
+        match &self.operation {
+            Operation::Adopt(adoption) if self.number == number => {
+                adoption.begin(key, step);
+                true
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn run(&self, call: &Call<'js>) -> Result<Bare<'js>> {
-        let own = || Quick { home: self.home.clone(), number: self.number };
-        let Call { this, arguments, .. } = call;
+        let mut own = Quick { home: &self.home, number: self.number };
         match &self.operation {
             Operation::Request => {
-                let Some(mut engine) = manager(self.home.classes, this) else {
-                    return navlock_js::illegal_invocation(&mut own(), "request");
+                let this = call.this();
+                let Some(mut engine) = manager(self.home.classes, &this) else {
+                    return navlock_js::illegal_invocation(&mut own, "request");
                 };
-                let promise = engine.realm().request(&mut engine, &arguments[..call.len]);
+                let (arguments, len) = call.arguments();
+                let promise = engine.realm().request(&mut engine, &arguments[..len]);
                 engine.spawn();
                 promise
             }
             Operation::Query => {
-                let Some(mut engine) = manager(self.home.classes, this) else {
-                    return navlock_js::illegal_invocation(&mut own(), "query");
+                let this = call.this();
+                let Some(mut engine) = manager(self.home.classes, &this) else {
+                    return navlock_js::illegal_invocation(&mut own, "query");
                 };
                 let promise = engine.realm().query(&mut engine);
                 engine.spawn();
                 promise
             }
             Operation::LockName | Operation::LockMode => {
-                let mut engine = own();
-                let Some(lock) = LockObject::of(self.home.classes, this) else {
-                    return Err(engine.throw_type_error("this is no Lock"));
+                let this = call.this();
+                let Some(lock) = LockObject::of(self.home.classes, &this) else {
+                    return Err(own.throw_type_error("this is no Lock"));
                 };
                 let units: Vec<u16> = match self.operation {
                     Operation::LockName => lock.name.utf16().collect(),
                     _ => lock.mode.as_str().encode_utf16().collect(),
                 };
-                engine.string(&units)
+                own.string(&units)
             }
             Operation::Navigator => match self.home.navigator.get() {
                 Some(navigator) => Ok(navigator.object.clone()),
                 None => Ok(Bare::undefined(self.ctx())),
             },
             Operation::Locks => match self.home.navigator.get() {
-                Some(navigator) if navigator.object.is_same_object(this) => {
+                Some(navigator) if navigator.object.is_same_object(&call.this()) => {
                     Ok(navigator.locks.clone())
                 }
-                _ => Err(own().throw_type_error("this is no Navigator")),
+                _ => Err(own.throw_type_error("this is no Navigator")),
             },
-            Operation::Illegal => Err(own().throw_type_error("Illegal constructor")),
+            Operation::Illegal => Err(own.throw_type_error("Illegal constructor")),
             Operation::Adopt(adoption) => {
-                adoption.step(&self.home, own, call)?;
+                adoption.step(own, call)?;
                 Ok(Bare::undefined(self.ctx()))
             }
             Operation::Settle { key, is_fulfilled } => {
-                let outcome = arguments[0].clone();
+                let outcome = Bare::clone(&call.argument(0));
                 let outcome = if *is_fulfilled { Ok(outcome) } else { Err(outcome) };
-                let mut engine = own();
-                engine.realm().settle(&mut engine, *key, outcome)?;
-                Ok(engine.undefined())
+                own.realm().settle(&mut own, *key, outcome)?;
+                Ok(own.undefined())
             }
             Operation::Abort { key, signal } => {
-                let mut engine = own();
-                if let Some(reason) = engine.abort_reason(signal)? {
-                    engine.realm().abort(&mut engine, *key, reason)?;
+                if let Some(reason) = own.abort_reason(signal)? {
+                    own.realm().abort(&mut own, *key, reason)?;
                 }
-                Ok(engine.undefined())
+                Ok(own.undefined())
             }
         }
     }
@@ -153,15 +151,15 @@ impl Native<'_> {
     #[cold]
     pub(crate) fn stop(&self) {
         if let Operation::Adopt(adoption) = &self.operation {
-            adoption.stop(&Quick { home: self.home.clone(), number: self.number });
+            adoption.stop(Quick { home: &self.home, number: self.number });
         }
     }
 }
 
 /// The agent whose lock manager a function is called on.
-fn manager<'js>(classes: Classes, this: &Bare<'js>) -> Option<Quick<'js>> {
+fn manager<'a, 'js>(classes: Classes, this: &'a Bare<'js>) -> Option<Quick<'a, 'js>> {
     let manager = ManagerObject::of(classes, this)?;
-    Some(Quick { home: manager.home.clone(), number: manager.number })
+    Some(Quick { home: &manager.home, number: manager.number })
 }
 
 impl Show for Native<'_> {

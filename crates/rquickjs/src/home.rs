@@ -6,7 +6,7 @@ use std::{
     rc::{Rc, Weak},
 };
 
-use navlock::{LockManager, UserAgent, host};
+use navlock::{LockManager, ResourceName, UserAgent, host};
 use navlock_js::Realm;
 use rquickjs::{
     Constructor, Ctx, Error, Function, JsLifetime, Object, Result, Value,
@@ -15,7 +15,7 @@ use rquickjs::{
 };
 
 use crate::{
-    class::{Classes, Collector, HomeObject},
+    class::{self, Classes, Collector, HomeObject},
     engine::Deferred,
     interfaces,
     raw::Bare,
@@ -43,13 +43,25 @@ pub(crate) struct Home<'js> {
     pub(crate) hooks: Hooks<'js>,
     pub(crate) manager_prototype: Object<'js>,
     pub(crate) lock_prototype: Object<'js>,
+    /// See [`refuse`](class::refuse).
+    pub(crate) refusal: Bare<'js>,
+    /// An object like those with the interface `Lock`.
+    ///
+    /// FAST: QuickJS makes the layout of an object anew if it knows no other object that has the same. So
+    /// there always is one.
+    lock_like: Object<'js>,
+    /// The short name that was asked for last, and the string that it was. No object, so the collector of
+    /// garbage need not see it.
+    pub(crate) last_name: RefCell<Option<(Bare<'js>, ResourceName)>>,
+    /// A function for what a callback has returned that has done its work, and waits for more.
+    pub(crate) spare: RefCell<Option<Bare<'js>>>,
     /// What is registered as `navigator.locks`, once it is.
     pub(crate) navigator: OnceCell<Navigator<'js>>,
     /// Itself, as the content of its object.
     object: OnceCell<HomeObject<'js>>,
     /// The agents, by their numbers, which are never used again: functions of scripts know them by these.
     /// Those that have ended may be gone.
-    agents: RefCell<BTreeMap<usize, Agent<'js>>>,
+    agents: RefCell<BTreeMap<usize, Rc<Agent<'js>>>>,
     /// How many agents there have been.
     count: Cell<usize>,
 }
@@ -66,13 +78,12 @@ pub(crate) struct Navigator<'js> {
 pub(crate) type QuickRealm<'js> = Realm<Bare<'js>, Deferred<'js>>;
 
 /// An agent of the context.
-#[derive(Clone)]
 pub(crate) struct Agent<'js> {
     pub(crate) realm: QuickRealm<'js>,
     /// The object with the interface `LockManager`.
     pub(crate) object: Bare<'js>,
     #[cfg(feature = "futures")]
-    pub(crate) drive: Rc<crate::drive::Drive>,
+    pub(crate) drive: crate::drive::Drive,
 }
 
 impl<'js> Agent<'js> {
@@ -152,22 +163,28 @@ impl<'js> Home<'js> {
         }
         let hooks = evaluate(ctx, "navlock:dom", navlock_js::DOM)?;
         let hooks = Hooks::from_object(&hooks.call((ctx.globals(), host))?)?;
+        let classes = Classes::of(ctx)?;
+        let prototype = Object::new(ctx.clone())?;
+        let lock_prototype = Object::new(ctx.clone())?;
         let home = Rc::new(Self {
             ctx: ctx.clone(),
-            classes: Classes::of(ctx)?,
+            classes,
             then: then.into(),
             function_prototype: Function::prototype(ctx.clone()),
             tools: Tools::from_object(&tools)?,
             hooks,
             manager_prototype: Object::new(ctx.clone())?,
-            lock_prototype: Object::new(ctx.clone())?,
+            lock_like: Object::new_proto(ctx.clone(), Some(&lock_prototype))?,
+            lock_prototype,
+            refusal: class::refusal(classes, &prototype)?,
+            last_name: RefCell::default(),
+            spare: RefCell::default(),
             navigator: OnceCell::new(),
             object: OnceCell::new(),
             agents: RefCell::default(),
             count: Cell::default(),
         });
-        let prototype = Object::new(ctx.clone())?;
-        let object = HomeObject::new(home.classes, &prototype, home)?;
+        let object = HomeObject::new(classes, &prototype, home)?;
         // It was empty.
         let _ = object.object.set(object.clone());
         let kept = object.object().value(ctx);
@@ -191,21 +208,21 @@ impl<'js> Home<'js> {
 
     /// Another agent. Those of which nothing is left are kept no more, but for that of `navigator.locks`,
     /// which is there for ever.
-    pub(crate) fn enter(&self, locks: LockManager) -> Result<(usize, Agent<'js>)> {
+    pub(crate) fn enter(&self, locks: LockManager) -> Result<(usize, Rc<Agent<'js>>)> {
         let number = self.count.get();
         self.count.set(number + 1);
         let home = self.object.get().ok_or(Error::Unknown)?;
         let object = interfaces::lock_manager(home, number)?;
-        let agent = Agent {
+        let agent = Rc::new(Agent {
             realm: Realm::new(locks),
             object,
             #[cfg(feature = "futures")]
-            drive: Rc::default(),
-        };
+            drive: <_>::default(),
+        });
         let navigators = self.navigator.get().map(|navigator| navigator.number);
         let over: Vec<_> = {
             let mut agents = self.agents.borrow_mut();
-            agents.insert(number, agent.clone());
+            agents.insert(number, Rc::clone(&agent));
             // Not each time: constant amortised time.
             let is_time = agents.len().is_power_of_two();
             let all = agents.iter().filter(|_| is_time);
@@ -218,13 +235,13 @@ impl<'js> Home<'js> {
     }
 
     /// The agents, by their numbers.
-    pub(crate) fn agents(&self) -> Vec<(usize, Agent<'js>)> {
+    pub(crate) fn agents(&self) -> Vec<(usize, Rc<Agent<'js>>)> {
         let agents = self.agents.borrow();
-        agents.iter().map(|(number, agent)| (*number, agent.clone())).collect()
+        agents.iter().map(|(number, agent)| (*number, Rc::clone(agent))).collect()
     }
 
     /// `None` if it has ended, and was forgotten.
-    pub(crate) fn agent(&self, number: usize) -> Option<Agent<'js>> {
+    pub(crate) fn agent(&self, number: usize) -> Option<Rc<Agent<'js>>> {
         self.agents.borrow().get(&number).cloned()
     }
 
@@ -239,10 +256,10 @@ impl<'js> Home<'js> {
         })
     }
 
-    /// The way to this agent from where no call holds the context.
+    /// Its object, for who is where no call holds the context.
     #[cfg(feature = "futures")]
-    pub(crate) fn engine(&self, number: usize) -> Option<crate::engine::Quick<'js>> {
-        Some(crate::engine::Quick { home: self.object.get()?.clone(), number })
+    pub(crate) fn object(&self) -> Option<&HomeObject<'js>> {
+        self.object.get()
     }
 
     /// Shows all values that it keeps.
@@ -256,6 +273,10 @@ impl<'js> Home<'js> {
             hooks,
             manager_prototype,
             lock_prototype,
+            refusal,
+            lock_like,
+            last_name: _,
+            spare,
             navigator,
             object,
             agents,
@@ -269,13 +290,19 @@ impl<'js> Home<'js> {
         hooks.trace(tracer);
         manager_prototype.trace(tracer);
         lock_prototype.trace(tracer);
+        collector.see(refusal);
+        lock_like.trace(tracer);
+        if let Ok(spare) = spare.try_borrow() {
+            spare.iter().for_each(|spare| collector.see(spare));
+        }
         if let Some(Navigator { object, locks, .. }) = navigator.get() {
             collector.see(object);
             collector.see(locks);
         }
         object.get().into_iter().for_each(|object| collector.see(object.object()));
         let Ok(agents) = agents.try_borrow() else { return };
-        for Agent { realm, object, .. } in agents.values() {
+        for agent in agents.values() {
+            let Agent { realm, object, .. } = &**agent;
             collector.see(object);
             realm.trace(|value| collector.see(value), |deferred| deferred.show(collector));
         }
@@ -289,8 +316,8 @@ impl<'js> Home<'js> {
         let agents = std::mem::take(&mut *agents);
         // At one moment: none of them is granted what another held.
         host::terminate_all(agents.values().map(|agent| agent.realm.locks()));
-        for Agent { realm, .. } in agents.into_values() {
-            realm.end();
+        for agent in agents.into_values() {
+            agent.realm.end();
         }
     }
 }

@@ -19,10 +19,13 @@ use crate::{
 
 /// What the objects of this crate have that are no functions.
 pub(crate) enum Content<'js> {
-    Home(Rc<Home<'js>>),
+    Home(HomeContent<'js>),
     Manager(ManagerObject<'js>),
     Lock(LockObject),
 }
+
+/// That of the one object of a context which has its home.
+pub(crate) struct HomeContent<'js>(pub(crate) Rc<Home<'js>>);
 
 /// An object with the interface `LockManager`.
 ///
@@ -172,17 +175,15 @@ impl LockObject {
 impl Show for Content<'_> {
     fn show(&self, collector: &Collector) {
         match self {
-            Self::Home(home) => home.show(collector),
+            Self::Home(HomeContent(home)) => home.show(collector),
             Self::Manager(manager) => collector.see(manager.home.object()),
             Self::Lock(_) => {}
         }
     }
 }
 
-impl Drop for Content<'_> {
+impl Drop for HomeContent<'_> {
     fn drop(&mut self) {
-        if let Self::Home(home) = self {
-            home.end();
-        }
+        self.0.end();
     }
 }

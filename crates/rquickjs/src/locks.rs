@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    rc::Rc,
     task::{Context, Poll},
 };
 
@@ -30,8 +31,10 @@ use crate::{
 /// The handle lives no longer than `Context::with` does. [`Locks::of`] gives it again.
 #[must_use = "callbacks are called by what drives the agent: `spawn()`, `run()`, or `run_task()`"]
 pub struct Locks<'js> {
-    engine: Quick<'js>,
-    agent: Agent<'js>,
+    home: HomeObject<'js>,
+    /// The agent's place in its home.
+    number: usize,
+    agent: Rc<Agent<'js>>,
 }
 
 impl<'js> Locks<'js> {
@@ -39,7 +42,8 @@ impl<'js> Locks<'js> {
     pub fn of(ctx: &Ctx<'js>) -> Option<Self> {
         let home = Home::find(ctx)?;
         let number = home.navigator.get()?.number;
-        Self::numbered(&home, number)
+        let agent = home.agent(number)?;
+        Some(Self { home, number, agent })
     }
 
     /// The agent of this object, if it has the interface `LockManager`, and the agent has not ended.
@@ -47,12 +51,8 @@ impl<'js> Locks<'js> {
         let classes = Classes::of(object.ctx()).ok()?;
         let object = Bare::of(object);
         let manager = ManagerObject::of(classes, &object)?;
-        Self::numbered(&manager.home, manager.number)
-    }
-
-    fn numbered(home: &HomeObject<'js>, number: usize) -> Option<Self> {
-        let agent = home.agent(number)?;
-        Some(Self { engine: Quick { home: home.clone(), number }, agent })
+        let agent = manager.home.agent(manager.number)?;
+        Some(Self { home: manager.home.clone(), number: manager.number, agent })
     }
 
     /// All agents of this context that have not ended, or whose scripts are still to be told of that: that
@@ -62,7 +62,8 @@ impl<'js> Locks<'js> {
         let agents = home.as_ref().map(|home| home.agents()).unwrap_or_default();
         let agents = agents.into_iter().filter(|(_, agent)| !agent.realm.is_over());
         agents.zip(home.into_iter().cycle()).map(|((number, agent), home)| Self {
-            engine: Quick { home: home.clone(), number },
+            home,
+            number,
             agent,
         })
     }
@@ -77,7 +78,7 @@ impl<'js> Locks<'js> {
     pub fn open(ctx: &Ctx<'js>, locks: LockManager) -> Result<Self> {
         let home = home_with_interfaces(ctx)?;
         let (number, agent) = home.enter(locks)?;
-        Ok(Self { engine: Quick { home: home.clone(), number }, agent })
+        Ok(Self { home, number, agent })
     }
 
     pub(crate) fn register(ctx: &Ctx<'js>, locks: LockManager) -> Result<Self> {
@@ -86,17 +87,21 @@ impl<'js> Locks<'js> {
             return Err(Exception::throw_type(ctx, message));
         }
         let registered = Self::open(ctx, locks)?;
-        let Quick { home, number } = &registered.engine;
-        if let Err(error) = interfaces::define_navigator(home, &registered.agent.object, *number) {
+        let Self { home, number, agent } = &registered;
+        if let Err(error) = interfaces::define_navigator(home, &agent.object, *number) {
             registered.end();
             return Err(error);
         }
         Ok(registered)
     }
 
+    fn engine(&self) -> Quick<'_, 'js> {
+        Quick { home: &self.home, number: self.number }
+    }
+
     /// The object with the interface `LockManager`.
     pub fn object(&self) -> Object<'js> {
-        self.agent.object(self.engine.ctx())
+        self.agent.object(&self.home.ctx)
     }
 
     /// The agent as programs in Rust have it: what it holds and waits for is this context's, and its
@@ -128,7 +133,7 @@ impl<'js> Locks<'js> {
     /// request that it concerns has ended: its lock is released, and its promise rejected with an
     /// `AbortError` as long as QuickJS still can.
     pub fn run_task(&self) -> Result<bool> {
-        let mut engine = self.engine.clone();
+        let mut engine = self.engine();
         self.agent.realm.run_task(&mut engine)
     }
 
@@ -169,7 +174,7 @@ impl<'js> Locks<'js> {
     #[cfg(feature = "futures")]
     pub fn spawn(self) {
         self.agent.drive.spawns.set(true);
-        self.engine.spawn();
+        self.engine().spawn();
     }
 
     /// The same with a future that stays until the agent ends: scripts hear at once that a lock of theirs

@@ -111,30 +111,42 @@ impl<'js> Bare<'js> {
         unsafe { qjs::JS_ToBool(context(ctx), self.raw) == 1 }
     }
 
-    /// The code units of what it is as a string.
-    pub(crate) fn to_utf16(&self, ctx: &Ctx<'js>) -> Result<Vec<u16>> {
-        if self.is_object() {
-            // Before, as what gives the units has an `Error` that cannot be converted be its message.
-            // SAFETY: the value lives.
-            let string =
-                unsafe { given(ctx, self.runtime, qjs::JS_ToString(context(ctx), self.raw)) };
-            return string?.units(ctx);
-        }
-        self.units(ctx)
+    pub(crate) fn is_string(&self) -> bool {
+        // SAFETY: a look at the tag.
+        unsafe { qjs::JS_IsString(self.raw) }
     }
 
-    /// The code units of what it is as a string, of anything but an object.
-    fn units(&self, ctx: &Ctx<'js>) -> Result<Vec<u16>> {
+    /// Whether both are the same string, and not only an equal one.
+    pub(crate) fn is_same_string(&self, other: &Self) -> bool {
+        // SAFETY: strings have such a pointer, and it is only compared.
+        self.is_string()
+            && other.is_string()
+            && unsafe { qjs::JS_VALUE_GET_PTR(self.raw) == qjs::JS_VALUE_GET_PTR(other.raw) }
+    }
+
+    /// Does something with the code units of what it is as a string.
+    pub(crate) fn with_utf16<T>(&self, ctx: &Ctx<'js>, run: impl FnOnce(&[u16]) -> T) -> Result<T> {
+        let converted;
+        let string = if self.is_object() {
+            // Before, as what gives the units has an `Error` that cannot be converted be its message.
+            // SAFETY: the value lives.
+            let raw = unsafe { qjs::JS_ToString(context(ctx), self.raw) };
+            // SAFETY: it is counted for this.
+            converted = unsafe { given(ctx, self.runtime, raw) }?;
+            &converted
+        } else {
+            self
+        };
         let mut length = 0;
         // SAFETY: the value lives, and what QuickJS gives is so long, and lives until it is freed.
         unsafe {
-            let units = qjs::JS_ToCStringLenUTF16(context(ctx), &raw mut length, self.raw);
+            let units = qjs::JS_ToCStringLenUTF16(context(ctx), &raw mut length, string.raw);
             if units.is_null() {
                 return Err(exception(ctx));
             }
-            let copy = slice::from_raw_parts(units, usize::try_from(length).unwrap_or(0)).to_vec();
+            let done = run(slice::from_raw_parts(units, usize::try_from(length).unwrap_or(0)));
             qjs::JS_FreeCStringUTF16(context(ctx), units);
-            Ok(copy)
+            Ok(done)
         }
     }
 

@@ -242,6 +242,22 @@ fn what_scripts_make_of_the_language_changes_nothing() {
     assert_eq!(program.log(), expected);
 }
 
+#[test]
+fn a_promise_is_rejected_with_the_reason_itself() {
+    let program = alone();
+    let told = program.told(
+        "
+        const read = { get(_, key) { note(`read ${String(key)}`); } };
+        const reasons = [undefined, null, 0, '', Symbol.iterator, { then: note }, Promise.resolve(1), new Proxy({}, read)];
+        const is = async (promise, reason) => note(await promise.then(() => 'fulfilled', (told) => Object.is(told, reason)));
+        for (const reason of reasons) {
+            is(navigator.locks.request('db', () => { throw reason; }), reason);
+            is(navigator.locks.request('db', { get mode() { throw reason; } }, () => {}), reason);
+        }",
+    );
+    assert_eq!(told, ["true"; 16].join(", "));
+}
+
 /// A program whose scripts are stopped while the cell is true.
 fn interruptible() -> (UserAgent, Program, Rc<Cell<bool>>) {
     let user_agent = UserAgent::new();
@@ -331,6 +347,13 @@ fn what_a_callback_returned_that_is_interrupted_holds_nothing() {
         "gets({ then() { for (;;); } })",
     ] {
         let (user_agent, program, is_stopped) = interruptible();
+        // What adopts is used again, and here for what is stopped.
+        let plain = |name| {
+            let told =
+                program.told(&format!("follow('{name}', navigator.locks.request('db', () => 1));"));
+            assert_eq!(told, format!("{name}: 1"), "{returned}");
+        };
+        plain("before");
         program.eval::<()>(&format!(
             "
             // A promise of an object that gets its `then` later.
@@ -358,6 +381,7 @@ fn what_a_callback_returned_that_is_interrupted_holds_nothing() {
             "first failed: AbortError: the callback was stopped",
             "{returned}"
         );
+        plain("after");
     }
 }
 
