@@ -14,6 +14,9 @@ use navlock::{
 use super::{clock::Clock, render};
 use crate::{json::Object, text::bytes_of};
 
+/// So many agents that have gone are kept in mind.
+const GONE: usize = 32;
+
 /// How many locks that have ended are remembered, of all names and of each.
 const MOST: usize = 8_192;
 const MOST_OF_NAME: usize = 200;
@@ -26,6 +29,8 @@ const MOST_BYTES: usize = 8 << 20;
 pub(super) struct History {
     began: Instant,
     agents: HashMap<ClientId, Known>,
+    /// Those who went last: who steals by hand has gone before its victims are told.
+    gone: VecDeque<(ClientId, Arc<AgentInfo>)>,
     /// By agent, as most that ends does so with its agent.
     requests: HashMap<ClientId, BTreeMap<u64, Instant>>,
     open: HashMap<ClientId, BTreeMap<u64, Open>>,
@@ -72,6 +77,7 @@ impl History {
         Self {
             began: Instant::now(),
             agents: HashMap::new(),
+            gone: VecDeque::new(),
             requests: HashMap::new(),
             open: HashMap::new(),
             closed: HashMap::new(),
@@ -139,7 +145,7 @@ impl History {
             Change::Aborted { id, .. } => drop(self.take_request(*id)),
             Change::Lost { id, how, by, .. } => {
                 let how = if *how == Lost::Stolen { "stolen" } else { "lost" };
-                let by = by.and_then(|by| self.agents.get(&by)).map(|known| known.info.clone());
+                let by = by.and_then(|by| self.info_of(by));
                 self.end(*id, at, how, by);
             }
             _ => {}
@@ -194,7 +200,16 @@ impl History {
         for open in self.open.remove(&agent).unwrap_or_default().into_values() {
             self.close(open, End { at, how: "ended", by: None });
         }
-        self.agents.remove(&agent);
+        if let Some(known) = self.agents.remove(&agent) {
+            self.gone.truncate(GONE - 1);
+            self.gone.push_front((agent, known.info));
+        }
+    }
+
+    /// What is known of an agent that is there, or was until a moment ago.
+    fn info_of(&self, agent: ClientId) -> Option<Arc<AgentInfo>> {
+        let gone = || self.gone.iter().find(|(id, _)| *id == agent).map(|(_, info)| info);
+        self.agents.get(&agent).map(|known| &known.info).or_else(gone).cloned()
     }
 
     fn end(&mut self, id: LockId, at: Instant, how: &'static str, by: Option<Arc<AgentInfo>>) {
