@@ -241,6 +241,7 @@ fn who_has_inherited_locks_goes_on_with_them_when_their_client_is_killed_while_i
     let since = Instant::now();
     while since.elapsed() < Duration::from_secs(2) {
         assert_eq!(daemon.world.count(), 1, "it is released while others work under it");
+        // Nothing is waited for: that it stays so for that time is what is tested.
         std::thread::sleep(Duration::from_millis(5));
     }
     daemon.world.keep_back(false);
@@ -257,6 +258,7 @@ fn what_nobody_has_inherited_is_free_when_its_client_is_killed_while_it_comes_ba
     let since = Instant::now();
     while daemon.world.count() > 0 {
         assert!(since.elapsed() < LONG);
+        // Nobody is told of it: the reach only counts what there is.
         std::thread::sleep(Duration::from_millis(5));
     }
     daemon.world.keep_back(false);
