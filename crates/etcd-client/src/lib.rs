@@ -45,7 +45,7 @@ pub use self::{
     },
     messages::{KeyValue, ResponseHeader, StatusResponse},
     txn::{Compare, CompareOp, Txn, TxnOp, TxnOpResponse, TxnResponse},
-    watch::{Event, EventType, WatchOptions, WatchResponse, WatchStream},
+    watch::{Event, EventType, WatchAsk, WatchAsks, WatchOptions, WatchResponse, WatchStream},
 };
 #[cfg(feature = "tls")]
 pub use tonic::transport::{Certificate, ClientTlsConfig as TlsOptions, Identity};

@@ -107,9 +107,17 @@ pub(crate) struct DeleteRangeRequest {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct WatchRequest {
-    /// The other two, to end one watch of a stream and to ask how far it is, are not used.
+    /// One of them. The third, to ask how far the watches of a stream are, is not used.
     #[prost(message, optional, tag = "1")]
     pub(crate) create: Option<WatchCreateRequest>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) cancel: Option<WatchCancelRequest>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(crate) struct WatchCancelRequest {
+    #[prost(int64, tag = "1")]
+    pub(crate) id: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -118,8 +126,12 @@ pub(crate) struct WatchCreateRequest {
     pub(crate) key: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
     pub(crate) range_end: Vec<u8>,
+    #[prost(int64, tag = "3")]
+    pub(crate) start: i64,
     #[prost(bool, tag = "4")]
     pub(crate) progress_notify: bool,
+    #[prost(int64, tag = "7")]
+    pub(crate) id: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

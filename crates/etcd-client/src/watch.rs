@@ -7,12 +7,12 @@ use tonic::Streaming;
 use crate::{
     Client, Error, KeyValue, ResponseHeader,
     kv::Range,
-    messages::{WatchCreateRequest, WatchRequest},
+    messages::{WatchCancelRequest, WatchCreateRequest, WatchRequest},
 };
 
 impl Client {
-    /// Watches the key, or those that the options say, from now on. The first answer says that it
-    /// was [created](WatchResponse::created), or why it was not.
+    /// Watches the key, or those that the options say. The first answer says that it was
+    /// [created](WatchResponse::created), or why it was not. More can be watched by the same stream.
     ///
     /// # Errors
     ///
@@ -22,13 +22,17 @@ impl Client {
         key: impl Into<Vec<u8>>,
         options: Option<WatchOptions>,
     ) -> Result<WatchStream, Error> {
-        let WatchOptions { range, progress_notify } = options.unwrap_or_default();
-        let key = key.into();
-        let create = WatchCreateRequest { range_end: range.end(&key), key, progress_notify };
-        let first = WatchRequest { create: Some(create) };
-        let (open, answers) = self.streaming("/etcdserverpb.Watch/Watch", first).await?;
-        Ok(WatchStream { answers, _open: open })
+        let first = create(key.into(), options.unwrap_or_default());
+        let (ask, answers) = self.streaming("/etcdserverpb.Watch/Watch", first).await?;
+        Ok(WatchStream { answers, asks: WatchAsks(ask) })
     }
+}
+
+fn create(key: Vec<u8>, options: WatchOptions) -> WatchRequest {
+    let WatchOptions { range, progress_notify, id, start } = options;
+    let range_end = range.end(&key);
+    let create = WatchCreateRequest { key, range_end, start, progress_notify, id };
+    WatchRequest { create: Some(create), cancel: None }
 }
 
 /// What to watch.
@@ -36,6 +40,8 @@ impl Client {
 pub struct WatchOptions {
     range: Range,
     progress_notify: bool,
+    id: i64,
+    start: i64,
 }
 
 impl WatchOptions {
@@ -51,6 +57,21 @@ impl WatchOptions {
         self
     }
 
+    /// What the watch is called in answers, if several are watched by one stream: no two may be
+    /// called the same. Without this, or as 0, it is called what etcd chooses. Etcd 3.4 or newer.
+    #[must_use]
+    pub fn with_id(mut self, id: i64) -> Self {
+        self.id = id;
+        self
+    }
+
+    /// From this revision on, instead of from now on.
+    #[must_use]
+    pub fn from_revision(mut self, revision: i64) -> Self {
+        self.start = revision;
+        self
+    }
+
     /// Has etcd say now and then that there is nothing new.
     #[must_use]
     pub fn with_progress_notify(mut self) -> Self {
@@ -59,20 +80,65 @@ impl WatchOptions {
     }
 }
 
-/// A watch. It ends when this is dropped.
+/// Watches. They end when this and all its [asks](Self::asks) are dropped.
 #[derive(Debug)]
 pub struct WatchStream {
     answers: Streaming<WatchResponse>,
-    /// Etcd would end the watch when this is dropped.
-    _open: mpsc::Sender<WatchRequest>,
+    /// Etcd would end the watches if nobody had this any more.
+    asks: WatchAsks,
+}
+
+/// The way to watch more by a stream, and less.
+#[derive(Clone, Debug)]
+pub struct WatchAsks(mpsc::Sender<WatchRequest>);
+
+/// Something to be asked of a [`WatchStream`].
+#[derive(Clone, Debug)]
+pub struct WatchAsk(WatchRequest);
+
+impl WatchAsk {
+    /// Watches the key, or those that the options say, as well.
+    pub fn watch(key: impl Into<Vec<u8>>, options: WatchOptions) -> Self {
+        Self(create(key.into(), options))
+    }
+
+    /// Ends the watch that is called so. Etcd says that it is [canceled](WatchResponse::canceled).
+    pub const fn cancel(id: i64) -> Self {
+        Self(WatchRequest { create: None, cancel: Some(WatchCancelRequest { id }) })
+    }
+}
+
+impl WatchAsks {
+    /// Asks, once there is room for it. Etcd makes room for as long as its answers are taken, so this
+    /// is to be awaited beside [`WatchStream::message`].
+    ///
+    /// # Errors
+    ///
+    /// That the stream has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing was asked if this is dropped before it is ready.
+    pub async fn ask(&self, ask: WatchAsk) -> Result<(), Error> {
+        self.0.send(ask.0).await.map_err(|_| Error::Closed)
+    }
 }
 
 impl WatchStream {
+    /// The way to watch more, and less.
+    pub fn asks(&self) -> WatchAsks {
+        self.asks.clone()
+    }
+
     /// What is told next; `None` when there will be nothing.
     ///
     /// # Errors
     ///
     /// See [`Error`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is missed if this is dropped before it is ready.
     pub async fn message(&mut self) -> Result<Option<WatchResponse>, Error> {
         Ok(self.answers.message().await?)
     }
@@ -83,6 +149,8 @@ impl WatchStream {
 pub struct WatchResponse {
     #[prost(message, optional, tag = "1")]
     header: Option<ResponseHeader>,
+    #[prost(int64, tag = "2")]
+    watch_id: i64,
     #[prost(bool, tag = "3")]
     created: bool,
     #[prost(bool, tag = "4")]
@@ -95,6 +163,11 @@ impl WatchResponse {
     /// At which revision.
     pub const fn header(&self) -> Option<&ResponseHeader> {
         self.header.as_ref()
+    }
+
+    /// What the watch is called that this is of.
+    pub const fn watch_id(&self) -> i64 {
+        self.watch_id
     }
 
     /// That the watch begins.

@@ -174,9 +174,13 @@ impl Reach for EtcdReach {
 }
 
 impl EtcdBackend {
-    fn seen(&self) -> impl Future<Output = Result<Seen, Error>> + Send + use<> {
+    /// What there is, of one name or all.
+    fn seen(
+        &self,
+        name: Option<ResourceName>,
+    ) -> impl Future<Output = Result<Seen, Error>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
-        self.connection.tell(Message::Query { bucket: self.bucket, answer });
+        self.connection.tell(Message::Query { bucket: self.bucket, name, answer });
         let connection = Arc::clone(&self.connection);
         async move {
             let answer = answered.await;
@@ -307,7 +311,7 @@ impl Backend for EtcdBackend {
     }
 
     fn query(&self) -> QueryFuture<'_> {
-        let seen = self.seen();
+        let seen = self.seen(None);
         Box::pin(async move {
             let Inspection { held, pending, .. } = seen.await?.into_inspection();
             let plain = |found: Vec<navlock_core::Inspected>| {
@@ -318,19 +322,12 @@ impl Backend for EtcdBackend {
     }
 
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
-        let seen = self.seen();
-        Box::pin(async move {
-            let mut inspection = seen.await?.into_inspection();
-            if let Some(name) = name {
-                inspection.held.retain(|found| found.lock.name == name);
-                inspection.pending.retain(|found| found.lock.name == name);
-            }
-            Ok(inspection)
-        })
+        let seen = self.seen(name);
+        Box::pin(async move { Ok(seen.await?.into_inspection()) })
     }
 
     fn look(&self) -> SightFuture<'_> {
-        let seen = self.seen();
+        let seen = self.seen(None);
         Box::pin(async move {
             let Seen { held, pending } = seen.await?;
             let leases: BTreeSet<_> = held.iter().chain(&pending).map(|one| one.lease).collect();

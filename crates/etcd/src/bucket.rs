@@ -13,22 +13,22 @@ use crate::{
     hash::HashState,
     keeper::AgentSerial,
     keys::{BucketKeys, NameKey, Phase, RequestKey},
-    mirror::{Entry, Event, Mirror},
+    mirror::{Entry, Mirror},
     slots::Owner,
     table::Status,
     transactions::{Ask, Ended, MOST, MOST_BYTES, Operation},
+    view::View,
 };
 
 /// One bucket.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     pub(crate) keys: BucketKeys,
-    pub(crate) mirror: Mirror,
+    /// Names in which ours take part, or did a moment ago.
+    pub(crate) views: HashMap<NameKey, View, HashState>,
     names: HashMap<NameKey, Name, HashState>,
     /// The number of the last thing that was to be done.
     last: u64,
-    /// What the watch told before it was listed what had been; `None` once that is done.
-    pub(crate) early: Option<Vec<Event>>,
 }
 
 /// One name of which something is to be done.
@@ -85,7 +85,19 @@ pub(crate) enum Kind {
 
 impl Bucket {
     pub(crate) fn new(keys: BucketKeys) -> Self {
-        Self { keys, mirror: Mirror::default(), names: HashMap::default(), last: 0, early: None }
+        Self { keys, views: HashMap::default(), names: HashMap::default(), last: 0 }
+    }
+
+    /// What is known of a name, if anything is.
+    pub(crate) fn mirror(&self, name: &NameKey) -> Option<&Mirror> {
+        self.views.get(name).map(|view| &view.mirror)
+    }
+
+    /// All that is known to be there, and where.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&NameKey, Phase, &Entry)> {
+        self.views.iter().flat_map(|(name, view)| {
+            view.mirror.entries().map(move |(phase, entry)| (name, phase, entry))
+        })
     }
 
     fn number(&mut self) -> u64 {
@@ -133,7 +145,6 @@ impl Bucket {
     /// Etcd has begun anew: what was on its way has come to nothing, what was there is gone, and what
     /// was asked for and not sent is asked for still.
     pub(crate) fn begin_anew(&mut self) {
-        (self.mirror, self.early) = (Mirror::default(), None);
         self.names.retain(|_, name| {
             (name.busy, name.tried, name.singly, name.apart) = (None, 0, false, false);
             name.ending.clear();
@@ -188,7 +199,8 @@ impl Bucket {
                 operation = operation.or_else(|| self.take(key, &mut name, around));
             }
         }
-        let is_tried = name.tried == self.mirror.revision() && name.tried > 0;
+        let known = self.mirror(key).map_or(0, Mirror::revision);
+        let is_tried = name.tried == known && name.tried > 0;
         if !name.is_idle() || is_tried {
             self.names.insert(key.clone(), name);
         }
@@ -206,24 +218,25 @@ impl Bucket {
         name: &mut Name,
         around: &mut impl Surroundings,
     ) -> Option<Operation> {
-        if name.tried == self.mirror.revision() {
+        let mirror = self.mirror(key)?;
+        if name.tried == mirror.revision() {
             return None;
         }
         let most = if name.singly { 1 } else { MOST };
-        let granted = granted(self.mirror.grantable(key), most, around);
+        let granted = granted(mirror.grantable(), most, around);
         let stands = |entry: &&Entry, standing| self::standing(entry, around) == standing;
-        let mut front = self.mirror.grantable(key);
+        let mut front = mirror.grantable();
         if !granted.is_empty() && front.any(|entry| stands(&entry, Standing::Wanted)) {
-            name.tried = self.mirror.revision();
+            name.tried = mirror.revision();
             return Some(Operation::Grant(granted));
         }
-        let front = self.mirror.grantable(key);
+        let front = mirror.grantable();
         let unwanted = front.filter(|entry| stands(entry, Standing::Unwanted)).take(MOST);
         let mut unwanted: Vec<_> = unwanted.map(Entry::ended).collect();
         if unwanted.is_empty() {
             return None;
         }
-        name.tried = self.mirror.revision();
+        name.tried = mirror.revision();
         // What is asked for does the same, and in its turn.
         let is_asked_for = |request| {
             let asks = |todo: &Todo| matches!(todo, Todo::Remove(of, _) if of.request == request);
@@ -244,7 +257,8 @@ impl Bucket {
         let is_lock = |(_, ended): &(u64, Ended)| ended.only == Some(Phase::Held);
         if let Some(nth) = name.ending.iter().take(MOST).position(is_lock) {
             let (number, ended) = name.ending[nth];
-            let heirs = granted(self.mirror.heirs(key, ended.request), MOST, around);
+            let heirs = self.mirror(key).into_iter().flat_map(|of| of.heirs(ended.request));
+            let heirs = granted(heirs, MOST, around);
             if !heirs.is_empty() {
                 name.ending.remove(nth);
                 name.busy = Some(number);
@@ -328,8 +342,8 @@ impl Bucket {
 
     /// Since which revision a request has its keys, as a lock and as one that waits, as far as the
     /// mirror knows.
-    pub(crate) fn has(&self, request: RequestKey) -> (Option<i64>, Option<i64>) {
-        let made = |phase| self.mirror.made(phase, request);
+    pub(crate) fn has(&self, name: &NameKey, request: RequestKey) -> (Option<i64>, Option<i64>) {
+        let made = |phase| self.mirror(name)?.made(phase, request);
         (made(Phase::Held), made(Phase::Queued))
     }
 }

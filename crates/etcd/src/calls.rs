@@ -231,6 +231,9 @@ impl From<Step> for TxnOp {
                 Self::put(key, value, Some(PutOptions::new().with_lease(lease)))
             }
             Step::Get(key) => Self::get(key, Some(GetOptions::new().with_keys_only())),
+            Step::Count(start, end) => {
+                Self::get(start, Some(GetOptions::new().with_range(end).with_count_only()))
+            }
             Step::Delete(key) => Self::delete(key, None),
             Step::DeleteRange(start, end) => {
                 Self::delete(start, Some(DeleteOptions::new().with_range(end).with_prev_key()))
@@ -255,9 +258,12 @@ impl From<TxnResponse> for Answer {
     fn from(response: TxnResponse) -> Self {
         let result = |answer| match answer {
             TxnOpResponse::Put(_) => StepResult::Done,
-            TxnOpResponse::Get(got) => StepResult::Got(
-                got.kvs().first().map(navlock_etcd_client::KeyValue::create_revision),
-            ),
+            // Of a count, and of a key that is not there, there are no keys.
+            TxnOpResponse::Get(got) => match got.kvs().first() {
+                Some(kv) => StepResult::Got(Some(kv.create_revision())),
+                None if got.count() > 0 => StepResult::Counted(got.count()),
+                None => StepResult::Got(None),
+            },
             TxnOpResponse::Delete(deleted) => {
                 let keys = deleted.prev_kvs().iter().map(|kv| kv.key().to_vec());
                 StepResult::Deleted(keys.collect())

@@ -46,6 +46,8 @@ pub(crate) enum Step {
         lease: i64,
     },
     Get(Vec<u8>),
+    /// Asks how many keys are in this range, with those that were put before.
+    Count(Vec<u8>, Vec<u8>),
     Delete(Vec<u8>),
     /// Deletes what is in this range, and tells the keys.
     DeleteRange(Vec<u8>, Vec<u8>),
@@ -78,6 +80,7 @@ pub(crate) enum StepResult {
     Done,
     /// The revision that made the key, if it is there.
     Got(Option<i64>),
+    Counted(i64),
     /// These are gone.
     Deleted(Vec<Vec<u8>>),
     Within(Answer),

@@ -44,22 +44,26 @@ use crate::{
     data::{Answer, Listing, Transaction},
     failure::Failure,
     hash::HashState,
-    keys::{BucketKeys, NameKey, Phase, RequestKey},
+    keys::{BucketKeys, NameKey, RequestKey},
     lease::{LeaseName, Term, Word},
+    mirror::Entry,
     options::EtcdOptions,
     query::{Seen, token},
     slots::{Owner, Slots},
     table::{Finished, State, Status, Table},
     transactions::{Ask, Ended, Operation, Outcome},
+    view::View,
     watch::Watched,
 };
 
 /// An agent's number, never used twice.
 pub(crate) type AgentSerial = u64;
 
-/// How often a bucket in use is listed, in case that a watch has missed something, and the connection's
-/// lease is looked at, if something may be there of which nobody knows.
+/// How often the connection's lease is looked at: whether all is there that should be, and what else is.
 const LOOK: Duration = Duration::from_secs(15);
+
+/// How often it is looked for names that nobody uses any more.
+const CLEANUP: Duration = Duration::from_secs(1);
 
 /// What the callers and the thread share.
 ///
@@ -112,8 +116,10 @@ pub(crate) enum Message {
         id: RequestId,
         finished: Finished,
     },
+    /// About all names, or one.
     Query {
         bucket: u64,
+        name: Option<ResourceName>,
         answer: oneshot::Sender<Result<Seen, Error>>,
     },
     Recall {
@@ -127,7 +133,7 @@ pub(crate) enum Message {
         word: Word,
     },
     Watched {
-        bucket: u64,
+        watch: u64,
         watched: Watched,
     },
 }
@@ -160,6 +166,7 @@ pub(crate) enum Call {
     /// Asks which keys stand under a lease.
     LookUnder {
         lease: i64,
+        why: Why,
     },
     /// Removes what is nobody's. It comes to nothing.
     Write {
@@ -179,14 +186,26 @@ pub(crate) enum Call {
     LetGo {
         lease: i64,
     },
-    /// Watches until it is told not to. It comes to [`Message::Watched`].
+    /// Watches what begins so, from this revision or from now on, until it is told not to. It comes to
+    /// [`Message::Watched`].
     Watch {
-        bucket: u64,
+        watch: u64,
         keys: BucketKeys,
+        prefix: Vec<u8>,
+        from: Option<i64>,
     },
     Unwatch {
-        bucket: u64,
+        watch: u64,
     },
+}
+
+/// Why it is asked which keys stand under a lease.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Why {
+    /// To find what is nobody's, and what should be there and is not.
+    Sweep,
+    /// To find what agents of this bucket have there that go on with it.
+    Left(u64),
 }
 
 /// What a call has come to.
@@ -200,7 +219,7 @@ pub(crate) enum Done {
     /// It was written what this agent says of itself, or not.
     Described(AgentSerial),
     /// The keys under this lease.
-    Under(i64, Result<Vec<Vec<u8>>, Failure>),
+    Under(i64, Why, Result<Vec<Vec<u8>>, Failure>),
 }
 
 /// An operation on its way.
@@ -218,8 +237,8 @@ pub(crate) struct Operated {
 /// What a list is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Listed {
-    /// The mirror of this bucket, since its watch began for the nth time.
-    Bucket(u64, u64),
+    /// The name of this watch, since that began for the nth time.
+    Name(u64, u64),
     /// This query.
     Query(u64),
     /// Why etcd does not know of this lease.
@@ -232,6 +251,11 @@ pub(crate) struct Keeper {
     options: EtcdOptions,
     slots: Slots,
     buckets: HashMap<u64, House, HashState>,
+    /// Of which name each watch is.
+    watches: HashMap<u64, (u64, NameKey), HashState>,
+    next_watch: u64,
+    /// When it was last looked for names that nobody uses.
+    cleaned: Moment,
     agents: HashMap<AgentSerial, Agent, HashState>,
     queries: BTreeMap<u64, Query>,
     next_query: u64,
@@ -247,17 +271,10 @@ pub(crate) struct Keeper {
     calls: VecDeque<Call>,
 }
 
-/// A bucket, and what keeps it up to date.
+/// A bucket.
 struct House {
     name: String,
     bucket: Bucket,
-    is_watched: bool,
-    /// How often its watch has begun.
-    watches: u64,
-    looked: Moment,
-    is_looking: bool,
-    /// Etcd has begun anew, and its watch has not since.
-    is_anew: bool,
 }
 
 impl Keeper {
@@ -268,6 +285,10 @@ impl Keeper {
             options,
             slots: Slots::new(owner),
             buckets: HashMap::default(),
+            watches: HashMap::default(),
+            // Etcd takes 0 for none.
+            next_watch: 1,
+            cleaned: Moment::now(),
             agents: HashMap::default(),
             queries: BTreeMap::new(),
             next_query: 0,
@@ -289,7 +310,8 @@ impl Keeper {
     /// Whether nothing happens by itself when time passes.
     pub(crate) fn is_idle(&self) -> bool {
         let is_asked = !self.agents.is_empty() || !self.queries.is_empty();
-        !is_asked && self.lapsing.is_empty() && !self.slots.has_spent()
+        let is_waiting = !self.watches.is_empty() || !self.lapsing.is_empty();
+        !is_asked && !is_waiting && !self.slots.has_spent()
     }
 
     /// Takes in what it is told.
@@ -299,9 +321,7 @@ impl Keeper {
                 let namespace = &self.options.namespace;
                 self.buckets.entry(bucket).or_insert_with(|| {
                     let bucket = Bucket::new(BucketKeys::new(namespace, &name));
-                    let (is_watched, watches) = (false, 0);
-                    let (looked, is_looking, is_anew) = (Moment::now(), false, false);
-                    House { name, bucket, is_watched, watches, looked, is_looking, is_anew }
+                    House { name, bucket }
                 });
             }
             Message::CloseBucket { bucket } => {
@@ -316,7 +336,6 @@ impl Keeper {
             Message::Describe { serial, info } => self.describe(serial, info),
             Message::EndAgent { serial, ended } => self.end_agent(serial, ended),
             Message::Request { bucket, serial, id, name } => {
-                self.watch(bucket);
                 if self.agents.get(&serial).is_some_and(|agent| agent.under == Under::Nothing) {
                     self.attach(serial);
                 }
@@ -328,10 +347,10 @@ impl Keeper {
                     self.step(bucket, &name);
                 }
             }
-            Message::Query { bucket, answer } => self.query(bucket, answer),
+            Message::Query { bucket, name, answer } => self.query(bucket, name.as_ref(), answer),
             Message::Recall { serial, claims, answer } => self.recall(serial, claims, answer),
             Message::Lease { lease, word } => self.leased_word(lease, word),
-            Message::Watched { bucket, watched } => self.watched(bucket, watched),
+            Message::Watched { watch, watched } => self.watched(watch, watched),
         }
     }
 
@@ -413,7 +432,7 @@ impl Keeper {
             Done::Listed(of, known, result) => {
                 if self.takes(known, &result) {
                     match of {
-                        Listed::Bucket(bucket, watch) => self.listed(bucket, watch, result),
+                        Listed::Name(watch, begun) => self.listed(watch, begun, result),
                         Listed::Query(query) => self.queried(query, result),
                         Listed::Lease(lease) => self.settle_doubt(lease),
                     }
@@ -422,8 +441,9 @@ impl Keeper {
             Done::Leased(result) => self.leased(result),
             Done::Described(serial) => self.described(serial),
             // It is looked again later.
-            Done::Under(_, Err(_)) => {}
-            Done::Under(lease, Ok(keys)) => self.sweep(lease, &keys),
+            Done::Under(_, _, Err(_)) => {}
+            Done::Under(lease, Why::Sweep, Ok(keys)) => self.sweep(lease, &keys),
+            Done::Under(_, Why::Left(bucket), Ok(keys)) => self.view_left(bucket, &keys),
         }
     }
 
@@ -482,7 +502,7 @@ impl Keeper {
                 wakers.extend(table.lose(id, Lost::Stolen));
             }
         }
-        for (request, outcome) in outcomes.requests {
+        for &(request, outcome) in &outcomes.requests {
             let Some(id) = self.slots.holder(request) else { continue };
             let state = match outcome {
                 Outcome::Held(made) => State::Held(token(made), Vec::new()),
@@ -502,7 +522,8 @@ impl Keeper {
                         Status::Pending(since) => token(since),
                         _ => token(0),
                     };
-                    State::Lost(house.bucket.mirror.why_gone(&of.name, since))
+                    let how = house.bucket.mirror(&of.name).map(|mirror| mirror.why_gone(since));
+                    State::Lost(how.unwrap_or(Lost::Removed))
                 }
             };
             wakers.extend(table.answer(id, state));
@@ -512,9 +533,16 @@ impl Keeper {
             if let Some(id) = ended.id {
                 self.slots.free(ended.request, id, answer.revision);
             }
-            self.remove_late(of.bucket, ended.request, answer.revision);
+            self.remove_late(of.bucket, &of.name, ended.request, answer.revision);
         }
         wake(wakers);
+        let is_there = |outcome| matches!(outcome, Outcome::Held(_) | Outcome::Queued(_));
+        if outcomes.is_all {
+            let all = of.operation.all_events(&of.name, answer.revision);
+            self.open_view(of.bucket, &of.name, Some((all, answer.revision)));
+        } else if outcomes.requests.iter().any(|&(_, outcome)| is_there(outcome)) {
+            self.open_view(of.bucket, &of.name, None);
+        }
     }
 
     /// What is to be done instead, if anything.
@@ -604,10 +632,22 @@ impl Keeper {
         for bucket in buckets {
             let Some(house) = self.buckets.get_mut(&bucket) else { continue };
             house.bucket.forget_tries();
-            if house.is_watched && house.looked.elapsed() > LOOK {
-                self.look(bucket, Duration::ZERO);
-            }
+            self.look_where_ours_wait(bucket);
             self.step_waiting(bucket);
+        }
+        if self.cleaned.elapsed() >= CLEANUP {
+            self.cleaned = Moment::now();
+            self.close_unused();
+        }
+    }
+
+    /// Lists the names in which something of ours waits, now and then.
+    fn look_where_ours_wait(&mut self, bucket: u64) {
+        let Some(house) = self.buckets.get(&bucket) else { return };
+        let is_due = |name: &NameKey| house.bucket.views.get(name).is_some_and(View::is_due);
+        let due: Vec<_> = self.waiting(&house.bucket).into_iter().filter(is_due).collect();
+        for name in due {
+            self.look(bucket, &name, Duration::ZERO);
         }
     }
 
@@ -620,7 +660,7 @@ impl Keeper {
         self.advance_queries();
     }
 
-    /// The same, and for those in which something of ours waits. It looks at the whole bucket.
+    /// The same, and for those in which something of ours waits.
     fn step_waiting(&mut self, bucket: u64) {
         let Some(house) = self.buckets.get(&bucket) else { return };
         for name in self.waiting(&house.bucket) {
@@ -631,25 +671,21 @@ impl Keeper {
 
     /// The names in which something of ours waits.
     fn waiting(&self, bucket: &Bucket) -> Vec<NameKey> {
-        let is_ours = |phase, key: RequestKey, made| {
-            phase == Phase::Queued
-                && !matches!(self.slots.owner(key, made), Owner::Foreign | Owner::Past)
+        let is_ours = |entry: &Entry| {
+            !matches!(self.slots.owner(entry.request, entry.made), Owner::Foreign | Owner::Past)
         };
-        let entries = bucket.mirror.entries();
-        let ours = entries.filter(|&(_, phase, entry)| is_ours(phase, entry.request, entry.made));
-        let mut names: Vec<_> = ours.map(|(name, ..)| name.clone()).collect();
-        names.dedup();
-        names
+        let views = bucket.views.iter().filter(|(_, view)| view.mirror.queue().any(is_ours));
+        views.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Forgets a bucket that nobody uses and of which nothing is on its way. Until then, whoever
-    /// opens it again finds it as it is, and what it is told comes after what is on its way.
+    /// Forgets a bucket that nobody uses, of which nothing is on its way and no name is known. Until
+    /// then, whoever opens it again finds it as it is, and what it is told comes after what is on its
+    /// way.
     fn forget(&mut self, bucket: u64) {
         let Some(house) = self.buckets.get(&bucket) else { return };
-        let is_over = house.bucket.is_done(u64::MAX - 1);
+        let is_over = house.bucket.views.is_empty() && house.bucket.is_done(u64::MAX - 1);
         if is_over && self.shared.table().forget_bucket(&house.name) {
             self.buckets.remove(&bucket);
-            self.calls.push_back(Call::Unwatch { bucket });
         }
     }
 }

@@ -128,11 +128,6 @@ impl BucketKeys {
         self.0.to_vec()
     }
 
-    /// The prefix of its locks and requests.
-    pub(crate) fn locks(&self) -> Vec<u8> {
-        [&*self.0, b"l/"].concat()
-    }
-
     /// A key of nobody's, to see how long it takes to write one.
     pub(crate) fn probe(&self, lease: i64) -> Vec<u8> {
         [&*self.0, b"p/", format!("{lease:016x}").as_bytes()].concat()
@@ -222,6 +217,11 @@ impl NameKey {
 impl NameKeys {
     fn with(&self, rest: &[u8]) -> Vec<u8> {
         [&*self.0, rest].concat()
+    }
+
+    /// The prefix of all that is of the name.
+    pub(crate) fn all(&self) -> Vec<u8> {
+        self.0.clone()
     }
 
     /// The prefix of the held locks.

@@ -74,6 +74,7 @@ mod table;
 mod thread;
 mod transactions;
 mod values;
+mod view;
 mod watch;
 
 pub use crate::{

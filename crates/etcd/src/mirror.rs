@@ -1,4 +1,4 @@
-//! What a bucket looks like, as far as its watch has told: who holds, and who waits in which order.
+//! What a name looks like, as far as its watch has told: who holds, and who waits in which order.
 //!
 //! Sans-IO. It is told lists and events, and asked who may be granted. It may be behind, never
 //! wrong: whatever is done because of it is a transaction that looks again. One thing need not be
@@ -15,7 +15,7 @@ use navlock_engine::FencingToken;
 
 use crate::{
     hash::HashState,
-    keys::{LockKey, NameKey, Phase, RequestKey},
+    keys::{LockKey, Phase, RequestKey},
     query::token,
     transactions::Ended,
     values::Value,
@@ -25,27 +25,21 @@ use crate::{
 /// each different.
 type Place = (i64, u64, RequestKey);
 
-/// The mirror of one bucket.
+/// The mirror of one name.
 #[derive(Debug, Default)]
 pub(crate) struct Mirror {
-    names: HashMap<NameKey, Resource, HashState>,
-    /// Where each key stands in its name.
-    places: HashMap<(Phase, RequestKey), Place, HashState>,
-    /// All that happened up to this revision is in it, by a list.
-    listed: i64,
-    /// The last revision that it was told of.
-    revision: i64,
-}
-
-/// One name.
-#[derive(Debug, Default)]
-struct Resource {
     /// By grant.
     held: BTreeMap<Place, Entry>,
     /// How many of those are exclusive: none or one, but it is not for us to insist.
     exclusive: usize,
     /// By request.
     queue: BTreeMap<Place, Entry>,
+    /// Where each key stands.
+    places: HashMap<(Phase, RequestKey), Place, HashState>,
+    /// All that happened up to this revision is in it, by a list.
+    listed: i64,
+    /// The last revision that it was told of.
+    revision: i64,
 }
 
 /// A lock, or a request that waits.
@@ -84,7 +78,7 @@ impl Mirror {
         self.revision
     }
 
-    /// Whether it was ever told all that there is.
+    /// Whether it was told all that there was at some revision.
     pub(crate) fn is_listed(&self) -> bool {
         self.listed > 0
     }
@@ -94,7 +88,7 @@ impl Mirror {
         if revision < self.revision {
             return;
         }
-        self.names.clear();
+        (self.held, self.exclusive, self.queue) = Default::default();
         self.places.clear();
         for event in listed {
             self.enter(event);
@@ -115,21 +109,19 @@ impl Mirror {
     }
 
     fn enter(&mut self, event: Event) {
-        let Event { key: LockKey { name, phase, mode, request }, put: Some(put), .. } = event
-        else {
+        let Event { key: LockKey { phase, mode, request, .. }, put: Some(put), .. } = event else {
             return;
         };
         let Put { made, lease, value } = put;
-        let resource = self.names.entry(name).or_default();
         let place = (made, Value::place(&value), request);
         let entry = Entry { request, mode, made, lease, value };
         match phase {
             Phase::Held => {
-                resource.exclusive += usize::from(mode == Mode::Exclusive);
-                resource.held.insert(place, entry);
+                self.exclusive += usize::from(mode == Mode::Exclusive);
+                self.held.insert(place, entry);
             }
             Phase::Queued => {
-                resource.queue.insert(place, entry);
+                self.queue.insert(place, entry);
             }
         }
         self.places.insert((phase, request), place);
@@ -139,40 +131,29 @@ impl Mirror {
         let Some(place) = self.places.remove(&(key.phase, key.request)) else {
             return;
         };
-        let Some(resource) = self.names.get_mut(&key.name) else {
-            return;
-        };
         match key.phase {
             Phase::Held => {
-                let gone = resource.held.remove(&place);
+                let gone = self.held.remove(&place);
                 let was_exclusive = gone.is_some_and(|gone| gone.mode == Mode::Exclusive);
-                resource.exclusive -= usize::from(was_exclusive);
+                self.exclusive -= usize::from(was_exclusive);
             }
             Phase::Queued => {
-                resource.queue.remove(&place);
+                self.queue.remove(&place);
             }
-        }
-        if resource.held.is_empty() && resource.queue.is_empty() {
-            self.names.remove(&key.name);
         }
     }
 
     /// The requests that can be granted now, whosever they are: the first in the queue, and the
     /// shared ones right behind a shared one.
-    pub(crate) fn grantable(&self, name: &NameKey) -> impl Iterator<Item = &Entry> {
-        self.names.get(name).into_iter().flat_map(|resource| {
-            let held = resource.held.len();
-            Self::front(&resource.queue, held == 0, resource.exclusive == 0)
-        })
+    pub(crate) fn grantable(&self) -> impl Iterator<Item = &Entry> {
+        Self::front(&self.queue, self.held.is_empty(), self.exclusive == 0)
     }
 
     /// The requests that can be granted once this lock is released, whosever they are.
-    pub(crate) fn heirs(&self, name: &NameKey, of: RequestKey) -> impl Iterator<Item = &Entry> {
-        let alone = move |resource: &&Resource| {
-            resource.held.len() == 1 && resource.held.values().all(|holder| holder.request == of)
-        };
-        let resource = self.names.get(name).filter(alone).into_iter();
-        resource.flat_map(|resource| Self::front(&resource.queue, true, true))
+    pub(crate) fn heirs(&self, of: RequestKey) -> impl Iterator<Item = &Entry> {
+        let is_alone =
+            self.held.len() == 1 && self.held.values().all(|holder| holder.request == of);
+        Self::front(&self.queue, is_alone, is_alone)
     }
 
     /// The front of a queue, as far as it can be granted.
@@ -195,30 +176,29 @@ impl Mirror {
         self.places.get(&(phase, request)).map(|&(made, ..)| made)
     }
 
-    /// A request of a name, as a lock if it is one, and where it is.
-    pub(crate) fn find(&self, name: &NameKey, request: RequestKey) -> Option<(Phase, &Entry)> {
-        let resource = self.names.get(name)?;
-        [(Phase::Held, &resource.held), (Phase::Queued, &resource.queue)].into_iter().find_map(
+    /// A request, as a lock if it is one, and where it is.
+    pub(crate) fn find(&self, request: RequestKey) -> Option<(Phase, &Entry)> {
+        [(Phase::Held, &self.held), (Phase::Queued, &self.queue)].into_iter().find_map(
             |(phase, entries)| Some((phase, entries.get(self.places.get(&(phase, request))?)?)),
         )
     }
 
     /// What has become of a lock that is not there any more, as far as that is still to be seen, by
     /// its token: only whoever has the lock since then is evidence of a theft.
-    pub(crate) fn why_gone(&self, name: &NameKey, of: FencingToken) -> Lost {
+    pub(crate) fn why_gone(&self, of: FencingToken) -> Lost {
         let is_thief = |entry: &Entry| token(entry.made) > of && entry.mode == Mode::Exclusive;
-        let resource = self.names.get(name);
-        let is_stolen = resource.is_some_and(|of| of.held.values().any(is_thief));
-        if is_stolen { Lost::Stolen } else { Lost::Removed }
+        if self.held.values().any(is_thief) { Lost::Stolen } else { Lost::Removed }
+    }
+
+    /// The requests that wait.
+    pub(crate) fn queue(&self) -> impl Iterator<Item = &Entry> {
+        self.queue.values()
     }
 
     /// All there is, and where.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (&NameKey, Phase, &Entry)> {
-        self.names.iter().flat_map(|(name, resource)| {
-            let held = resource.held.values().map(move |entry| (name, Phase::Held, entry));
-            let queue = resource.queue.values().map(move |entry| (name, Phase::Queued, entry));
-            held.chain(queue)
-        })
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Phase, &Entry)> {
+        let held = self.held.values().map(|entry| (Phase::Held, entry));
+        held.chain(self.queue.values().map(|entry| (Phase::Queued, entry)))
     }
 }
 

@@ -33,6 +33,8 @@ use crate::{
 pub(crate) struct Table {
     agents: Slab<Agent>,
     requests: Slab<Request>,
+    /// Which requests are of a bucket and a name. Those of agents that were terminated are not.
+    names: HashMap<(u64, NameKey), HashSet<usize, HashState>, HashState>,
     /// By name, those that are in use or of which something is on its way.
     buckets: HashMap<String, OpenBucket>,
     next_bucket: u64,
@@ -213,6 +215,7 @@ impl Table {
             let key = request.key.take();
             all.ended.extend(key.map(|key| (id, request.finished(id, key, None))));
             request.agent = None;
+            unname(&mut self.names, request.bucket, &request.name, index);
             request.state.end(Error::Terminated, Lost::Terminated, &mut all.wakers);
         }
         all.ended.sort_by_key(|(id, _)| id.serial());
@@ -244,8 +247,10 @@ impl Table {
         let patience = if waits { Patience::Waits } else { Patience::None };
         let request =
             Request { serial, agent, name, kind, bucket, key, queued, since, patience, state };
+        let of = (bucket, NameKey::new(&request.name));
         let index = self.requests.insert(request);
         found.requests.insert(index);
+        self.names.entry(of).or_default().insert(index);
         Ok((RequestId::from_parts(narrow(index), serial), found.serial))
     }
 
@@ -256,6 +261,7 @@ impl Table {
         let request = self.requests.remove(id.index());
         if let Some(agent) = request.agent {
             self.agents[agent.index()].requests.remove(&id.index());
+            unname(&mut self.names, request.bucket, &request.name, id.index());
         }
         let agent = request.agent.and_then(|agent| self.agent(agent));
         let finished = request.key.map(|key| request.finished(id, key, agent));
@@ -314,12 +320,6 @@ impl Table {
     pub(crate) fn agent_of(&mut self, id: RequestId) -> Option<AgentSerial> {
         let agent = self.find(id)?.agent?;
         self.agent(agent)
-    }
-
-    /// What it is of.
-    pub(crate) fn name_of(&self, id: RequestId) -> NameKey {
-        let request = self.requests.get(id.index()).filter(|of| of.serial == id.serial());
-        request.map_or_else(NameKey::default, |request| NameKey::new(&request.name))
     }
 
     pub(crate) fn queued(&mut self, id: RequestId, revision: i64) {
@@ -462,17 +462,52 @@ impl Table {
         (wakers, is_wanted)
     }
 
-    /// All that is in this bucket and alive, of which etcd may know.
-    pub(crate) fn of_bucket(&self, bucket: u64) -> Vec<(RequestId, RequestKey, Status)> {
+    /// Whether anybody has asked for this name and is not done with it.
+    pub(crate) fn has_requests(&self, bucket: u64, name: &NameKey) -> bool {
+        self.names.contains_key(&(bucket, name.clone()))
+    }
+
+    /// Whether anybody waits for this name.
+    pub(crate) fn waits_for(&self, bucket: u64, name: &NameKey) -> bool {
+        let mut of = self.names.get(&(bucket, name.clone())).into_iter().flatten();
+        of.any(|&index| matches!(self.requests[index].status(), Status::Pending(_)))
+    }
+
+    /// Whether nobody has asked for anything.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// All that is of this name and alive, of which etcd may know, in the order of the requests.
+    pub(crate) fn of_name(
+        &self,
+        bucket: u64,
+        name: &NameKey,
+    ) -> Vec<(RequestId, RequestKey, Status)> {
         let is_alive = |status| matches!(status, Status::Pending(_) | Status::Held(_));
-        self.requests
-            .iter()
-            .filter(|(_, request)| request.bucket == bucket && is_alive(request.status()))
+        let of = self.names.get(&(bucket, name.clone())).into_iter().flatten();
+        let of = of.map(|&index| (index, &self.requests[index]));
+        let alive = of.filter(|(_, request)| is_alive(request.status()));
+        let mut alive: Vec<_> = alive
             .filter_map(|(index, request)| {
                 let id = RequestId::from_parts(narrow(index), request.serial);
                 Some((id, request.key?, request.status()))
             })
-            .collect()
+            .collect();
+        alive.sort_unstable_by_key(|(id, ..)| id.serial());
+        alive
+    }
+
+    /// All locks that are held, by bucket and name, and whose they are.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (u64, &NameKey, RequestKey, AgentSerial)> {
+        self.names.iter().flat_map(move |((bucket, name), of)| {
+            of.iter().filter_map(move |&index| {
+                let request = &self.requests[index];
+                let is_held = matches!(request.status(), Status::Held(_));
+                let serial = self.agent(request.agent.filter(|_| is_held)?)?;
+                Some((*bucket, name, request.key?, serial))
+            })
+        })
     }
 
     /// All that the agent has or waits for, of which etcd may know, in the order of the requests.
@@ -487,12 +522,13 @@ impl Table {
     }
 
     /// All that the agent waits for, of which etcd may know.
-    pub(crate) fn pending_of(&self, agent: AgentId) -> Vec<(RequestId, RequestKey)> {
+    pub(crate) fn pending_of(&self, agent: AgentId) -> Vec<(RequestId, NameKey, RequestKey)> {
         let Some(agent) = self.agents.get(agent.index()) else { return Vec::new() };
         let pending = agent.requests.iter().filter_map(|&index| {
             let request = &self.requests[index];
             let id = RequestId::from_parts(narrow(index), request.serial);
-            matches!(request.state, State::Pending(_)).then_some((id, request.key?))
+            let name = NameKey::new(&request.name);
+            matches!(request.state, State::Pending(_)).then_some((id, name, request.key?))
         });
         pending.collect()
     }
@@ -522,8 +558,10 @@ impl Table {
         let (serial, since) = (number, Moment::now());
         let request =
             Request { serial, agent, name, kind, bucket, key, queued, since, patience, state };
+        let of = (bucket, NameKey::new(&request.name));
         let index = self.requests.insert(request);
         found.requests.insert(index);
+        self.names.entry(of).or_default().insert(index);
         Some(RequestId::from_parts(narrow(index), number))
     }
 
@@ -627,6 +665,22 @@ impl State {
             Self::Unavailable => Some(Ok(Answer::Unavailable)),
             Self::Failed(error) => Some(Err(error.clone())),
             Self::Lost(lost) => Some(Err((*lost).into())),
+        }
+    }
+}
+
+/// A request is not of this name any more.
+fn unname(
+    names: &mut HashMap<(u64, NameKey), HashSet<usize, HashState>, HashState>,
+    bucket: u64,
+    name: &ResourceName,
+    index: usize,
+) {
+    let of = (bucket, NameKey::new(name));
+    if let Some(all) = names.get_mut(&of) {
+        all.remove(&index);
+        if all.is_empty() {
+            names.remove(&of);
         }
     }
 }

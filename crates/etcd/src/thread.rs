@@ -54,7 +54,8 @@ pub(crate) struct Thread {
     tell: mpsc::WeakUnboundedSender<Order>,
     heard: mpsc::UnboundedReceiver<Order>,
     running: FuturesUnordered<BoxFuture<'static, Option<Done>>>,
-    watches: HashMap<u64, JoinHandle<()>, HashState>,
+    /// Whoever watches, for all names.
+    watching: mpsc::UnboundedSender<watch::Order>,
     leases: HashMap<i64, JoinHandle<()>, HashState>,
     silences: Silences,
     quitting: Option<(Instant, blocking::SyncSender<()>)>,
@@ -71,6 +72,15 @@ impl Thread {
         heard: mpsc::UnboundedReceiver<Order>,
     ) -> Self {
         let owner = u128::from_be_bytes(ClientId::random().to_bytes());
+        let (watching, watched) = mpsc::unbounded_channel();
+        let told = tell.clone();
+        let word = move |watch, watched| {
+            if let Some(tell) = told.upgrade() {
+                let _ = tell.send(Order::Hear(Message::Watched { watch, watched }));
+            }
+        };
+        // It ends with us, who have the only sender.
+        tokio::spawn(watch::watch(members.clone(), watched, options.call(), word));
         Self {
             keeper: Keeper::new(shared, options.clone(), owner),
             options,
@@ -78,7 +88,7 @@ impl Thread {
             tell,
             heard,
             running: FuturesUnordered::new(),
-            watches: HashMap::default(),
+            watching,
             leases: HashMap::default(),
             silences: Silences::default(),
             quitting: None,
@@ -185,9 +195,9 @@ impl Thread {
                     .map(|()| None)
                     .boxed()
             }
-            Call::LookUnder { lease } => async move {
+            Call::LookUnder { lease, why } => async move {
                 let found = calls::under(&members, lease, patience).await;
-                Some(Done::Under(lease, found.map(|under| under.keys)))
+                Some(Done::Under(lease, why, found.map(|under| under.keys)))
             }
             .boxed(),
             Call::Write { transaction } => {
@@ -213,17 +223,12 @@ impl Thread {
                 }
                 return;
             }
-            Call::Watch { bucket, keys } => {
-                let told = self.tell.clone();
-                let word = move |watched| tell(&told, Message::Watched { bucket, watched });
-                let watch = watch::watch(members, keys, patience, word);
-                self.watches.insert(bucket, tokio::spawn(watch));
+            Call::Watch { watch, keys, prefix, from } => {
+                let _ = self.watching.send(watch::Order::Watch { watch, keys, prefix, from });
                 return;
             }
-            Call::Unwatch { bucket } => {
-                if let Some(watch) = self.watches.remove(&bucket) {
-                    watch.abort();
-                }
+            Call::Unwatch { watch } => {
+                let _ = self.watching.send(watch::Order::Unwatch(watch));
                 return;
             }
         };

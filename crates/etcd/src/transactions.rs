@@ -8,14 +8,16 @@
 //! A put under a lease that has ended fails with its whole transaction, so nobody is granted
 //! anything after its death.
 
+use std::sync::Arc;
+
 use navlock_core::Mode;
 use navlock_engine::RequestId;
 
 use crate::{
     clock::wall_millis,
     data::{Answer, Check, Step, StepResult, Transaction, end_of_prefix},
-    keys::{NameKeys, Phase, RequestKey},
-    mirror::Entry,
+    keys::{LockKey, NameKey, NameKeys, Phase, RequestKey},
+    mirror::{Entry, Event, Put},
     values::Value,
 };
 
@@ -79,6 +81,8 @@ pub(crate) enum Outcome {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcomes {
     pub(crate) requests: Vec<(RequestKey, Outcome)>,
+    /// Whether nothing else is in the name at this revision.
+    pub(crate) is_all: bool,
     /// The keys of the locks that were stolen.
     pub(crate) victims: Vec<Vec<u8>>,
 }
@@ -89,7 +93,8 @@ impl Operation {
         match self {
             Self::Request(asks) => only_new(keys, asks, again, request(keys, asks)),
             Self::IfAvailable(ask) => {
-                let then = vec![put(keys, Phase::Held, ask)];
+                let mut then = vec![put(keys, Phase::Held, ask)];
+                then.extend(count(keys, ask));
                 let when = admits(keys, ask.mode, true);
                 let transaction = Transaction { when, then, or_else: Vec::new() };
                 only_new(keys, std::slice::from_ref(ask), again, transaction)
@@ -124,6 +129,7 @@ impl Operation {
                     return outcomes;
                 };
                 let at_once = inner.succeeded && !is_long(asks);
+                outcomes.is_all = at_once && asks.first().is_some_and(|ask| is_alone(ask, inner));
                 let outcome = |nth| match nth {
                     0 if at_once => Outcome::Held(revision),
                     _ => Outcome::Queued(revision),
@@ -140,6 +146,8 @@ impl Operation {
                 let outcome =
                     if inner.succeeded { Outcome::Held(revision) } else { Outcome::Unavailable };
                 outcomes.requests = vec![(request, outcome)];
+                outcomes.is_all =
+                    matches!(self, Self::IfAvailable(_)) && inner.succeeded && is_alone(ask, inner);
                 for result in &inner.results {
                     if let StepResult::Deleted(victims) = result {
                         outcomes.victims.extend_from_slice(victims);
@@ -148,6 +156,24 @@ impl Operation {
             }
         }
         outcomes
+    }
+
+    /// What there is of a name after this has granted the first of its requests in this revision, and
+    /// nothing else was there.
+    pub(crate) fn all_events(&self, name: &NameKey, revision: i64) -> Vec<Event> {
+        let asks = match self {
+            Self::Request(asks) => &**asks,
+            Self::IfAvailable(ask) => std::slice::from_ref(ask),
+            _ => &[],
+        };
+        let made = asks.iter().enumerate().map(|(nth, ask)| {
+            let &Ask { request, mode, lease, ref value } = ask;
+            let phase = if nth == 0 { Phase::Held } else { Phase::Queued };
+            let key = LockKey { name: name.clone(), phase, mode, request };
+            let put = Some(Put { made: revision, lease, value: Arc::from(&**value) });
+            Event { key, revision, put }
+        });
+        made.collect()
     }
 
     /// The requests that it makes or ends. All of them are ours, but for those of a grant.
@@ -216,8 +242,23 @@ fn request(keys: &NameKeys, asks: &[Ask]) -> Transaction {
         return Transaction { then: all, ..Transaction::default() };
     }
     let granted = [put(keys, Phase::Held, first)].into_iter().chain(rest.iter().map(queue));
-    let when = admits(keys, first.mode, true);
-    Transaction { when, then: granted.collect(), or_else: all }
+    let granted = granted.chain(count(keys, first)).collect();
+    Transaction { when: admits(keys, first.mode, true), then: granted, or_else: all }
+}
+
+/// Asks whether others hold beside a lock that was granted because nobody held who excludes it.
+fn count(keys: &NameKeys, granted: &Ask) -> Option<Step> {
+    let is_shared = granted.mode == Mode::Shared;
+    is_shared.then(|| Step::Count(keys.held(), keys.end_of_held()))
+}
+
+/// Whether this lock, which was granted so, is held alone. Nobody waited before it.
+fn is_alone(granted: &Ask, answer: &Answer) -> bool {
+    let counted = answer.results.iter().find_map(|result| match result {
+        StepResult::Counted(count) => Some(*count),
+        _ => None,
+    });
+    granted.mode == Mode::Exclusive || counted == Some(1)
 }
 
 /// Everybody who holds goes, whoever it is. A range must not have in it what is put.

@@ -208,7 +208,8 @@ impl Keeper {
         let house = self.buckets.get(&agent.bucket)?;
         let (mut steps, mut bytes, mut is_known) = (Vec::new(), 0, true);
         for (name, key) in self.shared.table().known_of(agent.id) {
-            let Some((phase, entry)) = house.bucket.mirror.find(&name, key) else {
+            let found = house.bucket.mirror(&name).and_then(|mirror| mirror.find(key));
+            let Some((phase, entry)) = found else {
                 // It is on its way.
                 is_known = false;
                 continue;

@@ -9,7 +9,7 @@ use std::{fmt, time::Duration};
 
 use navlock_core::Lost;
 
-use super::{Call, Keeper, Listed, leases::State};
+use super::{Keeper, Listed, leases::State};
 use crate::{LOGS, data::Stamp, keys::BucketKeys};
 
 /// What of etcd's past is known.
@@ -115,13 +115,11 @@ impl Keeper {
         for &bucket in &buckets {
             let Some(house) = self.buckets.get_mut(&bucket) else { continue };
             house.bucket.begin_anew();
-            house.is_looking = false;
-            if house.is_watched {
-                // The watch may still have something to say of what was before.
-                house.is_anew = true;
-                house.bucket.early = Some(Vec::new());
-                let keys = house.bucket.keys.clone();
-                self.calls.extend([Call::Unwatch { bucket }, Call::Watch { bucket, keys }]);
+            // Their watches may still have something to say of what was before.
+            let names: Vec<_> = house.bucket.views.keys().cloned().collect();
+            for name in names {
+                self.close_view(bucket, &name);
+                self.open_view(bucket, &name, None);
             }
         }
         let mut leases: Vec<i64> = self.leases.keys().copied().collect();

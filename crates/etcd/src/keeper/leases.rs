@@ -4,12 +4,12 @@
 //! needs it, and kept until the connection ends. Beside that there may be some that another connection
 //! had, with whose agents we go on (see [`recalls`](super::recalls)).
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use navlock_core::Lost;
 
 use super::{
-    AgentSerial, Call, Keeper, LOOK,
+    AgentSerial, Call, Keeper, LOOK, Why,
     agents::{Agent, Under},
     recalls::PATIENCE,
     wake,
@@ -20,10 +20,10 @@ use crate::{
     clock::Moment,
     data::{Step, Transaction},
     failure::Failure,
-    keys::{BucketKeys, NameKey, Phase},
+    keys::{BucketKeys, NameKey, Phase, RequestKey},
     lease::{LeaseName, Share, Term, Word},
     slots::Owner,
-    table::Again,
+    table::{Again, Status},
     transactions::{Ended, MOST},
     values::Value,
 };
@@ -40,7 +40,7 @@ pub(super) enum Own {
 }
 
 /// A lease that is kept.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lease {
     pub(super) name: LeaseName,
     pub(super) state: State,
@@ -48,6 +48,8 @@ pub(super) struct Lease {
     term: Term,
     /// When it was last looked for what is nobody's.
     swept: Moment,
+    /// In which buckets agents go on with what they have under it, if it was another connection's.
+    buckets: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +140,8 @@ impl Keeper {
             }
             return;
         }
-        let lease = Lease { name, state: State::Live, term, swept: Moment::now() };
+        let (state, swept) = (State::Live, Moment::now());
+        let lease = Lease { name, state, term, swept, buckets: Vec::new() };
         self.leases.insert(name.id, lease);
         self.own = Own::There(name.id);
         self.keep(name.id, Some(term.time_to_live));
@@ -194,6 +197,7 @@ impl Keeper {
     pub(super) fn take_over(&mut self, serial: AgentSerial, id: i64) {
         let Some(agent) = self.agents.get_mut(&serial) else { return };
         agent.under = Under::Lease(id);
+        let bucket = agent.bucket;
         let name = LeaseName { cluster: self.history.cluster(), id };
         let share = Share { lease: name, client_id: agent.client_id };
         self.shared.table().set_lease(serial, agent.id, share);
@@ -207,10 +211,29 @@ impl Keeper {
                 let now = Moment::now();
                 let term = Term { sent: now, time_to_live: self.options.time_to_live };
                 let state = State::Recalled(now);
-                self.leases.insert(id, Lease { name, state, term, swept: now });
+                let lease = Lease { name, state, term, swept: now, buckets: Vec::new() };
+                self.leases.insert(id, lease);
                 // For how long it is good is asked: it was made with the settings of that time.
                 self.keep(id, None);
             }
+        }
+        // Whoever goes on says what it has, but not what it has ended while nobody heard of that.
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        if !lease.buckets.contains(&bucket) {
+            lease.buckets.push(bucket);
+            self.calls.push_back(Call::LookUnder { lease: id, why: Why::Left(bucket) });
+        }
+    }
+
+    /// Looks into all names of a bucket in which these keys are: what is of agents that have come back
+    /// and that they do not go on with is removed when it is seen.
+    pub(super) fn view_left(&mut self, bucket: u64, under: &[Vec<u8>]) {
+        let Some(house) = self.buckets.get(&bucket) else { return };
+        let of = under.iter().filter_map(|key| house.bucket.keys.parse(key));
+        let left = of.filter(|key| self.slots.owner(key.request, i64::MAX) == Owner::Foreign);
+        let names: Vec<_> = left.map(|key| key.name).collect();
+        for name in names {
+            self.open_view(bucket, &name, None);
         }
     }
 
@@ -268,14 +291,15 @@ impl Keeper {
             self.lose_lease(id, Lost::Disconnected);
         }
         self.end_own_if_unused();
-        let (own, has_spent) = (self.own, self.slots.has_spent());
+        let own = self.own;
+        let may_have_any = self.slots.has_spent() || !self.shared.table().is_unused();
         for (&id, lease) in &mut self.leases {
             let is_own = own == Own::There(id);
             let pause = if is_own { LOOK } else { lease.term.time_to_live };
-            let is_due = lease.swept.elapsed() >= pause && (!is_own || has_spent);
+            let is_due = lease.swept.elapsed() >= pause && (!is_own || may_have_any);
             if lease.state == State::Live && is_due {
                 lease.swept = now;
-                self.calls.push_back(Call::LookUnder { lease: id });
+                self.calls.push_back(Call::LookUnder { lease: id, why: Why::Sweep });
             }
         }
     }
@@ -309,13 +333,16 @@ impl Keeper {
             return;
         }
         let is_own = self.own == Own::There(id);
-        let mut nobodys = Vec::new();
+        let (mut nobodys, mut there) = (Vec::new(), HashSet::new());
         for key in under {
             let found = BucketKeys::around(&self.options.namespace, key);
             let Some(of) = found.and_then(|(_, keys)| keys.parse(key)) else { continue };
-            if self.slots.is_spent(of.request) {
+            if self.slots.is_spent(of.request) || self.is_over(of.request, of.phase, id) {
                 nobodys.push(Step::Delete(key.clone()));
                 continue;
+            }
+            if of.phase == Phase::Held {
+                there.insert(of.request);
             }
             let is_foreign = self.slots.owner(of.request, i64::MAX) == Owner::Foreign;
             // Also what was given up before: that may have come to nothing.
@@ -328,6 +355,32 @@ impl Keeper {
         for some in nobodys.chunks(MOST) {
             let transaction = Transaction { then: some.to_vec(), ..Transaction::default() };
             self.calls.push_back(Call::Write { transaction });
+        }
+        self.look_where_any_is_missing(id, &there);
+    }
+
+    /// Whether what stands under a lease is of a request that has been answered otherwise: a late try has
+    /// made it. What works under it may not have ended if it was lost with its lease.
+    fn is_over(&self, key: RequestKey, phase: Phase, lease: i64) -> bool {
+        let is_lapsing = phase == Phase::Held && self.lapsing.contains_key(&lease);
+        let whose = self.slots.holder(key).filter(|_| !is_lapsing);
+        whose.is_some_and(|id| self.shared.table().status(id) == Status::Ended)
+    }
+
+    /// Lists the names in which something should be held under a lease that is not among what is there.
+    fn look_where_any_is_missing(&mut self, lease: i64, there: &HashSet<RequestKey>) {
+        let is_under = |serial| {
+            let agent = self.agents.get(&serial);
+            agent.and_then(Agent::lease_id) == Some(lease)
+        };
+        let table = self.shared.table();
+        let missing =
+            table.held().filter(|&(.., key, serial)| !there.contains(&key) && is_under(serial));
+        let missing: Vec<_> = missing.map(|(bucket, name, ..)| (bucket, name.clone())).collect();
+        drop(table);
+        // Or it has come since.
+        for (bucket, name) in missing {
+            self.look(bucket, &name, Duration::ZERO);
         }
     }
 
@@ -444,7 +497,7 @@ impl Keeper {
         let mut found = Vec::new();
         for bucket in buckets {
             let Some(house) = self.buckets.get(&bucket) else { continue };
-            for (name, phase, entry) in house.bucket.mirror.entries() {
+            for (name, phase, entry) in house.bucket.entries() {
                 let is_theirs =
                     Value::client_id(&entry.value).is_some_and(|id| whose.contains(&(bucket, id)));
                 if entry.lease == lease && is_theirs {

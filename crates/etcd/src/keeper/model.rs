@@ -57,13 +57,13 @@ impl Drop for Taken<'_> {
 }
 
 /// Looks at all that can happen with these scripts and these faults.
-fn explore(scripts: &[&[Act]], faults: Faults) -> Seen {
+fn explore(scripts: &[&[Act]], faults: Faults, is_warm: bool) -> Seen {
     let mut known = HashSet::new();
     let mut seen = Seen::default();
     // Which step was taken at each point, and of how many.
     let mut path: Vec<(usize, usize)> = Vec::new();
     loop {
-        let mut world = World::new(scripts, faults);
+        let mut world = World::new(scripts, faults, is_warm);
         let mut taken = Taken::of(scripts);
         let mut at = 0;
         loop {
@@ -100,8 +100,16 @@ fn explore(scripts: &[&[Act]], faults: Faults) -> Seen {
     }
 }
 
-const NONE: Faults =
-    Faults { calls: 0, watches: 0, cuts: 0, notices: 0, kills: 0, revokes: 0, evictions: 0 };
+const NONE: Faults = Faults {
+    calls: 0,
+    watches: 0,
+    cuts: 0,
+    notices: 0,
+    kills: 0,
+    revokes: 0,
+    evictions: 0,
+    pauses: 0,
+};
 const CALL: Faults = Faults { calls: 1, ..NONE };
 const WATCH: Faults = Faults { watches: 1, ..NONE };
 const CUT: Faults = Faults { cuts: 1, ..NONE };
@@ -109,6 +117,7 @@ const NOTICED_CUT: Faults = Faults { notices: 1, ..CUT };
 const KILL: Faults = Faults { kills: 1, ..NONE };
 const REVOKE: Faults = Faults { revokes: 1, ..NONE };
 const EVICT: Faults = Faults { evictions: 1, ..NONE };
+const PAUSE: Faults = Faults { pauses: 1, ..NONE };
 
 const X: RequestKind = Wait(Exclusive);
 const S: RequestKind = Wait(Shared);
@@ -158,37 +167,46 @@ const DESCRIBED: &[Act] =
     &[RequestBy(0, "a", X), RequestBy(1, "a", X), Describe(1), Describe(0), Finish(0)];
 
 /// Each a test: who does what, what goes wrong, and how many states there are at least to be seen,
-/// so that it is noticed if the explorer looks at nothing any more.
+/// so that it is noticed if the explorer looks at nothing any more. Machines that are cold know
+/// nothing yet of the names that they use.
 macro_rules! explore {
-    ($($name:ident: $scripts:expr, $faults:expr, $least:expr;)*) => {$(
+    ($($name:ident: $scripts:expr, $faults:expr, $is_warm:expr, $least:expr;)*) => {$(
         #[test]
         fn $name() {
-            let seen = explore(&$scripts, $faults);
+            let seen = explore(&$scripts, $faults, $is_warm);
             assert!(seen.states >= $least && seen.ends > 1, "{seen:?}");
             println!("{seen:?}");
         }
     )*};
 }
 
+const WARM: bool = true;
+const COLD: bool = false;
+
 explore! {
-    writers_exclude_each_other: [WRITER, WRITER], NONE, 4000;
-    readers_and_writers_take_turns: [READS, READS, HOLDER], NONE, 1000;
-    keys_are_used_again: [AGAIN, WRITER], NONE, 40_000;
-    requests_of_one_machine_keep_their_order: [TWICE, HOLDER], NONE, 9000;
-    a_thief_takes_it_from_whoever_holds: [WRITER, THIEF], NONE, 3000;
-    a_thief_comes_before_whoever_is_next: [THIEF_AFTER, HOLDER], NONE, 1800;
-    who_does_not_wait_leaves_nothing_behind: [WRITER, TRIER], NONE, 3000;
-    calls_get_lost: [WRITER, HOLDER], CALL, 17_000;
-    calls_of_a_thief_get_lost: [HOLDER, THIEF], CALL, 15_000;
-    calls_of_a_thief_that_ends_get_lost: [HOLDER, THIEF_ENDS], CALL, 1000;
-    calls_that_do_not_wait_get_lost: [HOLDER, TRIER], CALL, 9000;
-    nothing_is_left_of_calls_that_come_late: [LEAVES, HOLDER], CALL, 1000;
-    nothing_is_left_of_calls_that_come_late_while_others_stay: [MOVES, HOLDER], CALL, 1000;
-    watches_begin_anew: [WRITER, HOLDER], WATCH, 10_000;
-    a_machine_is_cut_off: [WRITER, HOLDER], CUT, 12_000;
-    a_process_is_killed: [HOLDER, WRITER], KILL, 20_000;
-    whoever_goes_on_is_robbed: [HOLDER, THIEF], KILL, 3000;
-    it_is_taken_again_across_a_kill: [AGAIN, &[]], KILL, 3000;
+    writers_exclude_each_other: [WRITER, WRITER], NONE, WARM, 4000;
+    readers_and_writers_take_turns: [READS, READS, HOLDER], NONE, WARM, 1000;
+    keys_are_used_again: [AGAIN, WRITER], NONE, WARM, 40_000;
+    requests_of_one_machine_keep_their_order: [TWICE, HOLDER], NONE, WARM, 9000;
+    a_thief_takes_it_from_whoever_holds: [WRITER, THIEF], NONE, WARM, 3000;
+    a_thief_comes_before_whoever_is_next: [THIEF_AFTER, HOLDER], NONE, WARM, 1800;
+    who_does_not_wait_leaves_nothing_behind: [WRITER, TRIER], NONE, WARM, 3000;
+    calls_get_lost: [WRITER, HOLDER], CALL, WARM, 17_000;
+    calls_of_a_thief_get_lost: [HOLDER, THIEF], CALL, WARM, 15_000;
+    calls_of_a_thief_that_ends_get_lost: [HOLDER, THIEF_ENDS], CALL, WARM, 1000;
+    nothing_is_left_of_calls_that_come_late: [LEAVES, HOLDER], CALL, WARM, 1000;
+    nothing_is_left_of_calls_that_come_late_while_others_stay: [MOVES, HOLDER], CALL, WARM, 1000;
+    calls_that_do_not_wait_get_lost: [HOLDER, TRIER], CALL, WARM, 9000;
+    watches_begin_anew: [WRITER, HOLDER], WATCH, WARM, 10_000;
+    a_machine_is_cut_off: [WRITER, HOLDER], CUT, WARM, 12_000;
+    whoever_goes_on_is_robbed: [HOLDER, THIEF], KILL, WARM, 3000;
+    it_is_taken_again_across_a_kill: [AGAIN, &[]], KILL, WARM, 3000;
+    writers_who_have_not_used_it_before: [WRITER, WRITER], NONE, COLD, 1000;
+    readers_who_have_not_used_it_before: [READS, READER], NONE, COLD, 250;
+    a_reader_and_a_writer_who_have_not_used_it_before: [READER, HOLDER], NONE, COLD, 400;
+    a_thief_who_has_not_used_it_before: [WRITER, THIEF], NONE, COLD, 1000;
+    who_has_not_used_it_before_and_does_not_wait: [WRITER, TRIER], NONE, COLD, 1000;
+    watches_break_of_who_has_not_used_it_before: [WRITER, HOLDER], WATCH, COLD, 1000;
 }
 
 /// Each a test: who does what, what goes wrong, and how many runs at random are made of it. There
@@ -213,6 +231,8 @@ search! {
     lost_calls_with_keys_used_again: [AGAIN, HOLDER], CALL, 300;
     calls_lost_around_a_cut: [HOLDER, WRITER], Faults { calls: 1, ..CUT }, 300;
     calls_lost_around_a_kill: [HOLDER, WRITER], Faults { calls: 1, ..KILL }, 300;
+    a_process_is_killed: [HOLDER, WRITER], KILL, 1000;
+    a_name_is_forgotten_and_used_again: [AGAIN, HOLDER], PAUSE, 1000;
     a_kill_of_one_with_two_requests: [TWICE, HOLDER], KILL, 300;
     a_kill_and_a_cut: [HOLDER, WRITER], Faults { kills: 1, ..CUT }, 1000;
     a_machine_is_cut_off_for_a_moment: [HOLDER, WRITER], NOTICED_CUT, 300;
@@ -228,6 +248,8 @@ search! {
     an_agent_ends_and_another_has_the_same_lease: [ENDS, WRITER], NONE, 300;
     an_agent_ends_and_a_call_is_lost: [ENDS, WRITER], CALL, 300;
     an_agent_ends_before_its_process_is_killed: [ENDS, WRITER], KILL, 300;
+    a_call_is_lost_and_its_name_is_forgotten: [AGAIN, WRITER], Faults { calls: 1, ..PAUSE }, 300;
+    a_process_is_killed_and_its_names_are_forgotten: [ENDS, WRITER], Faults { kills: 1, ..PAUSE }, 300;
     a_lease_of_a_crowd_is_ended_and_a_call_is_lost: [CROWD, WRITER], Faults { calls: 1, ..REVOKE }, 300;
 }
 

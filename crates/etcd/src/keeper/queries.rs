@@ -1,15 +1,17 @@
 //! Snapshots: one range is one revision.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
-use navlock_core::Error;
+use navlock_core::{Error, ResourceName};
 use tokio::sync::oneshot;
 
 use super::{Call, Keeper, Listed};
 use crate::{
     clock::Moment,
-    data::Listing,
+    data::{KeyValue, Listing},
     failure::Failure,
+    hash::HashState,
+    keys::NameKey,
     query::{Seen, seen},
 };
 
@@ -23,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Somebody wants to know.
 pub(super) struct Query {
     bucket: u64,
+    /// About this name, or all.
+    name: Option<NameKey>,
     /// All that was to be done up to this number comes first: who asks sees its own requests, and
     /// not what it has released.
     after: u64,
@@ -33,11 +37,17 @@ pub(super) struct Query {
 }
 
 impl Keeper {
-    pub(super) fn query(&mut self, bucket: u64, answer: oneshot::Sender<Result<Seen, Error>>) {
+    pub(super) fn query(
+        &mut self,
+        bucket: u64,
+        name: Option<&ResourceName>,
+        answer: oneshot::Sender<Result<Seen, Error>>,
+    ) {
         let Some(house) = self.buckets.get(&bucket) else { return };
         let after = house.bucket.last();
         let deadline = Moment::now().after(self.options.time_to_live.min(PATIENCE));
-        let query = Query { bucket, after, rounds: 0, is_asking: false, deadline, answer };
+        let name = name.map(NameKey::new);
+        let query = Query { bucket, name, after, rounds: 0, is_asking: false, deadline, answer };
         self.queries.insert(self.next_query, query);
         self.next_query += 1;
         self.advance_queries();
@@ -54,7 +64,10 @@ impl Keeper {
                 continue;
             }
             query.is_asking = true;
-            let (of, prefix) = (Listed::Query(number), house.bucket.keys.all());
+            let keys = &house.bucket.keys;
+            let all = |name| keys.name(name).all();
+            let prefix = query.name.as_ref().map_or_else(|| keys.all(), all);
+            let of = Listed::Query(number);
             let known = self.history.known();
             self.calls.push_back(Call::List { of, known, prefix, delay: Duration::ZERO });
         }
@@ -69,7 +82,7 @@ impl Keeper {
     pub(super) fn queried(&mut self, number: u64, result: Result<Listing, Failure>) {
         let Some(query) = self.queries.get_mut(&number) else { return };
         query.is_asking = false;
-        let bucket = query.bucket;
+        let (bucket, name) = (query.bucket, query.name.clone());
         let listed = match result {
             Ok(listed) => listed,
             // There is a deadline; the next tick asks again.
@@ -81,7 +94,7 @@ impl Keeper {
                 return;
             }
         };
-        self.take_in(bucket, &listed);
+        self.take_in_waiting(bucket, name.as_ref(), &listed);
         let Some(house) = self.buckets.get(&bucket) else { return };
         // Ours that were just being granted: part of what came before.
         let is_settled = self.waiting(&house.bucket).iter().all(|name| house.bucket.is_idle(name));
@@ -99,6 +112,35 @@ impl Keeper {
         }
         if let Some(query) = self.queries.remove(&number) {
             let _ = query.answer.send(Ok(seen));
+        }
+    }
+
+    /// Takes in what a snapshot, of one name or all, says of names in which something of ours waits:
+    /// what can be granted is part of what came before.
+    fn take_in_waiting(&mut self, bucket: u64, of: Option<&NameKey>, listed: &Listing) {
+        let Some(house) = self.buckets.get(&bucket) else { return };
+        let mut waiting: HashMap<NameKey, Vec<KeyValue>, HashState> = HashMap::default();
+        // What is not told of may be there.
+        let is_told = |name: &NameKey| of.is_none_or(|of| of == name);
+        // Not by their mirrors, which may be behind.
+        let table = self.shared.table();
+        for name in house.bucket.views.keys() {
+            if table.waits_for(bucket, name) && is_told(name) {
+                waiting.insert(name.clone(), Vec::new());
+            }
+        }
+        drop(table);
+        if waiting.is_empty() {
+            return;
+        }
+        for kv in &listed.found {
+            let key = house.bucket.keys.parse(&kv.key);
+            if let Some(of) = key.and_then(|key| waiting.get_mut(&key.name)) {
+                of.push(kv.clone());
+            }
+        }
+        for (name, found) in waiting {
+            self.take_in(bucket, &name, &found, listed.revision);
         }
     }
 

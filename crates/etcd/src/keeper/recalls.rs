@@ -5,12 +5,15 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use navlock_core::host::{Claim, RequestKind, Ticket};
+use navlock_core::{
+    Lost,
+    host::{Claim, RequestKind, Ticket},
+};
 use tokio::sync::oneshot;
 
-use super::{AgentSerial, Keeper, wake};
+use super::{AgentSerial, House, Keeper, wake};
 use crate::{
-    bucket::Todo,
+    bucket::{Bucket, Todo},
     clock::Moment,
     keys::{NameKey, Phase, RequestKey},
     lease::Term,
@@ -30,7 +33,15 @@ pub(super) struct Recall {
     serial: AgentSerial,
     since: Moment,
     claims: Vec<Claim>,
+    /// Those of the claims.
+    names: Vec<NameKey>,
     answer: oneshot::Sender<Vec<Option<Ticket>>>,
+}
+
+impl Recall {
+    pub(super) fn is_of(&self, name: &NameKey) -> bool {
+        self.names.contains(name)
+    }
 }
 
 /// What is there of an agent: where, and which of its claims it is.
@@ -49,17 +60,23 @@ impl Keeper {
         answer: oneshot::Sender<Vec<Option<Ticket>>>,
     ) {
         let Some(bucket) = self.agents.get(&serial).map(|agent| agent.bucket) else { return };
-        self.watch(bucket);
-        self.recalls.push(Recall { serial, since: Moment::now(), claims, answer });
+        let names: Vec<_> = claims.iter().map(|claim| NameKey::new(&claim.name)).collect();
+        for name in &names {
+            self.open_view(bucket, name, None);
+        }
+        self.recalls.push(Recall { serial, since: Moment::now(), claims, names, answer });
         self.advance_recalls();
     }
 
-    /// Answers those whose buckets are known by now.
+    /// Answers those whose names are known by now.
     pub(super) fn advance_recalls(&mut self) {
         let is_known = |keeper: &Self, recall: &Recall| {
             let bucket = keeper.agents.get(&recall.serial).map(|agent| agent.bucket);
             let house = bucket.and_then(|bucket| keeper.buckets.get(&bucket));
-            house.is_none_or(|house| house.bucket.mirror.is_listed())
+            let is_known = |house: &House, name: &NameKey| {
+                house.bucket.mirror(name).is_none_or(Mirror::is_listed)
+            };
+            house.is_none_or(|house| recall.names.iter().all(|name| is_known(house, name)))
         };
         while let Some(nth) = self.recalls.iter().position(|recall| is_known(self, recall)) {
             let recall = self.recalls.swap_remove(nth);
@@ -88,7 +105,7 @@ impl Keeper {
             value.is_some_and(|value| value.client_id == client_id)
                 && self.slots.owner(entry.request, entry.made) == Owner::Foreign
         };
-        let mut found = find(&house.bucket.mirror, is_its, &claims);
+        let mut found = find(&house.bucket, is_its, &claims);
         // An agent has what it has under one lease. Under another there is what was lost before.
         let lease = found.iter().rev().find(|found| found.claim.is_some());
         let lease = lease.map(|found| found.entry.lease);
@@ -143,16 +160,16 @@ impl Keeper {
         let mut table = self.shared.table();
         table.revive(serial, id, self.options.span(term));
         // What was granted meanwhile could not be answered yet.
-        for (request, key) in table.pending_of(id) {
-            match house.bucket.has(key) {
+        for (request, name, key) in table.pending_of(id) {
+            match house.bucket.has(&name, key) {
                 (Some(made), _) => {
                     wakers.extend(table.answer(request, State::Held(token(made), Vec::new())));
                 }
                 (None, Some(made)) => table.queued(request, made),
                 // It was there when it was recalled.
                 (None, None) => {
-                    let name = table.name_of(request);
-                    let how = house.bucket.mirror.why_gone(&name, token(0));
+                    let how = house.bucket.mirror(&name).map(|of| of.why_gone(token(0)));
+                    let how = how.unwrap_or(Lost::Removed);
                     wakers.extend(table.answer(request, State::Lost(how)));
                 }
             }
@@ -167,8 +184,8 @@ impl Keeper {
 /// A lock is known by its token. What else there is, locks of which the agent has not heard and
 /// requests, is told by the order and the time: the first of the name and the mode that was written
 /// after the agent had asked. What was written before that is of a request that it has ended.
-fn find(mirror: &Mirror, is_its: impl Fn(&Entry) -> bool, claims: &[Claim]) -> Vec<Found> {
-    let entries = mirror.entries().filter(|(_, _, entry)| is_its(entry));
+fn find(bucket: &Bucket, is_its: impl Fn(&Entry) -> bool, claims: &[Claim]) -> Vec<Found> {
+    let entries = bucket.entries().filter(|(_, _, entry)| is_its(entry));
     let mut found: Vec<Found> = entries
         .map(|(name, phase, entry)| Found {
             name: name.clone(),

@@ -9,7 +9,9 @@ use super::*;
 use crate::{
     clock,
     data::{KeyValue, Step},
+    keys::Phase,
     values::Value,
+    view::UNUSED,
 };
 
 const TIME_TO_LIVE: Duration = Duration::from_secs(60);
@@ -17,7 +19,10 @@ const TIME_TO_LIVE: Duration = Duration::from_secs(60);
 /// A lease that another connection had, which is dead.
 const LEASE: i64 = 7;
 
-/// The token of what stands under that.
+/// The connection's own.
+const OWN: i64 = 8;
+
+/// The token of what stands under that of the other connection.
 const MADE: i64 = 3;
 
 /// A keeper, whose calls are answered by hand.
@@ -41,10 +46,14 @@ impl Machine {
 
     /// An agent of this client.
     fn agent(&mut self, client: u8) -> AgentSerial {
+        self.party(client).1
+    }
+
+    fn party(&mut self, client: u8) -> (AgentId, AgentSerial) {
         let (agent, serial) = self.shared.table().open_agent(0);
         let client_id = ClientId::from_bytes([client; 16]);
         self.keeper.hear(Message::OpenAgent { bucket: 0, serial, agent, client_id });
-        serial
+        (agent, serial)
     }
 
     /// This agent asks for this name.
@@ -57,8 +66,11 @@ impl Machine {
         id
     }
 
-    /// That time passes, in which it looks after itself.
+    /// That time passes, in which it looks after itself, and its own lease is renewed.
     fn pass(&mut self, time: Duration) {
+        let sent = Moment::now_at(self.now);
+        let word = Word::Renewed(Term { sent, time_to_live: TIME_TO_LIVE });
+        self.keeper.hear(Message::Lease { lease: OWN, word });
         self.now += time;
         clock::set::to(self.now);
         self.keeper.tick();
@@ -69,20 +81,63 @@ impl Machine {
         std::iter::from_fn(|| self.keeper.next_call()).collect()
     }
 
-    /// The same, once the bucket is watched and listed: this is in it.
+    /// The same, once each name is watched and listed: this is in them.
     fn listed(&mut self, found: &[KeyValue]) -> Vec<Call> {
-        self.keeper.hear(Message::Watched { bucket: 0, watched: Watched::Up });
         let mut others = Vec::new();
-        for call in self.calls() {
-            let Call::List { of, known, .. } = call else {
-                others.push(call);
-                continue;
-            };
-            let found = found.to_vec();
-            let listing = Listing { revision: MADE + 1, cluster: 1, found };
-            self.keeper.done(Done::Listed(of, known, Ok(listing)));
+        while let Some(call) = self.keeper.next_call() {
+            match call {
+                Call::Watch { watch, .. } => {
+                    self.keeper.hear(Message::Watched { watch, watched: Watched::Up });
+                }
+                Call::List { of, known, .. } => {
+                    let found = found.to_vec();
+                    let listing = Listing { revision: MADE + 1, cluster: 1, found };
+                    self.keeper.done(Done::Listed(of, known, Ok(listing)));
+                }
+                call => others.push(call),
+            }
         }
-        others.extend(self.calls());
+        others
+    }
+
+    /// Somebody takes a name and finds it free in this revision, by an etcd that answers all. The
+    /// request, and what else is called.
+    fn take(&mut self, agent: AgentId, name: &str, revision: i64) -> (RequestId, Vec<Call>) {
+        let kind = RequestKind::Wait(Mode::Exclusive);
+        let made = self.shared.table().request(agent, &of(name), kind, std::task::Waker::noop());
+        let (id, serial) = made.unwrap();
+        self.keeper.hear(Message::Request { bucket: 0, serial, id, name: of(name) });
+        let calls = self.answered(revision);
+        assert!(matches!(self.shared.table().status(id), Status::Held(_)));
+        (id, calls)
+    }
+
+    /// It is released.
+    fn release(&mut self, id: RequestId, revision: i64) -> Vec<Call> {
+        let finished = self.shared.table().finish(id).and_then(|(_, finished)| finished);
+        self.keeper.hear(Message::Finish { id, finished: finished.unwrap() });
+        self.answered(revision)
+    }
+
+    /// Answers what is asked of an etcd that is at this revision. What else is called.
+    fn answered(&mut self, revision: i64) -> Vec<Call> {
+        let mut others = Vec::new();
+        while let Some(call) = self.keeper.next_call() {
+            match call {
+                Call::Lease { .. } => {
+                    let sent = Moment::now_at(self.now);
+                    let lease = LeaseName { cluster: 1, id: OWN };
+                    let term = Term { sent, time_to_live: TIME_TO_LIVE };
+                    self.keeper.done(Done::Leased(Ok((lease, term))));
+                }
+                Call::Operate { of, .. } => {
+                    let (succeeded, results) = (true, Vec::new());
+                    let answer = Answer { revision, cluster: 1, succeeded, results };
+                    self.keeper.done(Done::Operated(of, Ok(answer)));
+                }
+                call => others.push(call),
+            }
+        }
         others
     }
 
@@ -156,6 +211,7 @@ fn a_lease_of_others_that_cannot_be_renewed_in_time_is_not_ended() {
     // It comes in time.
     let late = machine.agent(2);
     let mut answered = machine.recall(late, "comes later");
+    machine.listed(&[theirs]);
     assert!(answered.try_recv().unwrap()[0].is_some());
     let mut calls = Vec::new();
     while !deleted(&calls).contains(&ours.key) {
@@ -218,14 +274,15 @@ fn what_is_being_removed_because_nobody_came_back_is_not_given_to_who_comes_then
     let (ours, theirs) = (lock("comes", 1), lock("stays away", 2));
     machine.listed(&[ours.clone(), theirs.clone()]);
     assert!(answered.try_recv().unwrap()[0].is_some());
-    let under = || Done::Under(LEASE, Ok(vec![ours.key.clone(), theirs.key.clone()]));
+    let under = || Done::Under(LEASE, Why::Sweep, Ok(vec![ours.key.clone(), theirs.key.clone()]));
     machine.keeper.done(under());
     assert_eq!(deleted(&machine.calls()), [&*theirs.key]);
     // It is on its way, and the mirror shows it still.
     let late = machine.agent(2);
     let mut answered = machine.recall(late, "stays away");
+    let calls = machine.listed(&[ours.clone(), theirs.clone()]);
     assert_eq!(answered.try_recv().unwrap(), [None]);
-    assert!(!deleted(&machine.calls()).contains(&ours.key));
+    assert!(!deleted(&calls).contains(&ours.key));
     // If that has come to nothing it is removed at the next look.
     machine.keeper.done(under());
     assert_eq!(deleted(&machine.calls()), [&*theirs.key]);
@@ -253,4 +310,60 @@ fn who_does_not_wait_for_what_it_recalls_takes_nothing_from_others() {
     // What it gave up is forgotten.
     let ended = machine.shared.table().terminate(machine.keeper.agents[&gives_up].id).ended;
     assert_eq!(ended.len(), 2);
+}
+
+/// From which revision on which watches begin, which end, and how often is listed.
+fn watched(calls: &[Call]) -> (Vec<Option<i64>>, usize, usize) {
+    let begin = calls.iter().filter_map(|call| match call {
+        Call::Watch { from, .. } => Some(*from),
+        _ => None,
+    });
+    let end = calls.iter().filter(|call| matches!(call, Call::Unwatch { .. })).count();
+    let lists = calls.iter().filter(|call| matches!(call, Call::List { .. })).count();
+    (begin.collect(), end, lists)
+}
+
+#[test]
+fn who_finds_its_name_free_watches_it_from_there_on_and_for_a_while_after_that() {
+    let mut machine = Machine::new();
+    let (agent, _) = machine.party(1);
+    let (held, calls) = machine.take(agent, "db", 5);
+    assert_eq!(watched(&calls), (vec![Some(6)], 0, 0));
+    // However long it is held.
+    for _ in 0..2 {
+        machine.pass(UNUSED);
+        assert_eq!(watched(&machine.calls()), (vec![], 0, 0));
+    }
+    let calls = machine.release(held, 7);
+    assert_eq!(watched(&calls), (vec![], 0, 0));
+    // Somebody uses it again.
+    machine.pass(UNUSED / 2);
+    let (held, calls) = machine.take(agent, "db", 8);
+    assert_eq!(watched(&calls), (vec![], 0, 0));
+    let mut calls = machine.release(held, 9);
+    machine.pass(CLEANUP);
+    machine.pass(UNUSED.saturating_sub(CLEANUP));
+    calls.extend(machine.calls());
+    assert_eq!(watched(&calls), (vec![], 0, 0));
+    machine.pass(CLEANUP);
+    assert_eq!(watched(&machine.calls()), (vec![], 1, 0));
+    assert!(machine.keeper.watches.is_empty());
+    // And much later.
+    let (_, calls) = machine.take(agent, "db", 20);
+    assert_eq!(watched(&calls), (vec![Some(21)], 0, 0));
+}
+
+#[test]
+fn of_names_that_nobody_uses_a_thousand_are_watched_at_most() {
+    let mut machine = Machine::new();
+    let (agent, _) = machine.party(1);
+    let (kept, _) = machine.take(agent, "kept", 1);
+    for nth in 0..1200 {
+        let (held, _) = machine.take(agent, &format!("name-{nth}"), 2 + 2 * nth);
+        machine.release(held, 3 + 2 * nth);
+    }
+    machine.pass(CLEANUP);
+    assert_eq!(watched(&machine.calls()).1, 200);
+    assert_eq!(machine.keeper.watches.len(), 1001);
+    machine.release(kept, 3000);
 }

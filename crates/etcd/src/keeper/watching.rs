@@ -1,78 +1,125 @@
 //! What watches and lists say, and what it means for ours.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    task::Waker,
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, task::Waker, time::Duration};
 
 use navlock_core::{ClientId, Lost, Mode};
 use navlock_engine::RequestId;
 
-use super::{AgentSerial, Call, House, Keeper, Listed, agents::Agent, history::Known, wake};
+use super::{AgentSerial, Call, Keeper, Listed, agents::Agent, history::Known, wake};
 use crate::{
-    bucket::Todo,
+    bucket::{Bucket, Todo},
     clock::Moment,
     data::{KeyValue, Listing},
     failure::{Failure, place_removed},
-    hash::HashState,
     keys::{LockKey, NameKey, Phase, RequestKey},
-    mirror::{Entry, Event},
+    mirror::{Entry, Event, Mirror},
     query::token,
     slots::Owner,
     table::{Again, State, Status, Table},
     transactions::Ended,
     values::Value,
+    view::{MOST_UNUSED, UNUSED, View},
     watch::{self, Watched},
 };
 
 impl Keeper {
-    /// Begins to watch a bucket, if it is not watched yet.
-    pub(super) fn watch(&mut self, bucket: u64) {
+    /// Begins to watch a name, if it is not watched yet: from the revision on in which this was all
+    /// there was, or else from now on.
+    pub(super) fn open_view(
+        &mut self,
+        bucket: u64,
+        name: &NameKey,
+        known: Option<(Vec<Event>, i64)>,
+    ) {
         let Some(house) = self.buckets.get_mut(&bucket) else { return };
-        if !std::mem::replace(&mut house.is_watched, true) {
-            let keys = house.bucket.keys.clone();
-            self.calls.push_back(Call::Watch { bucket, keys });
+        if let Some(view) = house.bucket.views.get_mut(name) {
+            view.note_use(true);
+            return;
+        }
+        let watch = self.next_watch;
+        self.next_watch += 1;
+        let from = known.as_ref().map(|&(_, revision)| revision + 1);
+        let view = match known {
+            Some((all, revision)) => View::known(watch, all, revision),
+            None => View::unknown(watch),
+        };
+        house.bucket.views.insert(name.clone(), view);
+        self.watches.insert(watch, (bucket, name.clone()));
+        let keys = house.bucket.keys.clone();
+        let prefix = keys.name(name).all();
+        self.calls.push_back(Call::Watch { watch, keys, prefix, from });
+    }
+
+    /// Forgets what is known of a name.
+    pub(super) fn close_view(&mut self, bucket: u64, name: &NameKey) {
+        let Some(house) = self.buckets.get_mut(&bucket) else { return };
+        if let Some(View { watch, .. }) = house.bucket.views.remove(name) {
+            self.watches.remove(&watch);
+            self.calls.push_back(Call::Unwatch { watch });
         }
     }
 
-    pub(super) fn watched(&mut self, bucket: u64, watched: Watched) {
-        let Some(house) = self.buckets.get_mut(&bucket) else { return };
+    /// Forgets the names that nobody has used for a while.
+    pub(super) fn close_unused(&mut self) {
+        let mut unused: Vec<(Moment, u64, NameKey)> = Vec::new();
+        let table = self.shared.table();
+        for (&bucket, house) in &mut self.buckets {
+            let Bucket { views, .. } = &mut house.bucket;
+            let mut idle = Vec::new();
+            for (name, view) in views.iter_mut() {
+                let is_gone_from = self.gone.iter().any(|gone| gone.name == *name);
+                let is_asked_for = table.has_requests(bucket, name);
+                let is_recalled = self.recalls.iter().any(|recall| recall.is_of(name));
+                let is_used = is_asked_for || is_gone_from || is_recalled;
+                idle.extend(view.note_use(is_used).map(|since| (since, name.clone())));
+            }
+            idle.retain(|(_, name)| house.bucket.is_idle(name));
+            unused.extend(idle.into_iter().map(|(since, name)| (since, bucket, name)));
+        }
+        drop(table);
+        unused.sort_unstable_by_key(|&(since, ..)| since);
+        let beyond = unused.len().saturating_sub(MOST_UNUSED);
+        for (nth, (since, bucket, name)) in unused.into_iter().enumerate() {
+            if nth < beyond || since.elapsed() >= UNUSED {
+                self.close_view(bucket, &name);
+                self.forget(bucket);
+            }
+        }
+    }
+
+    pub(super) fn watched(&mut self, watch: u64, watched: Watched) {
+        // What is told of a name that was forgotten is of no use any more.
+        let Some((bucket, name)) = self.watches.get(&watch).cloned() else { return };
+        let house = self.buckets.get_mut(&bucket);
+        let Some(view) = house.and_then(|house| house.bucket.views.get_mut(&name)) else { return };
         match watched {
             Watched::Up => {
-                house.is_anew = false;
-                house.bucket.early = Some(Vec::new());
-                // A list that is on its way is older than what this watch tells.
-                house.watches += 1;
-                house.is_looking = false;
-                self.look(bucket, Duration::ZERO);
+                view.begin();
+                self.look(bucket, &name, Duration::ZERO);
             }
-            // Of before etcd began anew.
-            Watched::Events(_) if house.is_anew => {}
             Watched::Events(events) => {
                 let revision = events.iter().map(|event| event.revision).max();
                 self.history.heard(revision.unwrap_or_default());
-                match &mut house.bucket.early {
+                match &mut view.early {
                     Some(early) => early.extend(events),
-                    None => self.happened(bucket, events),
+                    None => self.happened(bucket, &name, events),
                 }
             }
         }
     }
 
     /// Takes in what the watch tells.
-    fn happened(&mut self, bucket: u64, events: Vec<Event>) {
+    fn happened(&mut self, bucket: u64, name: &NameKey, events: Vec<Event>) {
         let left = self.left();
         let is_left = |lease, value: &[u8]| left.covers(lease, value);
-        let Some(house) = self.buckets.get_mut(&bucket) else { return };
-        let (mut touched, mut gone, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
-        let mut strays = Vec::new();
+        let house = self.buckets.get_mut(&bucket);
+        let Some(view) = house.and_then(|house| house.bucket.views.get_mut(name)) else { return };
+        let (mut gone, mut strays, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
         // Whoever steals puts its own in the revision in which it takes the others'.
         let steals = |event: &Event| {
             let is_lock = event.key.phase == Phase::Held && event.key.mode == Mode::Exclusive;
             let is_new = event.put.as_ref().is_some_and(|put| put.made == event.revision);
-            (is_lock && is_new).then(|| (event.key.name.clone(), event.revision))
+            (is_lock && is_new).then_some(event.revision)
         };
         let thefts: Vec<_> = events.iter().filter_map(steals).collect();
         let shared = Arc::clone(&self.shared);
@@ -81,11 +128,11 @@ impl Keeper {
             let Event { key, revision, .. } = event.clone();
             let made = event.put.as_ref().map(|put| put.made);
             let put = event.put.clone();
-            if !house.bucket.mirror.apply(event) {
+            // What works under it may not have ended yet.
+            let is_lapsing = key.phase == Phase::Held
+                && put.as_ref().is_some_and(|put| self.lapsing.contains_key(&put.lease));
+            if !view.mirror.apply(event) {
                 continue;
-            }
-            if touched.last() != Some(&key.name) {
-                touched.push(key.name.clone());
             }
             let id = match self.slots.owner(key.request, revision) {
                 Owner::Request(id) => id,
@@ -100,7 +147,12 @@ impl Keeper {
                 _ => continue,
             };
             match (made, key.phase) {
-                // By a late try.
+                // By a late try, of what was lost by then.
+                (Some(_), _) if table.status(id) == Status::Ended => {
+                    if !is_lapsing {
+                        strays.push((key, None));
+                    }
+                }
                 (Some(_), Phase::Queued) if matches!(table.status(id), Status::Held(_)) => {
                     strays.push((key, Some(Phase::Queued)));
                 }
@@ -113,7 +165,7 @@ impl Keeper {
             }
         }
         // In the same breath as what was granted: a thief finds those whom it has robbed robbed.
-        let fallout = self.judge_gone(bucket, &mut table, &mut wakers, gone, &thefts);
+        let fallout = self.judge_gone(bucket, name, &mut table, &mut wakers, gone, &thefts);
         drop(table);
         wake(wakers);
         // What came of a try that was given up.
@@ -124,28 +176,27 @@ impl Keeper {
             }
         }
         self.settle_gone(fallout);
-        for name in touched {
-            self.step(bucket, &name);
-        }
+        self.step(bucket, name);
     }
 
     /// What of ours is gone that nobody here has ended: why, and what that means for the rest.
     ///
-    /// The end of a lease is told by each bucket's watch, one after the other. So what was all that a
-    /// bucket had under a lease is judged only when etcd has said whether it keeps that.
+    /// The end of a lease is told by each name's watch, one after the other. So what was all that a
+    /// name had under a lease is judged only when etcd has said whether it keeps that.
     fn judge_gone(
         &self,
         bucket: u64,
+        name: &NameKey,
         table: &mut Table,
         wakers: &mut Vec<Waker>,
         gone: Vec<(LockKey, RequestId, i64)>,
-        thefts: &[(NameKey, i64)],
+        thefts: &[i64],
     ) -> Fallout {
         let mut doubted = Vec::new();
-        let (mut robbed, mut removed, mut again) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut removed, mut again) = (Vec::new(), Vec::new());
         for (key, id, revision) in gone {
             match (key.phase, table.status(id)) {
-                (Phase::Held, Status::Held(_)) if thefts.contains(&(key.name, revision)) => {
+                (Phase::Held, Status::Held(_)) if thefts.contains(&revision) => {
                     wakers.extend(table.lose(id, Lost::Stolen));
                 }
                 // Not a request when it became a lock, which was told with it.
@@ -159,31 +210,20 @@ impl Keeper {
             let serial = table.agent_of(id)?;
             self.agents.get(&serial).and_then(Agent::lease_id)
         };
-        let mut counts: HashMap<(i64, i64), usize, HashState> = HashMap::default();
-        for &(id, revision) in &removed {
-            if let Some(lease) = lease_of(table, id) {
-                *counts.entry((lease, revision)).or_default() += 1;
-            }
-        }
-        let is_free = |house: &House, lease| {
-            house.bucket.mirror.entries().all(|(.., entry)| entry.lease != lease)
+        let is_free_of =
+            |mirror: &Mirror, lease| mirror.entries().all(|(_, entry)| entry.lease != lease);
+        let here = self.buckets.get(&bucket).and_then(|house| house.bucket.mirror(name));
+        let is_all_here = |lease| here.is_none_or(|mirror| is_free_of(mirror, lease));
+        let is_all = |lease| {
+            let mut views = self.buckets.values().flat_map(|house| house.bucket.views.values());
+            views.all(|view| is_free_of(&view.mirror, lease))
         };
-        let is_all_here = |lease| self.buckets.get(&bucket).is_none_or(|of| is_free(of, lease));
-        let is_all = |lease| self.buckets.values().all(|house| is_free(house, lease));
         let mut held_back = Vec::new();
         for &(id, revision) in &removed {
-            // What was under a lease under which all is lost ends with it.
-            let lease = lease_of(table, id).filter(|lease| !robbed.contains(lease));
-            let Some(lease) = lease else { continue };
-            let count = counts.get(&(lease, revision)).copied().unwrap_or_default();
+            let Some(lease) = lease_of(table, id) else { continue };
             let is_last = is_all_here(lease);
             if is_last && is_all(lease) {
-                // Several at once, and all there was: they have gone with their lease.
-                if count > 1 {
-                    robbed.push(lease);
-                    continue;
-                }
-                // Or by itself. Who waits asks again, whatever it was; then it is seen.
+                // Who waits asks again, whatever it was; then it is seen.
                 let waits_on = self.options.waits_through_outages;
                 if let Some(asked) = table.wait_again(id, waits_on) {
                     again.push(asked);
@@ -191,7 +231,8 @@ impl Keeper {
                 }
             }
             if is_last && self.leases.contains_key(&lease) {
-                held_back.push(Gone { lease, id, revision, since: Moment::now() });
+                let (name, since) = (name.clone(), Moment::now());
+                held_back.push(Gone { lease, name, id, revision, since });
             } else {
                 wakers.extend(tell_removed(table, id));
             }
@@ -200,7 +241,7 @@ impl Keeper {
                 doubted.push(lease);
             }
         }
-        Fallout { robbed, again, doubted, held_back }
+        Fallout { again, doubted, held_back }
     }
 
     /// Etcd kept a lease at this moment: what had gone from under it before was removed by somebody.
@@ -226,7 +267,7 @@ impl Keeper {
     }
 
     /// Does what is to be done because of it.
-    fn settle_gone(&mut self, Fallout { robbed, again, doubted, held_back }: Fallout) {
+    fn settle_gone(&mut self, Fallout { again, doubted, held_back }: Fallout) {
         self.gone.extend(held_back);
         for (serial, Again { bucket, name, id, key }) in again {
             self.slots.retire(key, id);
@@ -234,36 +275,32 @@ impl Keeper {
                 house.bucket.push_again(&NameKey::new(&name), vec![(id, serial)]);
             }
         }
-        for lease in robbed {
-            self.lose_lease(lease, Lost::Disconnected);
-        }
         for lease in doubted {
             self.look_after(lease);
         }
     }
 
     /// Removes what a try that was given up has made after all, after its request was over.
-    pub(super) fn remove_late(&mut self, bucket: u64, key: RequestKey, over: i64) {
+    pub(super) fn remove_late(&mut self, bucket: u64, name: &NameKey, key: RequestKey, over: i64) {
         if self.slots.owner(key, i64::MAX) != Owner::Stray {
             return;
         }
         let Some(house) = self.buckets.get_mut(&bucket) else { return };
-        let late = |&(_, _, entry): &(_, _, &Entry)| entry.request == key && entry.made > over;
-        let late = house.bucket.mirror.entries().find(late);
-        if let Some((name, ended)) = late.map(|(name, _, entry)| (name.clone(), entry.ended())) {
-            house.bucket.push(name, Todo::Remove(ended, None));
+        let late = |&(_, entry): &(_, &Entry)| entry.request == key && entry.made > over;
+        let mut entries = house.bucket.mirror(name).into_iter().flat_map(Mirror::entries);
+        if let Some(ended) = entries.find(late).map(|(_, entry)| entry.ended()) {
+            drop(entries);
+            house.bucket.push(name.clone(), Todo::Remove(ended, None));
         }
     }
 
-    /// Lists a bucket.
-    pub(super) fn look(&mut self, bucket: u64, delay: Duration) {
+    /// Lists a name.
+    pub(super) fn look(&mut self, bucket: u64, name: &NameKey, delay: Duration) {
         let Some(house) = self.buckets.get_mut(&bucket) else { return };
-        if std::mem::replace(&mut house.is_looking, true) {
-            return;
-        }
-        house.looked = Moment::now();
-        let prefix = house.bucket.keys.locks();
-        let of = Listed::Bucket(bucket, house.watches);
+        let Some(view) = house.bucket.views.get_mut(name) else { return };
+        let Some(begun) = view.look() else { return };
+        let of = Listed::Name(view.watch, begun);
+        let prefix = house.bucket.keys.name(name).all();
         self.list(of, prefix, delay);
     }
 
@@ -292,45 +329,49 @@ impl Keeper {
         true
     }
 
-    pub(super) fn listed(&mut self, bucket: u64, watch: u64, result: Result<Listing, Failure>) {
-        let Some(house) = self.buckets.get_mut(&bucket) else { return };
-        if house.watches != watch {
+    pub(super) fn listed(&mut self, watch: u64, begun: u64, result: Result<Listing, Failure>) {
+        let Some((bucket, name)) = self.watches.get(&watch).cloned() else { return };
+        let house = self.buckets.get_mut(&bucket);
+        let Some(view) = house.and_then(|house| house.bucket.views.get_mut(&name)) else { return };
+        if !view.looked(begun) {
             return;
         }
-        house.is_looking = false;
         let Ok(listed) = result else {
             // What the watch tells is of no use without it.
-            if house.bucket.early.is_some() {
-                self.look(bucket, Duration::from_millis(200));
+            if view.early.is_some() {
+                self.look(bucket, &name, Duration::from_millis(200));
             }
             return;
         };
-        let early = house.bucket.early.take();
-        self.take_in(bucket, &listed);
-        self.happened(bucket, early.unwrap_or_default());
+        let early = view.early.take();
+        self.take_in(bucket, &name, &listed.found, listed.revision);
+        self.happened(bucket, &name, early.unwrap_or_default());
         self.advance_recalls();
         self.advance_queries();
         self.forget(bucket);
     }
 
-    /// Sets the mirror by a list, and what it says of ours.
-    pub(super) fn take_in(&mut self, bucket: u64, listed: &Listing) {
+    /// Sets the mirror of a name by what was found of it at this revision, and what that says of ours.
+    pub(super) fn take_in(&mut self, bucket: u64, name: &NameKey, found: &[KeyValue], at: i64) {
         let left = self.left();
         let Some(house) = self.buckets.get_mut(&bucket) else { return };
-        let keys = &house.bucket.keys;
-        let events = listed.found.iter().filter_map(|kv| watch::read(keys, kv));
-        house.bucket.mirror.reset(events, listed.revision);
-        let revision = house.bucket.mirror.revision();
+        let Bucket { keys, views, .. } = &mut house.bucket;
+        let Some(mirror) = views.get_mut(name).map(|view| &mut view.mirror) else { return };
+        let events = found.iter().filter_map(|kv| watch::read(keys, kv));
+        mirror.reset(events.filter(|event| event.key.name == *name), at);
+        let revision = mirror.revision();
 
+        let house = &*house;
+        let Some(mirror) = house.bucket.mirror(name) else { return };
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
-        for (id, key, status) in table.of_bucket(bucket) {
+        for (id, key, status) in table.of_name(bucket, name) {
             if self.gone.iter().any(|gone| gone.id == id) {
                 continue;
             }
             let is_its = |made: &i64| self.slots.owner(key, *made) == Owner::Request(id);
-            let (held, queued) = house.bucket.has(key);
-            match (status, held.filter(is_its), queued.filter(is_its)) {
+            let made = |phase| mirror.made(phase, key).filter(is_its);
+            match (status, made(Phase::Held), made(Phase::Queued)) {
                 (Status::Pending(_), Some(made), _) => {
                     wakers.extend(table.answer(id, State::Held(token(made), Vec::new())));
                 }
@@ -338,20 +379,19 @@ impl Keeper {
                 // Granted and taken again while nobody watched. Had its lease ended, that would be
                 // told by whoever keeps it.
                 (Status::Pending(since), None, None) if since > 0 && since <= revision => {
-                    let how = house.bucket.mirror.why_gone(&table.name_of(id), token(since));
+                    let how = mirror.why_gone(token(since));
                     wakers.extend(table.answer(id, State::Lost(how)));
                 }
                 (Status::Held(since), None, _) if since <= token(revision) => {
-                    let how = house.bucket.mirror.why_gone(&table.name_of(id), since);
-                    wakers.extend(table.lose(id, how));
+                    wakers.extend(table.lose(id, mirror.why_gone(since)));
                 }
                 _ => {}
             }
         }
         // Of which nobody knows: what a try came to that was given up, be it our own or that of
         // whoever had a lease before us.
-        let mut strays: Vec<(NameKey, Ended)> = Vec::new();
-        for (name, phase, entry) in house.bucket.mirror.entries() {
+        let mut strays: Vec<Ended> = Vec::new();
+        for (phase, entry) in mirror.entries() {
             // What works under it may not have ended yet.
             if phase == Phase::Held && self.lapsing.contains_key(&entry.lease) {
                 continue;
@@ -359,7 +399,7 @@ impl Keeper {
             let only = match self.slots.owner(entry.request, entry.made) {
                 Owner::Request(id) => match (table.status(id), phase) {
                     (Status::Held(_), Phase::Queued)
-                        if house.bucket.has(entry.request).0.is_some() =>
+                        if mirror.made(Phase::Held, entry.request).is_some() =>
                     {
                         Some(Phase::Queued)
                     }
@@ -370,14 +410,16 @@ impl Keeper {
                 Owner::Foreign if left.covers(entry.lease, &entry.value) => None,
                 Owner::Foreign | Owner::Past => continue,
             };
-            strays.push((name.clone(), Ended { only, ..entry.ended() }));
+            strays.push(Ended { only, ..entry.ended() });
         }
         drop(table);
         wake(wakers);
-        for (name, ended) in strays {
-            house.bucket.push(name, Todo::Remove(ended, None));
+        if let Some(house) = self.buckets.get_mut(&bucket) {
+            for ended in strays {
+                house.bucket.push(name.clone(), Todo::Remove(ended, None));
+            }
         }
-        self.step_waiting(bucket);
+        self.step(bucket, name);
     }
 }
 
@@ -393,6 +435,7 @@ fn tell_removed(table: &mut Table, id: RequestId) -> Vec<Waker> {
 #[derive(Debug)]
 pub(super) struct Gone {
     pub(super) lease: i64,
+    name: NameKey,
     id: RequestId,
     /// The revision in which it went.
     revision: i64,
@@ -402,8 +445,6 @@ pub(super) struct Gone {
 
 /// What is to be done because something of ours is gone.
 struct Fallout {
-    /// Leases that have ended.
-    robbed: Vec<i64>,
     /// What is to be asked for again, and of which agents.
     again: Vec<(AgentSerial, Again)>,
     /// Leases that may have ended.

@@ -1,6 +1,7 @@
 use navlock_core::{AgentInfo, ClientId, Mode::*, ResourceName};
 
 use super::{Phase::*, *};
+use crate::keys::NameKey;
 
 const ME: u128 = 1;
 const OTHER: u128 = 2;
@@ -31,11 +32,11 @@ fn delete(phase: Phase, mode: Mode, request: RequestKey, revision: i64) -> Event
 
 /// Those that can be granted, by slot.
 fn grantable(mirror: &Mirror) -> Vec<u64> {
-    mirror.grantable(&name()).map(|entry| entry.request.slot).collect()
+    mirror.grantable().map(|entry| entry.request.slot).collect()
 }
 
 fn heirs(mirror: &Mirror, of: RequestKey) -> Vec<u64> {
-    mirror.heirs(&name(), of).map(|entry| entry.request.slot).collect()
+    mirror.heirs(of).map(|entry| entry.request.slot).collect()
 }
 
 fn mirror(events: impl IntoIterator<Item = Event>) -> Mirror {
@@ -122,21 +123,22 @@ fn what_a_list_has_told_is_not_told_again_by_the_watch() {
 }
 
 #[test]
-fn a_name_that_nobody_wants_is_forgotten() {
+fn what_nobody_wants_is_forgotten() {
     let mut mirror =
         mirror([put(Held, Exclusive, request(ME, 1), 1), put(Queued, Shared, request(ME, 2), 2)]);
     assert_eq!(mirror.entries().count(), 2);
     assert_eq!(mirror.made(Held, request(ME, 1)), Some(1));
     mirror.apply(delete(Held, Exclusive, request(ME, 1), 3));
     mirror.apply(delete(Queued, Shared, request(ME, 2), 3));
-    assert!(mirror.names.is_empty() && mirror.places.is_empty());
+    assert_eq!(mirror.entries().count(), 0);
+    assert!(mirror.places.is_empty());
 }
 
 #[test]
 fn only_another_holder_is_evidence_of_a_theft() {
     let mut mirror = mirror([put(Held, Exclusive, request(ME, 1), 1)]);
     mirror.apply(delete(Held, Exclusive, request(ME, 1), 2));
-    assert_eq!(mirror.why_gone(&name(), token(1)), Lost::Removed);
+    assert_eq!(mirror.why_gone(token(1)), Lost::Removed);
     mirror.apply(put(Held, Exclusive, request(OTHER, 2), 3));
-    assert_eq!(mirror.why_gone(&name(), token(1)), Lost::Stolen);
+    assert_eq!(mirror.why_gone(token(1)), Lost::Stolen);
 }

@@ -20,6 +20,7 @@ mod server;
 mod sharing;
 mod strays;
 mod stress;
+mod usage;
 mod witness;
 
 use std::time::{Duration, Instant};

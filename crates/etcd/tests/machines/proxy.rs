@@ -5,7 +5,7 @@ use std::{
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     thread,
 };
@@ -18,6 +18,7 @@ pub(crate) struct Proxy {
     connections: Arc<Mutex<Vec<TcpStream>>>,
     joined: Arc<AtomicUsize>,
     ended: Arc<AtomicUsize>,
+    received: Arc<AtomicU64>,
 }
 
 impl Proxy {
@@ -29,6 +30,7 @@ impl Proxy {
             connections: Arc::default(),
             joined: Arc::default(),
             ended: Arc::default(),
+            received: Arc::default(),
         };
         let accepting = proxy.clone();
         thread::spawn(move || {
@@ -53,11 +55,14 @@ impl Proxy {
         let (client, server) = (|| client.try_clone().unwrap(), || server.try_clone().unwrap());
         let mut connections = self.connections.lock().unwrap();
         self.joined.fetch_add(1, Ordering::SeqCst);
-        for (from, to) in [(client(), server()), (server(), client())] {
+        // What the client sends is not counted.
+        let sent = Arc::default();
+        for (from, to, count) in [(client(), server(), &sent), (server(), client(), &self.received)]
+        {
             connections.push(from.try_clone().unwrap());
-            let ended = Arc::clone(&self.ended);
+            let (ended, count) = (Arc::clone(&self.ended), Arc::clone(count));
             thread::spawn(move || {
-                pass(from, to);
+                pass(from, to, &count);
                 ended.fetch_add(1, Ordering::SeqCst);
             });
         }
@@ -66,6 +71,11 @@ impl Proxy {
     /// How many connections there have been, and whether any has ended.
     pub(crate) fn history(&self) -> (usize, bool) {
         (self.joined.load(Ordering::SeqCst), self.ended.load(Ordering::SeqCst) > 0)
+    }
+
+    /// How many bytes the server has sent.
+    pub(crate) fn received(&self) -> u64 {
+        self.received.load(Ordering::SeqCst)
     }
 
     /// Ends all connections and lets no new ones come about.
@@ -86,9 +96,10 @@ impl Proxy {
     }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream) {
+fn pass(mut from: TcpStream, mut to: TcpStream, count: &AtomicU64) {
     let mut bytes = [0; 16 << 10];
     while let Ok(length) = from.read(&mut bytes) {
+        count.fetch_add(length as u64, Ordering::SeqCst);
         if length == 0 || to.write_all(&bytes[..length]).is_err() {
             break;
         }

@@ -5,6 +5,8 @@
 mod cluster;
 
 use std::{
+    io::{Read, Write},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
@@ -170,6 +172,21 @@ impl Server {
 
     pub(crate) fn go_on(&self) {
         kill_process(self.pid(), Signal::CONT).unwrap();
+    }
+
+    /// What it counts by this name; 0 if it does not, as before the first time.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let mut stream = TcpStream::connect(self.endpoint()).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let of = |line: &str| {
+            let number = line.strip_prefix(name)?.strip_prefix(' ')?;
+            number.trim().parse::<f64>().ok()
+        };
+        let found = text.lines().find_map(of).unwrap_or_default();
+        // It has far fewer than 2^53.
+        format!("{found}").parse().unwrap()
     }
 
     /// A machine that is connected to it.

@@ -88,6 +88,10 @@ impl Etcd {
                     StepResult::Done
                 }
                 Step::Get(key) => StepResult::Got(self.found.get(key).map(|kv| kv.made)),
+                Step::Count(start, end) => {
+                    let count = self.found.range(start.clone()..end.clone()).count();
+                    StepResult::Counted(i64::try_from(count).expect("few"))
+                }
                 Step::Delete(key) => {
                     self.delete(key, revision, changes);
                     StepResult::Done

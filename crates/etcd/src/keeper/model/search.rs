@@ -84,7 +84,8 @@ impl Drop for Failing<'_> {
 
 /// One run of these scripts, to its end. How many steps it took.
 pub(super) fn run(random: &mut Random, scripts: &[&[Act]], faults: Faults) -> usize {
-    let mut world = World::new(scripts, faults);
+    let is_warm = random.below(2) == 0;
+    let mut world = World::new(scripts, faults, is_warm);
     let mut taken = Taken::of(scripts);
     let pace = Pace::new(random, scripts.len());
     loop {
@@ -120,7 +121,7 @@ impl Pace {
             Step::Act(nth) => self.machines[nth][0],
             Step::Execute(nth, _) => self.machines[nth][1],
             Step::Answer(nth, _) => self.machines[nth][2],
-            Step::Hear(nth) => self.machines[nth][3],
+            Step::Hear(nth, _) => self.machines[nth][3],
             Step::Expire(_) | Step::Over(_) | Step::Tick(_) => self.expiry,
             _ => self.fault,
         }

@@ -27,6 +27,7 @@ use crate::{
     mirror::Event,
     options::EtcdOptions,
     table::{State, Status},
+    view::UNUSED,
     watch::Watched,
 };
 
@@ -70,6 +71,14 @@ impl Act {
         }
     }
 
+    /// What it asks for a lock of, if it does.
+    fn name(&self) -> Option<&'static str> {
+        match *self {
+            Self::Request(name, _) | Self::RequestBy(_, name, _) => Some(name),
+            _ => None,
+        }
+    }
+
     /// What it asks for, if it does.
     fn kind(&self) -> Option<RequestKind> {
         match *self {
@@ -96,12 +105,14 @@ pub(super) struct Faults {
     pub(super) revokes: u32,
     /// Somebody removes a lock or a request.
     pub(super) evictions: u32,
+    /// A machine has done nothing for so long that it forgets the names that it does not use.
+    pub(super) pauses: u32,
 }
 
 impl Faults {
-    pub(super) fn each(&mut self) -> [&mut u32; 7] {
-        let Self { calls, watches, cuts, notices, kills, revokes, evictions } = self;
-        [calls, watches, cuts, notices, kills, revokes, evictions]
+    pub(super) fn each(&mut self) -> [&mut u32; 8] {
+        let Self { calls, watches, cuts, notices, kills, revokes, evictions, pauses } = self;
+        [calls, watches, cuts, notices, kills, revokes, evictions, pauses]
     }
 }
 
@@ -114,12 +125,15 @@ pub(super) enum Step {
     Execute(usize, usize),
     /// A machine gets an answer.
     Answer(usize, usize),
-    /// A machine hears of the next revision.
-    Hear(usize),
+    /// A machine hears by its nth watch of the next revision.
+    Hear(usize, usize),
     Lose(usize, usize),
     LoseAnswer(usize, usize),
     Delay(usize, usize),
+    /// All watches of a machine end, and begin anew.
     BreakWatch(usize),
+    /// A machine forgets the names that it does not use.
+    Pause(usize),
     /// A machine is cut off until its clock has passed the end of its leases, which etcd keeps for a
     /// moment more. What works under its locks is told to end.
     Cut(usize),
@@ -179,8 +193,8 @@ struct Machine {
     /// What it has asked for, by number in the script.
     requests: Vec<Asked>,
     flights: Vec<Flight>,
-    /// How much of the log its watch has told; `None` while there is no watch.
-    heard: Option<usize>,
+    /// By number.
+    watches: BTreeMap<u64, Watching>,
     kept: Vec<i64>,
     /// What has come of a cut, until that is over.
     cut: Option<Cut>,
@@ -195,6 +209,23 @@ struct Cut {
     /// The requests under whose locks something works still, by number in the script, and the tokens
     /// of those.
     working: Vec<(usize, u64)>,
+}
+
+/// A watch of a name.
+struct Watching {
+    prefix: Vec<u8>,
+    /// How much of the log it has told.
+    heard: usize,
+}
+
+impl Watching {
+    /// What it has not told yet, and where in the log that is.
+    fn rest<'a>(&'a self, etcd: &'a Etcd) -> impl Iterator<Item = (usize, Vec<&'a Event>)> {
+        let log = etcd.log.iter().enumerate().skip(self.heard);
+        let is_its = |event: &&Event| etcd.keys.name(&event.key.name).all() == self.prefix;
+        let its = log.map(move |(at, events)| (at, events.iter().filter(is_its).collect()));
+        its.filter(|(_, events): &(_, Vec<_>)| !events.is_empty())
+    }
 }
 
 /// An agent on a machine.
@@ -221,7 +252,8 @@ struct Asked {
 }
 
 impl World {
-    pub(super) fn new(scripts: &[&[Act]], faults: Faults) -> Self {
+    /// Each machine has a lease; it watches the names that are to be used already, if it is warm.
+    pub(super) fn new(scripts: &[&[Act]], faults: Faults, is_warm: bool) -> Self {
         clock::set::to(Duration::from_secs(1));
         let etcd = Etcd::new(BucketKeys::new("n", "b"));
         let is_theft =
@@ -249,23 +281,33 @@ impl World {
             let machine = world.machine(&clients, script.to_vec());
             world.machines.push(machine);
         }
-        world.warm_up();
+        world.warm_up(is_warm);
         world
     }
 
-    /// Has each machine have its watch, and its first two agents their leases: how it comes to them
-    /// is the same each time.
-    fn warm_up(&mut self) {
+    /// Has the first two agents of each machine have their leases, and perhaps each machine its
+    /// watches: how it comes to them is the same each time.
+    fn warm_up(&mut self, is_warm: bool) {
         let faults = std::mem::take(&mut self.faults);
         let scripts: Vec<_> =
             self.machines.iter_mut().map(|machine| std::mem::take(&mut machine.script)).collect();
+        let mut names: Vec<&str> = scripts.iter().flatten().filter_map(Act::name).collect();
+        names.sort_unstable();
+        names.dedup();
+        if !is_warm || names.is_empty() {
+            names = vec!["warm"];
+        }
         for nth in 0..self.machines.len() {
             for agent in 0..self.machines[nth].agents.len().min(WARM) {
-                let kind = RequestKind::Wait(Mode::Exclusive);
-                let id = self.machines[nth].request(agent, "warm", kind);
-                self.run_dry();
-                self.machines[nth].finish(id);
-                self.run_dry();
+                // By the first of them they are known to all of a machine.
+                let unknown = if agent == 0 { names.len() } else { 1 };
+                for name in &names[..unknown] {
+                    let kind = RequestKind::Wait(Mode::Exclusive);
+                    let id = self.machines[nth].request(agent, name, kind);
+                    self.run_dry();
+                    self.machines[nth].finish(id);
+                    self.run_dry();
+                }
             }
         }
         self.faults = faults;
@@ -273,12 +315,17 @@ impl World {
             machine.script = script;
         }
         self.etcd.log.clear();
-        self.machines.iter_mut().for_each(|machine| machine.heard = Some(0));
+        for machine in &mut self.machines {
+            machine.watches.values_mut().for_each(|watching| watching.heard = 0);
+        }
     }
 
     fn run_dry(&mut self) {
         self.collect();
         while let Some(&step) = self.steps().first() {
+            if matches!(step, Step::Tick(_)) {
+                break;
+            }
             self.take(step);
         }
     }
@@ -305,7 +352,7 @@ impl World {
             agents,
             requests: Vec::new(),
             flights: Vec::new(),
-            heard: None,
+            watches: BTreeMap::new(),
             kept: Vec::new(),
             cut: None,
             revoked: Vec::new(),
@@ -322,8 +369,10 @@ impl World {
                     Flight::Back(_) => steps.push(Step::Answer(nth, at)),
                 }
             }
-            if machine.heard.is_some_and(|heard| heard < self.etcd.log.len()) {
-                steps.push(Step::Hear(nth));
+            for (at, watching) in machine.watches.values().enumerate() {
+                if watching.rest(&self.etcd).next().is_some() {
+                    steps.push(Step::Hear(nth, at));
+                }
             }
             if machine.may_act() {
                 steps.push(Step::Act(nth));
@@ -352,10 +401,14 @@ impl World {
                 steps.push(Step::Notice(nth));
             }
             let has_any = !machine.kept.is_empty();
-            if self.faults.watches > 0 && machine.heard.is_some() && is_busy {
+            if self.faults.watches > 0 && !machine.watches.is_empty() && is_busy {
                 steps.push(Step::BreakWatch(nth));
             }
-            if self.faults.cuts > 0 && has_any && is_busy && machine.cut.is_none() {
+            let is_cut = machine.cut.is_some();
+            if self.faults.pauses > 0 && !machine.watches.is_empty() && is_busy && !is_cut {
+                steps.push(Step::Pause(nth));
+            }
+            if self.faults.cuts > 0 && has_any && is_busy && !is_cut {
                 steps.push(Step::Cut(nth));
             }
             if self.faults.revokes > 0 && is_busy {
@@ -389,13 +442,7 @@ impl World {
                 let Flight::Back(done) = self.machines[nth].flights.remove(at) else { return };
                 self.machines[nth].within(|keeper| keeper.done(done));
             }
-            Step::Hear(nth) => {
-                let machine = &mut self.machines[nth];
-                let Some(heard) = &mut machine.heard else { return };
-                let events: Vec<Event> = self.etcd.log[*heard].clone();
-                *heard += 1;
-                machine.watched(Watched::Events(events));
-            }
+            Step::Hear(nth, at) => self.hear(nth, at),
             Step::Lose(nth, at) => {
                 self.faults.calls -= 1;
                 self.machines[nth].fail(at);
@@ -419,7 +466,11 @@ impl World {
             }
             Step::BreakWatch(nth) => {
                 self.faults.watches -= 1;
-                self.begin_watch(nth);
+                self.break_watches(nth);
+            }
+            Step::Pause(nth) => {
+                self.faults.pauses -= 1;
+                self.machines[nth].pause();
             }
             Step::Cut(nth) => self.cut(nth),
             Step::Notice(nth) => {
@@ -464,13 +515,7 @@ impl World {
             }
             Step::Kill(nth) => self.kill(nth),
             Step::Tick(nth) => {
-                // Longer than a bucket goes without a look.
-                let machine = &mut self.machines[nth];
-                machine.now += Duration::from_secs(20);
-                machine.renew_all();
-                if !machine.keeper.is_idle() {
-                    machine.within(Keeper::tick);
-                }
+                self.machines[nth].tick();
                 self.ticks = (self.etcd.revision, self.ticks() + 1);
             }
         }
@@ -494,8 +539,20 @@ impl World {
         for nth in 0..self.machines.len() {
             while let Some(call) = self.machines[nth].keeper.next_call() {
                 match call {
-                    Call::Watch { .. } => self.begin_watch(nth),
-                    Call::Unwatch { .. } => self.machines[nth].heard = None,
+                    Call::Watch { watch, prefix, from, .. } => {
+                        let log = &self.etcd.log;
+                        let is_told =
+                            |from: i64| log.iter().position(|events| events[0].revision >= from);
+                        let heard = from.and_then(is_told).unwrap_or(log.len());
+                        let watching = Watching { prefix, heard };
+                        self.machines[nth].watches.insert(watch, watching);
+                        if from.is_none() {
+                            self.begin_watch(nth, watch);
+                        }
+                    }
+                    Call::Unwatch { watch } => {
+                        self.machines[nth].watches.remove(&watch);
+                    }
                     Call::Keep { lease, time_to_live: Some(_), .. } => {
                         self.machines[nth].kept.push(lease);
                     }
@@ -519,10 +576,29 @@ impl World {
         }
     }
 
-    fn begin_watch(&mut self, nth: usize) {
+    /// A machine hears what its watch tells next.
+    fn hear(&mut self, nth: usize, at: usize) {
         let machine = &mut self.machines[nth];
-        machine.heard = Some(self.etcd.log.len());
-        machine.watched(Watched::Up);
+        let Some((&watch, watching)) = machine.watches.iter_mut().nth(at) else { return };
+        let Some((at, events)) = watching.rest(&self.etcd).next() else { return };
+        let events: Vec<Event> = events.into_iter().cloned().collect();
+        watching.heard = at + 1;
+        machine.watched(watch, Watched::Events(events));
+    }
+
+    fn break_watches(&mut self, nth: usize) {
+        let watches: Vec<u64> = self.machines[nth].watches.keys().copied().collect();
+        for watch in watches {
+            self.begin_watch(nth, watch);
+        }
+    }
+
+    fn begin_watch(&mut self, nth: usize, watch: u64) {
+        let machine = &mut self.machines[nth];
+        if let Some(watching) = machine.watches.get_mut(&watch) {
+            watching.heard = self.etcd.log.len();
+            machine.watched(watch, Watched::Up);
+        }
     }
 
     fn execute(&mut self, nth: usize, at: usize) {
@@ -552,7 +628,9 @@ impl World {
                     self.etcd.end_lease(lease);
                     return;
                 }
-                Call::LookUnder { lease } => Done::Under(lease, Ok(self.etcd.under(lease))),
+                Call::LookUnder { lease, why } => {
+                    Done::Under(lease, why, Ok(self.etcd.under(lease)))
+                }
                 Call::Write { transaction } => {
                     let _ = self.etcd.transact(&transaction);
                     return;
@@ -764,13 +842,16 @@ impl World {
             note(format_args!("{:?}", (kv.made, kv.lease, str::from_utf8(&kv.key))));
         }
         for machine in machines {
-            let log = machine.heard.map(|heard| &etcd.log[heard..]);
-            note(format_args!("{:?}{log:?}{:?}", machine.flights, machine.requests));
+            for watching in machine.watches.values() {
+                note(format_args!("{:?}", str::from_utf8(&watching.prefix)));
+                watching.rest(etcd).for_each(|(_, rest)| note(format_args!("{rest:?}")));
+            }
+            note(format_args!("{:?}{:?}", machine.flights, machine.requests));
             let leases = (&machine.kept, &machine.cut, &machine.revoked);
             note(format_args!("{:?}", (machine.acted, machine.now, leases)));
             note(format_args!("{}", machine.keeper.recalls.len()));
             for house in machine.keeper.buckets.values() {
-                note(format_args!("{:?}{}{:?}", house.bucket, house.is_looking, house.looked));
+                note(format_args!("{:?}", house.bucket));
             }
             for agent in machine.keeper.agents.values() {
                 note(format_args!("{:?}", agent.under));
@@ -793,8 +874,8 @@ impl Machine {
         act(&mut self.keeper)
     }
 
-    fn watched(&mut self, watched: Watched) {
-        self.within(|keeper| keeper.hear(Message::Watched { bucket: 0, watched }));
+    fn watched(&mut self, watch: u64, watched: Watched) {
+        self.within(|keeper| keeper.hear(Message::Watched { watch, watched }));
     }
 
     /// Which agents have what they have under this lease, by number.
@@ -945,6 +1026,27 @@ impl Machine {
         for thief in thieves {
             let asked = self.requests.iter().find(|asked| asked.id == Some(thief));
             assert!(asked.is_none_or(|asked| !asked.ended), "{asked:?} has ended, and steals");
+        }
+    }
+
+    /// It does nothing until it has forgotten the names that it does not use.
+    fn pause(&mut self) {
+        for _ in 0..2 {
+            self.now += UNUSED + Duration::from_secs(1);
+            self.renew_all();
+            self.within(Keeper::tick);
+        }
+    }
+
+    /// It looks after itself, after longer than it goes without any of its looks. What it keeps is
+    /// renewed meanwhile.
+    fn tick(&mut self) {
+        for _ in 0..3 {
+            self.now += TIME_TO_LIVE / 2;
+            self.renew_all();
+        }
+        if !self.keeper.is_idle() {
+            self.within(Keeper::tick);
         }
     }
 

@@ -1,0 +1,93 @@
+//! What is known of a name in which ours take part, and what keeps that up to date.
+//!
+//! A name is watched from the moment on in which etcd has something of ours there, and for a while
+//! after that, because who has used a name uses it again. Nothing is known of other names: what
+//! others do there costs nothing here.
+
+use std::time::Duration;
+
+use crate::{
+    clock::Moment,
+    mirror::{Event, Mirror},
+};
+
+/// For how long a name is watched that nobody uses any more.
+pub(crate) const UNUSED: Duration = Duration::from_secs(30);
+
+/// How many names are watched at most that nobody uses any more: then the one goes first that has
+/// been unused for longest.
+pub(crate) const MOST_UNUSED: usize = 1000;
+
+/// How often a name in which ours wait is listed, in case that a watch has missed something.
+const LOOK: Duration = Duration::from_secs(15);
+
+/// One name.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) mirror: Mirror,
+    /// The number of its watch, which no other has had.
+    pub(crate) watch: u64,
+    /// What the watch told before it was listed what had been; `None` once that is done.
+    pub(crate) early: Option<Vec<Event>>,
+    /// How often the watch has begun to tell of what happens from then on.
+    begun: u64,
+    looked: Moment,
+    is_looking: bool,
+    /// Since when nobody uses it.
+    unused: Option<Moment>,
+}
+
+impl View {
+    /// A name of which nothing is known.
+    pub(crate) fn unknown(watch: u64) -> Self {
+        let (mirror, early) = (Mirror::default(), Some(Vec::new()));
+        let looked = Moment::now();
+        Self { mirror, watch, early, begun: 0, looked, is_looking: false, unused: None }
+    }
+
+    /// A name in which this was all there was at this revision. The watch tells what comes after it.
+    pub(crate) fn known(watch: u64, all: Vec<Event>, revision: i64) -> Self {
+        let mut view = Self { early: None, ..Self::unknown(watch) };
+        view.mirror.reset(all, revision);
+        view
+    }
+
+    /// The watch tells from now on. What was before is to be listed, and a list that is on its way
+    /// is older.
+    pub(crate) fn begin(&mut self) {
+        self.early = Some(Vec::new());
+        self.begun += 1;
+        self.is_looking = false;
+    }
+
+    /// Whether it is to be listed now, because it is not being listed. It is from here on, and the
+    /// answer is to [say](Self::looked) this number.
+    pub(crate) fn look(&mut self) -> Option<u64> {
+        if std::mem::replace(&mut self.is_looking, true) {
+            return None;
+        }
+        self.looked = Moment::now();
+        Some(self.begun)
+    }
+
+    /// It was listed. Whether that is of use: the watch has not begun anew meanwhile.
+    pub(crate) fn looked(&mut self, begun: u64) -> bool {
+        let is_it = begun == self.begun;
+        self.is_looking &= !is_it;
+        is_it
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        self.looked.elapsed() > LOOK
+    }
+
+    /// Whether there is anybody who uses it. Since when there is nobody.
+    pub(crate) fn note_use(&mut self, is_used: bool) -> Option<Moment> {
+        if is_used {
+            self.unused = None;
+        } else {
+            self.unused.get_or_insert_with(Moment::now);
+        }
+        self.unused
+    }
+}
