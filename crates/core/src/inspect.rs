@@ -41,6 +41,9 @@ pub struct Inspection {
     /// What nobody holds, but its agent's process can take without asking, until somebody else asks.
     /// Empty if the reach has no such thing.
     pub owned: Vec<Owned>,
+    /// How many locks and requests there are beside these, because a reach does not show any number of
+    /// them: ask for one name.
+    pub left_out: u64,
 }
 
 /// A name that is owned: where locks are kept by another process, an agent that had one may take and
@@ -109,7 +112,7 @@ impl Position {
 impl Inspection {
     /// An inspection with these locks and requests: for a [`Backend`](crate::host::Backend).
     pub fn new(held: Vec<Inspected>, pending: Vec<Inspected>) -> Self {
-        Self { held, pending, owned: Vec::new() }
+        Self { held, pending, owned: Vec::new(), left_out: 0 }
     }
 }
 

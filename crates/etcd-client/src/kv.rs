@@ -131,6 +131,13 @@ impl GetOptions {
         self
     }
 
+    /// As they were at this revision.
+    #[must_use]
+    pub fn with_revision(mut self, revision: i64) -> Self {
+        self.request.revision = revision;
+        self
+    }
+
     pub(crate) fn of(self, key: impl Into<Vec<u8>>) -> RangeRequest {
         let key = key.into();
         RangeRequest { range_end: self.range.end(&key), key, ..self.request }

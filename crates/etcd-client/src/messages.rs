@@ -79,6 +79,8 @@ pub(crate) struct RangeRequest {
     pub(crate) range_end: Vec<u8>,
     #[prost(int64, tag = "3")]
     pub(crate) limit: i64,
+    #[prost(int64, tag = "4")]
+    pub(crate) revision: i64,
     #[prost(bool, tag = "8")]
     pub(crate) keys_only: bool,
     #[prost(bool, tag = "9")]

@@ -38,6 +38,13 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// The longest name: etcd takes 1.5 MiB at a time.
 const MAX_NAME: usize = (1 << 20) + (1 << 18);
 
+/// How many locks and requests an inspection shows, about: it says how many it leaves out.
+const MOST_INSPECTED: usize = 10_000;
+
+/// How many locks and requests there may be, about, for a snapshot of all of them: it has no place to say
+/// that some are left out.
+const MOST_QUERIED: usize = 100_000;
+
 /// A user agent whose locks are seen by all who use this etcd.
 ///
 /// Each call is a connection of its own, with a thread of its own. Works on any executor.
@@ -178,9 +185,10 @@ impl EtcdBackend {
     fn seen(
         &self,
         name: Option<ResourceName>,
+        most: usize,
     ) -> impl Future<Output = Result<Seen, Error>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
-        self.connection.tell(Message::Query { bucket: self.bucket, name, answer });
+        self.connection.tell(Message::Query { bucket: self.bucket, name, most, answer });
         let connection = Arc::clone(&self.connection);
         async move {
             let answer = answered.await;
@@ -311,9 +319,16 @@ impl Backend for EtcdBackend {
     }
 
     fn query(&self) -> QueryFuture<'_> {
-        let seen = self.seen(None);
+        let seen = self.seen(None, MOST_QUERIED);
         Box::pin(async move {
-            let Inspection { held, pending, .. } = seen.await?.into_inspection();
+            let Inspection { held, pending, left_out, .. } = seen.await?.into_inspection();
+            if left_out > 0 {
+                return Err(Error::Refused(format!(
+                    "the bucket has {left_out} locks and requests on etcd beside {}, more than are \
+                     queried at once; inspect one name",
+                    held.len() + pending.len()
+                )));
+            }
             let plain = |found: Vec<navlock_core::Inspected>| {
                 found.into_iter().map(|found| found.lock).collect()
             };
@@ -322,14 +337,14 @@ impl Backend for EtcdBackend {
     }
 
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
-        let seen = self.seen(name);
+        let seen = self.seen(name, MOST_INSPECTED);
         Box::pin(async move { Ok(seen.await?.into_inspection()) })
     }
 
     fn look(&self) -> SightFuture<'_> {
-        let seen = self.seen(None);
+        let seen = self.seen(None, MOST_INSPECTED);
         Box::pin(async move {
-            let Seen { held, pending } = seen.await?;
+            let Seen { held, pending, .. } = seen.await?;
             let leases: BTreeSet<_> = held.iter().chain(&pending).map(|one| one.lease).collect();
             let (answer, answered) = oneshot::channel();
             let theirs = leases.into_iter().filter(|lease| *lease != 0).collect();

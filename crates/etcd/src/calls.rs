@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     clock::Moment,
-    data::{Answer, Check, KeyValue, Listing, Step, StepResult, Transaction},
+    data::{Answer, Check, KeyValue, Listing, Step, StepResult, Transaction, end_of_prefix},
     failure::Failure,
     lease::{LeaseName, Term},
     members::{Member, Members},
@@ -94,21 +94,46 @@ pub(crate) async fn transaction(
     Ok(call(&members, Duration::ZERO, patience, ask).await?.into())
 }
 
-/// All that is below this prefix, at one revision.
+/// How many keys are asked for at a time. Etcd looks at all that are left for each page, to count them.
+const PAGE: i64 = 5000;
+
+/// What is below this prefix, at one revision: no more than about so many keys, from the first on.
+///
+/// Page by page, so that neither etcd nor who asks has all of it in its hands at once, and no other call
+/// waits for that.
 pub(crate) async fn list(
     members: Members,
     prefix: Vec<u8>,
+    most: usize,
     delay: Duration,
     patience: Duration,
 ) -> Result<Listing, Failure> {
-    let answer = call(&members, delay, patience, async |mut client| {
-        client.get(prefix, Some(GetOptions::new().with_prefix())).await
-    });
-    let mut answer = answer.await?;
-    let revision = answer.header().map_or(0, navlock_etcd_client::ResponseHeader::revision);
-    let cluster = answer.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
-    let found = answer.take_kvs().into_iter().map(KeyValue::from).collect();
-    Ok(Listing { revision, cluster, found })
+    let (mut start, end, mut delay) = (prefix.clone(), end_of_prefix(&prefix), delay);
+    let mut listed = Listing::default();
+    loop {
+        let page = GetOptions::new().with_range(&*end).with_limit(PAGE);
+        let page = page.with_revision(listed.revision);
+        let from = start.clone();
+        let answer =
+            call(&members, delay, patience, async |mut client| client.get(from, Some(page)).await);
+        let mut answer = answer.await?;
+        if listed.revision == 0 {
+            let header = answer.header();
+            listed.revision = header.map_or(0, navlock_etcd_client::ResponseHeader::revision);
+            listed.cluster = header.map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
+        }
+        let count = u64::try_from(answer.count()).unwrap_or_default();
+        let found: Vec<_> = answer.take_kvs().into_iter().map(KeyValue::from).collect();
+        listed.left_out = count.saturating_sub(found.len() as u64);
+        let Some(last) = found.last() else { return Ok(listed) };
+        // The next key there can be.
+        start = [&*last.key, &[0]].concat();
+        listed.found.extend(found);
+        if listed.left_out == 0 || listed.found.len() >= most {
+            return Ok(listed);
+        }
+        delay = Duration::ZERO;
+    }
 }
 
 /// A new lease.

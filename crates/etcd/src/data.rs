@@ -86,12 +86,14 @@ pub(crate) enum StepResult {
     Within(Answer),
 }
 
-/// All keys of a range, at one revision.
+/// The keys of a range, at one revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listing {
     pub(crate) revision: i64,
     pub(crate) cluster: u64,
     pub(crate) found: Vec<KeyValue>,
+    /// How many there are after those.
+    pub(crate) left_out: u64,
 }
 
 impl Answer {

@@ -120,6 +120,8 @@ pub(crate) enum Message {
     Query {
         bucket: u64,
         name: Option<ResourceName>,
+        /// How many keys are of interest.
+        most: usize,
         answer: oneshot::Sender<Result<Seen, Error>>,
     },
     Recall {
@@ -154,6 +156,8 @@ pub(crate) enum Call {
         of: Listed,
         known: Known,
         prefix: Vec<u8>,
+        /// How many keys of it.
+        most: usize,
         delay: Duration,
     },
     Lease {
@@ -347,7 +351,9 @@ impl Keeper {
                     self.step(bucket, &name);
                 }
             }
-            Message::Query { bucket, name, answer } => self.query(bucket, name.as_ref(), answer),
+            Message::Query { bucket, name, most, answer } => {
+                self.query(bucket, name.as_ref(), most, answer);
+            }
             Message::Recall { serial, claims, answer } => self.recall(serial, claims, answer),
             Message::Lease { lease, word } => self.leased_word(lease, word),
             Message::Watched { watch, watched } => self.watched(watch, watched),

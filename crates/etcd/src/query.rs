@@ -20,6 +20,8 @@ use crate::{
 pub(crate) struct Seen {
     pub(crate) held: Vec<SeenOne>,
     pub(crate) pending: Vec<SeenOne>,
+    /// How many there are beside these.
+    pub(crate) left_out: u64,
 }
 
 /// A lock or request.
@@ -67,14 +69,16 @@ pub(crate) fn seen(keys: &BucketKeys, listed: &[KeyValue]) -> Seen {
             Phase::Queued => pending.push(found),
         }
     }
-    Seen { held: in_order(held), pending: in_order(pending) }
+    Seen { held: in_order(held), pending: in_order(pending), left_out: 0 }
 }
 
 impl Seen {
     /// What everybody is told of it.
     pub(crate) fn into_inspection(self) -> Inspection {
         let inspected = |all: Vec<SeenOne>| all.into_iter().map(|one| one.inspected).collect();
-        Inspection::new(inspected(self.held), inspected(self.pending))
+        let mut inspection = Inspection::new(inspected(self.held), inspected(self.pending));
+        inspection.left_out = self.left_out;
+        inspection
     }
 }
 

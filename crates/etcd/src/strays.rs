@@ -79,7 +79,7 @@ pub enum Evict<'a> {
 pub fn strays(options: &EtcdOptions) -> Result<Vec<Stray>, Error> {
     on_runtime(options, async |members, patience| {
         let root = BucketKeys::root(&options.namespace);
-        let listed = calls::list(members, root, Duration::ZERO, patience).await?;
+        let listed = calls::list(members, root, usize::MAX, Duration::ZERO, patience).await?;
         Ok(listed.found.iter().filter_map(|kv| of_namespace(&options.namespace, kv)).collect())
     })
 }
@@ -112,7 +112,8 @@ pub fn evict(options: &EtcdOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Er
                 (prefix, Box::new(move |kv| client(&keys, kv) == Some(client_id)))
             }
         };
-        let listed = calls::list(members.clone(), prefix, Duration::ZERO, patience).await?;
+        let listed =
+            calls::list(members.clone(), prefix, usize::MAX, Duration::ZERO, patience).await?;
         let found: Vec<_> = listed.found.into_iter().filter(|kv| is_it(kv)).collect();
         if found.is_empty() {
             return refused(match *what {

@@ -173,8 +173,8 @@ impl Thread {
                 .map(|result| Some(Done::Operated(of, result)))
                 .boxed(),
             Call::Pause { of, delay } => sleep(delay).map(|()| Some(Done::Paused(of))).boxed(),
-            Call::List { of, known, prefix, delay } => {
-                calls::list(members, prefix, delay, patience)
+            Call::List { of, known, prefix, most, delay } => {
+                calls::list(members, prefix, most, delay, patience)
                     .map(move |result| Some(Done::Listed(of, known, result)))
                     .boxed()
             }

@@ -548,6 +548,13 @@ pub enum FromDaemon {
     /// Since version 6, before [`LookBegins`](Self::LookBegins): the clients of the daemon before are waited
     /// for. What there is follows once they have come back, or were given up.
     Recovering,
+    /// Since version 6, before an inspection: how many locks and requests it leaves out.
+    LeftOut {
+        /// To which question.
+        query: Query,
+        /// So many.
+        count: u64,
+    },
 }
 
 /// Why a request ended without a lock, or a question without a snapshot.

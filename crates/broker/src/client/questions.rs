@@ -113,6 +113,11 @@ impl Questions {
                     question.meta.extend(agents);
                 }
             }
+            FromDaemon::LeftOut { query, count } => {
+                if let Some(question) = self.asked.get_mut(&query) {
+                    question.answer.inspection.left_out = count;
+                }
+            }
             FromDaemon::Owned { query, agents, names } => {
                 if let Some(question) = self.asked.get_mut(&query) {
                     question.meet(agents);

@@ -137,9 +137,10 @@ pub(super) fn position(query: Query, position: Position) -> FromDaemon {
     }
 }
 
-/// What the agents of an inspection say of themselves besides.
+/// What is to be known of an inspection before it: how much it leaves out, and what its agents say of
+/// themselves besides.
 pub(super) fn meta(query: Query, inspection: &Inspection) -> Vec<FromDaemon> {
-    let Inspection { held, pending, owned, .. } = inspection;
+    let Inspection { held, pending, owned, left_out, .. } = inspection;
     let both = held.iter().chain(pending).map(|one| (&one.lock, &one.agent));
     let all = both.chain(owned.iter().map(|one| (&one.lock, &one.agent)));
     let said = all.filter_map(|(lock, agent)| {
@@ -160,6 +161,9 @@ pub(super) fn meta(query: Query, inspection: &Inspection) -> Vec<FromDaemon> {
     }
     if !part.is_empty() {
         parts.push(FromDaemon::Annotated { query, agents: part });
+    }
+    if *left_out > 0 {
+        parts.push(FromDaemon::LeftOut { query, count: *left_out });
     }
     parts
 }

@@ -67,6 +67,12 @@ pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Fai
         watch(&locks, args, verbose, colours)
     } else {
         let inspection = inspect(&locks, args)?;
+        if inspection.left_out > 0 {
+            let left_out = inspection.left_out;
+            context.voice.tell(&format!(
+                "{left_out} more locks and requests are not shown; ask for one NAME"
+            ));
+        }
         show(context, &Entry::all(&inspection, args, verbose), args, colours)
     };
     shown.map(|()| ExitCode::SUCCESS)

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::{Call, Keeper, Listed};
 use crate::{
     clock::Moment,
-    data::{KeyValue, Listing},
+    data::{KeyValue, Listing, end_of_prefix},
     failure::Failure,
     hash::HashState,
     keys::NameKey,
@@ -27,6 +27,7 @@ pub(super) struct Query {
     bucket: u64,
     /// About this name, or all.
     name: Option<NameKey>,
+    most: usize,
     /// All that was to be done up to this number comes first: who asks sees its own requests, and
     /// not what it has released.
     after: u64,
@@ -41,13 +42,15 @@ impl Keeper {
         &mut self,
         bucket: u64,
         name: Option<&ResourceName>,
+        most: usize,
         answer: oneshot::Sender<Result<Seen, Error>>,
     ) {
         let Some(house) = self.buckets.get(&bucket) else { return };
         let after = house.bucket.last();
         let deadline = Moment::now().after(self.options.time_to_live.min(PATIENCE));
         let name = name.map(NameKey::new);
-        let query = Query { bucket, name, after, rounds: 0, is_asking: false, deadline, answer };
+        let (rounds, is_asking) = (0, false);
+        let query = Query { bucket, name, most, after, rounds, is_asking, deadline, answer };
         self.queries.insert(self.next_query, query);
         self.next_query += 1;
         self.advance_queries();
@@ -68,8 +71,8 @@ impl Keeper {
             let all = |name| keys.name(name).all();
             let prefix = query.name.as_ref().map_or_else(|| keys.all(), all);
             let of = Listed::Query(number);
-            let known = self.history.known();
-            self.calls.push_back(Call::List { of, known, prefix, delay: Duration::ZERO });
+            let (known, most, delay) = (self.history.known(), query.most, Duration::ZERO);
+            self.calls.push_back(Call::List { of, known, prefix, most, delay });
         }
     }
 
@@ -110,6 +113,7 @@ impl Keeper {
             one.lease =
                 Some(one.lease).filter(|lease| !self.leases.contains_key(lease)).unwrap_or(0);
         }
+        seen.left_out = listed.left_out;
         if let Some(query) = self.queries.remove(&number) {
             let _ = query.answer.send(Ok(seen));
         }
@@ -119,9 +123,15 @@ impl Keeper {
     /// what can be granted is part of what came before.
     fn take_in_waiting(&mut self, bucket: u64, of: Option<&NameKey>, listed: &Listing) {
         let Some(house) = self.buckets.get(&bucket) else { return };
-        let mut waiting: HashMap<NameKey, Vec<KeyValue>, HashState> = HashMap::default();
         // What is not told of may be there.
-        let is_told = |name: &NameKey| of.is_none_or(|of| of == name);
+        let is_told = |name: &NameKey| {
+            let prefix = house.bucket.keys.name(name).all();
+            let last = listed.found.last().map(|kv| &kv.key);
+            let is_whole = listed.left_out == 0;
+            of.is_none_or(|of| of == name)
+                && (is_whole || last.is_some_and(|last| *last >= end_of_prefix(&prefix)))
+        };
+        let mut waiting: HashMap<NameKey, Vec<KeyValue>, HashState> = HashMap::default();
         // Not by their mirrors, which may be behind.
         let table = self.shared.table();
         for name in house.bucket.views.keys() {

@@ -91,7 +91,7 @@ impl Machine {
                 }
                 Call::List { of, known, .. } => {
                     let found = found.to_vec();
-                    let listing = Listing { revision: MADE + 1, cluster: 1, found };
+                    let listing = Listing { revision: MADE + 1, cluster: 1, found, left_out: 0 };
                     self.keeper.done(Done::Listed(of, known, Ok(listing)));
                 }
                 call => others.push(call),

@@ -305,8 +305,8 @@ impl Keeper {
     }
 
     pub(super) fn list(&mut self, of: Listed, prefix: Vec<u8>, delay: Duration) {
-        let known = self.history.known();
-        self.calls.push_back(Call::List { of, known, prefix, delay });
+        let (known, most) = (self.history.known(), usize::MAX);
+        self.calls.push_back(Call::List { of, known, prefix, most, delay });
     }
 
     /// Whether this list can be put together with what is known, also of the keys in it. If not, all

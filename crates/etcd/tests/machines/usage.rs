@@ -2,6 +2,7 @@
 
 use std::{
     sync::atomic::{AtomicBool, Ordering::SeqCst},
+    task::{Context, Waker},
     thread,
     time::{Duration, Instant},
 };
@@ -168,6 +169,33 @@ fn who_begins_to_watch_while_much_happens_misses_nothing() {
         }
         is_over.store(true, SeqCst);
     });
+}
+
+#[test]
+fn an_inspection_is_bounded_and_says_what_it_leaves_out() {
+    const WAITING: usize = 12_000;
+    let server = Server::start();
+    let locks = machine(&server);
+    let _held = exclusive(&locks, "db");
+    let mut waiting: Vec<_> =
+        (0..WAITING).map(|_| Box::pin(locks.lock("db").into_future())).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    for request in &mut waiting {
+        assert!(request.as_mut().poll(&mut context).is_pending());
+    }
+    let since = Instant::now();
+    let inspection = loop {
+        match soon(locks.inspect(None)) {
+            Ok(inspection) => break inspection,
+            // Where the machine is busy, all that comes before may take longer than an answer may.
+            Err(error) => assert!(since.elapsed() < DEADLINE, "{error}"),
+        }
+    };
+    let shown = inspection.held.len() + inspection.pending.len();
+    assert!((10_000..WAITING).contains(&shown), "{shown} are shown");
+    assert_eq!(inspection.left_out, (1 + WAITING - shown) as u64);
+    // A snapshot has no place to say that, and has more room.
+    assert_eq!(soon(locks.query()).unwrap().pending.len(), WAITING);
 }
 
 #[test]

@@ -205,6 +205,7 @@ fn version_6_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::HeldByOthers) },
         FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Refused("etcd".to_owned())) },
         FromDaemon::Recovering,
+        FromDaemon::LeftOut { query: 3, count: u64::MAX },
     ]
 }
 
@@ -403,7 +404,7 @@ impl Place for ToDaemon {
 }
 
 impl Place for FromDaemon {
-    const PLACES: u8 = 30;
+    const PLACES: u8 = 31;
     fn place(&self) -> u8 {
         match self {
             Self::Welcome { .. } => 0,
@@ -436,6 +437,7 @@ impl Place for FromDaemon {
             Self::Deadlock { .. } => 27,
             Self::Stolen { .. } => 28,
             Self::Recovering => 29,
+            Self::LeftOut { .. } => 30,
         }
     }
 }

@@ -134,6 +134,7 @@ impl Etcd {
             revision: self.revision,
             cluster: 1,
             found: range.map(|(_, kv)| kv.clone()).collect(),
+            left_out: 0,
         }
     }
 
