@@ -69,7 +69,7 @@ pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Fai
         let inspection = inspect(&locks, args)?;
         if inspection.left_out > 0 {
             let left_out = inspection.left_out;
-            context.voice.tell(&format!(
+            context.voice.tell(format_args!(
                 "{left_out} more locks and requests are not shown; ask for one NAME"
             ));
         }
