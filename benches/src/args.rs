@@ -3,17 +3,18 @@
 #[cfg(feature = "embedded")]
 use crate::embedded;
 use crate::{
-    broker, etcd,
+    broker, etcd, etcd_scale,
     harness::{Row, Scale},
     looking, rows,
 };
 
 const USAGE: &str = "\
-usage: navlock-benches in-process|broker|looking|etcd|embedded [--rounds N] [--only ROW] [--quick] [--markdown FILE] [--splice FILE]
+usage: navlock-benches in-process|broker|looking|etcd|etcd-scale|embedded [--rounds N] [--only ROW] [--quick] [--markdown FILE] [--splice FILE]
   in-process       locks between the threads and tasks of one process
   broker           locks between the processes of one machine
   looking          what it costs others that somebody looks
   etcd             locks between machines
+  etcd-scale       what a machine costs beside names that others hold
   embedded         in JavaScript engines (if built with the feature `embedded`)
   --rounds N       how often each contender is measured (7; 21 of broker)
   --only ROW       one row, or `memory`
@@ -38,6 +39,7 @@ pub(crate) enum Family {
     Broker,
     Looking,
     Etcd,
+    EtcdScale,
     #[cfg(feature = "embedded")]
     Embedded,
 }
@@ -49,6 +51,7 @@ impl Family {
             "broker" => Some(Self::Broker),
             "looking" => Some(Self::Looking),
             "etcd" => Some(Self::Etcd),
+            "etcd-scale" => Some(Self::EtcdScale),
             #[cfg(feature = "embedded")]
             "embedded" => Some(Self::Embedded),
             _ => None,
@@ -62,6 +65,7 @@ impl Family {
             Self::Broker => "bench:broker",
             Self::Looking => "bench:looking",
             Self::Etcd => "bench:etcd",
+            Self::EtcdScale => "bench:etcd-scale",
             #[cfg(feature = "embedded")]
             Self::Embedded => "bench:embedded",
         }
@@ -71,6 +75,8 @@ impl Family {
     const fn rounds(self) -> usize {
         match self {
             Self::InProcess | Self::Looking | Self::Etcd => 7,
+            // What grows with the names would show at once.
+            Self::EtcdScale => 1,
             #[cfg(feature = "embedded")]
             Self::Embedded => 7,
             Self::Broker => 21,
@@ -83,6 +89,7 @@ impl Family {
             Self::Broker => broker::ROWS.to_vec(),
             Self::Looking => looking::ROWS.to_vec(),
             Self::Etcd => etcd::ROWS.to_vec(),
+            Self::EtcdScale => etcd_scale::ROWS.to_vec(),
             #[cfg(feature = "embedded")]
             Self::Embedded => embedded::ROWS.to_vec(),
         }

@@ -2,7 +2,8 @@
 //!
 //! `cargo xtask bench in-process` measures locks between threads and tasks, `cargo xtask bench
 //! broker` between processes, `cargo xtask bench looking` what it costs that somebody looks, `cargo
-//! xtask bench etcd` between machines, `cargo xtask bench embedded`
+//! xtask bench etcd` between machines, `cargo xtask bench etcd-scale` what a machine costs beside names of
+//! others, `cargo xtask bench embedded`
 //! `navigator.locks` in engines within Rust programs; `--quick` only shows that
 //! they run. The figures are wall-clock times, so what counts are ratios of figures of one run: see
 //! [`harness`] for how a run is made comparable, [`contender`] for who takes part, [`rows`] for what
@@ -16,6 +17,7 @@ mod contender;
 mod embedded;
 mod environment;
 mod etcd;
+mod etcd_scale;
 mod harness;
 mod looking;
 mod memory;
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1).peekable();
     let done = if args.next_if(|word| word == broker::PARTY).is_some() {
         broker::take_part(args)
+    } else if args.next_if(|word| word == etcd_scale::MACHINE).is_some() {
+        etcd_scale::be_a_machine(args)
     } else if args.next_if(|word| word == looking::LOOKERS).is_some() {
         looking::look(args)
     } else if args.next_if(|word| word == looking::CONTROL).is_some() {
@@ -54,6 +58,7 @@ fn run(args: &Args) -> Result<(), String> {
         Family::Broker => broker::run(args)?,
         Family::Looking => looking::run(args)?,
         Family::Etcd => etcd::run(args)?,
+        Family::EtcdScale => etcd_scale::run(args)?,
         #[cfg(feature = "embedded")]
         Family::Embedded => embedded::run(args)?,
     };

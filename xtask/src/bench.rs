@@ -10,10 +10,12 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
     if let ["js", rest @ ..] = arguments {
         return js(rest);
     }
-    let [family @ ("in-process" | "broker" | "looking" | "etcd" | "embedded"), rest @ ..] =
-        arguments
+    let [
+        family @ ("in-process" | "broker" | "looking" | "etcd" | "etcd-scale" | "embedded"),
+        rest @ ..,
+    ] = arguments
     else {
-        let usage = "usage: cargo xtask bench in-process|broker|looking|etcd|embedded|js [--only ROW] [--rounds N]";
+        let usage = "usage: cargo xtask bench in-process|broker|looking|etcd|etcd-scale|embedded|js [--only ROW] [--rounds N]";
         return Err(usage.to_owned());
     };
     if matches!(*family, "broker" | "looking") {

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use self::server::{Server, Store};
+pub(crate) use self::server::{Server, Store, version};
 use crate::{
     args::Args,
     environment::{self, Environment},
@@ -220,7 +220,7 @@ impl Peer {
 }
 
 /// What those who speak to etcd by themselves have in common: an executor for each.
-fn on_a_runtime<T>(
+pub(crate) fn on_a_runtime<T>(
     work: impl Future<Output = Result<T, navlock_etcd_client::Error>>,
 ) -> Result<T, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What etcd writes to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Store {
+pub(crate) enum Store {
     Disk,
     Memory,
 }
@@ -44,7 +44,7 @@ impl Store {
 }
 
 /// One node. It ends when this is dropped, or with this process.
-pub(super) struct Server {
+pub(crate) struct Server {
     store: Store,
     endpoint: String,
     file_system: String,
@@ -58,7 +58,7 @@ impl Server {
     /// # Errors
     ///
     /// Why it cannot be started.
-    pub(super) fn start(store: Store) -> Result<Self, String> {
+    pub(crate) fn start(store: Store) -> Result<Self, String> {
         let folder = store.folder();
         let failed = |error| format!("cannot start etcd in {}: {error}", folder.display());
         let directory = tempfile::Builder::new().prefix("etcd-").tempdir_in(&folder);
@@ -100,7 +100,7 @@ impl Server {
         self.store
     }
 
-    pub(super) fn endpoint(&self) -> &str {
+    pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
@@ -115,7 +115,7 @@ impl Server {
 /// # Errors
 ///
 /// If there is none.
-pub(super) fn version() -> Result<String, String> {
+pub(crate) fn version() -> Result<String, String> {
     let output = Command::new("etcd").arg("--version").output();
     let missing = "this needs `etcd` 3.4 or newer on PATH; install it (Debian: etcd-server)";
     let output = output.map_err(|_| missing.to_owned())?;

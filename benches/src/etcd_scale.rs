@@ -1,0 +1,342 @@
+//! `navlock-benches etcd-scale`: what a machine costs beside names that others hold.
+//!
+//! Etcd has so many names that are held, by keys as navlock writes them. A machine, a process of its
+//! own, joins and holds one name; it is measured while nothing else happens, while others take and
+//! release names of theirs, and while it takes and releases names of its own.
+
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    io::{self, BufRead, BufReader, Read, Write as _},
+    net::{Shutdown, TcpListener, TcpStream},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock::{EtcdOptions, LockManager, blocking::block_on};
+use navlock_etcd_client::{Client, PutOptions, Txn, TxnOp};
+
+use crate::{
+    args::Args,
+    environment::{Environment, versions},
+    etcd::{Server, Store, on_a_runtime},
+    harness::Scale,
+    report::{collect, number},
+};
+
+pub(crate) const ROWS: [&str; 1] = ["names"];
+
+/// The first word of the process that is a machine.
+pub(crate) const MACHINE: &str = "etcd-machine";
+
+/// How many names others hold.
+const NAMES: [usize; 4] = [0, 10_000, 100_000, 1_000_000];
+
+/// How many keys a transaction writes.
+const AT_ONCE: usize = 120;
+
+/// For how long the leases last under which others hold: longer than all of this.
+const TIME_TO_LIVE: i64 = 3600;
+
+/// How often others take and release a name in a second.
+const PAIRS: u32 = 200;
+
+/// How often the machine does.
+const TAKEN: u32 = 200;
+
+/// What is measured beside so many names.
+struct Figures {
+    names: usize,
+    /// Of memory, of the machine's process.
+    bytes: u64,
+    /// Of each CPU second.
+    idle: f64,
+    busy: f64,
+    /// Bytes that the machine was sent for each name that others took and released.
+    told: f64,
+    /// Bytes for each free name that it took and released itself, and microseconds.
+    taken: f64,
+    time: f64,
+}
+
+/// A machine.
+struct Machine {
+    child: Child,
+    say: ChildStdin,
+    hear: BufReader<ChildStdout>,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The report, for people and for docs/figures.md.
+///
+/// # Errors
+///
+/// What cannot be started or connected to.
+pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
+    let mut environment = Environment::look();
+    let names = if args.scale == Scale::Quick { &NAMES[..2] } else { &NAMES[..] };
+    let while_idle = Duration::from_secs(if args.scale == Scale::Quick { 1 } else { 30 });
+    let mut all = Vec::new();
+    for &names in names {
+        let server = Server::start(Store::Memory)?;
+        fill(server.endpoint(), names)?;
+        all.push(measure(server.endpoint(), names, while_idle)?);
+    }
+    environment.look_again();
+    let text = collect(|out| {
+        all.iter().try_for_each(|of| {
+            writeln!(
+                out,
+                "{:>9} names: {:>6.1} MiB, {:.2} % CPU idle, {:.2} % while others take {PAIRS} a second; \
+                 {:>7} bytes for each of theirs, {:>7} bytes and {:>7} us for each of ours",
+                of.names,
+                mebibytes(of.bytes),
+                of.idle * 100.0,
+                of.busy * 100.0,
+                number(of.told),
+                number(of.taken),
+                number(of.time)
+            )
+        })
+    });
+    let markdown = collect(|out| {
+        writeln!(
+            out,
+            "A machine that holds one name, beside names that others hold in the same bucket: its process's memory; \
+             its share of a CPU while nothing happens and while others take and release {PAIRS} names a second; \
+             what etcd sends it for each of those, and for each free name that it takes and releases itself, and \
+             how long that takes. Etcd of one node, with its data in memory.\n"
+        )?;
+        writeln!(
+            out,
+            "| names of others | memory | CPU, idle | CPU, others busy | for each of theirs | for each of its own | \
+             take and release |\\n|---|---|---|---|---|---|---|"
+                .replace("\\n", "\n")
+        )?;
+        for of in &all {
+            writeln!(
+                out,
+                "| {} | {:.1} MiB | {:.2} % | {:.2} % | {} bytes | {} bytes | {} µs |",
+                number(of.names as f64),
+                mebibytes(of.bytes),
+                of.idle * 100.0,
+                of.busy * 100.0,
+                number(of.told),
+                number(of.taken),
+                number(of.time)
+            )?;
+        }
+        let etcd = crate::etcd::version().unwrap_or_default();
+        let with: Vec<String> = [etcd].into_iter().chain(versions(&["tonic"])).collect();
+        writeln!(out, "\n{}", environment.describe(&with))
+    });
+    Ok((text, markdown))
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Has others hold so many names.
+fn fill(endpoint: &str, names: usize) -> Result<(), String> {
+    eprintln!("etcd-scale: {names} names");
+    on_a_runtime(async {
+        let mut client = Client::connect([endpoint], None).await?;
+        let lease = client.lease_grant(TIME_TO_LIVE).await?.id();
+        let value = vec![2_u8; 120];
+        let all: Vec<usize> = (0..names).collect();
+        for some in all.chunks(AT_ONCE) {
+            let puts = some.iter().map(|nth| {
+                let key = format!("navlock/2/bench/l/theirs-{nth:07}/h/x/{:032x}-{nth:08x}", 1);
+                TxnOp::put(key, &*value, Some(PutOptions::new().with_lease(lease)))
+            });
+            client.txn(Txn::new().and_then(puts.collect::<Vec<_>>())).await?;
+        }
+        Ok(())
+    })
+}
+
+fn measure(endpoint: &str, names: usize, while_idle: Duration) -> Result<Figures, String> {
+    let cable = Cable::to(endpoint)?;
+    // One is measured, and of the other it is counted what it is sent.
+    let (mut machine, mut counted) = (Machine::start(endpoint)?, Machine::start(&cable.endpoint)?);
+    // What they do when they begin is over by then.
+    thread::sleep(Duration::from_secs(2));
+    let idle = machine.during(|| {
+        thread::sleep(while_idle);
+        Ok(())
+    })?;
+    let bytes = memory(machine.child.id())?;
+    let others = machine_here(endpoint)?;
+    let (mut pairs, before) = (0, cable.received());
+    let busy = machine.during(|| {
+        let since = Instant::now();
+        while since.elapsed() < while_idle {
+            drop(others.lock(format!("wanders-{}", pairs % 1000)).blocking().map_err(failed)?);
+            pairs += 1;
+            let due = Duration::from_secs(1) / PAIRS * pairs;
+            thread::sleep(due.saturating_sub(since.elapsed()));
+        }
+        Ok(())
+    })?;
+    let told = (cable.received() - before) as f64 / f64::from(pairs);
+    let before = cable.received();
+    counted.ask(&format!("take {TAKEN}"))?;
+    let taken = (cable.received() - before) as f64 / f64::from(TAKEN);
+    let time = machine.ask(&format!("take {TAKEN}"))?;
+    let time = time.parse().map_err(|_| format!("the machine said {time}"))?;
+    Ok(Figures { names, bytes, idle, busy, told, taken, time })
+}
+
+impl Machine {
+    fn start(endpoint: &str) -> Result<Self, String> {
+        let program = env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = Command::new(program);
+        command.args([MACHINE, endpoint]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("the machine: {error}"))?;
+        let (say, hear) = (child.stdin.take(), child.stdout.take());
+        let (Some(say), Some(hear)) = (say, hear) else {
+            return Err("the machine cannot be spoken to".to_owned());
+        };
+        let mut machine = Self { child, say, hear: BufReader::new(hear) };
+        machine.hear()?;
+        Ok(machine)
+    }
+
+    fn hear(&mut self) -> Result<String, String> {
+        let mut line = String::new();
+        let heard = self.hear.read_line(&mut line).map_err(|error| error.to_string())?;
+        if heard == 0 {
+            Err("the machine has ended".to_owned())
+        } else {
+            Ok(line.trim().to_owned())
+        }
+    }
+
+    fn ask(&mut self, what: &str) -> Result<String, String> {
+        writeln!(self.say, "{what}").map_err(|error| error.to_string())?;
+        self.hear()
+    }
+
+    /// What share of a CPU it takes meanwhile.
+    fn during(&self, act: impl FnOnce() -> Result<(), String>) -> Result<f64, String> {
+        let pid = self.child.id();
+        let (since, before) = (Instant::now(), cpu(pid)?);
+        act()?;
+        Ok((cpu(pid)? - before) / since.elapsed().as_secs_f64())
+    }
+}
+
+fn failed(error: impl ToString) -> String {
+    error.to_string()
+}
+
+fn machine_here(endpoint: &str) -> Result<LockManager, String> {
+    let reach = block_on(navlock::etcd(EtcdOptions::new([endpoint]))).map_err(failed)?;
+    Ok(reach.lock_manager("bench"))
+}
+
+/// The machine's process: takes names when it is told to.
+///
+/// # Errors
+///
+/// What keeps it from that.
+pub(crate) fn be_a_machine(mut args: impl Iterator<Item = String>) -> Result<(), String> {
+    let endpoint = args.next().ok_or("where is etcd?")?;
+    let locks = machine_here(&endpoint)?;
+    let held = locks.lock(format!("ours {}", std::process::id())).blocking().map_err(failed)?;
+    println!("ready");
+    for line in io::stdin().lines() {
+        let line = line.map_err(failed)?;
+        let count: u32 = line.trim_start_matches("take ").parse().map_err(failed)?;
+        let since = Instant::now();
+        for nth in 0..count {
+            drop(
+                locks
+                    .lock(format!("of {}: {nth}", std::process::id()))
+                    .blocking()
+                    .map_err(failed)?,
+            );
+        }
+        println!("{}", since.elapsed().as_secs_f64() * 1e6 / f64::from(count));
+    }
+    drop(held);
+    Ok(())
+}
+
+/// Seconds of CPU that a process has had.
+fn cpu(pid: u32) -> Result<f64, String> {
+    let mut all = 0.0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).map_err(failed)? {
+        let path = thread.map_err(failed)?.path().join("schedstat");
+        // A thread may end meanwhile.
+        let Ok(text) = fs::read_to_string(path) else { continue };
+        let nanoseconds = text.split(' ').next().and_then(|word| word.parse::<f64>().ok());
+        all += nanoseconds.unwrap_or_default() / 1e9;
+    }
+    Ok(all)
+}
+
+/// Bytes of memory that are a process's own.
+fn memory(pid: u32) -> Result<u64, String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(failed)?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.map(|kib| kib << 10).ok_or_else(|| format!("process {pid} has no memory"))
+}
+
+/// A cable that counts what comes back by it.
+struct Cable {
+    endpoint: String,
+    received: Arc<AtomicU64>,
+}
+
+impl Cable {
+    fn to(endpoint: &str) -> Result<Self, String> {
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+        let here = listener.local_addr().map_err(failed)?.to_string();
+        let (there, received) = (endpoint.to_owned(), Arc::new(AtomicU64::new(0)));
+        let counted = Arc::clone(&received);
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let both = client.and_then(|client| Ok((client, TcpStream::connect(&there)?)));
+                let Ok((client, server)) = both else { return };
+                let copies = (client.try_clone(), server.try_clone());
+                let (Ok(from_client), Ok(from_server)) = copies else { return };
+                let counted = Arc::clone(&counted);
+                thread::spawn(move || pass(from_client, server, &AtomicU64::new(0)));
+                thread::spawn(move || pass(from_server, client, &counted));
+            }
+        });
+        Ok(Self { endpoint: here, received })
+    }
+
+    fn received(&self) -> u64 {
+        self.received.load(SeqCst)
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, count: &AtomicU64) {
+    let mut bytes = [0; 16 << 10];
+    while let Ok(length @ 1..) = from.read(&mut bytes) {
+        count.fetch_add(length as u64, SeqCst);
+        if to.write_all(&bytes[..length]).is_err() {
+            break;
+        }
+    }
+    // It may be closed by now.
+    let _ = to.shutdown(Shutdown::Both);
+}
