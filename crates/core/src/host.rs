@@ -23,7 +23,7 @@ pub use crate::{
         QueryFuture, Reach, RecallFuture, RevokeFuture, SightFuture, Term, Ticket,
     },
     guard::PolledGuard,
-    sighting::{Sighted, Sighting, Unheard},
+    sighting::{LockRef, Sighted, Sighting, Unheard},
     waking::wake_all,
 };
 

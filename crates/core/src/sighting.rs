@@ -1,7 +1,7 @@
 //! What a reach that others share shows to those who look: an inspection, and what is worth a question only
 //! to them.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::{Inspected, Inspection};
 
@@ -23,6 +23,26 @@ pub struct Sighted {
     pub inspected: Inspected,
     /// The reach has not heard of its holder when it should have. `None` if it has, or does not tell.
     pub unheard: Option<Unheard>,
+    /// A number that no other lock or request of its agent has or has had, and the same as a request and as a
+    /// lock. 0 if the reach has no such thing.
+    pub serial: u64,
+    /// Which request came before which, in all buckets: by revision and place. Of locks it says nothing.
+    pub order: (u64, u64),
+    /// Of a lock, what others call it that are inside it.
+    pub name: Option<LockRef>,
+    /// Of a request, the locks inside which it was made, as far as that is known and they were held then.
+    pub inside: Vec<LockRef>,
+    /// Of a request, whether it may give up by itself. `false` if nobody said so.
+    pub may_give_up: bool,
+}
+
+/// A lock, as all who use a reach can name it to each other: this one and no other, as long as it is held.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LockRef {
+    /// The bucket that it is in.
+    pub bucket: Arc<str>,
+    /// What it is called there, which means something to the reach alone.
+    pub bytes: [u8; 32],
 }
 
 /// That the reach has not heard of somebody for longer than it should have taken.
@@ -44,7 +64,8 @@ impl Sighting {
 impl Sighted {
     /// One of which no more is known: for a [`Backend`](crate::host::Backend).
     pub fn new(inspected: Inspected) -> Self {
-        Self { inspected, unheard: None }
+        let (serial, order, name, inside) = (0, (0, 0), None, Vec::new());
+        Self { inspected, unheard: None, serial, order, name, inside, may_give_up: false }
     }
 }
 

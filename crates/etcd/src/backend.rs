@@ -13,10 +13,10 @@ use navlock_core::{
     AgentInfo, ClientId, Error, Inspection, Lost, ResourceName,
     host::{
         Answer, Backend, Claim, InspectFuture, QueryFuture, Reach, RecallFuture, RequestKind,
-        RevokeFuture, SightFuture, Sighted, Sighting, Term, Ticket,
+        RevokeFuture, SightFuture, Sighting, Term, Ticket,
     },
 };
-use navlock_core::{LockManagerSnapshot, UserAgent};
+use navlock_core::{LockManagerSnapshot, UserAgent, look::LockId};
 use navlock_engine::AgentId;
 use tokio::sync::{mpsc, oneshot};
 
@@ -306,6 +306,20 @@ impl Backend for EtcdBackend {
         }
     }
 
+    fn put_inside(&self, ticket: Ticket, lock: LockId) {
+        let serial = self.connection.shared.table().put_inside(ticket.id, lock);
+        if let Some(serial) = serial {
+            self.connection.tell(Message::Nested { serial });
+        }
+    }
+
+    fn note_may_give_up(&self, ticket: Ticket) {
+        let serial = self.connection.shared.table().note_may_give_up(ticket.id);
+        if let Some(serial) = serial {
+            self.connection.tell(Message::Nested { serial });
+        }
+    }
+
     fn finish(&self, ticket: Ticket) {
         let mut table = self.connection.shared.table();
         let ended = table.finish(ticket.id);
@@ -342,7 +356,7 @@ impl Backend for EtcdBackend {
     }
 
     fn look(&self) -> SightFuture<'_> {
-        let seen = self.seen(None, MOST_INSPECTED);
+        let (seen, bucket) = (self.seen(None, MOST_INSPECTED), Arc::from(&*self.name));
         Box::pin(async move {
             let Seen { held, pending, .. } = seen.await?;
             let leases: BTreeSet<_> = held.iter().chain(&pending).map(|one| one.lease).collect();
@@ -350,10 +364,9 @@ impl Backend for EtcdBackend {
             let theirs = leases.into_iter().filter(|lease| *lease != 0).collect();
             let _ = self.connection.tell.send(Order::Silences(theirs, answer));
             let silent = answered.await.unwrap_or_default();
-            let sighted = |SeenOne { inspected, lease }| {
-                let mut sighted = Sighted::new(inspected);
-                sighted.unheard = silent.get(&lease).copied();
-                sighted
+            let sighted = |one: SeenOne| {
+                let unheard = silent.get(&one.lease).copied();
+                one.sighted(&bucket, unheard)
             };
             let all = |all: Vec<SeenOne>| all.into_iter().map(sighted).collect();
             Ok(Sighting::new(all(held), all(pending)))

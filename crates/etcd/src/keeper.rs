@@ -101,6 +101,10 @@ pub(crate) enum Message {
         serial: AgentSerial,
         info: AgentInfo,
     },
+    /// More is known of what it waits for.
+    Nested {
+        serial: AgentSerial,
+    },
     /// With what etcd may know of it.
     EndAgent {
         serial: AgentSerial,
@@ -338,6 +342,7 @@ impl Keeper {
                 self.agents.insert(serial, Agent::new(bucket, agent, client_id));
             }
             Message::Describe { serial, info } => self.describe(serial, info),
+            Message::Nested { serial } => self.say_anew(serial),
             Message::EndAgent { serial, ended } => self.end_agent(serial, ended),
             Message::Request { bucket, serial, id, name } => {
                 if self.agents.get(&serial).is_some_and(|agent| agent.under == Under::Nothing) {

@@ -4,7 +4,10 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use navlock_core::{AgentInfo, ClientId, Inspected, Inspection, LockInfo};
+use navlock_core::{
+    AgentInfo, ClientId, Inspected, Inspection, LockInfo,
+    host::{LockRef, Sighted, Unheard},
+};
 use navlock_engine::FencingToken;
 
 use crate::{
@@ -12,7 +15,7 @@ use crate::{
     data::KeyValue,
     keys::{BucketKeys, Phase, Range, RequestKey},
     strays::{self, Stray},
-    values::Value,
+    values::{Outer, Said, Value},
 };
 
 /// What is held and what is pending, in order.
@@ -30,6 +33,12 @@ pub(crate) struct SeenOne {
     pub(crate) inspected: Inspected,
     /// Under which it stands, if that is not ours; else 0.
     pub(crate) lease: i64,
+    pub(crate) request: RequestKey,
+    /// The revision of the request or the grant, and its place in that.
+    pub(crate) made: (i64, u64),
+    /// When it was asked for, by the clock of its machine.
+    pub(crate) asked: u64,
+    pub(crate) said: Said,
 }
 
 /// A lock or request, with what it is ordered by.
@@ -63,7 +72,10 @@ pub(crate) fn seen(keys: &BucketKeys, listed: &[KeyValue]) -> Seen {
         let age = wall_millis().saturating_sub(value.since);
         inspected.age = Some(Duration::from_millis(age));
         inspected.fencing_token = (key.phase == Phase::Held).then(|| token(kv.made));
-        let found = ((kv.made, value.place, key.request), SeenOne { inspected, lease: kv.lease });
+        let (made, request) = ((kv.made, value.place), key.request);
+        let Value { asked, said, .. } = value;
+        let one = SeenOne { inspected, lease: kv.lease, request, made, asked, said };
+        let found = ((kv.made, value.place, request), one);
         match key.phase {
             Phase::Held => held.push(found),
             Phase::Queued => pending.push(found),
@@ -82,6 +94,27 @@ impl Seen {
     }
 }
 
+impl SeenOne {
+    /// What those are told of it who look.
+    pub(crate) fn sighted(self, bucket: &Arc<str>, unheard: Option<Unheard>) -> Sighted {
+        let Self { inspected, request, made: (made, place), asked, said, .. } = self;
+        let is_lock = inspected.fencing_token.is_some() && request.owner != 0;
+        let mut sighted = Sighted::new(inspected);
+        (sighted.unheard, sighted.serial) = (unheard, asked);
+        sighted.order = (u64::try_from(made).unwrap_or_default(), place);
+        let named =
+            |bucket: Arc<str>, request, made| LockRef { bucket, bytes: Outer::name(request, made) };
+        sighted.name = is_lock.then(|| named(Arc::clone(bucket), request, made));
+        // Of a lock that does not matter any more.
+        let Said { may_give_up, inside } = if is_lock { Said::default() } else { said };
+        sighted.may_give_up = may_give_up;
+        let inside = inside.into_iter();
+        sighted.inside =
+            inside.map(|outer| named(outer.bucket.into(), outer.request, outer.made)).collect();
+        sighted
+    }
+}
+
 /// A key that is no lock, as what it stands in the way as.
 fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, Found)> {
     let Range { name, phase, mode } = keys.range(&kv.key)?;
@@ -92,8 +125,10 @@ fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, F
     (agent.command, agent.why) = ("(no lock)".to_owned(), why);
     inspected.agent = Some(Arc::new(agent));
     inspected.fencing_token = (phase == Phase::Held).then(|| token(kv.made));
-    let made = (kv.made, 0, RequestKey { owner: 0, slot: 0 });
-    Some((phase, (made, SeenOne { inspected, lease: kv.lease })))
+    let (request, made) = (RequestKey { owner: 0, slot: 0 }, (kv.made, 0));
+    let (asked, said) = (u64::try_from(kv.made).unwrap_or_default(), Said::default());
+    let one = SeenOne { inspected, lease: kv.lease, request, made, asked, said };
+    Some((phase, ((kv.made, 0, request), one)))
 }
 
 fn in_order(mut found: Vec<Found>) -> Vec<SeenOne> {

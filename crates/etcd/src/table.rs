@@ -13,6 +13,7 @@ use std::{
 use navlock_core::{
     Error, Lost, ResourceName,
     host::{Answer, RequestKind},
+    look::LockId,
 };
 use navlock_engine::{AgentId, FencingToken, RequestId};
 use slab::Slab;
@@ -26,6 +27,7 @@ use crate::{
     lease::{Share, Span},
     slots::Slots,
     transactions::Ended,
+    values::{LONGEST_BUCKET, MOST_INSIDE, Outer, Said},
 };
 
 /// Agents and requests.
@@ -35,6 +37,8 @@ pub(crate) struct Table {
     requests: Slab<Request>,
     /// Which requests are of a bucket and a name. Those of agents that were terminated are not.
     names: HashMap<(u64, NameKey), HashSet<usize, HashState>, HashState>,
+    /// Where each request is, by its serial number.
+    serials: HashMap<u64, usize, HashState>,
     /// By name, those that are in use or of which something is on its way.
     buckets: HashMap<String, OpenBucket>,
     next_bucket: u64,
@@ -80,6 +84,8 @@ struct Request {
     since: Moment,
     /// What becomes of it when its agent's lease ends.
     patience: Patience,
+    /// What was said of it.
+    said: Said,
     state: State,
 }
 
@@ -149,6 +155,14 @@ pub(crate) struct Sent {
     pub(crate) name: ResourceName,
     pub(crate) kind: RequestKind,
     pub(crate) key: RequestKey,
+    pub(crate) said: Said,
+}
+
+/// What an agent has or waits for, of which etcd may know.
+pub(crate) struct KnownOf {
+    pub(crate) name: NameKey,
+    pub(crate) key: RequestKey,
+    pub(crate) said: Said,
 }
 
 impl Table {
@@ -245,10 +259,23 @@ impl Table {
         let (agent, key, queued, since) = (Some(agent), None, 0, Moment::now());
         let waits = matches!(kind, RequestKind::Wait(_));
         let patience = if waits { Patience::Waits } else { Patience::None };
-        let request =
-            Request { serial, agent, name, kind, bucket, key, queued, since, patience, state };
+        let said = Said::default();
+        let request = Request {
+            serial,
+            agent,
+            name,
+            kind,
+            bucket,
+            key,
+            queued,
+            since,
+            patience,
+            said,
+            state,
+        };
         let of = (bucket, NameKey::new(&request.name));
         let index = self.requests.insert(request);
+        self.serials.insert(serial, index);
         found.requests.insert(index);
         self.names.entry(of).or_default().insert(index);
         Ok((RequestId::from_parts(narrow(index), serial), found.serial))
@@ -259,6 +286,7 @@ impl Table {
     pub(crate) fn finish(&mut self, id: RequestId) -> Option<(State, Option<Finished>)> {
         self.find(id)?;
         let request = self.requests.remove(id.index());
+        self.serials.remove(&request.serial);
         if let Some(agent) = request.agent {
             self.agents[agent.index()].requests.remove(&id.index());
             unname(&mut self.names, request.bucket, &request.name, id.index());
@@ -297,7 +325,8 @@ impl Table {
         }
         let key = slots.take(id);
         request.key = Some(key);
-        Some(Sent { name: request.name.clone(), kind: request.kind, key })
+        let (name, said) = (request.name.clone(), request.said.clone());
+        Some(Sent { name, kind: request.kind, key, said })
     }
 
     /// Notes that it was not sent. What it would have been called.
@@ -511,14 +540,55 @@ impl Table {
     }
 
     /// All that the agent has or waits for, of which etcd may know, in the order of the requests.
-    pub(crate) fn known_of(&self, agent: AgentId) -> Vec<(NameKey, RequestKey)> {
+    pub(crate) fn known_of(&self, agent: AgentId) -> Vec<KnownOf> {
         let Some(agent) = self.agents.get(agent.index()) else { return Vec::new() };
         let is_alive =
             |request: &&Request| matches!(request.status(), Status::Pending(_) | Status::Held(_));
         let all = agent.requests.iter().map(|&index| &self.requests[index]).filter(is_alive);
-        let mut all: Vec<_> = all.filter_map(|of| Some((of.serial, &of.name, of.key?))).collect();
+        let mut all: Vec<_> = all.filter_map(|of| Some((of.serial, of, of.key?))).collect();
         all.sort_unstable_by_key(|&(serial, ..)| serial);
-        all.into_iter().map(|(_, name, key)| (NameKey::new(name), key)).collect()
+        let known = |(_, of, key): (u64, &Request, RequestKey)| KnownOf {
+            name: NameKey::new(&of.name),
+            key,
+            said: of.said.clone(),
+        };
+        all.into_iter().map(known).collect()
+    }
+
+    /// Notes that a request that waits was made inside this lock, which is held. Whose it is, if that is news.
+    pub(crate) fn put_inside(&mut self, id: RequestId, lock: LockId) -> Option<AgentSerial> {
+        let outer = self.outer(lock)?;
+        let request = self.find(id)?;
+        let is_pending = matches!(request.state, State::Pending(_));
+        let inside = &mut request.said.inside;
+        if !is_pending || inside.len() >= MOST_INSIDE || inside.contains(&outer) {
+            return None;
+        }
+        inside.push(outer);
+        self.agent_of(id)
+    }
+
+    /// Notes that a request that waits may give up by itself. Whose it is, if that is news.
+    pub(crate) fn note_may_give_up(&mut self, id: RequestId) -> Option<AgentSerial> {
+        let request = self.find(id)?;
+        if request.said.may_give_up || !matches!(request.state, State::Pending(_)) {
+            return None;
+        }
+        request.said.may_give_up = true;
+        self.agent_of(id)
+    }
+
+    /// What a lock that is held is called, for others.
+    fn outer(&self, lock: LockId) -> Option<Outer> {
+        let known = self.requests.get(*self.serials.get(&lock.serial)?)?;
+        let agent = self.agents.get(known.agent?.index())?;
+        let whose = agent.lease.map(|share| share.client_id);
+        let (State::Held(token, _), Some(request)) = (&known.state, known.key) else { return None };
+        let mut buckets = self.buckets.iter();
+        let (bucket, _) = buckets.find(|(_, open)| open.number == known.bucket)?;
+        let made = i64::try_from(token.get()).ok()?;
+        let is_its = whose == Some(lock.client_id) && bucket.len() <= LONGEST_BUCKET;
+        is_its.then(|| Outer { bucket: bucket.clone(), request, made })
     }
 
     /// All that the agent waits for, of which etcd may know.
@@ -555,11 +625,23 @@ impl Table {
         let (bucket, agent, key, queued) = (found.bucket, Some(agent), Some(key), 0);
         let waits = matches!(kind, RequestKind::Wait(_)) && !is_lock;
         let patience = if waits { Patience::HasWaited } else { Patience::None };
-        let (serial, since) = (number, Moment::now());
-        let request =
-            Request { serial, agent, name, kind, bucket, key, queued, since, patience, state };
+        let (serial, since, said) = (number, Moment::now(), Said::default());
+        let request = Request {
+            serial,
+            agent,
+            name,
+            kind,
+            bucket,
+            key,
+            queued,
+            since,
+            patience,
+            said,
+            state,
+        };
         let of = (bucket, NameKey::new(&request.name));
         let index = self.requests.insert(request);
+        self.serials.insert(serial, index);
         found.requests.insert(index);
         self.names.entry(of).or_default().insert(index);
         Some(RequestId::from_parts(narrow(index), number))

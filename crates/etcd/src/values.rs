@@ -2,6 +2,8 @@
 
 use navlock_core::{AgentInfo, ClientId, ResourceName};
 
+use crate::keys::RequestKey;
+
 /// The first byte of each value.
 const VERSION: u8 = 2;
 
@@ -18,17 +20,45 @@ pub(crate) struct Value {
     pub(crate) place: u64,
     /// What its agent has said of itself before it asked.
     pub(crate) info: AgentInfo,
+    /// What was said of the request while it waited. It is written once that is known, which is mostly a
+    /// moment later.
+    pub(crate) said: Said,
     /// The name, if its key has only its hash.
     pub(crate) name: Option<ResourceName>,
 }
+
+/// What is said of a request that waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Said {
+    /// It may give up by itself. Of one that was written by a release that says nothing of that it is not
+    /// known, and it counts as one that does not.
+    pub(crate) may_give_up: bool,
+    /// The locks inside which it was made.
+    pub(crate) inside: Vec<Outer>,
+}
+
+/// A lock inside which a request was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outer {
+    /// The name of its bucket.
+    pub(crate) bucket: String,
+    /// What it is called there.
+    pub(crate) request: RequestKey,
+    /// The revision of its grant.
+    pub(crate) made: i64,
+}
+
+/// So many of them are written, and of buckets whose names are no longer than that: more is not known.
+pub(crate) const MOST_INSIDE: usize = 16;
+pub(crate) const LONGEST_BUCKET: usize = 128;
 
 impl Value {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let name = self.name.as_ref().map(ResourceName::as_bytes).unwrap_or_default();
         let (since, place) = (self.since.to_be_bytes(), self.place.to_be_bytes());
         let asked = self.asked.to_be_bytes();
-        let info =
-            if self.info == AgentInfo::default() { Vec::new() } else { encode_info(&self.info) };
+        let is_empty = self.info == AgentInfo::default() && self.said == Said::default();
+        let info = if is_empty { Vec::new() } else { encode_info(&self.info, &self.said) };
         let length = u32::try_from(info.len()).unwrap_or_default().to_be_bytes();
         let client_id = self.client_id.to_bytes();
         [&[VERSION][..], &client_id, &since, &place, &asked, &length, &info, name].concat()
@@ -46,14 +76,15 @@ impl Value {
         let (length, rest) = rest.split_first_chunk()?;
         let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
         let (info, name) = rest.split_at_checked(length)?;
-        let info = if info.is_empty() { AgentInfo::default() } else { decode_info(info)? };
+        let (info, said) = if info.is_empty() { Default::default() } else { decode_info(info)? };
         let name = match name {
             [] => None,
             name => Some(ResourceName::from_wtf8(name).ok()?),
         };
         let client_id = ClientId::from_bytes(*client_id);
         let (since, place) = (u64::from_be_bytes(*since), u64::from_be_bytes(*place));
-        Some(Self { client_id, since, asked: u64::from_be_bytes(*asked), place, info, name })
+        let asked = u64::from_be_bytes(*asked);
+        Some(Self { client_id, since, asked, place, info, said, name })
     }
 
     /// Whose it is, without all the rest; `None` if it is none of ours.
@@ -85,8 +116,8 @@ impl Value {
 /// The form of what an agent says of itself, whatever stands around it.
 const INFO: u8 = 1;
 
-/// Writes what an agent says of itself.
-fn encode_info(info: &AgentInfo) -> Vec<u8> {
+/// Writes what an agent says of itself, and of a request.
+fn encode_info(info: &AgentInfo, said: &Said) -> Vec<u8> {
     let mut bytes = vec![INFO];
     bytes.extend_from_slice(&info.pid.to_be_bytes());
     let texts = [&info.command, &info.user, &info.host, &info.why];
@@ -99,14 +130,77 @@ fn encode_info(info: &AgentInfo) -> Vec<u8> {
         bytes.extend_from_slice(&u16::try_from(text.len()).unwrap_or_default().to_be_bytes());
         bytes.extend_from_slice(text.as_bytes());
     }
+    // A text without another one beside it, which older releases pass over.
+    if *said != Said::default() {
+        let said = said.encode();
+        bytes.extend_from_slice(&u16::try_from(said.len()).unwrap_or_default().to_be_bytes());
+        bytes.extend_from_slice(&said);
+    }
     bytes
+}
+
+impl Said {
+    /// The bit of the first byte that says that it may give up; others may come to mean something.
+    const MAY_GIVE_UP: u8 = 1;
+
+    fn encode(&self) -> Vec<u8> {
+        let first = if self.may_give_up { Self::MAY_GIVE_UP } else { 0 };
+        let inside = self.inside.iter().take(MOST_INSIDE).flat_map(Outer::encode);
+        [first].into_iter().chain(inside).collect()
+    }
+
+    fn decode(bytes: &[u8]) -> Self {
+        let Some((first, inside)) = bytes.split_first() else { return Self::default() };
+        let may_give_up = first & Self::MAY_GIVE_UP != 0;
+        Self { may_give_up, inside: Outer::decode_all(inside) }
+    }
+}
+
+impl Outer {
+    /// Its name, as all can know it who look at its bucket.
+    pub(crate) fn name(request: RequestKey, made: i64) -> [u8; 32] {
+        let mut name = [0; 32];
+        name[..16].copy_from_slice(&request.owner.to_be_bytes());
+        name[16..24].copy_from_slice(&request.slot.to_be_bytes());
+        name[24..].copy_from_slice(&made.to_be_bytes());
+        name
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let bucket = if self.bucket.len() > LONGEST_BUCKET { "" } else { &self.bucket };
+        let length = u8::try_from(bucket.len()).unwrap_or_default();
+        [&Self::name(self.request, self.made)[..], &[length], bucket.as_bytes()].concat()
+    }
+
+    /// Reads the first of several, and what is behind it.
+    fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (owner, rest) = bytes.split_first_chunk()?;
+        let (slot, rest) = rest.split_first_chunk()?;
+        let (made, rest) = rest.split_first_chunk()?;
+        let (&length, rest) = rest.split_first()?;
+        let (bucket, rest) = rest.split_at_checked(usize::from(length))?;
+        let bucket = String::from_utf8(bucket.to_vec()).ok()?;
+        let request =
+            RequestKey { owner: u128::from_be_bytes(*owner), slot: u64::from_be_bytes(*slot) };
+        Some((Self { bucket, request, made: i64::from_be_bytes(*made) }, rest))
+    }
+
+    /// Reads all that are known here.
+    fn decode_all(mut bytes: &[u8]) -> Vec<Self> {
+        let mut all = Vec::new();
+        while let Some((outer, rest)) = Self::decode(bytes).filter(|_| all.len() < MOST_INSIDE) {
+            all.push(outer);
+            bytes = rest;
+        }
+        all
+    }
 }
 
 /// So much is read of what an agent says besides: more was not written by a broker.
 const MOST_META: usize = 16;
 
 /// Reads it; `None` if it is none of ours.
-fn decode_info(bytes: &[u8]) -> Option<AgentInfo> {
+fn decode_info(bytes: &[u8]) -> Option<(AgentInfo, Said)> {
     let (&[INFO], rest) = bytes.split_first_chunk()? else {
         return None;
     };
@@ -123,12 +217,14 @@ fn decode_info(bytes: &[u8]) -> Option<AgentInfo> {
     while !rest.is_empty() {
         let (length, after) = rest.split_first_chunk()?;
         let (read, after) = after.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
-        meta.push(String::from_utf8_lossy(read).into_owned());
+        meta.push(read);
         rest = after;
     }
-    let pairs = meta.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
-    info.meta = pairs.take(MOST_META).collect();
-    Some(info)
+    let pairs = meta.chunks_exact(2);
+    let said = pairs.remainder().first().map(|said| Said::decode(said));
+    let text = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+    info.meta = pairs.take(MOST_META).map(|pair| (text(pair[0]), text(pair[1]))).collect();
+    Some((info, said.unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -143,9 +239,18 @@ mod tests {
         let infos = [AgentInfo::default(), info];
         let both =
             infos.into_iter().flat_map(|info| [(None, info.clone()), (Some(name.clone()), info)]);
-        for (name, info) in both {
+        let both = both.flat_map(|(name, info)| {
+            [
+                (false, Vec::new()),
+                (true, Vec::new()),
+                (false, vec![outer("default", 7), outer("", 9)]),
+            ]
+            .map(|(may_give_up, inside)| Said { may_give_up, inside })
+            .map(|said| (name.clone(), info.clone(), said))
+        });
+        for (name, info, said) in both {
             let client_id = ClientId::random();
-            let value = Value { client_id, since: 7, asked: 5, place: 3, info, name };
+            let value = Value { client_id, since: 7, asked: 5, place: 3, info, said, name };
             let bytes = value.encode();
             assert_eq!(Value::decode(&bytes), Some(value.clone()));
             assert_eq!(Value::client_id(&bytes), Some(client_id));
@@ -158,22 +263,45 @@ mod tests {
         }
     }
 
+    fn outer(bucket: &str, made: i64) -> Outer {
+        let request = RequestKey { owner: u128::MAX - 3, slot: 5 };
+        Outer { bucket: bucket.to_owned(), request, made }
+    }
+
+    #[test]
+    fn what_is_said_of_a_request_is_passed_over_by_who_does_not_know_of_it() {
+        let mut info = AgentInfo::default();
+        info.meta = vec![("url".to_owned(), "x".to_owned())];
+        let inside: Vec<_> = (0..20).map(|nth| outer(&"b".repeat(LONGEST_BUCKET), nth)).collect();
+        let said = Said { may_give_up: true, inside };
+        let bytes = encode_info(&info, &said);
+        // Of many, some.
+        let read = decode_info(&bytes).unwrap();
+        let some = Said { inside: said.inside[..MOST_INSIDE].to_vec(), ..said };
+        assert_eq!(read, (info.clone(), some));
+        // Older releases read pairs of texts, and write no more.
+        let older = encode_info(&info, &Said::default());
+        let text = bytes.strip_prefix(&*older).unwrap();
+        assert_eq!(usize::from(u16::from_be_bytes([text[0], text[1]])), text.len() - 2);
+        assert!((older.len() + 1..bytes.len()).all(|cut| decode_info(&bytes[..cut]).is_none()));
+    }
+
     #[test]
     fn what_an_agent_says_is_read_as_it_was_written() {
         let mut info = AgentInfo::default();
         info.pid = 17;
         info.command = "ö".repeat(5000);
         info.host = "here".to_owned();
-        let bytes = encode_info(&info);
-        let read = decode_info(&bytes).unwrap();
+        let bytes = encode_info(&info, &Said::default());
+        let (read, _) = decode_info(&bytes).unwrap();
         assert_eq!((read.pid, &*read.host, &*read.why), (17, "here", ""));
         assert_eq!(read.command, "ö".repeat(2048));
         for cut in 0..bytes.len() {
             assert_eq!(decode_info(&bytes[..cut]), None);
         }
         info.meta = vec![("url".to_owned(), "x".to_owned()), ("job".to_owned(), String::new())];
-        let with_meta = encode_info(&info);
-        assert_eq!(decode_info(&with_meta).unwrap().meta, info.meta);
+        let with_meta = encode_info(&info, &Said::default());
+        assert_eq!(decode_info(&with_meta).unwrap().0.meta, info.meta);
         // Older releases read what stands before, and write no more.
         assert!(with_meta.starts_with(&bytes));
         assert_eq!(decode_info(&with_meta[..with_meta.len() - 1]), None);

@@ -29,7 +29,7 @@ pub(super) use self::{
 };
 use super::{
     Limits,
-    deadlocks::{Circles, InCircle, Names},
+    deadlocks::{Circles, InCircle, Nested},
     delegations::Delegations,
     directory::Directory,
     lookers::Lookers,
@@ -197,9 +197,9 @@ impl Client {
         self.requests.next_in_circle()
     }
 
-    /// Adds the names that it waits for inside a lock.
-    pub(super) fn nested(&mut self, names: &mut Names) {
-        self.requests.nested(names);
+    /// Adds what it waits for inside a lock.
+    pub(super) fn nested(&mut self, nested: &mut Nested) {
+        self.requests.nested(nested);
     }
 
     /// A request may give up by itself.

@@ -4,6 +4,17 @@
 //! in its queue was there later. So nobody looks as long as no client says of such a request what it is inside
 //! of. And it goes from one name to the next by such a request only: so nothing is looked at but names that
 //! somebody waits for inside a lock.
+//!
+//! Where other machines share the locks, the one that closes a circle may be theirs. Each machine has said with
+//! its requests inside which locks they were made, and each looks for itself, and tells its own clients: the one
+//! on which the circle is closed at once, the others now and then for as long as somebody waits there inside
+//! something. What is looked at is what etcd has, of each bucket at one revision, also of our own clients: a
+//! grant that we have not heard of is none that is waited for. A lock or request is the same in two pictures
+//! only if it was there all the time between them. So whatever is in both was there in one moment.
+//!
+//! Names that nobody but others waits for inside a lock can be part of such a circle as well. They are found from
+//! its end: who waits for a lock that our request is inside of is in that lock's bucket, and says inside what it
+//! is itself. So all that waits so in these buckets counts, and in those that it leads to.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,16 +29,22 @@ use navlock_core::{
     look::{LockId, Overview, Watcher},
 };
 use navlock_wire::LookEvent;
-use tokio::{sync::oneshot, time::sleep};
+use tokio::{
+    sync::oneshot,
+    time::{sleep, timeout},
+};
 
 use super::{
-    elsewhere::Elsewhere,
+    elsewhere::{Elsewhere, is_elsewhere},
     house::{House, lock},
 };
 use crate::{LOGS, forms};
 
 /// How long a circle lasts before it is told, and how often it is looked at most.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// While somebody waits inside something, how often it is looked at least whether others have closed a circle.
+const LONGEST: Duration = Duration::from_secs(8);
 
 /// Whatever it takes to look, there is at least so many times as long for others before it is done again.
 const SHARE: u32 = 10;
@@ -46,6 +63,22 @@ const MOST_LOGGED: usize = 8;
 /// They are of many clients: none may have them collide.
 #[derive(Debug, Default)]
 pub(super) struct Names(HashMap<Arc<str>, HashSet<ResourceName, RandomState>, RandomState>);
+
+/// What is waited for inside locks.
+#[derive(Debug, Default)]
+pub(super) struct Nested {
+    names: Names,
+    /// Whose the locks are.
+    around: HashSet<ClientId, RandomState>,
+}
+
+/// What there is of the names that somebody waits for inside a lock.
+#[derive(Default)]
+struct Seen {
+    events: Vec<LookEvent>,
+    /// Where others share the locks, what etcd has of these names.
+    elsewhere: Option<Elsewhere>,
+}
 
 /// What is told to the clients whose requests are in circles.
 #[derive(Debug, Default)]
@@ -73,6 +106,23 @@ impl Names {
     }
 }
 
+impl Nested {
+    /// This name is waited for inside locks of these agents.
+    pub(super) fn add(
+        &mut self,
+        bucket: &Arc<str>,
+        name: &ResourceName,
+        around: impl Iterator<Item = ClientId>,
+    ) {
+        self.names.add(bucket, name);
+        self.around.extend(around);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.names.0.is_empty()
+    }
+}
+
 impl Circles {
     /// What is told of this request, if anything is.
     pub(super) fn of(&self, request: LockId) -> Option<&InCircle> {
@@ -80,15 +130,22 @@ impl Circles {
     }
 
     /// Finds those that are to be told now.
-    fn find(watcher: &mut Watcher, events: Vec<LookEvent>, now: Instant) -> Self {
+    fn find(watcher: &mut Watcher, seen: Seen, now: Instant) -> Self {
         let (mut overview, mut bucket) = (Overview::default(), Arc::default());
-        for event in forms::events(events, &mut bucket) {
+        for event in forms::events(seen.events, &mut bucket) {
             overview.apply(&event);
+        }
+        if let Some(elsewhere) = seen.elsewhere {
+            elsewhere.settle(&mut overview);
         }
         let mut circles = Self::default();
         for circle in watcher.look(&overview, now) {
             let told: Arc<str> = circle.to_string().into();
             let requests = circle.members.iter().filter(|member| !member.is_held);
+            // One that has to do with others alone is told by their own machines.
+            if requests.clone().all(|member| is_elsewhere(member.entry.id)) {
+                continue;
+            }
             circles.lengths.push(requests.clone().count());
             // The first of them is the one that came last.
             for member in requests.take(MOST_TOLD) {
@@ -111,47 +168,110 @@ impl House {
         let mut watcher = watcher();
         loop {
             self.lookers().somebody_is_nested().await;
+            let mut pause = PATIENCE;
             loop {
                 let began = Instant::now();
-                let events = self.look_at_nested().await;
+                self.tell_insides();
+                let seen = self.look_at_nested().await;
+                let is_nested = !seen.events.is_empty();
                 let circles;
-                (watcher, circles) = search(watcher, events, Instant::now()).await;
+                (watcher, circles) = search(watcher, seen, Instant::now()).await;
                 self.tell_circles(&circles);
                 sleep(PATIENCE.max(began.elapsed() * SHARE)).await;
-                if watcher.next().is_none() {
+                if watcher.next().is_some() {
+                    pause = PATIENCE;
+                    continue;
+                }
+                if !self.user_agent().is_leased() || !is_nested {
                     break;
+                }
+                let more = self.lookers().somebody_is_nested();
+                let is_more = timeout(pause.saturating_sub(PATIENCE), more).await;
+                pause = if is_more.is_ok() { PATIENCE } else { (2 * pause).min(LONGEST) };
+            }
+        }
+    }
+
+    /// Tells the machines that share the locks inside which locks our clients wait. What is not held yet, as after
+    /// another broker, is told the next time.
+    fn tell_insides(&self) {
+        if !self.user_agent().is_leased() {
+            return;
+        }
+        let mut untold = Vec::new();
+        for client in self.everybody() {
+            let theirs = lock(&client).requests_mut().untold_insides();
+            if !theirs.is_empty() {
+                untold.push((client, theirs));
+            }
+        }
+        // One client is locked at a time, and looked through once, however much there is to be told.
+        let wanted = untold.iter().flat_map(|(_, theirs)| theirs).map(|(_, inside)| *inside);
+        let wanted: HashSet<LockId, RandomState> = wanted.collect();
+        let mut called = HashMap::default();
+        for whose in self.directory().find(wanted.iter().map(|inside| inside.client_id)) {
+            lock(&whose).requests_mut().called(&wanted, &mut called);
+        }
+        for (client, theirs) in untold {
+            let mut client = lock(&client);
+            for (request, inside) in theirs {
+                if let Some(called) = called.get(&inside) {
+                    client.requests_mut().tell_inside(request, inside, *called);
                 }
             }
         }
     }
 
-    /// What there is of the names that somebody waits for inside a lock.
-    async fn look_at_nested(&self) -> Vec<LookEvent> {
-        let nested = |names: &mut Names| {
-            for client in self.everybody() {
-                lock(&client).nested(names);
-            }
-        };
-        let mut names = Names::default();
-        nested(&mut names);
-        if names.0.is_empty() {
-            return Vec::new();
+    /// What is waited for here inside a lock.
+    fn nested(&self) -> Nested {
+        let mut nested = Nested::default();
+        for client in self.everybody() {
+            lock(&client).nested(&mut nested);
         }
-        let mut elsewhere = Elsewhere::default();
-        if self.user_agent().is_leased() {
-            let buckets = names.0.keys().map(|bucket| bucket.as_ref().to_owned()).collect();
-            elsewhere = self.look_elsewhere_in(buckets, None).await;
-            elsewhere.retain(|bucket, name| names.has(bucket, name));
+        nested
+    }
+
+    /// The buckets from which all can be found that can be part of a circle with that.
+    fn buckets_around(&self, Nested { names, around }: &Nested) -> Vec<String> {
+        let mut buckets: HashSet<Arc<str>> = names.0.keys().cloned().collect();
+        for whose in self.directory().find(around.iter().copied()) {
+            let whose = lock(&whose);
+            let theirs = whose.agents().filter(|(of, _)| around.contains(&of.client_id));
+            buckets.extend(theirs.map(|(of, _)| Arc::clone(&of.bucket)));
+        }
+        let mut buckets: Vec<_> = buckets.iter().map(|bucket| bucket.as_ref().to_owned()).collect();
+        buckets.sort_unstable();
+        buckets
+    }
+
+    /// What there is of the names that somebody waits for inside a lock, here or elsewhere; nothing if nobody
+    /// does here.
+    async fn look_at_nested(&self) -> Seen {
+        let mut nested = self.nested();
+        let mut elsewhere = None;
+        if !nested.is_empty() && self.user_agent().is_leased() {
+            let found = self.look_elsewhere_from(self.buckets_around(&nested)).await;
             // Nothing is waited for from here on.
-            names = Names::default();
-            nested(&mut names);
+            nested = self.nested();
+            elsewhere = Some(found);
+        }
+        if nested.is_empty() {
+            return Seen::default();
+        }
+        let (mut names, ours) = (nested.names, self.agents());
+        if let Some(elsewhere) = &elsewhere {
+            elsewhere.nested(&ours, &mut names);
         }
         self.look_anew();
         let mut events = Vec::new();
         for client in self.everybody() {
             lock(&client).look_at(|bucket, name| names.has(bucket, name), &mut events);
         }
-        elsewhere.add_to(events, &self.agents())
+        if let Some(elsewhere) = &mut elsewhere {
+            let is_nested = |bucket: &str, name: &ResourceName| names.has(bucket, name);
+            events = elsewhere.add_some_to(events, &ours, is_nested);
+        }
+        Seen { events, elsewhere }
     }
 
     fn tell_circles(&self, circles: &Circles) {
@@ -178,18 +298,14 @@ fn watcher() -> Watcher {
 
 /// Looks for circles in what there is: on a thread of its own if that is much, and there is one to be had, so
 /// that nobody waits for it.
-async fn search(
-    mut watcher: Watcher,
-    mut events: Vec<LookEvent>,
-    now: Instant,
-) -> (Watcher, Circles) {
-    if events.len() >= MANY {
+async fn search(mut watcher: Watcher, mut seen: Seen, now: Instant) -> (Watcher, Circles) {
+    if seen.events.len() >= MANY {
         let (done, is_done) = oneshot::channel();
-        let work = Arc::new(Mutex::new(Some((watcher, events))));
+        let work = Arc::new(Mutex::new(Some((watcher, seen))));
         let theirs = Arc::clone(&work);
         let spawned = thread::Builder::new().name("navlock-circles".to_owned()).spawn(move || {
-            if let Some((mut watcher, events)) = take(&theirs) {
-                let circles = Circles::find(&mut watcher, events, now);
+            if let Some((mut watcher, seen)) = take(&theirs) {
+                let circles = Circles::find(&mut watcher, seen, now);
                 // The daemon may have ended.
                 let _ = done.send((watcher, circles));
             }
@@ -197,9 +313,9 @@ async fn search(
         if spawned.is_ok() {
             return is_done.await.unwrap_or_else(|_| (self::watcher(), Circles::default()));
         }
-        (watcher, events) = take(&work).unwrap_or_else(|| (self::watcher(), Vec::new()));
+        (watcher, seen) = take(&work).unwrap_or_else(|| (self::watcher(), Seen::default()));
     }
-    let circles = Circles::find(&mut watcher, events, now);
+    let circles = Circles::find(&mut watcher, seen, now);
     (watcher, circles)
 }
 
@@ -262,7 +378,7 @@ mod tests {
             client(&house, &names.iter().map(String::as_str).collect::<Vec<_>>());
         let (idle, _) = client(&house, &["idle"]);
         let (waits, other) = client(&house, &["7", "8"]);
-        let look = || house.look_at_nested().now_or_never().unwrap();
+        let look = || house.look_at_nested().now_or_never().unwrap().events;
         assert_eq!(look().len(), 0);
         lock(&waits.client).put_inside(RequestId::from_parts(0, 0), (client_id.to_bytes(), 3));
         let seen = look();
@@ -280,7 +396,7 @@ mod tests {
     }
 
     /// One agent that holds so many names, and inside each waits for the next one.
-    fn circle(length: u64) -> Vec<LookEvent> {
+    fn circle(length: u64) -> Seen {
         let each = (0..length).flat_map(|at| {
             let of = |at: u64| OfName {
                 bucket: "app".into(),
@@ -300,7 +416,7 @@ mod tests {
                 LookChange::Requested(of((at + 1) % length), entry(length + at, None, inside));
             [held, waits].map(|change| LookEvent { at: at + 1, change })
         });
-        each.collect()
+        Seen { events: each.collect(), elsewhere: None }
     }
 
     #[tokio::test]

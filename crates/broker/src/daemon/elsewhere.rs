@@ -2,18 +2,21 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    hash::{DefaultHasher, Hash, Hasher},
+    mem,
+    sync::Arc,
     time::Duration,
 };
 
 use navlock_core::{
-    ClientId, FencingToken, Inspected, ResourceName,
-    host::{self, Sighted, Sighting, Unheard},
+    ClientId, FencingToken, Inspected, LockInfo, ResourceName,
+    host::{self, LockRef, Sighted, Sighting, Unheard},
+    look::{Entry, LockId as Id, LockName, Overview},
 };
-use navlock_wire::{LookChange, LookEntry, LookEvent, Moment, OfName};
+use navlock_wire::{LockId, LookChange, LookEntry, LookEvent, Moment, OfName};
 use tokio::time::Instant;
 
 use super::{
+    deadlocks::Names,
     house::{House, lock},
     lookers::Filter,
 };
@@ -29,47 +32,98 @@ pub(super) struct Elsewhere(pub(super) Vec<(String, Sighting)>);
 /// Whose request for which name.
 type Asked<'a> = (&'a str, &'a ResourceName, ClientId);
 
+/// The ids of the locks that clients of this daemon hold: by agent, bucket, name and token. `None` where it has
+/// several, which the same change of etcd has granted.
+type HeldHere<'a> =
+    HashMap<(navlock_wire::ClientId, &'a str, &'a ResourceName, u64), Option<LockId>>;
+
+/// In so many buckets that nobody uses here it is looked who waits inside what.
+const MOST_FURTHER: usize = 32;
+
 impl Elsewhere {
     /// Whether nothing has come or gone or been said anew since then, but of these agents, of which all is
     /// told as it happens.
     pub(super) fn is_same(&self, other: &Self, ours: &HashSet<ClientId>) -> bool {
         let all = |one: &Self| -> Vec<_> {
-            let of_bucket = |(bucket, seen): &(String, Sighting)| {
-                let both = [(true, &seen.held), (false, &seen.pending)];
-                let all = both.into_iter().flat_map(|(held, all)| {
-                    let is_theirs = |one: &&Sighted| !ours.contains(&one.inspected.lock.client_id);
-                    all.iter().filter(is_theirs).map(
-                        move |Sighted { inspected, unheard, .. }| {
-                            let Inspected { lock, fencing_token, agent, .. } = inspected.clone();
-                            // For how long is another time each time.
-                            (held, lock, fencing_token, agent, unheard.is_some())
-                        },
-                    )
-                });
-                (bucket.clone(), all.collect::<Vec<_>>())
-            };
-            one.0.iter().map(of_bucket).collect()
+            let theirs = one.all().filter(|(.., one)| !is_of(one, ours));
+            let told = theirs.map(|(bucket, held, one)| {
+                let Inspected { lock, fencing_token, agent, .. } = one.inspected.clone();
+                // For how long a machine is silent is another time each time.
+                let is_silent = one.unheard.is_some();
+                let said = (one.may_give_up, one.inside.clone());
+                (bucket.to_owned(), held, lock, fencing_token, agent, is_silent, one.serial, said)
+            });
+            told.collect()
         };
         all(self) == all(other)
     }
 
-    /// Leaves of it what is of these names in their buckets.
-    pub(super) fn retain(&mut self, is_wanted: impl Fn(&str, &ResourceName) -> bool) {
-        for (bucket, inspection) in &mut self.0 {
-            for all in [&mut inspection.held, &mut inspection.pending] {
-                all.retain(|one| is_wanted(bucket, &one.inspected.lock.name));
+    /// What was found, each with a serial number that nothing else of its agent has.
+    fn new(mut found: Vec<(String, Sighting)>) -> Self {
+        let mut taken = HashSet::new();
+        for one in
+            found.iter_mut().flat_map(|(_, seen)| seen.held.iter_mut().chain(&mut seen.pending))
+        {
+            one.serial |= MADE_UP;
+            // Two that were asked for in one tick of a clock.
+            while !taken.insert(id(one)) {
+                one.serial = one.serial.wrapping_add(1) | MADE_UP;
+            }
+        }
+        Self(found)
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&str, bool, &Sighted)> {
+        self.0.iter().flat_map(|(bucket, seen)| {
+            let both = [(true, &seen.held), (false, &seen.pending)];
+            both.into_iter().flat_map(move |(held, all)| {
+                all.iter().map(move |one| (bucket.as_str(), held, one))
+            })
+        })
+    }
+
+    /// Adds the names that are waited for inside a lock, but by these agents.
+    pub(super) fn nested(&self, ours: &HashSet<ClientId>, names: &mut Names) {
+        for (bucket, seen) in &self.0 {
+            let bucket: Arc<str> = bucket.as_str().into();
+            let is_nested = |one: &&Sighted| !one.inside.is_empty() && !is_of(one, ours);
+            for one in seen.pending.iter().filter(is_nested) {
+                names.add(&bucket, &one.inspected.lock.name);
             }
         }
     }
 
     /// What there is here, and there what is not of these agents, in the order in which it can be applied:
     /// within a name, who holds before who waits, and these as they will be served.
-    pub(super) fn add_to(
+    pub(super) fn add_to(&self, known: Vec<LookEvent>, ours: &HashSet<ClientId>) -> Vec<LookEvent> {
+        let named = self.named(ours, &known, |_, _| true);
+        self.add_named_to(known, ours, &named)
+    }
+
+    /// The same of these names in their buckets, and leaves nothing else of it.
+    pub(super) fn add_some_to(
+        &mut self,
+        known: Vec<LookEvent>,
+        ours: &HashSet<ClientId>,
+        is_wanted: impl Fn(&str, &ResourceName) -> bool,
+    ) -> Vec<LookEvent> {
+        // What others are inside of is the same in two pictures, whether its name is in one of them or not.
+        let named = self.named(ours, &known, &is_wanted);
+        for (bucket, seen) in &mut self.0 {
+            for all in [&mut seen.held, &mut seen.pending] {
+                all.retain(|one| is_wanted(bucket, &one.inspected.lock.name));
+            }
+        }
+        self.add_named_to(known, ours, &named)
+    }
+
+    fn add_named_to(
         &self,
         mut events: Vec<LookEvent>,
         ours: &HashSet<ClientId>,
+        named: &HashMap<LockRef, LockId>,
     ) -> Vec<LookEvent> {
-        events.extend(self.events(ours));
+        events.extend(self.events(ours, named));
         let places = self.places();
         let place = |change: &LookChange| match change {
             LookChange::Requested(of, entry) => {
@@ -88,63 +142,148 @@ impl Elsewhere {
     }
 
     /// What is not of these agents.
-    fn events(&self, ours: &HashSet<ClientId>) -> Vec<LookEvent> {
+    fn events(&self, ours: &HashSet<ClientId>, named: &HashMap<LockRef, LockId>) -> Vec<LookEvent> {
         let (mut events, mut met) = (Vec::new(), HashSet::new());
         let unheard = self.unheard();
-        for (bucket, seen) in &self.0 {
-            let mut counts = HashMap::<_, u64>::new();
-            let both = [(true, &seen.held), (false, &seen.pending)];
-            let all =
-                both.into_iter().flat_map(|(held, all)| all.iter().map(move |one| (held, one)));
-            let is_theirs =
-                |(_, one): &(_, &Sighted)| !ours.contains(&one.inspected.lock.client_id);
-            for (held, Sighted { inspected, .. }) in all.filter(is_theirs) {
-                let Inspected { lock, agent, age, fencing_token, .. } = inspected;
-                let client_id = lock.client_id.to_bytes();
-                if met.insert(lock.client_id) {
-                    let info = agent.as_deref().map(to_wire).unwrap_or_default();
-                    let meta = agent.as_deref().map(|agent| agent.meta.clone());
-                    events.push(LookEvent {
-                        at: clock::now(),
-                        change: LookChange::AgentCame {
-                            agent: client_id,
-                            bucket: bucket.as_str().into(),
-                            info,
-                            meta: meta.unwrap_or_default(),
-                            client: None,
-                        },
-                    });
-                    let unheard = unheard.get(&lock.client_id).copied().flatten();
-                    events.extend(unheard.map(|unheard| silent(client_id, unheard)));
-                }
-                let count = counts.entry((lock.client_id, &lock.name)).or_default();
-                *count += 1;
-                let entry = LookEntry {
-                    id: (client_id, made_up(&lock.name, *count)),
-                    mode: lock.mode,
-                    token: fencing_token.map(FencingToken::get),
-                    inside: Vec::new(),
-                    may_give_up: false,
-                    taken: 0,
-                };
-                let at = ago(age.unwrap_or_default());
-                let of = OfName { bucket: bucket.as_str().into(), name: lock.name.clone() };
-                let change = if held {
-                    LookChange::Granted(of, entry)
-                } else {
-                    LookChange::Requested(of, entry)
-                };
-                events.push(LookEvent { at, change });
+        for (bucket, held, one) in self.all().filter(|(.., one)| !is_of(one, ours)) {
+            let Inspected { lock, agent, age, fencing_token, .. } = &one.inspected;
+            let client_id = lock.client_id.to_bytes();
+            if met.insert(lock.client_id) {
+                let info = agent.as_deref().map(to_wire).unwrap_or_default();
+                let meta = agent.as_deref().map(|agent| agent.meta.clone());
+                events.push(LookEvent {
+                    at: clock::now(),
+                    change: LookChange::AgentCame {
+                        agent: client_id,
+                        bucket: bucket.into(),
+                        info,
+                        meta: meta.unwrap_or_default(),
+                        client: None,
+                    },
+                });
+                let unheard = unheard.get(&lock.client_id).copied().flatten();
+                events.extend(unheard.map(|unheard| silent(client_id, unheard)));
             }
+            let entry = LookEntry {
+                id: id(one),
+                mode: lock.mode,
+                token: fencing_token.map(FencingToken::get),
+                inside: one.inside.iter().filter_map(|name| named.get(name).copied()).collect(),
+                // Of machines whose release does not say so it is not known, and counts as no.
+                may_give_up: one.may_give_up,
+                taken: 0,
+            };
+            let at = ago(age.unwrap_or_default());
+            let of = OfName { bucket: bucket.into(), name: lock.name.clone() };
+            let change = if held {
+                LookChange::Granted(of, entry)
+            } else {
+                LookChange::Requested(of, entry)
+            };
+            events.push(LookEvent { at, change });
         }
         events
     }
 
+    /// By which id each lock is known here inside of which others say that they wait for one of these names.
+    /// Of what is held here, as far as it is in `known`.
+    fn named(
+        &self,
+        ours: &HashSet<ClientId>,
+        known: &[LookEvent],
+        is_wanted: impl Fn(&str, &ResourceName) -> bool,
+    ) -> HashMap<LockRef, LockId> {
+        let is_wanted = |one: &&Sighted, bucket: &str| {
+            !one.inside.is_empty() && is_wanted(bucket, &one.inspected.lock.name)
+        };
+        let nested = self.0.iter().flat_map(|(bucket, seen)| {
+            let is_wanted = &is_wanted;
+            seen.pending.iter().filter(move |one| is_wanted(one, bucket))
+        });
+        let wanted: HashSet<&LockRef> = nested.flat_map(|one| &one.inside).collect();
+        // FAST: few say so.
+        if wanted.is_empty() {
+            return HashMap::new();
+        }
+        let held_here = held_here(known);
+        let id_of = |(bucket, _, one): (_, _, &'_ Sighted)| {
+            let Inspected { lock, fencing_token, .. } = &one.inspected;
+            if !is_of(one, ours) {
+                return Some(id(one));
+            }
+            let token = fencing_token.map(FencingToken::get)?;
+            *held_here.get(&(lock.client_id.to_bytes(), bucket, &lock.name, token))?
+        };
+        let named = self.all().filter_map(|of| {
+            let name = of.2.name.as_ref().filter(|name| wanted.contains(name))?;
+            Some((name.clone(), id_of(of)?))
+        });
+        named.collect()
+    }
+
+    /// The buckets in which others hold what those wait inside of who are seen here, but for those that are
+    /// looked at.
+    fn further_buckets(&self) -> HashSet<String> {
+        let known: HashSet<&str> = self.0.iter().map(|(bucket, _)| bucket.as_str()).collect();
+        let pending = self.0.iter().flat_map(|(_, seen)| &seen.pending);
+        let named: HashSet<&str> =
+            pending.flat_map(|one| &one.inside).map(|name| &*name.bucket).collect();
+        let is_new = |name: &&str| !name.is_empty() && !known.contains(name);
+        named.into_iter().filter(is_new).map(str::to_owned).collect()
+    }
+
+    /// Takes from what is known here what etcd does not say as well: a grant or a loss of which we have not
+    /// heard. And says which request was made before which, on whatever machine.
+    pub(super) fn settle(&self, overview: &mut Overview) {
+        let mut pending: Vec<_> = self.all().filter(|(_, held, _)| !held).collect();
+        pending.sort_by_key(|(.., one)| one.order);
+        let mut tokens = HashSet::new();
+        for (bucket, held, one) in self.all() {
+            let Inspected { lock, fencing_token, .. } = &one.inspected;
+            if held {
+                tokens.insert((bucket, &lock.name, lock.client_id, *fencing_token));
+            }
+        }
+        let mut orders: HashMap<_, Vec<u64>> = HashMap::new();
+        for ((bucket, _, one), order) in pending.into_iter().zip(1..) {
+            let LockInfo { name, client_id, .. } = &one.inspected.lock;
+            orders.entry((bucket, name, *client_id)).or_default().push(order);
+        }
+        for (LockName { bucket, name, .. }, queue) in &mut overview.queues {
+            let of = |entry: &Entry| (&**bucket, name, entry.id.client_id);
+            queue.held.retain(|entry| {
+                let (bucket, name, whose) = of(entry);
+                tokens.contains(&(bucket, name, whose, entry.token))
+            });
+            // Those of one agent are queued in the order in which it has asked.
+            let mut counts: HashMap<ClientId, Vec<u64>> = HashMap::new();
+            for entry in &queue.pending {
+                counts.entry(entry.id.client_id).or_default().push(entry.id.serial);
+            }
+            for serials in counts.values_mut() {
+                serials.sort_unstable();
+            }
+            queue.pending.retain_mut(|entry| {
+                let (Some(orders), serials) =
+                    (orders.get(&of(entry)), &counts[&entry.id.client_id])
+                else {
+                    return false;
+                };
+                let nth = serials.binary_search(&entry.id.serial).ok();
+                let order = nth.filter(|_| orders.len() == serials.len()).map(|nth| orders[nth]);
+                entry.order = order.unwrap_or_default();
+                order.is_some()
+            });
+            // As etcd serves them.
+            queue.pending.sort_by_key(|entry| entry.order);
+        }
+        overview.queues.retain(|_, queue| !queue.is_empty());
+    }
+
     /// Which agents have not been heard of. Who has something under several leases was, if any of these was.
     fn unheard(&self) -> HashMap<ClientId, Option<Unheard>> {
-        let all = self.0.iter().flat_map(|(_, seen)| seen.held.iter().chain(&seen.pending));
         let mut unheard = HashMap::new();
-        for Sighted { inspected, unheard: found, .. } in all {
+        for (.., Sighted { inspected, unheard: found, .. }) in self.all() {
             let known = unheard.entry(inspected.lock.client_id).or_insert(*found);
             *known = known.zip(*found).map(
                 |(one, other)| {
@@ -181,12 +320,31 @@ fn ago(time: Duration) -> Moment {
     clock::now().saturating_sub(u64::try_from(time.as_nanos()).unwrap_or(0))
 }
 
-/// The same for the same request for as long as it is there, mostly.
-fn made_up(name: &ResourceName, count: u64) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    name.hash(&mut hasher);
-    // Half for the name, and half for how many there are of it.
-    MADE_UP | (hasher.finish() >> 33 << 32) | (count & u64::from(u32::MAX))
+/// What is held according to these.
+fn held_here(events: &[LookEvent]) -> HeldHere<'_> {
+    let mut held = HeldHere::new();
+    for event in events {
+        let LookChange::Granted(OfName { bucket, name }, entry) = &event.change else { continue };
+        let Some(token) = entry.token else { continue };
+        let same = held.entry((entry.id.0, &**bucket, name, token));
+        same.and_modify(|known| *known = None).or_insert(Some(entry.id));
+    }
+    held
+}
+
+/// By which id it is known to those who look, if it is not ours.
+fn id(one: &Sighted) -> LockId {
+    (one.inspected.lock.client_id.to_bytes(), one.serial)
+}
+
+/// Whether it was made up for what another machine has.
+pub(super) fn is_elsewhere(id: Id) -> bool {
+    id.serial & MADE_UP != 0
+}
+
+/// Whether it is of one of these agents.
+fn is_of(one: &Sighted, agents: &HashSet<ClientId>) -> bool {
+    agents.contains(&one.inspected.lock.client_id)
 }
 
 impl House {
@@ -208,15 +366,39 @@ impl House {
         if !self.user_agent().is_leased() {
             return Elsewhere::default();
         }
-        self.look_elsewhere_in(self.buckets(filter), filter.name.as_ref()).await
+        let buckets = self.buckets(filter);
+        if filter.bucket.is_none() && filter.name.is_none() {
+            return self.look_elsewhere_from(buckets).await;
+        }
+        Elsewhere::new(self.look_into(buckets, filter.name.as_ref()).await)
     }
 
-    /// The same in these buckets, of one name or of all.
-    pub(super) async fn look_elsewhere_in(
+    /// The same in these buckets and, as who waits for each other may do so in buckets that are not used here,
+    /// in those of the locks inside of which somebody waits there.
+    pub(super) async fn look_elsewhere_from(&self, mut buckets: Vec<String>) -> Elsewhere {
+        let (mut found, mut asked) = (Vec::new(), HashSet::new());
+        loop {
+            found.extend(self.look_into(mem::take(&mut buckets), None).await);
+            let elsewhere = Elsewhere::new(found);
+            let further = elsewhere.further_buckets().into_iter();
+            buckets = further.filter(|bucket| !asked.contains(bucket)).collect();
+            // The same ones each time, if they are too many.
+            buckets.sort_unstable();
+            buckets.truncate(MOST_FURTHER - asked.len());
+            if buckets.is_empty() {
+                return elsewhere;
+            }
+            asked.extend(buckets.iter().cloned());
+            found = elsewhere.0;
+        }
+    }
+
+    /// What there is in these buckets, of one name or of all.
+    async fn look_into(
         &self,
         buckets: Vec<String>,
         name: Option<&ResourceName>,
-    ) -> Elsewhere {
+    ) -> Vec<(String, Sighting)> {
         let mut found = Vec::new();
         for bucket in buckets {
             let locks = self.user_agent().lock_manager(&bucket);
@@ -230,7 +412,7 @@ impl House {
                 found.push((bucket, seen));
             }
         }
-        Elsewhere(found)
+        found
     }
 
     /// All that there is, in the [order](Elsewhere::add_to) in which it can be applied.
@@ -262,5 +444,191 @@ impl House {
         for LookEvent { at, change } in seen.unwrap_or_default() {
             self.lookers().tell_at(|| at, || change);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use navlock_core::{
+        Mode,
+        look::{Agent, Change, Event},
+    };
+
+    use super::*;
+
+    fn name() -> ResourceName {
+        "db".try_into().unwrap()
+    }
+
+    /// Something of this client, which was asked for then and stands at this place.
+    fn one(client: u8, asked: u64, revision: u64, is_held: bool) -> Sighted {
+        let client_id = ClientId::from_bytes([client; 16]);
+        let mut inspected = Inspected::new(LockInfo::new(name(), Mode::Exclusive, client_id));
+        inspected.fencing_token = is_held.then(|| FencingToken::new(revision));
+        let mut one = Sighted::new(inspected);
+        (one.serial, one.order) = (asked, (revision, 0));
+        one.name = is_held.then(|| called(revision));
+        one
+    }
+
+    fn called(revision: u64) -> LockRef {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&revision.to_be_bytes());
+        LockRef { bucket: "default".into(), bytes }
+    }
+
+    fn elsewhere(held: Vec<Sighted>, pending: Vec<Sighted>) -> Elsewhere {
+        Elsewhere::new(vec![("default".to_owned(), Sighting::new(held, pending))])
+    }
+
+    /// What the agent of this number has here: its locks by token, and its requests by serial number.
+    fn ours(client: u8, tokens: &[u64], serials: &[u64]) -> Vec<Event> {
+        let (client_id, at) = (ClientId::from_bytes([client; 16]), std::time::Instant::now());
+        let entry = |serial| Entry::new(Id { client_id, serial }, Mode::Exclusive);
+        let name = || LockName::new("default", name());
+        let details = Agent::new("default".into(), std::sync::Arc::default(), Some(1));
+        let came = Change::AgentCame { agent: client_id, details };
+        let granted = tokens.iter().map(|token| {
+            let mut entry = entry(1000 + token);
+            entry.token = Some(FencingToken::new(*token));
+            Change::Granted { name: name(), entry }
+        });
+        let requested =
+            serials.iter().map(|serial| Change::Requested { name: name(), entry: entry(*serial) });
+        [came]
+            .into_iter()
+            .chain(granted)
+            .chain(requested)
+            .map(|change| Event { at, change })
+            .collect()
+    }
+
+    /// The one queue that is left, as client and serial number or token, and order.
+    fn settled(elsewhere: &Elsewhere, events: &[Event]) -> (Vec<u64>, Vec<(u64, u64)>) {
+        let mut overview = Overview::default();
+        for event in events {
+            overview.apply(event);
+        }
+        elsewhere.settle(&mut overview);
+        let Some(queue) = overview.queues.values().next() else { return Default::default() };
+        let tokens = queue.held.iter().map(|entry| entry.token.unwrap().get()).collect();
+        let orders = queue.pending.iter().map(|entry| (entry.id.serial, entry.order)).collect();
+        (tokens, orders)
+    }
+
+    #[test]
+    fn what_is_ours_counts_as_etcd_has_it() {
+        let found = elsewhere(vec![one(1, 5, 10, true)], vec![one(2, 7, 11, false)]);
+        assert_eq!(settled(&found, &ours(1, &[10], &[])), (vec![10], vec![]));
+        // A lock that is lost, and a request that is granted or given up: we have not heard of it yet.
+        assert_eq!(settled(&found, &ours(1, &[9], &[])), (vec![], vec![]));
+        assert_eq!(settled(&found, &ours(1, &[10], &[3])), (vec![10], vec![]));
+        assert_eq!(settled(&found, &ours(2, &[], &[3])), (vec![], vec![(3, 1)]));
+        // Which of them etcd has, nobody knows.
+        assert_eq!(settled(&found, &ours(2, &[], &[3, 4])), (vec![], vec![]));
+    }
+
+    #[test]
+    fn requests_of_all_machines_have_one_order() {
+        let pending = vec![one(2, 7, 11, false), one(3, 1, 12, false), one(2, 8, 14, false)];
+        let found = elsewhere(Vec::new(), pending);
+        // In whatever order they are heard of, an agent's are queued as it has asked.
+        assert_eq!(settled(&found, &ours(2, &[], &[9, 4])), (vec![], vec![(4, 1), (9, 3)]));
+    }
+
+    #[test]
+    fn what_others_have_is_known_by_a_number_of_its_own_and_by_what_it_is_inside_of() {
+        // The first two were asked for in one tick of a clock.
+        let held = vec![one(1, 5, 10, true), one(1, 5, 11, true), one(2, 6, 12, true)];
+        let mut nested = one(3, 9, 13, false);
+        nested.inside = vec![called(11), called(12), called(8)];
+        let elsewhere = elsewhere(held, vec![nested]);
+        let two = [ClientId::from_bytes([2; 16])];
+        let known = LookEntry {
+            id: (two[0].to_bytes(), 77),
+            mode: Mode::Exclusive,
+            token: Some(12),
+            inside: Vec::new(),
+            may_give_up: false,
+            taken: 0,
+        };
+        let of = || OfName { bucket: "default".into(), name: name() };
+        let granted = |entry| LookEvent { at: 0, change: LookChange::Granted(of(), entry) };
+        let inside = |known: &[LookEvent]| {
+            let ours = HashSet::from(two);
+            let named = elsewhere.named(&ours, known, |_, _| true);
+            let events = elsewhere.events(&ours, &named);
+            let mut ids = HashSet::new();
+            let mut inside = Vec::new();
+            for event in events {
+                if let LookChange::Granted(_, entry) | LookChange::Requested(_, entry) =
+                    event.change
+                {
+                    assert!(ids.insert(entry.id));
+                    inside.extend(entry.inside);
+                }
+            }
+            assert_eq!(ids.len(), 3);
+            assert!(inside[..1].iter().all(|id| ids.contains(id)), "{inside:?}");
+            inside
+        };
+        assert_eq!(inside(&[granted(known.clone())])[1..], [known.id]);
+        // Of two that the same change has granted it is not known which.
+        let other = LookEntry { id: (known.id.0, 78), ..known.clone() };
+        assert_eq!(inside(&[granted(known), granted(other)]).len(), 1);
+        assert_eq!(elsewhere.further_buckets(), HashSet::new());
+    }
+
+    #[test]
+    fn names_for_which_others_wait_inside_a_lock_count_and_lead_to_further_buckets() {
+        let other = |bytes: &str| {
+            let mut other = called(20);
+            other.bucket = bytes.into();
+            other
+        };
+        let with_name = |mut one: Sighted, name: &str| {
+            one.inspected.lock.name = name.try_into().unwrap();
+            one
+        };
+        let asks = |client, name: &str, inside: Option<LockRef>| {
+            let mut one = with_name(one(client, 9, 13, false), name);
+            one.inside.extend(inside);
+            one
+        };
+        let held = vec![one(1, 5, 10, true), with_name(one(1, 6, 11, true), "idle")];
+        let mut last = asks(3, "db", Some(called(11)));
+        last.may_give_up = true;
+        let pending = vec![
+            asks(2, "ours", Some(called(10))),
+            asks(3, "theirs", Some(other("far"))),
+            asks(4, "plain", None),
+            last,
+        ];
+        let mut elsewhere = elsewhere(held, pending);
+        assert_eq!(elsewhere.further_buckets(), HashSet::from(["far".to_owned()]));
+        let ours = HashSet::from([ClientId::from_bytes([2; 16])]);
+        let mut names = Names::default();
+        elsewhere.nested(&ours, &mut names);
+        let is_nested =
+            |bucket: &str, name: &ResourceName| names.has(bucket, name) && bucket == "default";
+        let all = ["db", "theirs", "ours", "plain", "idle"];
+        let counts = all.map(|name| is_nested("default", &name.try_into().unwrap()));
+        assert_eq!(counts, [true, true, false, false, false]);
+        let events = elsewhere.add_some_to(Vec::new(), &ours, is_nested);
+        let found: Vec<_> = events
+            .iter()
+            .filter_map(|event| match &event.change {
+                LookChange::Granted(of, entry) | LookChange::Requested(of, entry) => {
+                    Some((of.name.to_string(), entry.may_give_up, entry.inside.len()))
+                }
+                _ => None,
+            })
+            .collect();
+        // It is inside a lock of a name that is not looked at, and that is known all the same.
+        let expected = [("db", false, 0), ("theirs", false, 0), ("db", true, 1)];
+        assert_eq!(
+            found,
+            expected.map(|(name, gives_up, inside)| (name.to_owned(), gives_up, inside))
+        );
     }
 }

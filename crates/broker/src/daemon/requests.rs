@@ -79,8 +79,8 @@ struct Entry {
     /// it in the slot nor take it.
     place: Place,
     of: Arc<Whose>,
-    /// The locks inside which it was asked for, as far as that was said.
-    inside: Vec<LockId>,
+    /// The locks inside which it was asked for, as far as that was said, and whether the reach was told so.
+    inside: Vec<(LockId, bool)>,
     /// It may give up by itself.
     may_give_up: bool,
     /// What it counts for among those of all names.

@@ -5,17 +5,19 @@ use std::{
     process::{Child, Output, Stdio},
 };
 
+use rustix::process::Pid;
+
 use crate::sandbox::{Lines, Sandbox, eventually, finish};
 
 /// A command under locks that begins once it is told to.
-struct Party(Child);
+pub(crate) struct Party(Child);
 
 /// Says that it has its locks, and goes on once there is a line to be read.
 const BEGIN: &str = "echo held; read line; ";
 
 impl Party {
     /// One that has its locks when this returns.
-    fn new(sandbox: &Sandbox, arguments: &[&str], script: &str) -> Self {
+    pub(crate) fn new(sandbox: &Sandbox, arguments: &[&str], script: &str) -> Self {
         let mut command = sandbox.navlock(&["run"]);
         command.args(arguments).args(["sh", "-c", &format!("{BEGIN}{script}")]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -26,25 +28,50 @@ impl Party {
     }
 
     /// Has it go on.
-    fn go(&mut self) {
+    pub(crate) fn go(&mut self) {
         self.0.stdin.take().unwrap().write_all(b"\n").unwrap();
     }
 
     /// Has it go on until it waits for something.
-    fn go_and_wait(&mut self, sandbox: &Sandbox) {
+    pub(crate) fn go_and_wait(&mut self, sandbox: &Sandbox) {
         let before = sandbox.pending();
         self.go();
         eventually("it waits", || sandbox.pending() > before);
     }
 
-    fn end(self) -> (Option<i32>, String) {
+    /// Waits until it has said this.
+    #[cfg_attr(
+        not(feature = "etcd"),
+        expect(dead_code, reason = "those on one machine say it at once")
+    )]
+    pub(crate) fn says(&mut self, what: &str) -> String {
+        let mut said = String::new();
+        for line in Lines::of(self.0.stderr.as_mut().unwrap()) {
+            said += &(line + "\n");
+            if said.contains(what) {
+                return said;
+            }
+        }
+        panic!("it has ended, and not said {what:?}: {said}");
+    }
+
+    /// Its `navlock run`.
+    #[cfg_attr(
+        not(feature = "etcd"),
+        expect(dead_code, reason = "those on one machine end by themselves")
+    )]
+    pub(crate) fn wrapper(&self) -> Pid {
+        Pid::from_child(&self.0)
+    }
+
+    pub(crate) fn end(self) -> (Option<i32>, String) {
         let Output { status, stderr, .. } = finish(self.0);
         (status.code(), String::from_utf8(stderr).unwrap())
     }
 }
 
 impl Sandbox {
-    fn pending(&self) -> usize {
+    pub(crate) fn pending(&self) -> usize {
         self.query().iter().filter(|line| line.starts_with("pending")).count()
     }
 
@@ -58,7 +85,7 @@ impl Sandbox {
     }
 }
 
-const DEADLOCK: &str =
+pub(crate) const DEADLOCK: &str =
     "deadlock: these wait for each other, and none goes on unless one of them ends";
 
 #[test]

@@ -136,6 +136,9 @@ pub struct Entry {
     pub may_give_up: bool,
     /// How often its owner has taken the name without asking.
     pub taken: u64,
+    /// Of requests of several machines, whose clocks differ: the one with the greater number was made later. 0
+    /// where `since` tells.
+    pub order: u64,
 }
 
 impl Client {
@@ -170,6 +173,7 @@ impl Entry {
             inside: Vec::new(),
             may_give_up: false,
             taken: 0,
+            order: 0,
             is_older: false,
         }
     }

@@ -208,6 +208,14 @@ impl<G, N> LockFuture<'_, G, N> {
         }
     }
 
+    /// Says of the request, if it waits, that it may give up by itself, as one that has a signal, for hosts that
+    /// know it only afterwards: nobody waits for it for ever.
+    pub fn note_may_give_up(&self) {
+        if let State::Pending(Pending { ticket, seat, .. }) = &self.state {
+            seat.backend().note_may_give_up(ticket.unpack());
+        }
+    }
+
     /// The deadlock that the request, which waits, is part of, if it is known to be: in one process, as of
     /// now; elsewhere, as far as the reach has told so. There the future's waker is called when it does.
     pub fn deadlock(&self) -> Option<InDeadlock> {

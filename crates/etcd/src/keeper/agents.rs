@@ -14,11 +14,11 @@ use crate::{
     clock::{Moment, monotonic, wall_millis},
     data::{Check, Step, Transaction},
     hash::HashState,
-    keys::{NameKey, RequestKey},
+    keys::{NameKey, Phase, RequestKey},
     slots::{Owner, Slots},
-    table::{Finished, Sent, Status},
+    table::{Finished, KnownOf, Sent, Status},
     transactions::{Ask, MOST, MOST_BYTES, Operation},
-    values::Value,
+    values::{Said, Value},
 };
 
 /// How long after an agent has said something of itself that is written where it is not yet.
@@ -115,11 +115,11 @@ impl Surroundings for Around<'_> {
                 Err(Wait)
             });
         };
-        let Sent { name, kind: asked, key: request } = table.send(id, self.slots)?;
+        let Sent { name, kind: asked, key: request, said } = table.send(id, self.slots)?;
         let name = NameKey::new(&name).is_hash().then_some(name);
         let (client_id, since, place) = (agent.client_id, wall_millis(), id.serial());
         let (asked_at, info) = (monotonic(), agent.info.clone());
-        let value = Value { client_id, since, asked: asked_at, place, info, name }.encode();
+        let value = Value { client_id, since, asked: asked_at, place, info, said, name }.encode();
         Some(Ok((Ask { request, mode: asked.mode(), lease, value }, kind(asked))))
     }
 
@@ -163,8 +163,18 @@ impl Keeper {
     pub(super) fn describe(&mut self, serial: AgentSerial, info: AgentInfo) {
         if let Some(agent) = self.agents.get_mut(&serial) {
             agent.info = info;
-            let is_writing = agent.stale.is_some_and(|stale| stale.is_writing);
-            agent.stale = Some(Stale { since: Moment::now(), pause: SETTLED, is_writing });
+            agent.stale = agent.stale.map(|stale| Stale { since: Moment::now(), ..stale });
+            self.say_anew(serial);
+        }
+    }
+
+    /// There is more to say of what an agent has than etcd may know. What was to be said before is not put off
+    /// by that, however often there is more.
+    pub(super) fn say_anew(&mut self, serial: AgentSerial) {
+        if let Some(agent) = self.agents.get_mut(&serial) {
+            let known = agent.stale.map(|stale| (stale.since, stale.is_writing));
+            let (since, is_writing) = known.unwrap_or_else(|| (Moment::now(), false));
+            agent.stale = Some(Stale { since, pause: SETTLED, is_writing });
         }
     }
 
@@ -207,7 +217,7 @@ impl Keeper {
         let agent = self.agents.get(&serial)?;
         let house = self.buckets.get(&agent.bucket)?;
         let (mut steps, mut bytes, mut is_known) = (Vec::new(), 0, true);
-        for (name, key) in self.shared.table().known_of(agent.id) {
+        for KnownOf { name, key, said } in self.shared.table().known_of(agent.id) {
             let found = house.bucket.mirror(&name).and_then(|mirror| mirror.find(key));
             let Some((phase, entry)) = found else {
                 // It is on its way.
@@ -215,8 +225,12 @@ impl Keeper {
                 continue;
             };
             let Some(value) = Value::decode(&entry.value) else { continue };
-            if value.info != agent.info {
-                let value = Value { info: agent.info.clone(), ..value }.encode();
+            // What was said of the request does not matter any more once it is a lock. And what was said by way
+            // of a broker before this one is so until it is said again.
+            let is_news = phase == Phase::Queued && said != Said::default();
+            let said = if is_news { said } else { value.said.clone() };
+            if value.info != agent.info || value.said != said {
+                let value = Value { info: agent.info.clone(), said, ..value }.encode();
                 bytes += value.len();
                 if steps.len() == MOST || !steps.is_empty() && bytes > MOST_BYTES {
                     break;

@@ -10,7 +10,7 @@ use crate::{
     clock,
     data::{KeyValue, Step},
     keys::Phase,
-    values::Value,
+    values::{Said, Value},
     view::UNUSED,
 };
 
@@ -166,7 +166,9 @@ fn lock(name: &str, client: u8) -> KeyValue {
     let key = keys.request(Phase::Held, Mode::Exclusive, request);
     let client_id = ClientId::from_bytes([client; 16]);
     let info = AgentInfo::default();
-    let value = Value { client_id, since: 0, asked: 1, place: 0, info, name: None }.encode();
+    let value =
+        Value { client_id, since: 0, asked: 1, place: 0, info, said: Said::default(), name: None }
+            .encode();
     KeyValue { key, value, made: MADE, written: MADE, lease: LEASE }
 }
 

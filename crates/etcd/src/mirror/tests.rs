@@ -1,7 +1,7 @@
 use navlock_core::{AgentInfo, ClientId, Mode::*, ResourceName};
 
 use super::{Phase::*, *};
-use crate::keys::NameKey;
+use crate::{keys::NameKey, values::Said};
 
 const ME: u128 = 1;
 const OTHER: u128 = 2;
@@ -20,7 +20,8 @@ fn put(phase: Phase, mode: Mode, request: RequestKey, revision: i64) -> Event {
 
 fn put_at(place: u64, phase: Phase, mode: Mode, request: RequestKey, revision: i64) -> Event {
     let (client_id, info) = (ClientId::from_bytes([0; 16]), AgentInfo::default());
-    let value = Value { client_id, since: 0, asked: 0, place, info, name: None };
+    let value =
+        Value { client_id, since: 0, asked: 0, place, info, said: Said::default(), name: None };
     let put = Put { made: revision, lease: 1, value: value.encode().into() };
     let key = LockKey { name: name(), phase, mode, request };
     Event { key, revision, put: Some(put) }

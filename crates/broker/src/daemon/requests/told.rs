@@ -1,31 +1,34 @@
 //! What those who look are told of requests.
 
 use std::{
+    collections::{HashMap, HashSet},
     sync::Arc,
     task::{Context, Waker},
 };
 
+use foldhash::quality::RandomState;
 use navlock_core::{ResourceName, look};
 use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{LockId, LookChange, LookEntry, MAX_INSIDE, Moment, OfName};
 
 use super::{
-    super::deadlocks::{Circles, InCircle, Names},
+    super::deadlocks::{Circles, InCircle, Nested},
     Entry, Outcome, Requests, Shown, Stage, Whose,
     slots::Place,
 };
-use crate::forms::how_lost;
+use crate::forms::{how_lost, lock_id};
 
 impl Requests {
     /// Notes inside which lock this was asked for, if it waits: a lock waits for nothing.
     pub(in super::super) fn put_inside(&mut self, id: RequestId, lock: LockId) {
         let waits = |entry: &&mut Entry| matches!(entry.stage, Stage::Pending(_));
         let Some(entry) = self.entries.get_mut(&id).filter(waits) else { return };
-        if entry.inside.len() < MAX_INSIDE && !entry.inside.contains(&lock) {
+        let is_known = entry.inside.iter().any(|(known, _)| *known == lock);
+        if entry.inside.len() < MAX_INSIDE && !is_known {
             if entry.inside.is_empty() {
                 self.nested.push(id);
             }
-            entry.inside.push(lock);
+            entry.inside.push((lock, false));
             self.lookers.note_nested();
             self.tell(id);
         }
@@ -35,25 +38,72 @@ impl Requests {
     pub(in super::super) fn note_may_give_up(&mut self, id: RequestId) {
         if let Some(entry) = self.entries.get_mut(&id).filter(|entry| !entry.may_give_up) {
             entry.may_give_up = true;
-            if matches!(entry.stage, Stage::Pending(_)) {
+            if let Stage::Pending(request) = &entry.stage {
+                // Where others share the locks, they see as well who waits behind it.
+                request.note_may_give_up();
                 self.tell(id);
             }
         }
     }
 
-    /// The names that are waited for inside a lock.
-    pub(in super::super) fn nested(&mut self, names: &mut Names) {
+    /// What is waited for inside a lock.
+    pub(in super::super) fn nested(&mut self, nested: &mut Nested) {
         let entries = &self.entries;
         self.nested.retain(|id| {
             let waits = |entry: &&Entry| matches!(entry.stage, Stage::Pending(_));
             let Some(entry) = entries.get(id).filter(waits) else { return false };
             entry.name().is_some_and(|name| {
-                names.add(&entry.of.bucket, name);
+                let around = entry.inside.iter().map(|(lock, _)| lock_id(*lock).client_id);
+                nested.add(&entry.of.bucket, name, around);
                 true
             })
         });
         if self.nested.is_empty() {
             self.nested = Vec::new();
+        }
+    }
+
+    /// Of what waits, the locks inside which it was asked for, as far as the reach does not know.
+    pub(in super::super) fn untold_insides(&self) -> Vec<(RequestId, look::LockId)> {
+        let nested = self.nested.iter().filter_map(|id| Some((id, self.entries.get(id)?)));
+        let nested = nested.filter(|(_, entry)| matches!(entry.stage, Stage::Pending(_)));
+        let untold = nested.flat_map(|(id, entry)| {
+            let untold = entry.inside.iter().filter(|(_, is_told)| !is_told);
+            untold.map(|(lock, _)| (*id, lock_id(*lock)))
+        });
+        untold.collect()
+    }
+
+    /// Tells the reach, which calls that lock so.
+    pub(in super::super) fn tell_inside(
+        &mut self,
+        id: RequestId,
+        lock: look::LockId,
+        called: look::LockId,
+    ) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        if let Stage::Pending(request) = &entry.stage {
+            request.put_inside(called);
+            let mut inside = entry.inside.iter_mut();
+            if let Some((_, is_told)) = inside.find(|(known, _)| lock_id(*known) == lock) {
+                *is_told = true;
+            }
+        }
+    }
+
+    /// Adds what the reach calls those of these locks that are held here.
+    pub(in super::super) fn called(
+        &self,
+        wanted: &HashSet<look::LockId, RandomState>,
+        called: &mut HashMap<look::LockId, look::LockId, RandomState>,
+    ) {
+        for (id, entry) in &self.entries {
+            if let Stage::Held(guard, _) = &entry.stage {
+                let lock = look::LockId { client_id: entry.of.client_id, serial: id.serial() };
+                if wanted.contains(&lock) {
+                    called.insert(lock, guard.id());
+                }
+            }
         }
     }
 
@@ -171,7 +221,8 @@ impl Entry {
     /// How it is, and since when.
     fn change(&self, id: RequestId) -> Option<(Moment, LookChange)> {
         let Shown { name, mode, since, token, delegation, .. } = self.shown()?;
-        let (of, inside) = (self.of.name(name), self.inside.clone());
+        let of = self.of.name(name);
+        let inside = self.inside.iter().map(|(lock, _)| *lock).collect();
         let token = token.map(FencingToken::get);
         let may_give_up = self.may_give_up && token.is_none();
         let id = self.of.id(id);

@@ -1,5 +1,6 @@
 //! Machines, each with a broker of its own, that share their locks by an etcd.
 
+mod circles;
 mod doctor;
 mod evict;
 mod jams;

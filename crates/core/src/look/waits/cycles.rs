@@ -31,7 +31,9 @@ pub(super) fn cycles(graph: &Graph<'_>, without: &[Index], with_possible: bool) 
     while let Some(nodes) = todo.pop() {
         for mut component in search.components(&nodes) {
             let requests = component.iter().filter(|node| graph.is_request(**node));
-            let age = |node: &&Index| graph.at(**node).map(|at| (at.entry.since, at.entry.id));
+            let age = |node: &&Index| {
+                graph.at(**node).map(|at| (at.entry.order, at.entry.since, at.entry.id))
+            };
             let Some(youngest) = requests.max_by_key(age).copied() else { continue };
             let Some(left) = looks.checked_sub(component.len()) else { return found };
             looks = left;

@@ -1,0 +1,184 @@
+//! Commands of several machines that wait for each other.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+
+use super::machines;
+use crate::{
+    deadlock::{DEADLOCK, Party},
+    sandbox::{Sandbox, eventually},
+};
+
+/// The trees of all buckets, as programs see them.
+fn trees(machine: &Sandbox) -> Vec<Value> {
+    let text = machine.written(&["query", "--tree", "--json", "--all-buckets"]);
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Whether somebody waits in this bucket.
+fn somebody_waits(machine: &Sandbox, bucket: &str) -> bool {
+    machine.written(&["query", "--bucket", bucket]).contains("pending")
+}
+
+#[test]
+fn a_circle_of_two_machines_is_told_on_both_and_nowhere_once_it_is_broken() {
+    let [ours, theirs] = machines();
+    let mut first = Party::new(&ours, &["--why", "first", "a"], "$NAVLOCK run b true");
+    let mut second = Party::new(&theirs, &["--why", "second", "b"], "$NAVLOCK run a true");
+    first.go_and_wait(&ours);
+    // A long wait is none.
+    assert!(trees(&ours).iter().all(|tree| tree["deadlock"].is_null()));
+    second.go();
+    let told = [&mut first, &mut second].map(|party| party.says("waits for \"a\""));
+    for said in &told {
+        assert!(said.contains(DEADLOCK), "{said}");
+        let holds = |who: &str, name: &str| {
+            said.contains(&format!("({who}) holds \"{name}\" (exclusive) for "))
+        };
+        assert!(
+            holds("first", "a") || said.contains("held by") && said.contains("(first)"),
+            "{said}"
+        );
+        assert!(holds("second", "b") || said.contains("(second)"), "{said}");
+    }
+    for machine in [&ours, &theirs] {
+        let found = trees(machine);
+        let [tree] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(
+            (&tree["deadlock"], &tree["circle"]),
+            (&"certain".into(), &true.into()),
+            "{tree}"
+        );
+    }
+    kill_process(second.wrapper(), Signal::TERM).unwrap();
+    let (code, said) = second.end();
+    assert_ne!(code, Some(0), "{said}");
+    let (code, said) = first.end();
+    assert_eq!((code, said.contains("deadlock")), (Some(0), false), "told once: {said}");
+    assert!(trees(&ours).is_empty());
+}
+
+#[test]
+fn the_one_that_came_last_ends_if_it_is_to_whichever_machine_it_is_on() {
+    let all: [Sandbox; 2] = machines();
+    for [early, late] in [[0, 1], [1, 0]] {
+        // If their own broker thought so, each of both would be the last one.
+        let command = |name| format!("$NAVLOCK run --deadlock-exit-code 7 {name} true");
+        let mut first = Party::new(&all[early], &["a"], &command("b"));
+        let mut last = Party::new(&all[late], &["b"], &command("a"));
+        first.go_and_wait(&all[early]);
+        last.go();
+        let (code, said) = last.end();
+        assert_eq!(code, Some(7), "{said}");
+        assert!(said.contains(&format!("navlock: \"a\": {DEADLOCK}\n")), "{said}");
+        let (code, said) = first.end();
+        assert_eq!(code, Some(0), "{said}");
+    }
+}
+
+#[test]
+fn a_circle_of_three_machines_in_buckets_that_no_two_share_is_told() {
+    let all: [Sandbox; 3] = machines();
+    let holds = |nth: usize| format!("bucket-{nth}");
+    let mut parties = Vec::new();
+    for (nth, machine) in all.iter().enumerate() {
+        let (ours, next) = (holds(nth), holds((nth + 1) % 3));
+        let more = if nth == 2 { "--deadlock-exit-code 7 " } else { "" };
+        let script = format!("$NAVLOCK run {more}--bucket {next} x true");
+        parties.push(Party::new(machine, &["--bucket", &ours, "x"], &script));
+    }
+    for nth in [0, 1] {
+        parties[nth].go();
+        eventually("it waits", || somebody_waits(&all[nth], &holds(nth + 1)));
+    }
+    parties[2].go();
+    let (code, said) = parties.pop().unwrap().end();
+    assert_eq!(code, Some(7), "{said}");
+    assert_eq!(said.matches("waits for").count(), 3, "{said}");
+    for party in parties.into_iter().rev() {
+        let (code, said) = party.end();
+        assert_eq!(code, Some(0), "{said}");
+    }
+}
+
+#[test]
+fn a_broker_that_takes_over_knows_of_circles_with_other_machines() {
+    let [ours, theirs] = machines();
+    let mut first = Party::new(&ours, &["a"], "$NAVLOCK run b true");
+    let last = "$NAVLOCK run --deadlock-exit-code 7 a true";
+    let mut last = Party::new(&theirs, &["b"], last);
+    first.go_and_wait(&ours);
+    ours.replace_broker();
+    theirs.replace_broker();
+    last.go();
+    let (code, said) = last.end();
+    assert_eq!(code, Some(7), "{said}");
+    assert_eq!(first.end().0, Some(0));
+}
+
+#[test]
+fn who_waits_behind_what_gives_up_on_another_machine_is_in_no_deadlock() {
+    let [ours, theirs] = machines();
+    let mut first = Party::new(&ours, &["a"], "$NAVLOCK run -s b true");
+    let mut second = Party::new(&theirs, &["-s", "b"], "$NAVLOCK run a true");
+    second.go_and_wait(&theirs);
+    let (before, gave_up) = (theirs.pending(), Instant::now());
+    thread::scope(|scope| {
+        let gives_up = scope.spawn(|| theirs.output(&["run", "-w", "7", "b", "true"]));
+        eventually("it waits", || theirs.pending() > before);
+        // It would share what is held. So it waits only for who is there before, and not for ever.
+        first.go();
+        assert_eq!(gives_up.join().unwrap().status.code(), Some(1));
+    });
+    assert!(gave_up.elapsed() > Duration::from_secs(6));
+    for party in [first, second] {
+        let (code, said) = party.end();
+        assert_eq!((code, said.contains("deadlock")), (Some(0), false), "{said}");
+    }
+}
+
+#[test]
+fn machines_that_wait_much_and_never_for_each_other_are_told_nothing() {
+    let all: [Sandbox; 2] = machines();
+    // One of these gives up by itself.
+    let mut gives_up = Party::new(
+        &all[0],
+        &["--bucket", "circle", "a"],
+        "$NAVLOCK run --bucket circle -w 6 b true",
+    );
+    let mut waits =
+        Party::new(&all[1], &["--bucket", "circle", "b"], "$NAVLOCK run --bucket circle a true");
+    for (party, machine) in [&mut gives_up, &mut waits].into_iter().zip(&all) {
+        party.go();
+        eventually("it waits", || somebody_waits(machine, "circle"));
+    }
+    // And these take what they need in one order, for a while.
+    let (is_over, end) = (AtomicBool::new(false), Instant::now() + Duration::from_secs(6));
+    thread::scope(|scope| {
+        for machine in [&all[0], &all[0], &all[1], &all[1]] {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                while Instant::now() < end && !is_over.load(Ordering::Relaxed) {
+                    let nested =
+                        "$NAVLOCK run -s b $NAVLOCK run --deadlock-exit-code 9 c sleep 0.1";
+                    let output = machine.output(&["run", "a", "sh", "-c", nested]);
+                    let said = String::from_utf8_lossy(&output.stderr);
+                    if !output.status.success() || said.contains("deadlock") {
+                        is_over.store(true, Ordering::Relaxed);
+                        panic!("{output:?}");
+                    }
+                }
+            });
+        }
+    });
+    let (code, said) = gives_up.end();
+    assert_eq!((code, said.contains("deadlock")), (Some(1), false), "{said}");
+    let (code, said) = waits.end();
+    assert_eq!((code, said.contains("deadlock")), (Some(0), false), "{said}");
+}
