@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    time::Instant,
 };
 
 /// A failure, told to the person at the terminal.
@@ -35,11 +36,13 @@ pub(crate) fn built(program: &str) -> Result<PathBuf> {
     if path.exists() { Ok(path) } else { Err(format!("{} was not built", path.display())) }
 }
 
-/// Runs the command, after showing it.
+/// Runs the command, after showing it; says how long it took.
 pub(crate) fn run(command: &mut Command) -> Result {
     let shown = show(command);
     println!("\n$ {shown}");
+    let began = Instant::now();
     let status = command.status().map_err(|error| format!("cannot start `{shown}`: {error}"))?;
+    println!("({} s)", began.elapsed().as_secs());
     if status.success() { Ok(()) } else { Err(format!("failed ({status}): {shown}")) }
 }
 
