@@ -123,8 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
         writeln!(
             out,
             "| names of others | memory | CPU, idle | CPU, others busy | for each of theirs | for each of its own | \
-             take and release |\\n|---|---|---|---|---|---|---|"
-                .replace("\\n", "\n")
+             take and release |\n|---|---|---|---|---|---|---|"
         )?;
         for of in &all {
             writeln!(

@@ -34,6 +34,7 @@ impl From<navlock_etcd_client::Error> for Failure {
                 Self::Refused(Error::Refused("etcd refused: the request is too large".to_owned()))
             }
             NOT_FOUND => Self::NoLease,
+            OUT_OF_RANGE => Self::NoRevision,
             RESOURCE_EXHAUSTED if message.contains("too many requests") => {
                 Self::Unknown(message.to_owned())
             }
@@ -55,6 +56,7 @@ const INVALID_ARGUMENT: i32 = 3;
 const NOT_FOUND: i32 = 5;
 const PERMISSION_DENIED: i32 = 7;
 const RESOURCE_EXHAUSTED: i32 = 8;
+const OUT_OF_RANGE: i32 = 11;
 const FAILED_PRECONDITION: i32 = 9;
 const UNIMPLEMENTED: i32 = 12;
 const UNAUTHENTICATED: i32 = 16;
@@ -94,8 +96,17 @@ pub(crate) async fn transaction(
     Ok(call(&members, Duration::ZERO, patience, ask).await?.into())
 }
 
-/// How many keys are asked for at a time. Etcd looks at all that are left for each page, to count them.
-const PAGE: i64 = 5000;
+/// How many keys are asked for at a time at most. Etcd looks at all that are left for each page, to count them.
+const PAGE: usize = 5000;
+
+/// About how many bytes a page is to have: fewer keys are asked for where they are large.
+const PAGE_BYTES: usize = 4 << 20;
+
+/// How many bytes are listed at most where not all is asked for.
+const MOST_BYTES: usize = 64 << 20;
+
+/// How often a list is begun anew because etcd does not have its revision any more.
+const BEGINNINGS: u32 = 4;
 
 /// What is below this prefix, at one revision: no more than about so many keys, from the first on.
 ///
@@ -108,19 +119,42 @@ pub(crate) async fn list(
     delay: Duration,
     patience: Duration,
 ) -> Result<Listing, Failure> {
-    let (mut start, end, mut delay) = (prefix.clone(), end_of_prefix(&prefix), delay);
-    let mut listed = Listing::default();
+    sleep(delay).await;
+    for _ in 0..BEGINNINGS {
+        match list_once(&members, &prefix, most, patience).await {
+            Err(Failure::NoRevision) => {}
+            result => return result,
+        }
+    }
+    Err(Failure::Unknown("it forgot each list before the end of it".to_owned()))
+}
+
+/// # Errors
+///
+/// [`Failure::NoRevision`] if etcd has forgotten its first page's revision before the last one, or has lost its
+/// data.
+async fn list_once(
+    members: &Members,
+    prefix: &[u8],
+    most: usize,
+    patience: Duration,
+) -> Result<Listing, Failure> {
+    let (mut start, end) = (prefix.to_vec(), end_of_prefix(prefix));
+    let (mut listed, mut limit, mut bytes) = (Listing::default(), PAGE, 0);
     loop {
-        let page = GetOptions::new().with_range(&*end).with_limit(PAGE);
+        let page = GetOptions::new().with_range(&*end);
+        let page = page.with_limit(i64::try_from(limit).unwrap_or(i64::MAX));
         let page = page.with_revision(listed.revision);
         let from = start.clone();
-        let answer =
-            call(&members, delay, patience, async |mut client| client.get(from, Some(page)).await);
-        let mut answer = answer.await?;
+        let get = async |mut client: Client| client.get(from, Some(page)).await;
+        let mut answer = call(members, Duration::ZERO, patience, get).await?;
+        let header = answer.header();
+        let cluster = header.map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
+        let revision = header.map_or(0, navlock_etcd_client::ResponseHeader::revision);
         if listed.revision == 0 {
-            let header = answer.header();
-            listed.revision = header.map_or(0, navlock_etcd_client::ResponseHeader::revision);
-            listed.cluster = header.map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
+            (listed.revision, listed.cluster) = (revision, cluster);
+        } else if cluster != listed.cluster || revision < listed.revision {
+            return Err(Failure::NoRevision);
         }
         let count = u64::try_from(answer.count()).unwrap_or_default();
         let found: Vec<_> = answer.take_kvs().into_iter().map(KeyValue::from).collect();
@@ -128,11 +162,14 @@ pub(crate) async fn list(
         let Some(last) = found.last() else { return Ok(listed) };
         // The next key there can be.
         start = [&*last.key, &[0]].concat();
+        let size: usize = found.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
+        limit = (found.len() * PAGE_BYTES / size.max(1)).clamp(1, PAGE);
+        bytes += size;
         listed.found.extend(found);
-        if listed.left_out == 0 || listed.found.len() >= most {
+        let is_enough = listed.found.len() >= most || most < usize::MAX && bytes >= MOST_BYTES;
+        if listed.left_out == 0 || is_enough {
             return Ok(listed);
         }
-        delay = Duration::ZERO;
     }
 }
 

@@ -9,6 +9,8 @@ pub(crate) enum Failure {
     Unknown(String),
     /// The lease has ended. Nothing was done.
     NoLease,
+    /// Etcd does not have the revision that was asked for, any more or yet.
+    NoRevision,
     /// It was refused, and would be again. Nothing was done.
     Refused(Error),
 }
@@ -18,6 +20,9 @@ impl Failure {
         match self {
             Self::Unknown(why) => Error::Unreachable(format!("cannot reach etcd: {why}")),
             Self::NoLease => lease_lost(),
+            Self::NoRevision => {
+                Error::Unreachable("etcd has forgotten what was being listed; try again".to_owned())
+            }
             Self::Refused(error) => error,
         }
     }

@@ -36,7 +36,7 @@ use self::{
     leases::{Lapsing, Lease, Own},
     queries::Query,
     recalls::Recall,
-    watching::Gone,
+    watching::{Gone, Lists},
 };
 use crate::{
     bucket::{Bucket, Todo},
@@ -52,7 +52,6 @@ use crate::{
     slots::{Owner, Slots},
     table::{Finished, State, Status, Table},
     transactions::{Ask, Ended, Operation, Outcome},
-    view::View,
     watch::Watched,
 };
 
@@ -275,6 +274,7 @@ pub(crate) struct Keeper {
     lapsing: HashMap<i64, Lapsing, HashState>,
     /// What has gone, and is not told until it is known whether its lease has.
     gone: Vec<Gone>,
+    lists: Lists,
     history: History,
     calls: VecDeque<Call>,
 }
@@ -305,6 +305,7 @@ impl Keeper {
             own: Own::default(),
             lapsing: HashMap::default(),
             gone: Vec::new(),
+            lists: Lists::default(),
             history: History::default(),
             calls: VecDeque::new(),
         }
@@ -441,6 +442,9 @@ impl Keeper {
             Done::Operated(of, result) => self.operated(of, result),
             Done::Paused(of) => self.try_again(of),
             Done::Listed(of, known, result) => {
+                if matches!(of, Listed::Name(..)) {
+                    self.list_next();
+                }
                 if self.takes(known, &result) {
                     match of {
                         Listed::Name(watch, begun) => self.listed(watch, begun, result),
@@ -452,7 +456,8 @@ impl Keeper {
             Done::Leased(result) => self.leased(result),
             Done::Described(serial) => self.described(serial),
             // It is looked again later.
-            Done::Under(_, _, Err(_)) => {}
+            Done::Under(_, Why::Sweep, Err(_)) => {}
+            Done::Under(lease, Why::Left(bucket), Err(_)) => self.has_not_looked(lease, bucket),
             Done::Under(lease, Why::Sweep, Ok(keys)) => self.sweep(lease, &keys),
             Done::Under(_, Why::Left(bucket), Ok(keys)) => self.view_left(bucket, &keys),
         }
@@ -655,8 +660,12 @@ impl Keeper {
     /// Lists the names in which something of ours waits, now and then.
     fn look_where_ours_wait(&mut self, bucket: u64) {
         let Some(house) = self.buckets.get(&bucket) else { return };
-        let is_due = |name: &NameKey| house.bucket.views.get(name).is_some_and(View::is_due);
-        let due: Vec<_> = self.waiting(&house.bucket).into_iter().filter(is_due).collect();
+        let due = house.bucket.views.iter().filter(|(_, view)| view.is_due());
+        // Not by their mirrors, which may have been told nothing.
+        let table = self.shared.table();
+        let due = due.map(|(name, _)| name).filter(|name| table.waits_for(bucket, name));
+        let due: Vec<_> = due.cloned().collect();
+        drop(table);
         for name in due {
             self.look(bucket, &name, Duration::ZERO);
         }

@@ -62,7 +62,9 @@ impl Members {
                 match ask(&options, nth).await {
                     Ok(asked) => return Ok((asked, nth)),
                     Err(Failure::Refused(error)) => return Err(Failure::Refused(error)),
-                    Err(Failure::NoLease) => "it is no etcd".clone_into(&mut why),
+                    Err(Failure::NoLease | Failure::NoRevision) => {
+                        "it is no etcd".clone_into(&mut why);
+                    }
                     Err(Failure::Unknown(unknown)) => why = unknown,
                 }
                 sleep(PAUSE).await;
@@ -77,7 +79,7 @@ impl Members {
             }
             Ok(Err(Failure::Refused(error))) => return Err(error),
             Ok(Err(Failure::Unknown(why))) => why,
-            Ok(Err(Failure::NoLease)) => "it is no etcd".to_owned(),
+            Ok(Err(Failure::NoLease | Failure::NoRevision)) => "it is no etcd".to_owned(),
             Err(_) => format!("no answer within {:?}", options.timeout),
         };
         let endpoints = options.endpoints.join(", ");

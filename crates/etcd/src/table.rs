@@ -527,14 +527,21 @@ impl Table {
         alive
     }
 
-    /// All locks that are held, by bucket and name, and whose they are.
-    pub(crate) fn held(&self) -> impl Iterator<Item = (u64, &NameKey, RequestKey, AgentSerial)> {
+    /// All that is pending or held and that etcd may know of, by bucket and name, whether it is held, and whose
+    /// it is.
+    pub(crate) fn alive(
+        &self,
+    ) -> impl Iterator<Item = (u64, &NameKey, RequestKey, bool, AgentSerial)> {
         self.names.iter().flat_map(move |((bucket, name), of)| {
             of.iter().filter_map(move |&index| {
                 let request = &self.requests[index];
-                let is_held = matches!(request.status(), Status::Held(_));
-                let serial = self.agent(request.agent.filter(|_| is_held)?)?;
-                Some((*bucket, name, request.key?, serial))
+                let is_held = match request.status() {
+                    Status::Held(_) => true,
+                    Status::Pending(_) => false,
+                    Status::Ended | Status::Absent => return None,
+                };
+                let serial = self.agent(request.agent?)?;
+                Some((*bucket, name, request.key?, is_held, serial))
             })
         })
     }

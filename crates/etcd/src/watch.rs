@@ -1,7 +1,7 @@
 //! The watches of names: one stream for all of them.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -56,6 +56,8 @@ struct Wanted {
     prefix: Vec<u8>,
     /// From which revision on, if it has not begun before.
     from: Option<i64>,
+    /// What it is called on the stream, once that tells of it.
+    id: Option<i64>,
 }
 
 impl Wanted {
@@ -66,11 +68,16 @@ impl Wanted {
             None => options,
         }
     }
+
+    /// What comes next begins in the dark.
+    fn forget(&mut self) {
+        (self.from, self.id) = (None, None);
+    }
 }
 
 /// Watches what it is told to, by one stream, for as long as somebody can tell it. When the stream
-/// ends (etcd restarts, has no leader), or etcd ends a watch of it (it has compacted what was not
-/// told yet), another one begins, and each watch with [`Watched::Up`].
+/// ends (etcd restarts, has no leader, does not know us any more), another one begins, and each watch with
+/// [`Watched::Up`]; so does a watch that etcd ends (it has compacted what was not told yet).
 pub(crate) async fn watch(
     members: Members,
     orders: mpsc::UnboundedReceiver<Order>,
@@ -84,18 +91,21 @@ pub(crate) async fn watch(
             tracing::debug!(target: LOGS, names = watching.wanted.len(), "names are watched");
             let end = tokio::select! {
                 end = watching.serve(stream) => end,
-                () = members.changed(member.term) => End::Watch,
+                () = members.changed(member.term) => End::Member,
             };
             match end {
                 End::Idle => continue,
                 End::Stream => members.avoid(member.term),
-                End::Watch => {}
+                End::Member => {}
             }
         } else {
             members.avoid(member.term);
         }
-        // What comes next begins in the dark.
-        watching.wanted.values_mut().for_each(|wanted| wanted.from = None);
+        // Also what was ordered meanwhile: its revision is of what etcd was before.
+        while let Ok(order) = watching.orders.try_recv() {
+            watching.note(order);
+        }
+        watching.wanted.values_mut().for_each(Wanted::forget);
         sleep(PAUSE).await;
     }
 }
@@ -104,10 +114,70 @@ pub(crate) async fn watch(
 enum End {
     /// Nothing is to be watched any more.
     Idle,
-    /// Etcd has ended a watch, or there is a better member.
-    Watch,
-    /// The stream has ended.
+    /// There is a better member.
+    Member,
+    /// The stream has ended, or etcd does not serve us by it: it may not know any more who we are.
     Stream,
+}
+
+/// Something that etcd is to be asked by a stream.
+enum Ask {
+    Watch(u64),
+    /// To end what it calls so.
+    End(i64),
+}
+
+/// What was asked by a stream, and what is to be asked.
+#[derive(Default)]
+struct Asked {
+    next: VecDeque<Ask>,
+    /// What etcd has not answered yet, in the order in which it was asked.
+    unanswered: VecDeque<u64>,
+    /// Which watch is called so.
+    ids: HashMap<i64, u64>,
+    /// Whether each is called what we call it; `None` before the first answer. Etcd does that. Its proxy
+    /// counts for itself, and answers in any order: it is asked for one at a time.
+    is_ours_to_name: Option<bool>,
+}
+
+impl Asked {
+    /// What is to be asked now.
+    fn next(&mut self, wanted: &BTreeMap<u64, Wanted>) -> Option<WatchAsk> {
+        loop {
+            match *self.next.front()? {
+                Ask::End(id) => return Some(WatchAsk::cancel(id)),
+                Ask::Watch(watch) => {
+                    if let Some(wanted) = wanted.get(&watch) {
+                        let may_ask =
+                            self.unanswered.is_empty() || self.is_ours_to_name == Some(true);
+                        let ask = || WatchAsk::watch(&*wanted.prefix, wanted.options(watch));
+                        return may_ask.then(ask);
+                    }
+                    // Not any more.
+                    self.next.pop_front();
+                }
+            }
+        }
+    }
+
+    /// That was asked.
+    fn has_asked(&mut self) {
+        if let Some(Ask::Watch(watch)) = self.next.pop_front() {
+            self.unanswered.push_back(watch);
+        }
+    }
+
+    /// Which watch is called so from now on; `None` if etcd has not begun what it was asked for.
+    fn begun(&mut self, response: &WatchResponse) -> Option<u64> {
+        let watch = self.unanswered.pop_front()?;
+        let (id, ours) = (response.watch_id(), number(watch));
+        let is_ours_to_name = *self.is_ours_to_name.get_or_insert(id == ours);
+        let is_it = !response.canceled() && (id == ours || !is_ours_to_name);
+        is_it.then(|| {
+            self.ids.insert(id, watch);
+            watch
+        })
+    }
 }
 
 /// What is to be watched, and who hears of it.
@@ -127,19 +197,14 @@ impl<T: Fn(u64, Watched)> Watching<T> {
         true
     }
 
-    /// Takes an order in. What etcd is to be asked.
-    fn note(&mut self, order: Order) -> WatchAsk {
+    /// Takes an order in. What etcd is to be asked, if it was asked before about that.
+    fn note(&mut self, order: Order) -> Option<Ask> {
         match order {
             Order::Watch { watch, keys, prefix, from } => {
-                let wanted = Wanted { keys, prefix, from };
-                let ask = WatchAsk::watch(&*wanted.prefix, wanted.options(watch));
-                self.wanted.insert(watch, wanted);
-                ask
+                self.wanted.insert(watch, Wanted { keys, prefix, from, id: None });
+                Some(Ask::Watch(watch))
             }
-            Order::Unwatch(watch) => {
-                self.wanted.remove(&watch);
-                WatchAsk::cancel(number(watch))
-            }
+            Order::Unwatch(watch) => Some(Ask::End(self.wanted.remove(&watch)?.id?)),
         }
     }
 
@@ -154,23 +219,26 @@ impl<T: Fn(u64, Watched)> Watching<T> {
     /// Watches by this stream.
     async fn serve(&mut self, mut stream: WatchStream) -> End {
         let asks = stream.asks();
-        let others = self.wanted.iter().skip(1);
-        let mut asked: VecDeque<WatchAsk> = others
-            .map(|(&watch, wanted)| WatchAsk::watch(&*wanted.prefix, wanted.options(watch)))
-            .collect();
+        let mut asked = Asked {
+            next: self.wanted.keys().map(|&watch| Ask::Watch(watch)).collect(),
+            ..Asked::default()
+        };
+        // When it was opened.
+        asked.has_asked();
         loop {
+            let next = asked.next(&self.wanted);
             tokio::select! {
                 response = stream.message() => {
                     let Ok(Some(response)) = response else { return End::Stream };
-                    if !self.heard(&response) {
-                        return End::Watch;
+                    if !self.heard(&response, &mut asked) {
+                        return End::Stream;
                     }
                 }
-                Some(is_asked) = ask_next(&asks, asked.front()) => {
+                Some(is_asked) = ask(&asks, next) => {
                     if is_asked.is_err() {
                         return End::Stream;
                     }
-                    asked.pop_front();
+                    asked.has_asked();
                 }
                 order = self.orders.recv() => match order {
                     None => {
@@ -182,30 +250,49 @@ impl<T: Fn(u64, Watched)> Watching<T> {
                         if self.wanted.is_empty() {
                             return End::Idle;
                         }
-                        asked.push_back(ask);
+                        if let Some(Ask::End(id)) = ask {
+                            asked.ids.remove(&id);
+                        }
+                        asked.next.extend(ask);
                     }
                 },
             }
         }
     }
 
-    /// Takes in what etcd tells of a watch. Whether it goes on.
-    fn heard(&mut self, response: &WatchResponse) -> bool {
-        let watch = u64::try_from(response.watch_id()).unwrap_or_default();
-        // It was ended by us.
-        let Some(wanted) = self.wanted.get_mut(&watch) else { return true };
-        if response.canceled() {
-            return false;
-        }
+    /// Takes in what etcd tells of a watch. Whether it goes on with what it was asked for.
+    fn heard(&mut self, response: &WatchResponse, asked: &mut Asked) -> bool {
+        let id = response.watch_id();
         if response.created() {
+            let Some(watch) = asked.begun(response) else {
+                tracing::debug!(target: LOGS, "etcd refuses to tell of a name by this stream");
+                return false;
+            };
+            let Some(wanted) = self.wanted.get_mut(&watch) else {
+                // Nobody wants it any more.
+                asked.ids.remove(&id);
+                asked.next.push_back(Ask::End(id));
+                return true;
+            };
+            wanted.id = Some(id);
             let revision = response.header().map_or(0, ResponseHeader::revision);
             // Etcd may have gone back since, or this member may be behind.
             if wanted.from.is_none_or(|from| revision < from - 1) {
                 (self.tell)(watch, Watched::Up);
             }
         }
+        // Or it was ended by us.
+        let Some(&watch) = asked.ids.get(&id) else { return true };
+        let Some(wanted) = self.wanted.get_mut(&watch) else { return true };
+        if response.canceled() {
+            wanted.forget();
+            asked.ids.remove(&id);
+            asked.next.push_back(Ask::Watch(watch));
+            return true;
+        }
         let events = response.events().iter().filter_map(|event| {
-            let told = read(&wanted.keys, &event.kv()?.clone().into())?;
+            let kv: KeyValue = event.kv()?.clone().into();
+            let told = read(&wanted.keys, &kv).filter(|_| kv.key.starts_with(&wanted.prefix))?;
             Some(match event.event_type() {
                 EventType::Put => told,
                 EventType::Delete => Event { put: None, ..told },
@@ -220,14 +307,14 @@ impl<T: Fn(u64, Watched)> Watching<T> {
 }
 
 /// Asks this, if there is anything to ask.
-async fn ask_next(
+async fn ask(
     asks: &WatchAsks,
-    next: Option<&WatchAsk>,
+    next: Option<WatchAsk>,
 ) -> Option<Result<(), navlock_etcd_client::Error>> {
-    Some(asks.ask(next?.clone()).await)
+    Some(asks.ask(next?).await)
 }
 
-/// What a watch is called on its stream. They are counted from 1 on.
+/// What a watch is to be called on its stream. They are counted from 1 on.
 fn number(watch: u64) -> i64 {
     i64::try_from(watch).unwrap_or(i64::MAX)
 }

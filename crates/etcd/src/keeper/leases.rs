@@ -225,6 +225,32 @@ impl Keeper {
         }
     }
 
+    /// It could not be seen what agents of a bucket have left under a lease.
+    pub(super) fn has_not_looked(&mut self, id: i64, bucket: u64) {
+        if let Some(lease) = self.leases.get_mut(&id) {
+            lease.buckets.retain(|&of| of != bucket);
+        }
+    }
+
+    /// Looks again where it could not be seen.
+    fn look_for_left(&mut self) {
+        let of = self.agents.values().filter_map(|agent| Some((agent.lease_id()?, agent.bucket)));
+        let mut unseen: Vec<_> = of
+            .filter(|&(id, bucket)| {
+                let lease = self.leases.get(&id).filter(|_| self.is_recalled(id));
+                lease.is_some_and(|lease| !lease.buckets.contains(&bucket))
+            })
+            .collect();
+        unseen.sort_unstable();
+        unseen.dedup();
+        for (id, bucket) in unseen {
+            if let Some(lease) = self.leases.get_mut(&id) {
+                lease.buckets.push(bucket);
+                self.calls.push_back(Call::LookUnder { lease: id, why: Why::Left(bucket) });
+            }
+        }
+    }
+
     /// Looks into all names of a bucket in which these keys are: what is of agents that have come back
     /// and that they do not go on with is removed when it is seen.
     pub(super) fn view_left(&mut self, bucket: u64, under: &[Vec<u8>]) {
@@ -291,6 +317,7 @@ impl Keeper {
             self.lose_lease(id, Lost::Disconnected);
         }
         self.end_own_if_unused();
+        self.look_for_left();
         let own = self.own;
         let may_have_any = self.slots.has_spent() || !self.shared.table().is_unused();
         for (&id, lease) in &mut self.leases {
@@ -356,7 +383,7 @@ impl Keeper {
             let transaction = Transaction { then: some.to_vec(), ..Transaction::default() };
             self.calls.push_back(Call::Write { transaction });
         }
-        self.look_where_any_is_missing(id, &there);
+        self.look_where_it_differs(id, &there);
     }
 
     /// Whether what stands under a lease is of a request that has been answered otherwise: a late try has
@@ -367,19 +394,20 @@ impl Keeper {
         whose.is_some_and(|id| self.shared.table().status(id) == Status::Ended)
     }
 
-    /// Lists the names in which something should be held under a lease that is not among what is there.
-    fn look_where_any_is_missing(&mut self, lease: i64, there: &HashSet<RequestKey>) {
+    /// Lists the names in which what is held under a lease is not what is known to be.
+    fn look_where_it_differs(&mut self, lease: i64, there: &HashSet<RequestKey>) {
         let is_under = |serial| {
             let agent = self.agents.get(&serial);
             agent.and_then(Agent::lease_id) == Some(lease)
         };
         let table = self.shared.table();
-        let missing =
-            table.held().filter(|&(.., key, serial)| !there.contains(&key) && is_under(serial));
-        let missing: Vec<_> = missing.map(|(bucket, name, ..)| (bucket, name.clone())).collect();
+        let differ = table.alive().filter(|&(.., key, is_held, serial)| {
+            there.contains(&key) != is_held && is_under(serial)
+        });
+        let differ: Vec<_> = differ.map(|(bucket, name, ..)| (bucket, name.clone())).collect();
         drop(table);
         // Or it has come since.
-        for (bucket, name) in missing {
+        for (bucket, name) in differ {
             self.look(bucket, &name, Duration::ZERO);
         }
     }

@@ -1,6 +1,11 @@
 //! What watches and lists say, and what it means for ours.
 
-use std::{collections::HashSet, sync::Arc, task::Waker, time::Duration};
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    task::Waker,
+    time::Duration,
+};
 
 use navlock_core::{ClientId, Lost, Mode};
 use navlock_engine::RequestId;
@@ -70,7 +75,9 @@ impl Keeper {
                 let is_gone_from = self.gone.iter().any(|gone| gone.name == *name);
                 let is_asked_for = table.has_requests(bucket, name);
                 let is_recalled = self.recalls.iter().any(|recall| recall.is_of(name));
-                let is_used = is_asked_for || is_gone_from || is_recalled;
+                // It is watched for what it was found to have, or nobody knows yet.
+                let is_unknown = view.early.is_some();
+                let is_used = is_asked_for || is_gone_from || is_recalled || is_unknown;
                 idle.extend(view.note_use(is_used).map(|since| (since, name.clone())));
             }
             idle.retain(|(_, name)| house.bucket.is_idle(name));
@@ -299,9 +306,32 @@ impl Keeper {
         let Some(house) = self.buckets.get_mut(&bucket) else { return };
         let Some(view) = house.bucket.views.get_mut(name) else { return };
         let Some(begun) = view.look() else { return };
-        let of = Listed::Name(view.watch, begun);
+        let list = List { watch: view.watch, begun, delay };
+        if self.lists.running < MOST_LISTS {
+            self.lists.running += 1;
+            self.list_name(list);
+        } else {
+            self.lists.waiting.push_back(list);
+        }
+    }
+
+    fn list_name(&mut self, List { watch, begun, delay }: List) {
+        let found = self.watches.get(&watch);
+        let found = found.and_then(|(bucket, name)| Some((self.buckets.get(bucket)?, name)));
+        let Some((house, name)) = found else { return };
         let prefix = house.bucket.keys.name(name).all();
-        self.list(of, prefix, delay);
+        self.list(Listed::Name(watch, begun), prefix, delay);
+    }
+
+    /// One list of a name has come, or is of no use any more: the next one.
+    pub(super) fn list_next(&mut self) {
+        self.lists.running -= 1;
+        while let Some(list) = self.lists.waiting.pop_front() {
+            if self.watches.contains_key(&list.watch) {
+                self.lists.running += 1;
+                return self.list_name(list);
+            }
+        }
     }
 
     pub(super) fn list(&mut self, of: Listed, prefix: Vec<u8>, delay: Duration) {
@@ -429,6 +459,26 @@ fn tell_removed(table: &mut Table, id: RequestId) -> Vec<Waker> {
         Status::Held(_) => table.lose(id, Lost::Removed),
         _ => table.answer(id, State::Failed(place_removed())).into_iter().collect(),
     }
+}
+
+/// How many names are listed at a time: when a stream has ended, all that are watched are to be listed, and etcd
+/// has others to serve.
+const MOST_LISTS: usize = 64;
+
+/// Names that are being listed.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    running: usize,
+    /// In the order in which it was found that they are to be.
+    waiting: VecDeque<List>,
+}
+
+/// A name that is to be listed: that of this watch, which has begun so often.
+#[derive(Debug)]
+struct List {
+    watch: u64,
+    begun: u64,
+    delay: Duration,
 }
 
 /// Something of ours that has gone, be it with its lease or by itself.

@@ -10,7 +10,7 @@ use navlock_core::{Error, LockManager, LockState, Lost, Mode, UserAgent};
 use navlock_etcd::EtcdOptions;
 
 use super::{exclusive, proxy::Proxy, settle, soon, state, until_waiting};
-use crate::server::{DEADLINE, Server, connect};
+use crate::server::{DEADLINE, GrpcProxy, Server, connect};
 
 /// The shortest that etcd keeps to.
 const TIME_TO_LIVE: Duration = Duration::from_secs(2);
@@ -408,6 +408,55 @@ fn who_is_logged_in_goes_on_when_etcd_forgets_who_is() {
     let guard = exclusive(&locks, "db");
     assert!(soon(locks.lock("db").if_available()).unwrap().is_none());
     assert!(!guard.is_lost());
+}
+
+#[test]
+fn who_is_not_known_any_more_by_the_stream_of_its_watches_is_told_of_further_names() {
+    let server = Server::start();
+    ask_for_passwords(&server);
+    // So long that nothing is looked at but what a watch tells.
+    let locker = || options(server.endpoint()).user("locker", "pass").time_to_live(DEADLINE * 2);
+    let (waiter, holder) = (connect(&locker()), connect(&locker()));
+    let (waiter, holder) = (waiter.lock_manager("bucket"), holder.lock_manager("bucket"));
+    // From here on its watches have a stream.
+    let _other = exclusive(&waiter, "other");
+    let held = exclusive(&holder, "db");
+    etcdctl(&server, &["--user=root:secret", "auth", "disable"]);
+    etcdctl(&server, &["auth", "enable"]);
+    thread::scope(|scope| {
+        let since = Instant::now();
+        let heir = scope.spawn(|| exclusive(&waiter, "db"));
+        until_waiting(&holder, 1);
+        drop(held);
+        drop(heir.join().unwrap());
+        // Names in which somebody waits are listed now and then.
+        assert!(since.elapsed() < Duration::from_secs(10), "the watch has told nothing");
+    });
+}
+
+#[test]
+fn behind_etcds_own_proxy_each_watch_tells_of_its_own_name() {
+    let server = Server::start();
+    let proxy = GrpcProxy::of(&server);
+    let (holder, waiter) = (machine(&server), connect(&options(proxy.endpoint())));
+    let (holder, waiter) = (holder.lock_manager("bucket"), waiter.lock_manager("bucket"));
+    let names: Vec<String> = (0..8).map(|nth| format!("name-{nth}")).collect();
+    let held: Vec<_> = names.iter().map(|name| exclusive(&holder, name)).collect();
+    thread::scope(|scope| {
+        let since = Instant::now();
+        let waiting: Vec<_> =
+            names.iter().map(|name| scope.spawn(|| exclusive(&waiter, name))).collect();
+        until_waiting(&holder, names.len());
+        drop(held);
+        for heir in waiting {
+            drop(heir.join().unwrap());
+        }
+        assert!(since.elapsed() < Duration::from_secs(10), "a watch has told nothing");
+    });
+    let victim = exclusive(&waiter, "name-0");
+    let thief = soon(holder.lock("name-0").steal()).unwrap();
+    assert_eq!(soon(victim.lost()), Lost::Stolen);
+    assert!(thief.fencing_token() > victim.fencing_token());
 }
 
 #[test]

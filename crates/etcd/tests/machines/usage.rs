@@ -150,6 +150,7 @@ fn who_begins_to_watch_while_much_happens_misses_nothing() {
         });
         // Each name for the first time: its watch begins in the past.
         for nth in 0..30 {
+            let since = Instant::now();
             let name = &*format!("name-{nth}");
             let victim = exclusive(&holder, name);
             if nth % 3 == 0 {
@@ -166,6 +167,8 @@ fn who_begins_to_watch_while_much_happens_misses_nothing() {
                     drop(heir.join().unwrap());
                 });
             }
+            // What nobody has told is found every 15 s.
+            assert!(since.elapsed() < Duration::from_secs(10), "{name}: something was missed");
         }
         is_over.store(true, SeqCst);
     });

@@ -207,6 +207,37 @@ impl Server {
     }
 }
 
+/// Etcd's own proxy, which gathers what several clients watch.
+pub(crate) struct GrpcProxy {
+    port: Port,
+    _running: testkit::Server,
+    _directory: TempDir,
+}
+
+impl GrpcProxy {
+    pub(crate) fn of(server: &Server) -> Self {
+        let (port, directory) = (Port::take().expect("a port is free"), tempfile::tempdir());
+        let directory = directory.expect("there is room");
+        let words = ["etcd", "grpc-proxy", "start", "--endpoints", &server.endpoint()];
+        let mut words: Vec<_> = words.into_iter().map(str::to_owned).collect();
+        words.push(format!("--listen-addr={port}"));
+        words.push(format!("--data-dir={}", directory.path().join("data").display()));
+        let started = testkit::Server::start(&Start {
+            words: &words,
+            address: &port.to_string(),
+            said: &directory.path().join("said"),
+            removed: None,
+            patience: DEADLINE,
+        });
+        let running = started.unwrap_or_else(|failed| panic!("etcd's proxy at {port}: {failed}"));
+        Self { port, _running: running, _directory: directory }
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        self.port.to_string()
+    }
+}
+
 /// Connects, once etcd answers.
 pub(crate) fn connect(options: &EtcdOptions) -> UserAgent {
     let since = Instant::now();
