@@ -18,7 +18,10 @@ use tonic_prost::ProstCodec;
 
 use crate::{
     ConnectOptions, Error,
-    messages::{AuthenticateRequest, AuthenticateResponse, StatusRequest, StatusResponse},
+    messages::{
+        AuthenticateRequest, AuthenticateResponse, MemberListRequest, MemberListResponse,
+        StatusRequest, StatusResponse,
+    },
 };
 
 type Token = MetadataValue<Ascii>;
@@ -106,6 +109,15 @@ impl Client {
     /// See [`Error`].
     pub async fn status(&mut self) -> Result<StatusResponse, Error> {
         self.unary("/etcdserverpb.Maintenance/Status", StatusRequest {}).await
+    }
+
+    /// Who the members are, as the one knows that is asked.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn member_list(&mut self) -> Result<MemberListResponse, Error> {
+        self.unary("/etcdserverpb.Cluster/MemberList", MemberListRequest {}).await
     }
 
     /// A question with one answer. The path is that of the method.

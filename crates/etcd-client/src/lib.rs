@@ -1,5 +1,5 @@
 //! The part of [etcd](https://etcd.io)'s API, version 3, that navlock uses: keys and transactions,
-//! watches, leases, logging in, and what a member says of itself.
+//! watches, leases, logging in, and what a member says of itself and of the others.
 //!
 //! It is no general client: what is not called by navlock is not here, and nothing is tried again but
 //! what was refused because a token had expired. The messages are written by hand
@@ -43,7 +43,7 @@ pub use self::{
         LeaseGrantResponse, LeaseKeepAliveResponse, LeaseKeepAliveStream, LeaseKeeper,
         LeaseKeysResponse, LeaseRevokeResponse, LeaseTimeToLiveResponse,
     },
-    messages::{KeyValue, ResponseHeader, StatusResponse},
+    messages::{KeyValue, Member, MemberListResponse, ResponseHeader, StatusResponse},
     txn::{Compare, CompareOp, Txn, TxnOp, TxnOpResponse, TxnResponse},
     watch::{Event, EventType, WatchAsk, WatchAsks, WatchOptions, WatchResponse, WatchStream},
 };

@@ -202,3 +202,49 @@ impl StatusResponse {
         &self.errors
     }
 }
+
+/// As the member that is asked knows it: nobody else is asked.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(crate) struct MemberListRequest {}
+
+/// The members of a cluster.
+#[derive(Clone, PartialEq, Message)]
+pub struct MemberListResponse {
+    #[prost(message, optional, tag = "1")]
+    header: Option<ResponseHeader>,
+    #[prost(message, repeated, tag = "2")]
+    members: Vec<Member>,
+}
+
+/// One of them.
+#[derive(Clone, PartialEq, Message)]
+pub struct Member {
+    #[prost(string, repeated, tag = "4")]
+    client_urls: Vec<String>,
+    #[prost(bool, tag = "5")]
+    is_learner: bool,
+}
+
+impl MemberListResponse {
+    /// Of which cluster.
+    pub const fn header(&self) -> Option<&ResponseHeader> {
+        self.header.as_ref()
+    }
+
+    /// All of them.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+}
+
+impl Member {
+    /// Where it says that its clients find it.
+    pub fn client_urls(&self) -> &[String] {
+        &self.client_urls
+    }
+
+    /// Whether it only learns, and answers nobody yet.
+    pub const fn is_learner(&self) -> bool {
+        self.is_learner
+    }
+}

@@ -33,8 +33,10 @@ pub enum CompareOp {
     NotEqual = 3,
 }
 
-/// Etcd's number for "when the key came to be", of what can be compared of a key.
+/// Etcd's numbers for "when the key came to be" and "when it was written last", of what can be compared of
+/// a key.
 const CREATE: i32 = 1;
+const MOD: i32 = 2;
 
 /// A condition of a transaction.
 #[derive(Clone, PartialEq, Message)]
@@ -45,7 +47,7 @@ pub struct Compare {
     target: i32,
     #[prost(bytes = "vec", tag = "3")]
     key: Vec<u8>,
-    #[prost(oneof = "Value", tags = "5")]
+    #[prost(oneof = "Value", tags = "5, 6")]
     value: Option<Value>,
     #[prost(bytes = "vec", tag = "64")]
     range_end: Vec<u8>,
@@ -56,6 +58,8 @@ pub struct Compare {
 enum Value {
     #[prost(int64, tag = "5")]
     CreateRevision(i64),
+    #[prost(int64, tag = "6")]
+    ModRevision(i64),
 }
 
 impl Compare {
@@ -68,6 +72,12 @@ impl Compare {
             value: Some(Value::CreateRevision(revision)),
             range_end: Vec::new(),
         }
+    }
+
+    /// When the key was written last. One that is not there compares as 0.
+    pub fn mod_revision(key: impl Into<Vec<u8>>, op: CompareOp, revision: i64) -> Self {
+        let value = Some(Value::ModRevision(revision));
+        Self { target: MOD, value, ..Self::create_revision(key, op, revision) }
     }
 
     /// The same of all keys up to this one, without it.
