@@ -25,6 +25,7 @@ pub struct EtcdOptions {
     pub(crate) timeout: Duration,
     pub(crate) namespace: String,
     pub(crate) waits_through_outages: bool,
+    pub(crate) follows_members: bool,
     margin: Option<Duration>,
 }
 
@@ -42,6 +43,7 @@ impl EtcdOptions {
             timeout: Duration::from_secs(5),
             namespace: "navlock".to_owned(),
             waits_through_outages: true,
+            follows_members: true,
             margin: None,
         }
     }
@@ -101,6 +103,16 @@ impl EtcdOptions {
     #[must_use]
     pub fn wait_through_outages(mut self, waits: bool) -> Self {
         self.waits_through_outages = waits;
+        self
+    }
+
+    /// Whether members are used as well that were not given, because others say that they are there: so that
+    /// all that were given may be replaced in time. It is so if this is not called, where an endpoint that
+    /// was given is what a member advertises (`--advertise-client-urls`): where it is a proxy's, say, it is
+    /// used alone.
+    #[must_use]
+    pub fn follow_members(mut self, follows: bool) -> Self {
+        self.follows_members = follows;
         self
     }
 

@@ -137,7 +137,8 @@ fn a_holder_whose_node_hangs_has_lost_before_another_is_granted() {
     let others: Vec<_> = (0..3).filter(|nth| *nth != leader).map(|nth| &endpoints[nth]).collect();
     let machine = |endpoints: &[&String]| {
         let options = EtcdOptions::new(endpoints.iter().copied()).time_to_live(SHORT);
-        connect(&options).lock_manager("bucket")
+        // The one has nothing but its node.
+        connect(&options.follow_members(false)).lock_manager("bucket")
     };
     let (alone, other) = (machine(&[&endpoints[leader]]), machine(&others));
     let guard = exclusive(&alone, "db");

@@ -9,6 +9,7 @@ mod fenced;
 mod formats;
 mod given_up;
 mod leases;
+mod members;
 mod paused;
 mod process;
 mod proxy;

@@ -35,6 +35,33 @@ impl Cluster {
         self.nodes.each_ref().map(Server::endpoint)
     }
 
+    /// Has another node, which has nothing yet and is elsewhere, take the place of this one for good. Nobody
+    /// is where that was, for as long as it is kept.
+    #[must_use]
+    pub(crate) fn replace(&mut self, nth: usize) -> Server {
+        let others = (0..3).filter(|other| *other != nth);
+        let others: Vec<_> = others.map(|other| &self.nodes[other]).collect();
+        let (number, _) = status(&self.nodes[nth]).expect("it answers");
+        let number = format!("{:x}", number.parse::<u64>().unwrap());
+        others[0].until_done(&["member", "remove", &number]);
+        let [mut node] = Server::several();
+        let name = format!("node-{}", node.peer.number());
+        let url = format!("--peer-urls={}", node.peer_url());
+        let said = others[0].until_done(&["member", "add", &name, &url]);
+        let all = said.lines().find_map(|line| line.strip_prefix("ETCD_INITIAL_CLUSTER="));
+        let all = all.unwrap_or_else(|| panic!("{said}")).trim_matches('"').to_owned();
+        node.flags = vec![
+            format!("--name={name}"),
+            format!("--initial-cluster={all}"),
+            "--initial-cluster-state=existing".to_owned(),
+        ];
+        node.restart();
+        let mut old = std::mem::replace(&mut self.nodes[nth], node);
+        old.kill();
+        self.until_whole();
+        old
+    }
+
     /// Which node leads, as one of those says that are not stopped.
     pub(crate) fn leader(&self) -> usize {
         let since = Instant::now();

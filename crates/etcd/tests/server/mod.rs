@@ -194,6 +194,18 @@ impl Server {
         connect(&options(EtcdOptions::new([self.endpoint()])))
     }
 
+    /// The same until it does not complain any more: for what a cluster does only when it is healthy.
+    pub(crate) fn until_done(&self, arguments: &[&str]) -> String {
+        let since = Instant::now();
+        loop {
+            match self.etcdctl(arguments) {
+                Ok(said) => return said,
+                Err(why) => assert!(since.elapsed() < DEADLINE, "{arguments:?}: {why}"),
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
     /// What `etcdctl` prints when it is called so, or complains of.
     pub(crate) fn etcdctl(&self, arguments: &[&str]) -> Result<String, String> {
         let output = Command::new("etcdctl")
