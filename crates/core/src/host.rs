@@ -169,6 +169,12 @@ pub async fn position_of(
     locks.position_of(name, client_id).await
 }
 
+/// What there is to be known of the reach of a user agent at this moment, for people; see
+/// [`Reach::details`].
+pub fn details(user_agent: &UserAgent) -> Vec<(String, String)> {
+    user_agent.details()
+}
+
 /// Ends leases that agents had through other processes, which are dead; see [`lease`] and
 /// [`Reach::revoke`]. Whether none of them is there by now.
 ///

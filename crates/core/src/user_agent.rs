@@ -247,6 +247,10 @@ impl UserAgent {
         }))
     }
 
+    pub(crate) fn details(&self) -> Vec<(String, String)> {
+        self.0.user_agent.reach.details()
+    }
+
     pub(crate) async fn revoke(&self, leases: Vec<Vec<u8>>) -> bool {
         self.0.user_agent.reach.revoke(leases).await
     }

@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     clock::Moment,
+    clusters::entry::Entry,
     formats,
     keeper::{Message, Shared, wake},
     lease::Share,
@@ -30,6 +31,7 @@ use crate::{
     query::{Seen, SeenOne},
     table::{State, Terminated, gone},
     thread::{Order, Thread},
+    values::Outer,
 };
 
 /// How long the last owner waits until etcd knows what has ended.
@@ -69,11 +71,11 @@ struct Connection {
     shared: Arc<Shared>,
     tell: mpsc::UnboundedSender<Order>,
     thread: ThreadId,
-    endpoints: Vec<String>,
+    members: Members,
 }
 
 /// One bucket.
-struct EtcdBackend {
+pub(crate) struct EtcdBackend {
     connection: Arc<Connection>,
     bucket: u64,
     name: String,
@@ -91,11 +93,15 @@ impl EtcdReach {
     ///
     /// Dropping the future closes the connection, once it is there.
     pub async fn connect(options: EtcdOptions) -> Result<Self, Error> {
+        Self::connect_as(options, Entry::Alone).await
+    }
+
+    /// The same for one of several clusters.
+    pub(crate) async fn connect_as(options: EtcdOptions, entry: Entry) -> Result<Self, Error> {
         options.check()?;
         let shared = Arc::new(Shared::default());
         let (tell, heard) = mpsc::unbounded_channel();
         let (connected, connection) = oneshot::channel();
-        let endpoints = options.endpoints.clone();
         let (of_thread, weak) = (Arc::clone(&shared), tell.downgrade());
         let serve = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -110,13 +116,18 @@ impl EtcdReach {
             runtime.block_on(async {
                 match Members::connect(options.clone()).await {
                     Ok(members) => {
-                        if let Err(error) = formats::check(&members, &options).await {
+                        let checked = async {
+                            formats::check(&members, &options).await?;
+                            entry.check(&members, &options).await
+                        };
+                        if let Err(error) = checked.await {
                             let _ = connected.send(Err(error));
                             return;
                         }
                         // Who asked may be gone: then nobody has the connection, and it ends.
-                        let thread = Thread::new(of_thread, options, members, weak, heard);
-                        let _ = connected.send(Ok(()));
+                        let ours = members.clone();
+                        let thread = Thread::new(of_thread, options, entry, members, weak, heard);
+                        let _ = connected.send(Ok(ours));
                         thread.run().await;
                     }
                     Err(error) => {
@@ -132,8 +143,25 @@ impl EtcdReach {
             Error::Unreachable(format!("cannot reach etcd: {error} at a thread"))
         })?;
         let thread = thread.thread().id();
-        connection.await.unwrap_or_else(|_| Err(gone()))?;
-        Ok(Self(Arc::new(Connection { shared, tell, thread, endpoints })))
+        let members = connection.await.unwrap_or_else(|_| Err(gone()))?;
+        Ok(Self(Arc::new(Connection { shared, tell, thread, members })))
+    }
+
+    /// A bucket.
+    pub(crate) fn open(&self, name: &str) -> EtcdBackend {
+        let connection = Arc::clone(&self.0);
+        let name = name.to_owned();
+        let mut table = connection.shared.table();
+        let bucket = table.open_bucket(&name);
+        // Under the lock: before it is closed again, or forgotten.
+        connection.tell(Message::OpenBucket { bucket, name: name.clone() });
+        drop(table);
+        EtcdBackend { connection, bucket, name }
+    }
+
+    /// The member that is spoken to, and whether it is to be had.
+    pub(crate) fn spoken_to(&self) -> (String, bool) {
+        self.0.members.spoken_to()
     }
 }
 
@@ -158,14 +186,7 @@ impl Drop for Connection {
 
 impl Reach for EtcdReach {
     fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
-        let connection = Arc::clone(&self.0);
-        let name = name.to_owned();
-        let mut table = connection.shared.table();
-        let bucket = table.open_bucket(&name);
-        // Under the lock: before it is closed again, or forgotten.
-        connection.tell(Message::OpenBucket { bucket, name: name.clone() });
-        drop(table);
-        Box::new(EtcdBackend { connection, bucket, name })
+        Box::new(self.open(name))
     }
 
     fn is_leased(&self) -> bool {
@@ -181,6 +202,19 @@ impl Reach for EtcdReach {
 }
 
 impl EtcdBackend {
+    /// What a lock that is held here is called, for others.
+    pub(crate) fn outer(&self, lock: LockId) -> Option<Outer> {
+        self.connection.shared.table().outer(lock)
+    }
+
+    /// As [`put_inside`](Backend::put_inside), with what the lock is called, which may be on another etcd.
+    pub(crate) fn put_outer(&self, ticket: Ticket, outer: Outer) {
+        let serial = self.connection.shared.table().put_outer(ticket.id, outer);
+        if let Some(serial) = serial {
+            self.connection.tell(Message::Nested { serial });
+        }
+    }
+
     /// What there is, of one name or all.
     fn seen(
         &self,
@@ -432,7 +466,9 @@ impl Drop for EtcdBackend {
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("endpoints", &self.endpoints).finish_non_exhaustive()
+        f.debug_struct("Connection")
+            .field("member", &self.members.spoken_to().0)
+            .finish_non_exhaustive()
     }
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use navlock_core::Error;
 use navlock_etcd_client::{
-    Client, Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse,
-    TxnResponse,
+    Client, Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, ResponseHeader, Txn, TxnOp,
+    TxnOpResponse, TxnResponse,
 };
 use tokio::time::{sleep, timeout};
 
@@ -257,6 +257,117 @@ pub(crate) async fn put_first(
         _ => None,
     });
     Ok(there.unwrap_or_else(|| value.into()))
+}
+
+/// One key, be it there or not.
+pub(crate) struct Looked {
+    pub(crate) value: Option<Vec<u8>>,
+    /// The revision that wrote it last; 0 if it is not there.
+    pub(crate) written: i64,
+    /// That of etcd.
+    pub(crate) revision: i64,
+    pub(crate) cluster: u64,
+}
+
+impl Looked {
+    fn new(header: Option<&ResponseHeader>, found: Option<&navlock_etcd_client::KeyValue>) -> Self {
+        Self {
+            value: found.map(|kv| kv.value().to_vec()),
+            written: found.map_or(0, navlock_etcd_client::KeyValue::mod_revision),
+            revision: header.map_or(0, ResponseHeader::revision),
+            cluster: header.map_or(0, ResponseHeader::cluster_id),
+        }
+    }
+}
+
+/// One key, with where the answer comes from.
+pub(crate) async fn look(
+    members: &Members,
+    key: Vec<u8>,
+    patience: Duration,
+) -> Result<Looked, Failure> {
+    let ask = async |mut client: Client| client.get(key, None).await;
+    let answer = call(members, Duration::ZERO, patience, ask).await?;
+    Ok(Looked::new(answer.header(), answer.kvs().first()))
+}
+
+/// How many keys are in a range.
+pub(crate) async fn count(
+    members: &Members,
+    (start, end): (Vec<u8>, Vec<u8>),
+    patience: Duration,
+) -> Result<i64, Failure> {
+    let ask = async |mut client: Client| {
+        let count = GetOptions::new().with_range(end).with_count_only();
+        client.get(start, Some(count)).await
+    };
+    Ok(call(members, Duration::ZERO, patience, ask).await?.count())
+}
+
+/// Writes a key, if that was written last in this revision and nothing is in a range. In which revision, if so.
+pub(crate) async fn replace(
+    members: &Members,
+    (key, written): (&[u8], i64),
+    value: &str,
+    (start, end): (Vec<u8>, Vec<u8>),
+    patience: Duration,
+) -> Result<Option<i64>, Failure> {
+    let ask = async |mut client: Client| {
+        let when = [
+            Compare::mod_revision(key, CompareOp::Equal, written),
+            Compare::create_revision(start, CompareOp::Equal, 0).with_range(end),
+        ];
+        client.txn(Txn::new().when(when).and_then([TxnOp::put(key, value, None)])).await
+    };
+    let answer = call(members, Duration::ZERO, patience, ask).await?;
+    let revision = answer.header().map_or(0, ResponseHeader::revision);
+    Ok(answer.succeeded().then_some(revision))
+}
+
+/// Has a key be as it was before, if it was written last in this revision.
+pub(crate) async fn put_back(
+    members: &Members,
+    (key, written): (&[u8], i64),
+    before: Option<Vec<u8>>,
+    patience: Duration,
+) -> Result<(), Failure> {
+    let ask = async |mut client: Client| {
+        let when = [Compare::mod_revision(key, CompareOp::Equal, written)];
+        let then = match before {
+            Some(before) => TxnOp::put(key, before, None),
+            None => TxnOp::delete(key, None),
+        };
+        client.txn(Txn::new().when(when).and_then([then])).await
+    };
+    call(members, Duration::ZERO, patience, ask).await.map(drop)
+}
+
+/// Puts a key under a lease, if another was written last in this revision; else what that is by now.
+pub(crate) async fn put_if_written(
+    members: &Members,
+    (other, written): (&[u8], i64),
+    key: Vec<u8>,
+    lease: i64,
+    patience: Duration,
+) -> Result<Option<Looked>, Failure> {
+    let ask = async |mut client: Client| {
+        let put = TxnOp::put(key, "", Some(PutOptions::new().with_lease(lease)));
+        let txn = Txn::new()
+            .when([Compare::mod_revision(other, CompareOp::Equal, written)])
+            .and_then([put])
+            .or_else([TxnOp::get(other, None)]);
+        client.txn(txn).await
+    };
+    let answer = call(members, Duration::ZERO, patience, ask).await?;
+    if answer.succeeded() {
+        return Ok(None);
+    }
+    let header = answer.header().copied();
+    let found = answer.op_responses().into_iter().find_map(|answer| match answer {
+        TxnOpResponse::Get(got) => Some(Looked::new(header.as_ref(), got.kvs().first())),
+        _ => None,
+    });
+    Ok(Some(found.unwrap_or_else(|| Looked::new(header.as_ref(), None))))
 }
 
 /// Ends a lease with all that is under it. Tries until it ends by itself.

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! {namespace}/format                                            the number of the format
+//! {namespace}/clusters                                          the list of clusters that it is in, if it is
+//! {namespace}/clusters/{lease}                                  who uses it
 //! {namespace}/2/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock, or a request that waits
 //! ```
 //!
@@ -97,6 +99,29 @@ impl BucketKeys {
     /// The key behind which the number of the format stands. It has no lease.
     pub(crate) fn format_key(namespace: &str) -> Vec<u8> {
         [&*Self::root(namespace), b"format"].concat()
+    }
+
+    /// The key behind which the list of clusters stands. It has no lease.
+    pub(crate) fn list_key(namespace: &str) -> Vec<u8> {
+        [&*Self::root(namespace), b"clusters"].concat()
+    }
+
+    /// The key that says that somebody uses it, under this lease.
+    pub(crate) fn user_key(namespace: &str, lease: i64) -> Vec<u8> {
+        [&*Self::list_key(namespace), b"/", format!("{lease:016x}").as_bytes()].concat()
+    }
+
+    /// The range of those.
+    pub(crate) fn users(namespace: &str) -> (Vec<u8>, Vec<u8>) {
+        // The next byte after '/'.
+        let of = |end: &[u8]| [&*Self::list_key(namespace), end].concat();
+        (of(b"/"), of(b"0"))
+    }
+
+    /// Whether a key is of the list or of who uses it.
+    pub(crate) fn is_of_list(namespace: &str, key: &[u8]) -> bool {
+        let rest = key.strip_prefix(&*Self::list_key(namespace));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     }
 
     /// The ranges in which keys of other formats stand, which begin with another number.

@@ -14,6 +14,9 @@ pub(crate) struct LeaseName {
     pub(crate) id: i64,
 }
 
+/// How many bytes a [`Share`] has.
+pub(crate) const SHARE: usize = 8 + 8 + 16;
+
 /// What one agent has under a lease, for whoever is to end it once we are dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {

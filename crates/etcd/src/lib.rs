@@ -29,6 +29,11 @@
 //! What can still go wrong: a process that is stopped between looking at its lock and writing does
 //! not know that time has passed. Only the fencing token helps there.
 //!
+//! # Several clusters
+//!
+//! What one etcd can write in a second is the end of what one etcd can do. Beyond that, [`EtcdClusters`] has
+//! several share the names: each lock is on one of them, which all machines find by its name alone.
+//!
 //! # What etcd needs
 //!
 //! Version 3.4 or newer, and to be compacted now and then (`--auto-compaction-retention`), as any
@@ -53,6 +58,7 @@ mod backend;
 mod bucket;
 mod calls;
 mod clock;
+mod clusters;
 mod data;
 mod failure;
 mod formats;
@@ -79,6 +85,7 @@ mod watch;
 
 pub use crate::{
     backend::{EtcdReach, etcd},
+    clusters::{ClustersReach, EtcdClusters, etcd_clusters},
     health::{EndpointHealth, Health, Member, check},
     options::{Credentials, EtcdOptions},
     strays::{Blocked, Evict, Stray, evict, strays},

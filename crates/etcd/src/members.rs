@@ -118,6 +118,12 @@ impl Members {
         self.current.borrow().clone()
     }
 
+    /// Where that is, and whether it answers as far as is known.
+    pub(crate) fn spoken_to(&self) -> (String, bool) {
+        let Member { endpoint, is_avoided, .. } = self.current();
+        (endpoint, !is_avoided)
+    }
+
     /// The one to speak to; if another is being looked for, that, but it is not waited for longer
     /// than this.
     pub(crate) async fn best(&self, patience: Duration) -> Member {

@@ -565,6 +565,11 @@ impl Table {
     /// Notes that a request that waits was made inside this lock, which is held. Whose it is, if that is news.
     pub(crate) fn put_inside(&mut self, id: RequestId, lock: LockId) -> Option<AgentSerial> {
         let outer = self.outer(lock)?;
+        self.put_outer(id, outer)
+    }
+
+    /// The same with what the lock is called.
+    pub(crate) fn put_outer(&mut self, id: RequestId, outer: Outer) -> Option<AgentSerial> {
         let request = self.find(id)?;
         let is_pending = matches!(request.state, State::Pending(_));
         let inside = &mut request.said.inside;
@@ -586,7 +591,7 @@ impl Table {
     }
 
     /// What a lock that is held is called, for others.
-    fn outer(&self, lock: LockId) -> Option<Outer> {
+    pub(crate) fn outer(&self, lock: LockId) -> Option<Outer> {
         let known = self.requests.get(*self.serials.get(&lock.serial)?)?;
         let agent = self.agents.get(known.agent?.index())?;
         let whose = agent.lease.map(|share| share.client_id);

@@ -18,7 +18,9 @@ use tokio::{
 };
 
 use crate::{
-    calls, formats,
+    calls,
+    clusters::entry::Entry,
+    formats,
     hash::HashState,
     keeper::{Call, Done, Keeper, Message, Shared},
     lease::{self, Share},
@@ -50,6 +52,7 @@ pub(crate) enum Order {
 pub(crate) struct Thread {
     keeper: Keeper,
     options: EtcdOptions,
+    entry: Entry,
     members: Members,
     tell: mpsc::WeakUnboundedSender<Order>,
     heard: mpsc::UnboundedReceiver<Order>,
@@ -67,6 +70,7 @@ impl Thread {
     pub(crate) fn new(
         shared: Arc<Shared>,
         options: EtcdOptions,
+        entry: Entry,
         members: Members,
         tell: mpsc::WeakUnboundedSender<Order>,
         heard: mpsc::UnboundedReceiver<Order>,
@@ -84,6 +88,7 @@ impl Thread {
         Self {
             keeper: Keeper::new(shared, options.clone(), owner),
             options,
+            entry,
             members,
             tell,
             heard,
@@ -179,12 +184,18 @@ impl Thread {
                     .boxed()
             }
             Call::Lease { delay } => {
-                let options = self.options.clone();
+                let (options, entry) = (self.options.clone(), self.entry.clone());
                 async move {
                     sleep(delay).await;
                     let leased = async {
                         formats::check_again(&members, &options).await?;
-                        calls::lease(members, options.seconds(), patience).await
+                        let (lease, term) =
+                            calls::lease(members.clone(), options.seconds(), patience).await?;
+                        let entered = entry.enter(&members, &options, lease.id).await;
+                        if entered.is_err() {
+                            calls::revoke(members, lease.id, patience, patience).await;
+                        }
+                        entered.map(|()| (lease, term))
                     };
                     Some(Done::Leased(leased.await))
                 }

@@ -1,6 +1,6 @@
 //! Locks that all machines share which use one etcd.
 //!
-//! [`etcd`] connects to it. There is one connection and one thread for each call, whatever is done
+//! [`etcd`] connects to it, and [`etcd_clusters`] to several that share the names of locks. There is one connection and one thread for each call, whatever is done
 //! with it; the broker's daemon is not needed.
 //!
 //! ```no_run
@@ -15,4 +15,4 @@
 //! # }).unwrap();
 //! ```
 
-pub use navlock_etcd::{EtcdOptions, EtcdReach, etcd};
+pub use navlock_etcd::{ClustersReach, EtcdClusters, EtcdOptions, EtcdReach, etcd, etcd_clusters};

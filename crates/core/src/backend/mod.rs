@@ -49,6 +49,12 @@ pub trait Reach: fmt::Debug + Send + Sync {
         Box::pin(ready(true))
     }
 
+    /// What there is to be known of it at this moment, for people: what, and how it is. Of no meaning to
+    /// programs.
+    fn details(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// Looks at all buckets that are seen through this reach. `None` if it does not show what happens.
     fn look(&self, options: &LookOptions) -> Option<Box<dyn Looking>> {
         let _ = options;
@@ -603,6 +609,13 @@ impl AnyReach {
         match self {
             Self::Memory(_) => false,
             Self::Other(reach) => reach.is_leased(),
+        }
+    }
+
+    pub(crate) fn details(&self) -> Vec<(String, String)> {
+        match self {
+            Self::Memory(memory) => memory.details(),
+            Self::Other(reach) => reach.details(),
         }
     }
 

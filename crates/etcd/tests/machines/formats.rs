@@ -108,6 +108,7 @@ fn who_could_not_say_its_format_says_it_before_it_takes_a_lock() {
         &["role", "add", "locks"],
         &["role", "grant-permission", "locks", "read", "navlock/", "--prefix"],
         &["role", "grant-permission", "locks", "readwrite", "navlock/2/", "--prefix"],
+        &["role", "grant-permission", "locks", "readwrite", "navlock/clusters/", "--prefix"],
         &["user", "grant-role", "locker", "locks"],
         &["auth", "enable"],
     ] {

@@ -17,8 +17,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock_core::{UserAgent, blocking::block_on_timeout};
-use navlock_etcd::{EtcdOptions, EtcdReach};
+use navlock_core::{Error, UserAgent, blocking::block_on_timeout};
+use navlock_etcd::{ClustersReach, EtcdClusters, EtcdOptions, EtcdReach};
 use navlock_testkit::{self as testkit, Port, Start};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -267,14 +267,40 @@ pub(crate) fn alone() -> UserAgent {
     shared().machine(|options| options.namespace(namespace()))
 }
 
+/// The same on two clusters.
+pub(crate) fn alone_on_two() -> UserAgent {
+    two(&namespace()).unwrap()
+}
+
+/// A machine on two clusters, which are called `east` and `west`.
+pub(crate) fn two(namespace: &str) -> Result<UserAgent, Error> {
+    let [east, west] =
+        both().map(|server| EtcdOptions::new([server.endpoint()]).namespace(namespace));
+    join(&EtcdClusters::new().cluster("east", east).cluster("west", west))
+}
+
+/// A machine on these clusters.
+pub(crate) fn join(clusters: &EtcdClusters) -> Result<UserAgent, Error> {
+    let connected = block_on_timeout(ClustersReach::connect(clusters.clone()), DEADLINE);
+    connected.expect("to connect comes to an end").map(UserAgent::with_reach)
+}
+
+/// Two clusters that all tests of this program share.
+pub(crate) fn both() -> [&'static Server; 2] {
+    static OTHER: LazyLock<Server> = LazyLock::new(started_once);
+    [shared(), &OTHER]
+}
+
+fn started_once() -> Server {
+    let [mut server] = Server::several();
+    server.is_shared = true;
+    server.restart();
+    server
+}
+
 /// The etcd that all tests of this program share.
 pub(crate) fn shared() -> &'static Server {
-    static SERVER: LazyLock<Server> = LazyLock::new(|| {
-        let [mut server] = Server::several();
-        server.is_shared = true;
-        server.restart();
-        server
-    });
+    static SERVER: LazyLock<Server> = LazyLock::new(started_once);
     &SERVER
 }
 

@@ -1,6 +1,6 @@
 //! How the daemon is, and how it has gone.
 
-use navlock_core::Error;
+use navlock_core::{Error, host};
 use navlock_wire::{Failure, Status};
 use tokio::time::Duration;
 
@@ -79,6 +79,7 @@ impl House {
         let mut details = self.details.clone();
         details.extend(self.outage().map(|outage| ("outage".to_owned(), outage)));
         details.extend(self.owned_names());
+        details.extend(host::details(&self.user_agent));
         details.extend(surroundings::now());
         details
     }

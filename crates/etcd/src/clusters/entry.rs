@@ -1,0 +1,466 @@
+//! That all who use some clusters at the same time have the same list of them.
+//!
+//! A list decides which cluster a name is on. Two machines with different lists could hold one name, each
+//! on another cluster. So each cluster says in a key which list it is in, and who has a lease there says so
+//! by a key under that lease, which is put by a transaction that finds the list to be its own:
+//!
+//! ```text
+//! {namespace}/clusters             settled east east,west 0
+//! {namespace}/clusters/{lease}     somebody uses it with that list
+//! ```
+//!
+//! Where an etcd is used alone, the first of these is not there, and the second one is. Nothing is locked
+//! without a lease, so nobody is past that.
+//!
+//! To have another list, all clusters of both are told first that it is `changing`, each by a transaction
+//! that finds nobody there; in that state nobody can enter. Once all of them are in that state, or say
+//! already that they are settled with it, each is settled by a transaction that finds it unchanged since it
+//! was begun. So a cluster is settled with a list only after a moment in which nobody used any of them with
+//! another, and none could until somebody has turned this one, which takes that nobody is there, from it
+//! again. Whoever fails in between leaves what the next one can take up, with this list or another.
+//!
+//! A name that moves to another cluster must not get smaller fencing tokens there. Each cluster has a
+//! number which is added to its own, and is larger than all that any of them has given when it is settled.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use futures_util::future::try_join_all;
+use navlock_core::Error;
+use tokio::time::sleep;
+
+use super::{
+    EtcdClusters,
+    list::{List, Said},
+    of,
+};
+use crate::{
+    calls::{self, Looked},
+    failure::Failure,
+    formats,
+    keys::BucketKeys,
+    members::Members,
+    options::EtcdOptions,
+    query::token,
+};
+
+/// How often it is begun anew when others change the list as well.
+const TRIES: u32 = 8;
+
+/// How long between two tries, at first.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// As what a connection uses its etcd.
+#[derive(Clone, Debug)]
+pub(crate) enum Entry {
+    /// As the only one.
+    Alone,
+    /// As one of several.
+    OneOf(Arc<OneOf>),
+}
+
+/// One of several clusters, and what it said last.
+#[derive(Debug)]
+pub(crate) struct OneOf {
+    clusters: Arc<EtcdClusters>,
+    nth: usize,
+    /// The revision in which its list was written.
+    written: AtomicI64,
+    base: AtomicU64,
+}
+
+impl OneOf {
+    /// What is added to the tokens of its grants. It is another only when nothing is held.
+    pub(super) fn base(&self) -> u64 {
+        self.base.load(SeqCst)
+    }
+
+    fn note(&self, written: i64, said: &Said) {
+        self.written.store(written, SeqCst);
+        self.base.store(said.base, SeqCst);
+    }
+}
+
+impl Entry {
+    /// Sees before anything is asked for that this etcd can be entered. With several it was seen to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if it is one of several, and used as the only one; [`Error::Unreachable`].
+    pub(crate) async fn check(
+        &self,
+        members: &Members,
+        options: &EtcdOptions,
+    ) -> Result<(), Error> {
+        if let Self::OneOf(_) = self {
+            return Ok(());
+        }
+        let looked = look(members, options).await.map_err(Failure::error)?;
+        match looked.value {
+            None => Ok(()),
+            Some(value) => Err(not_alone(&value, options)),
+        }
+    }
+
+    /// Enters with this lease, which is new.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Refused`] if it is used with another list.
+    pub(crate) async fn enter(
+        &self,
+        members: &Members,
+        options: &EtcdOptions,
+        lease: i64,
+    ) -> Result<(), Failure> {
+        let (mut asked, mut agreed) = (0, false);
+        loop {
+            let written = match self {
+                Self::Alone => 0,
+                Self::OneOf(one) => one.written.load(SeqCst),
+            };
+            let list = BucketKeys::list_key(&options.namespace);
+            let key = BucketKeys::user_key(&options.namespace, lease);
+            let entered =
+                calls::put_if_written(members, (&list, written), key, lease, options.call()).await;
+            let looked = match entered {
+                Ok(None) => return Ok(()),
+                Ok(Some(looked)) => looked,
+                Err(Failure::NoLease) => {
+                    return Err(Failure::Unknown("a new lease has ended at once".to_owned()));
+                }
+                Err(failure) => return Err(failure),
+            };
+            let one = match (self, &looked.value) {
+                (Self::Alone, Some(value)) => {
+                    return Err(Failure::Refused(not_alone(value, options)));
+                }
+                // Somebody has just removed it.
+                (Self::Alone, None) => return Err(Failure::Unknown("it has changed".to_owned())),
+                (Self::OneOf(one), _) => one,
+            };
+            asked += 1;
+            let said = looked.value.as_deref().and_then(Said::parse);
+            match said {
+                Some(said)
+                    if said.is_settled && said.list == one.clusters.list() && asked < TRIES =>
+                {
+                    one.note(looked.written, &said);
+                }
+                _ if agreed => {
+                    return Err(Failure::Unknown("the list of clusters changes".to_owned()));
+                }
+                // It may have lost all that it had, or the others agree by now.
+                _ => {
+                    agreed = true;
+                    let all = agree(&one.clusters).await.map_err(|error| match error {
+                        Error::Refused(_) => Failure::Refused(error),
+                        error => Failure::Unknown(error.to_string()),
+                    })?;
+                    let (written, said) = &all[one.nth];
+                    one.note(*written, said);
+                }
+            }
+        }
+    }
+}
+
+/// Has all of these clusters be used with this list, if nobody uses them with another, and says what to
+/// enter each as.
+///
+/// # Errors
+///
+/// [`Error::Refused`] if somebody does, if one is not the one that it is called, or one that was in the list
+/// is not named; [`Error::Unreachable`] if one does not answer.
+pub(super) async fn enter_all(clusters: Arc<EtcdClusters>) -> Result<Vec<Arc<OneOf>>, Error> {
+    let all = agree(&clusters).await?;
+    let each = all.into_iter().enumerate().map(|(nth, (written, said))| {
+        let (written, base) = (AtomicI64::new(written), AtomicU64::new(said.base));
+        Arc::new(OneOf { clusters: Arc::clone(&clusters), nth, written, base })
+    });
+    Ok(each.collect())
+}
+
+/// What each of them says then, and when that was written.
+type Agreed = Vec<(i64, Said)>;
+
+/// See [`EtcdClusters::agreed`].
+pub(super) async fn agreed(clusters: &EtcdClusters) -> Result<String, Error> {
+    let (list, all) = (clusters.list(), reach_all(clusters).await?);
+    let found = look_at_all(&all).await?;
+    let mut unused = 0;
+    for (one, found) in all.iter().zip(&found) {
+        let Some(said) = &found.said else {
+            unused += 1;
+            continue;
+        };
+        one.check_said(said, &list)?;
+        if said.list != list || !said.is_settled {
+            let how = if said.is_settled { "has" } else { "is about to have" };
+            return Err(Error::Refused(format!(
+                "etcd cluster {} {how} another list ({}), and here it is {list}; who begins with this one \
+                 is refused while somebody uses the other",
+                one.name(),
+                said.list
+            )));
+        }
+    }
+    Ok(match unused {
+        0 => format!("{list}: all of them have this list"),
+        _ => format!(
+            "{list}: {unused} of {} have no list yet, and get it when it is used",
+            all.len()
+        ),
+    })
+}
+
+async fn reach_all(clusters: &EtcdClusters) -> Result<Vec<Reached<'_>>, Error> {
+    let connect = |nth: usize| async move {
+        let cluster = &clusters.clusters[nth];
+        // It is not used for long.
+        let options = cluster.options.clone().follow_members(false);
+        let connected = async {
+            let members = Members::connect(options.clone()).await?;
+            formats::check(&members, &options).await?;
+            Ok(Reached { clusters, nth, members, options })
+        };
+        connected.await.map_err(|error| of(&cluster.name, error))
+    };
+    try_join_all((0..clusters.clusters.len()).map(connect)).await
+}
+
+async fn agree(clusters: &EtcdClusters) -> Result<Agreed, Error> {
+    let all = reach_all(clusters).await?;
+    for nth in 0..TRIES {
+        if let Some(agreed) = try_to_agree(clusters, &all).await? {
+            return Ok(agreed);
+        }
+        sleep(PAUSE * 2_u32.pow(nth) + jitter()).await;
+    }
+    let why = "others change the list of etcd clusters as well, or one does not answer; try again";
+    Err(Error::Unreachable(why.to_owned()))
+}
+
+/// So that two do not do the same at the same moments.
+fn jitter() -> Duration {
+    let random = navlock_core::ClientId::random().to_bytes()[0];
+    Duration::from_millis(u64::from(random % 32))
+}
+
+/// A connection to one of the clusters.
+struct Reached<'a> {
+    clusters: &'a EtcdClusters,
+    nth: usize,
+    members: Members,
+    options: EtcdOptions,
+}
+
+/// What one of them says.
+struct Found {
+    looked: Looked,
+    said: Option<Said>,
+}
+
+/// `None` if something was changed meanwhile.
+async fn try_to_agree(
+    clusters: &EtcdClusters,
+    all: &[Reached<'_>],
+) -> Result<Option<Agreed>, Error> {
+    let list = clusters.list();
+    let is_ours = |found: &Found| found.said.as_ref().is_some_and(|said| said.list == list);
+    let found = look_at_all(all).await?;
+    for (nth, one) in found.iter().enumerate() {
+        if let Some(other) = (0..nth).find(|&other| {
+            found[other].looked.cluster == one.looked.cluster
+                && all[other].options.namespace == all[nth].options.namespace
+        }) {
+            let (one, other) = (all[other].name(), all[nth].name());
+            return Err(Error::Refused(format!(
+                "{one} and {other} are the same etcd; give each cluster its own endpoints"
+            )));
+        }
+    }
+    for (one, found) in all.iter().zip(&found) {
+        let Some(said) = &found.said else { continue };
+        one.check_said(said, &list)?;
+    }
+    // Before anything is changed: else those who use it would find it changing, for nothing.
+    for (one, found) in all.iter().zip(&found).filter(|(_, found)| !is_ours(found)) {
+        one.check_nobody(found, &list).await?;
+    }
+    let mut written: Vec<i64> = found.iter().map(|found| found.looked.written).collect();
+    let mut begun = Vec::new();
+    for (nth, (one, found)) in all.iter().zip(&found).enumerate() {
+        if is_ours(found) {
+            continue;
+        }
+        let Some(revision) = one.begin(found, &list).await? else {
+            undo(all, begun).await;
+            return Ok(None);
+        };
+        written[nth] = revision;
+        begun.push((nth, revision, found.looked.value.clone()));
+    }
+    // There is a moment at which all of them are with our list, if none has changed since it was seen to be
+    // so, for each before all of these looks.
+    let found = look_at_all(all).await?;
+    if !found.iter().zip(&written).all(|(found, written)| found.looked.written == *written) {
+        undo(all, begun).await;
+        return Ok(None);
+    }
+    let given = found.iter().filter_map(|found| {
+        let base = found.said.as_ref()?.base;
+        Some(base.saturating_add(token(found.looked.revision).get()))
+    });
+    let base = given.max().unwrap_or_default().saturating_add(1);
+    let mut agreed = Vec::with_capacity(all.len());
+    for (one, found) in all.iter().zip(found) {
+        let Some(said) = found.said else { return Ok(None) };
+        if said.is_settled {
+            agreed.push((found.looked.written, said));
+            continue;
+        }
+        let said = Said { is_settled: true, base, ..said };
+        match one.write(found.looked.written, &said).await? {
+            Some(written) => agreed.push((written, said)),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(agreed))
+}
+
+/// Has these say again what they said before, as far as nobody has changed it since.
+async fn undo(all: &[Reached<'_>], begun: Vec<(usize, i64, Option<Vec<u8>>)>) {
+    for (nth, written, before) in begun {
+        let Reached { members, options, .. } = &all[nth];
+        let key = BucketKeys::list_key(&options.namespace);
+        // If it does not come about, the next one takes up what is there.
+        let _ = calls::put_back(members, (&key, written), before, options.call()).await;
+    }
+}
+
+async fn look_at_all(all: &[Reached<'_>]) -> Result<Vec<Found>, Error> {
+    try_join_all(all.iter().map(Reached::look)).await
+}
+
+impl Reached<'_> {
+    fn name(&self) -> &str {
+        &self.clusters.clusters[self.nth].name
+    }
+
+    fn failed(&self, failure: Failure) -> Error {
+        of(self.name(), failure.error())
+    }
+
+    async fn look(&self) -> Result<Found, Error> {
+        let looked = look(&self.members, &self.options).await;
+        let looked = looked.map_err(|failure| self.failed(failure))?;
+        let said = looked.value.as_deref().map(|value| {
+            let key = BucketKeys::list_key(&self.options.namespace).escape_ascii().to_string();
+            Said::parse(value).ok_or_else(|| {
+                let why = format!(
+                    "what stands in key {key} is no list of clusters; remove it with 'navlock evict \
+                     --key {key}' if nothing is held there"
+                );
+                of(self.name(), Error::Refused(why))
+            })
+        });
+        Ok(Found { said: said.transpose()?, looked })
+    }
+
+    /// Whether it is the one that it is called, and nobody is left out by our list.
+    fn check_said(&self, said: &Said, list: &List) -> Result<(), Error> {
+        let name = self.name();
+        if said.own != *name {
+            return Err(Error::Refused(format!(
+                "the etcd at {} is cluster {} and not {name}: which names are on it would be others; \
+                 mend its endpoints or its name",
+                self.options.endpoints.join(", "),
+                said.own
+            )));
+        }
+        match said.list.missing_in(list) {
+            Some(missing) => Err(Error::Refused(format!(
+                "cluster {missing} is in the list that etcd cluster {name} has ({}) and not in this one \
+                 ({list}): what is held there would not be seen; name it as well, as retired, until all \
+                 have the new list",
+                said.list
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Sees that nobody uses it with another list.
+    async fn check_nobody(&self, found: &Found, list: &List) -> Result<(), Error> {
+        let users = BucketKeys::users(&self.options.namespace);
+        let count = calls::count(&self.members, users, self.options.call()).await;
+        let users = count.map_err(|failure| self.failed(failure))?;
+        if users == 0 {
+            return Ok(());
+        }
+        let with = match &found.said {
+            None => "alone, without a list of clusters".to_owned(),
+            Some(said) => format!("with another list of clusters ({})", said.list),
+        };
+        Err(Error::Refused(format!(
+            "etcd cluster {} is used by {users} {with}, and here the list is {list}: a name could be held \
+             on two clusters; end them first ('navlock daemon stop' on each machine, and programs that \
+             connect by themselves), and begin all with one list",
+            self.name()
+        )))
+    }
+
+    /// Has it change to our list. In which revision, if nothing else was done meanwhile.
+    async fn begin(&self, found: &Found, list: &List) -> Result<Option<i64>, Error> {
+        let base = found.said.as_ref().map_or(0, |said| said.base);
+        let said =
+            Said { is_settled: false, own: self.name().to_owned(), list: list.clone(), base };
+        self.write(found.looked.written, &said).await
+    }
+
+    /// Writes what it says, if that was last written in this revision and nobody uses it. In which revision,
+    /// if so.
+    async fn write(&self, written: i64, said: &Said) -> Result<Option<i64>, Error> {
+        let (namespace, patience) = (&self.options.namespace, self.options.call());
+        let list = BucketKeys::list_key(namespace);
+        let nobody = BucketKeys::users(namespace);
+        let text = said.to_string();
+        let done = calls::replace(&self.members, (&list, written), &text, nobody, patience);
+        match done.await {
+            // It may have been done: that is seen when it is looked again.
+            Err(Failure::Unknown(_)) => Ok(None),
+            done => done.map_err(|failure| self.failed(failure)),
+        }
+    }
+}
+
+async fn look(members: &Members, options: &EtcdOptions) -> Result<Looked, Failure> {
+    let key = BucketKeys::list_key(&options.namespace);
+    let mut tries = 1;
+    loop {
+        match calls::look(members, key.clone(), options.call()).await {
+            Err(Failure::Unknown(_)) if tries < 3 => tries += 1,
+            looked => return looked,
+        }
+    }
+}
+
+/// What those are told who know of one cluster only.
+fn not_alone(value: &[u8], options: &EtcdOptions) -> Error {
+    let key = BucketKeys::list_key(&options.namespace).escape_ascii().to_string();
+    let what = Said::parse(value).map_or_else(
+        || format!("one of several (key {key})"),
+        |said| format!("cluster {} of several ({})", said.own, said.list),
+    );
+    Error::Refused(format!(
+        "the etcd at {} is {what}, and most names are on the others: give all of them, each with its name \
+         ([[etcd.clusters]] in the settings); if it is to be used alone from now on, and nothing is held \
+         anywhere, 'navlock evict --key {key}' (fencing tokens start lower then)",
+        options.endpoints.join(", ")
+    ))
+}

@@ -1,0 +1,105 @@
+//! What stands in each cluster of the list that all of them are in.
+
+use std::fmt;
+
+/// How long the name of a cluster may be.
+pub(super) const MAX_NAME: usize = 64;
+
+/// The names of clusters, in their order, and which of them are retired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct List(pub(super) Vec<(String, bool)>);
+
+/// What a cluster says of the list that it is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    /// Whether it may be used with this list. If not, somebody is about to have all use it.
+    pub(super) is_settled: bool,
+    /// Which of them it is itself.
+    pub(super) own: String,
+    pub(super) list: List,
+    /// What is added to its fencing tokens, so that they are larger than those that its names have had on
+    /// other clusters.
+    pub(super) base: u64,
+}
+
+/// Whether it is one.
+pub(super) fn is_name(name: &str) -> bool {
+    let is_good = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    (1..=MAX_NAME).contains(&name.len()) && !name.starts_with('-') && name.chars().all(is_good)
+}
+
+impl List {
+    /// The first that is in it, holds names, and is not in the other in any way.
+    pub(super) fn missing_in(&self, other: &Self) -> Option<&str> {
+        let is_in = |name: &String| other.0.iter().any(|(known, _)| known == name);
+        let mut active = self.0.iter().filter(|(_, is_retired)| !is_retired);
+        active.find(|(name, _)| !is_in(name)).map(|(name, _)| &**name)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let one = |text: &str| {
+            let (name, is_retired) =
+                text.strip_prefix('-').map_or((text, false), |name| (name, true));
+            is_name(name).then(|| (name.to_owned(), is_retired))
+        };
+        text.split(',').map(one).collect::<Option<_>>().map(Self)
+    }
+}
+
+impl fmt::Display for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, (name, is_retired)) in self.0.iter().enumerate() {
+            let comma = if nth == 0 { "" } else { "," };
+            let hyphen = if *is_retired { "-" } else { "" };
+            write!(f, "{comma}{hyphen}{name}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Said {
+    /// `None` if it is none of ours.
+    pub(super) fn parse(value: &[u8]) -> Option<Self> {
+        let mut words = std::str::from_utf8(value).ok()?.split(' ');
+        let is_settled = match words.next()? {
+            "settled" => true,
+            "changing" => false,
+            _ => return None,
+        };
+        let (own, list) = (words.next()?.to_owned(), List::parse(words.next()?)?);
+        let base = words.next()?.parse().ok()?;
+        words.next().is_none().then_some(Self { is_settled, own, list, base })
+    }
+}
+
+/// As it stands there, for `etcdctl` to be read: `settled east east,west,-south 4711`.
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { is_settled, own, list, base } = self;
+        write!(f, "{} {own} {list} {base}", if *is_settled { "settled" } else { "changing" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_read_as_it_was_written() {
+        for text in ["settled a a 0", "changing a.1 a.1,-b_2,c-3 18446744073709551615"] {
+            assert_eq!(Said::parse(text.as_bytes()).unwrap().to_string(), text);
+        }
+        for wrong in ["", "settled a a", "settled a a 0 x", "done a a 0", "settled a a,, 0"] {
+            assert_eq!(Said::parse(wrong.as_bytes()), None, "{wrong}");
+        }
+        assert_eq!(Said::parse(b"settled a a \xff"), None);
+    }
+
+    #[test]
+    fn only_who_holds_names_has_to_be_named_again() {
+        let list = |text| List::parse(text).unwrap();
+        assert_eq!(list("a,b").missing_in(&list("a")), Some("b"));
+        assert_eq!(list("a,b").missing_in(&list("a,-b")), None);
+        assert_eq!(list("a,-b").missing_in(&list("a")), None);
+    }
+}
