@@ -2,6 +2,8 @@
 
 use navlock::UserAgent;
 
+#[cfg(feature = "etcd")]
+use crate::settings::Cluster;
 use crate::settings::Etcd;
 
 /// The user agent of a broker on this etcd.
@@ -11,13 +13,16 @@ use crate::settings::Etcd;
 /// Why it is not to be had: etcd does not answer, refuses, or this program cannot speak to it.
 #[cfg(feature = "etcd")]
 pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, String> {
-    let options = options(etcd)?;
-    let connected = navlock::blocking::block_on(navlock_etcd::EtcdReach::connect(options));
-    let reach = connected.map_err(|error| {
+    use navlock::blocking::block_on;
+
+    let connected = match each(etcd)? {
+        Each::One(options) => block_on(navlock_etcd::etcd(options)),
+        Each::Several(clusters) => block_on(navlock_etcd::etcd_clusters(clusters)),
+    };
+    connected.map_err(|error| {
         let origin = &etcd.origin;
         format!("{error} (it is the etcd of {origin}; 'navlock doctor' looks what is wrong)")
-    })?;
-    Ok(UserAgent::with_reach(reach))
+    })
 }
 
 #[cfg(not(feature = "etcd"))]
@@ -25,14 +30,39 @@ pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, String> {
     Err(unable(etcd, "etcd", "etcd"))
 }
 
-/// How to speak to it.
+/// One cluster, or several that share the names.
 #[cfg(feature = "etcd")]
-pub(crate) fn options(etcd: &Etcd) -> Result<navlock_etcd::EtcdOptions, String> {
+pub(crate) enum Each {
+    One(navlock_etcd::EtcdOptions),
+    Several(navlock_etcd::EtcdClusters),
+}
+
+/// How to speak to all of them.
+#[cfg(feature = "etcd")]
+pub(crate) fn each(etcd: &Etcd) -> Result<Each, String> {
+    let mut clusters = navlock_etcd::EtcdClusters::new();
+    for cluster in &etcd.clusters {
+        let options = options(etcd, cluster)?;
+        clusters = match &cluster.name {
+            None => return Ok(Each::One(options)),
+            Some(name) if cluster.is_retired => clusters.retired(name, options),
+            Some(name) => clusters.cluster(name, options),
+        };
+    }
+    Ok(Each::Several(clusters))
+}
+
+/// How to speak to one of them.
+#[cfg(feature = "etcd")]
+pub(crate) fn options(etcd: &Etcd, cluster: &Cluster) -> Result<navlock_etcd::EtcdOptions, String> {
     let is_https = |endpoint: &String| endpoint.starts_with("https://");
-    if cfg!(not(feature = "etcd-tls")) && etcd.endpoints.iter().any(is_https) {
+    if cfg!(not(feature = "etcd-tls")) && etcd.endpoints().any(is_https) {
         return Err(unable(etcd, "TLS, which https:// needs", "etcd-tls"));
     }
-    let mut options = navlock_etcd::EtcdOptions::new(etcd.endpoints.iter().cloned());
+    let mut options = navlock_etcd::EtcdOptions::new(cluster.endpoints.iter().cloned());
+    if let Some(follows) = etcd.follow_members {
+        options = options.follow_members(follows);
+    }
     if let Some(namespace) = &etcd.namespace {
         options = options.namespace(namespace);
     }
@@ -76,9 +106,8 @@ fn credentials(secrets: crate::settings::Secrets) -> navlock_etcd::Credentials {
 /// What people are told who ask this program for what it was built without.
 fn unable(etcd: &Etcd, without: &str, feature: &str) -> String {
     format!(
-        "{} names the etcd at {}, and this navlock was built without {without}; build it with \
+        "{} names the etcd at {etcd}, and this navlock was built without {without}; build it with \
          'cargo install --path crates/cli --features {feature}'",
-        etcd.origin,
-        etcd.endpoints.join(", ")
+        etcd.origin
     )
 }

@@ -360,11 +360,19 @@ pub(crate) struct StatusArgs {
     /// One JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Says as well on which etcd cluster a lock of this name is, if the broker has several.
+    #[arg(long, value_name = "NAME", value_parser = values::name())]
+    pub(crate) name: Option<ResourceName>,
 }
 
 /// Looks for what is wrong with the set-up. Exit codes: 0 if nothing fails, 1 if something does.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
+    /// Says as well where a lock of this name is: which etcd cluster it is on, if there are several.
+    #[arg(long, value_name = "NAME", value_parser = values::name())]
+    pub(crate) name: Option<ResourceName>,
+
     /// One JSON object a line: level (ok, warn, fail), what, detail, remedy.
     #[arg(long)]
     pub(crate) json: bool,

@@ -23,6 +23,8 @@ the broker, as NAVLOCK_ETCD does, which is for containers and tests.
 
   [etcd]
   endpoints = [\"10.0.0.1:2379\", \"10.0.0.2:2379\"]  # or URLs: http://, https://
+  follow-members = true                # members that etcd names are used as well, where one of the
+                                       # endpoints is what a member advertises
   namespace = \"navlock\"                # others do not see these locks
   time-to-live = 10                    # seconds until a machine that died has lost its locks
   margin = 2                           # seconds of these in which to end who has lost a lock: 0.5
@@ -39,6 +41,20 @@ The files of the password, the certificates and the key are read again when a co
 fails, so that they can be replaced at any time. An etcd with --auto-tls cannot be used: its key is
 of a kind (P-521) that is not known here. Give it a certificate, by --cert-file and --key-file.
 
+Several etcd clusters share the names of locks, each of which is on one of them. They stand in place of
+the endpoints, and all else below [etcd] holds for all of them:
+
+  [[etcd.clusters]]
+  name = \"east\"                        # its own for good: which names are on it follows from that
+  endpoints = [\"10.0.0.1:2379\"]
+
+  [[etcd.clusters]]
+  name = \"west\"
+  endpoints = [\"10.1.0.1:2379\"]
+  retired = false                      # true: no name is on it any more, and it is about to go
+
+All machines need the same list. Who has another one is refused while any of them is used.
+
 For etcd nothing has to be there but the endpoints. For the socket each file is looked at, whichever
 has the rest: --socket and NAVLOCK_SOCKET go before the user's file, and that before the machine's;
 {uid} is the user's number. /etc/navlock.toml must belong to root, and nobody else may be able to
@@ -48,7 +64,8 @@ password and the key.";
 /// On which etcd a broker is, if on one.
 #[derive(Debug, Args)]
 pub(crate) struct SettingsArgs {
-    /// The etcd by which machines share their locks: its endpoints, with commas between.
+    /// The etcd by which machines share their locks: its endpoints, with commas between. Several clusters:
+    /// `name=URL,...;name=URL,...`
     #[arg(long, env = "NAVLOCK_ETCD", hide_env_values = true, value_name = "URL,...")]
     pub(crate) etcd: Option<String>,
 

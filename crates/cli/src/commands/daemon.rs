@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use navlock::{Error, Place, Reason, Status};
+use navlock::{Error, Place, Reason, ResourceName, Status};
 use navlock_broker::{
     Control, LOGS, Report, Stopped,
     daemon::{self, Options},
@@ -33,7 +33,7 @@ use crate::{
     settings::{self, Settings},
     surroundings::{self, STARTED_BY},
     terminal::write_out,
-    text::printable,
+    text::{plain_name, printable},
     time::{elapsed, millis},
 };
 
@@ -75,7 +75,7 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     options.socket = passed.map(Arc::new);
     options.reach = etcd.map(|etcd| {
         let namespace = etcd.namespace.as_deref().unwrap_or("navlock");
-        format!("etcd at {}, namespace {namespace}", etcd.endpoints.join(", "))
+        format!("etcd at {etcd}, namespace {namespace}")
     });
     options.end = Some(Arc::new(told_by_signals().map_err(|error| failed(error.to_string()))?));
     // No path is meant from here any more, and no file system is held for us.
@@ -203,7 +203,12 @@ fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, Failure> {
         }
         Err(error) => return Err(Error::from(error).into()),
     };
-    let status = asked(&mut control)?;
+    let mut status = asked(&mut control)?;
+    if let Some(name) = &args.name {
+        let on = place(&status.details, &context.bucket, name);
+        let where_it_is = format!("{} in bucket {} is on {on}", plain_name(name), context.bucket);
+        status.details.push(("name".to_owned(), where_it_is));
+    }
     let report = control.report().map_err(Error::from)?;
     let text = if args.json {
         let object = object(&socket, &status);
@@ -214,6 +219,34 @@ fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, Failure> {
     };
     write(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where a name is, by what the broker says of its clusters.
+fn place(details: &[(String, String)], bucket: &str, name: &ResourceName) -> String {
+    let clusters = details.iter().filter_map(|(what, _)| what.strip_prefix("cluster "));
+    let on = cluster_among(clusters, bucket, name);
+    on.map_or_else(|| "what the broker reaches".to_owned(), |on| format!("cluster {on}"))
+}
+
+#[cfg(feature = "etcd")]
+fn cluster_among<'a>(
+    clusters: impl Iterator<Item = &'a str>,
+    bucket: &str,
+    name: &ResourceName,
+) -> Option<String> {
+    let nowhere = || navlock_etcd::EtcdOptions::new([""; 0]);
+    let all = clusters
+        .fold(navlock_etcd::EtcdClusters::new(), |all, cluster| all.cluster(cluster, nowhere()));
+    all.cluster_of(bucket, name).map(str::to_owned)
+}
+
+#[cfg(not(feature = "etcd"))]
+fn cluster_among<'a>(
+    _: impl Iterator<Item = &'a str>,
+    _: &str,
+    _: &ResourceName,
+) -> Option<String> {
+    None
 }
 
 fn metrics(context: &Context) -> Result<ExitCode, Failure> {

@@ -34,9 +34,13 @@ fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCo
     use navlock::Error;
     use navlock_etcd::Evict;
 
-    use crate::{exit::CONFLICT, reach, terminal::write_out, text::printable};
+    use crate::{
+        exit::CONFLICT,
+        reach::{self, Each},
+        terminal::write_out,
+        text::printable,
+    };
 
-    let options = reach::options(etcd).map_err(|why| Failure::new(UNREACHABLE, why))?;
     let what = match (&args.key, &args.name, args.client_id) {
         (Some(key), ..) => Evict::Key(key.as_bytes()),
         (None, Some(name), Some(client_id)) => {
@@ -45,7 +49,12 @@ fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCo
         // The definition of the arguments sees to that.
         _ => return Err(Failure::new(USAGE, "give a name and a client id, or --key")),
     };
-    let removed = navlock_etcd::evict(&options, &what).map_err(|error| match error {
+    let each = reach::each(etcd).map_err(|why| Failure::new(UNREACHABLE, why))?;
+    let evicted = match &each {
+        Each::One(options) => navlock_etcd::evict(options, &what),
+        Each::Several(clusters) => clusters.evict(&what),
+    };
+    let removed = evicted.map_err(|error| match error {
         Error::Refused(why) => Failure::new(CONFLICT, why),
         error => Failure::new(UNREACHABLE, error),
     })?;

@@ -1,12 +1,15 @@
 //! The etcd of a broker: what was said of it, in a form that can be used.
 
 use std::{
-    env, fs,
+    env, fmt, fs,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use super::{file::EtcdTable, secret};
+use super::{
+    file::{ClusterTable, EtcdTable},
+    secret,
+};
 
 /// With less, a broker that was killed has no time to be replaced by one that keeps the locks.
 const SHORTEST: Duration = Duration::from_secs(5);
@@ -28,13 +31,24 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) struct Etcd {
     /// Who said so, for people: an option or variable, or a file.
     pub(crate) origin: String,
-    pub(crate) endpoints: Vec<String>,
+    /// One that has no name, or several that share the names of locks.
+    pub(crate) clusters: Vec<Cluster>,
+    pub(crate) follow_members: Option<bool>,
     pub(crate) namespace: Option<String>,
     pub(crate) time_to_live: Option<Duration>,
     pub(crate) margin: Option<Duration>,
     pub(crate) wait_through_outages: Option<bool>,
     pub(crate) files: Files,
     pub(crate) server_name: Option<String>,
+}
+
+/// One cluster.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Cluster {
+    /// `None` if it is the only one.
+    pub(crate) name: Option<String>,
+    pub(crate) endpoints: Vec<String>,
+    pub(crate) is_retired: bool,
 }
 
 /// The files that are read again whenever etcd is connected to: what stands in them may be good for a
@@ -107,16 +121,16 @@ impl Etcd {
             Some(_) => "--etcd".to_owned(),
             None => of_file.clone(),
         };
-        let endpoints = given.map(|text| text.split(',').map(str::to_owned).collect());
-        let endpoints = endpoints.or(table.endpoints).unwrap_or_default();
-        let endpoints = endpoints.iter().map(|text| endpoint(text.trim()));
-        let endpoints: Vec<String> =
-            endpoints.collect::<Result<_, _>>().map_err(|wrong| format!("{origin}: {wrong}"))?;
-        if endpoints.is_empty() {
-            return Err(format!(
-                "{origin}: no endpoints of etcd; write endpoints = [\"host:2379\"] below [etcd]"
-            ));
-        }
+        let clusters = match given {
+            Some(given) => given_clusters(given),
+            None => table_clusters(table.endpoints, table.clusters),
+        };
+        let checked = clusters.and_then(|clusters| {
+            let each = clusters.into_iter().map(Cluster::check);
+            each.collect::<Result<Vec<_>, _>>()
+        });
+        let clusters = checked.map_err(|wrong| format!("{origin}: {wrong}"))?;
+        let mut endpoints = clusters.iter().flat_map(|cluster| &cluster.endpoints);
 
         let wrong = |what: &str| format!("{of_file}: {what}");
         let path = |path: PathBuf| {
@@ -142,7 +156,7 @@ impl Etcd {
         let server_name = table.server_name;
         let has_tls =
             certificate_authority.is_some() || identity.is_some() || server_name.is_some();
-        if has_tls && !endpoints.iter().any(|endpoint| endpoint.starts_with("https://")) {
+        if has_tls && !endpoints.any(|endpoint| endpoint.starts_with("https://")) {
             return Err(wrong("there are settings for TLS, but no endpoint begins with https://"));
         }
         let time_to_live = table.time_to_live.map(time_to_live).transpose();
@@ -151,7 +165,8 @@ impl Etcd {
         let margin = margin.map_err(|what| wrong(&what))?;
         Ok(Self {
             origin,
-            endpoints,
+            clusters,
+            follow_members: table.follow_members,
             namespace: table.namespace,
             time_to_live,
             margin,
@@ -159,6 +174,87 @@ impl Etcd {
             files,
             server_name,
         })
+    }
+}
+
+impl Cluster {
+    fn check(mut self) -> Result<Self, String> {
+        let each = self.endpoints.iter().map(|text| endpoint(text.trim()));
+        let checked = each.collect::<Result<Vec<_>, _>>();
+        let of = self.name.as_ref().map_or_else(String::new, |name| format!("cluster {name}: "));
+        self.endpoints = checked.map_err(|wrong| format!("{of}{wrong}"))?;
+        if self.endpoints.is_empty() {
+            return Err(format!(
+                "{of}no endpoints of etcd; write endpoints = [\"host:2379\"] below [etcd]{}",
+                if of.is_empty() { "" } else { " or [[etcd.clusters]]" }
+            ));
+        }
+        Ok(self)
+    }
+}
+
+impl Etcd {
+    /// Those of all clusters.
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &String> {
+        self.clusters.iter().flat_map(|cluster| &cluster.endpoints)
+    }
+}
+
+/// Where it is, for people.
+impl fmt::Display for Etcd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, Cluster { name, endpoints, is_retired }) in self.clusters.iter().enumerate() {
+            let before = if nth == 0 { "" } else { "; " };
+            let name = name.as_ref().map_or_else(String::new, |name| format!("{name} at "));
+            let retired = if *is_retired { " (retired)" } else { "" };
+            write!(f, "{before}{name}{}{retired}", endpoints.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// `host:port,…` is one cluster, `name=host:port,…;…` are several.
+fn given_clusters(given: &str) -> Result<Vec<Cluster>, String> {
+    let endpoints = |text: &str| text.split(',').map(str::to_owned).collect();
+    if !given.contains(['=', ';']) {
+        return Ok(vec![Cluster { name: None, endpoints: endpoints(given), is_retired: false }]);
+    }
+    let one = |text: &str| match text.trim().split_once('=') {
+        Some((name, rest)) => {
+            let name = Some(name.trim().to_owned());
+            Ok(Cluster { name, endpoints: endpoints(rest), is_retired: false })
+        }
+        None => Err(format!(
+            "{:?} is no cluster; write name=host:port,host:port;name=host:port",
+            text.trim().rsplit('@').next().unwrap_or_default()
+        )),
+    };
+    given.split(';').map(one).collect()
+}
+
+fn table_clusters(
+    endpoints: Option<Vec<String>>,
+    clusters: Option<Vec<ClusterTable>>,
+) -> Result<Vec<Cluster>, String> {
+    match (endpoints, clusters) {
+        (Some(_), Some(_)) => {
+            Err("there are endpoints and clusters; leave out the endpoints below \
+             [etcd]: each of the clusters has its own"
+                .to_owned())
+        }
+        (None, Some(clusters)) => Ok(clusters
+            .into_iter()
+            .map(|ClusterTable { name, endpoints, retired }| Cluster {
+                name: Some(name),
+                endpoints,
+                is_retired: retired,
+            })
+            .collect()),
+        (endpoints, None) => Ok(vec![Cluster {
+            name: None,
+            endpoints: endpoints.unwrap_or_default(),
+            is_retired: false,
+        }]),
     }
 }
 
@@ -244,13 +340,27 @@ mod tests {
     fn what_was_given_goes_before_the_file_and_the_rest_is_the_files() {
         let table = "endpoints = [\"a:1\", \"http://b:2\"]\nnamespace = \"n\"\ntime-to-live = 5";
         let of_file = etcd(None, table).unwrap();
-        assert_eq!(of_file.endpoints, ["a:1", "http://b:2"]);
+        assert!(of_file.endpoints().eq(["a:1", "http://b:2"]));
         assert!(of_file.origin.ends_with("c.toml"), "{}", of_file.origin);
         let given = etcd(Some("c:3, https://[::1]:4/"), table).unwrap();
-        assert_eq!(given.endpoints, ["c:3", "https://[::1]:4/"]);
+        assert!(given.endpoints().eq(["c:3", "https://[::1]:4/"]));
+        assert!(given.clusters.iter().all(|cluster| cluster.name.is_none()));
         assert_eq!(given.origin, "--etcd");
         assert_eq!(given.namespace.as_deref(), Some("n"));
         assert_eq!(given.time_to_live, Some(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn several_clusters_are_named_by_the_file_or_in_one_word() {
+        let table = "clusters = [{ name = \"a\", endpoints = [\"a:1\"] }, \
+                     { name = \"b\", endpoints = [\"b:1\", \"b:2\"], retired = true }]";
+        let of_file = etcd(None, table).unwrap();
+        assert_eq!(of_file.to_string(), "a at a:1; b at b:1, b:2 (retired)");
+        let given = etcd(Some("x=c:3, https://[::1]:4/; y=d:5"), table).unwrap();
+        assert_eq!(given.to_string(), "x at c:3, https://[::1]:4/; y at d:5");
+        assert_eq!(etcd(None, "endpoints = [\"a:1\"]").unwrap().to_string(), "a:1");
+        let said = etcd(Some("x=c:3;d:5"), "").err().unwrap();
+        assert!(said.starts_with("--etcd: \"d:5\" is no cluster"), "{said}");
     }
 
     #[test]
@@ -299,6 +409,13 @@ mod tests {
                 "endpoints = [\"https://a:1\"]\ncertificate = \"open\"\nkey = \"open\"",
                 "has mode 0644",
             ),
+            ("endpoints = [\"a:1\"]\nclusters = []", "endpoints and clusters"),
+            ("clusters = [{ name = \"a\", endpoints = [] }]", "cluster a: no endpoints"),
+            (
+                "clusters = [{ name = \"a\", endpoints = [\"x\"] }]",
+                "cluster a: \"x\" is no endpoint",
+            ),
+            ("clusters = [{ name = \"a\" }]", "endpoints"),
             ("endpoints = [\"a:1\"]\nserver-name = \"x\"", "no endpoint begins with https://"),
         ] {
             let said = wrong(table);

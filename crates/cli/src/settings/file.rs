@@ -26,6 +26,9 @@ pub(super) struct File {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct EtcdTable {
     pub(super) endpoints: Option<Vec<String>>,
+    /// Several of them that share the names, in place of the endpoints of one.
+    pub(super) clusters: Option<Vec<ClusterTable>>,
+    pub(super) follow_members: Option<bool>,
     pub(super) namespace: Option<String>,
     pub(super) user: Option<String>,
     pub(super) password_file: Option<PathBuf>,
@@ -38,6 +41,16 @@ pub(super) struct EtcdTable {
     pub(super) certificate: Option<PathBuf>,
     pub(super) key: Option<PathBuf>,
     pub(super) server_name: Option<String>,
+}
+
+/// One of several etcd clusters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct ClusterTable {
+    pub(super) name: String,
+    pub(super) endpoints: Vec<String>,
+    #[serde(default)]
+    pub(super) retired: bool,
 }
 
 /// The file that was chosen, or else the first that is there, with what is in it.

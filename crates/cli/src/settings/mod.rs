@@ -19,7 +19,7 @@ use rustix::process::geteuid;
 
 pub(crate) use self::etcd::Etcd;
 #[cfg(feature = "etcd")]
-pub(crate) use self::etcd::Secrets;
+pub(crate) use self::etcd::{Cluster, Secrets};
 use crate::{args::SettingsArgs, log::Filter};
 
 /// What was found.

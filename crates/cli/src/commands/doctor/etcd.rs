@@ -1,33 +1,87 @@
 //! The etcd of brokers: whether it answers, is fit for locks, and how fast it is.
 
-use navlock::{Error, Mode};
+use navlock::{Error, Mode, ResourceName};
 use navlock_etcd::{Blocked, EndpointHealth, Health, Stray};
 
 use super::{Check, Level, releases};
-use crate::{reach, settings::Etcd, text::plain_name, time::taken};
+use crate::{
+    reach::{self, Each},
+    settings::{Cluster, Etcd},
+    text::plain_name,
+    time::taken,
+};
 
+const CLUSTERS: &str = "etcd clusters";
 const WRITES: &str = "etcd writes";
 const KEYS: &str = "etcd keys";
 
 /// How many keys are shown one by one.
 const MOST_STRAYS: usize = 10;
 
-pub(super) fn checks(etcd: &Etcd) -> Vec<Check> {
-    let health = reach::options(etcd)
+/// Of each cluster, and on which of them a name is.
+pub(super) fn checks(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>) -> Vec<Check> {
+    let mut checks: Vec<_> =
+        etcd.clusters.iter().flat_map(|cluster| of_cluster(etcd, cluster)).collect();
+    checks.extend(list(etcd, bucket, name));
+    checks
+}
+
+fn of_cluster(etcd: &Etcd, cluster: &Cluster) -> Vec<Check> {
+    let of = Of(cluster.name.as_deref());
+    let health = reach::options(etcd, cluster)
         .and_then(|options| navlock_etcd::check(&options).map_err(|error| error.to_string()));
     match health {
         Ok(health) => {
-            let mut checks = of_health(etcd, &health);
+            let mut checks = of_health(etcd, cluster, &health);
             if health.round_trip.is_ok() {
-                checks.extend(strays(etcd));
+                checks.extend(strays(etcd, cluster));
             }
             checks
         }
-        Err(wrong) => vec![Check::fail("etcd", wrong)],
+        Err(wrong) => vec![Check::fail(of.of("etcd"), wrong)],
     }
 }
 
-fn of_health(etcd: &Etcd, health: &Health) -> Vec<Check> {
+/// Whose checks they are, for people.
+#[derive(Clone, Copy)]
+struct Of<'a>(Option<&'a str>);
+
+impl Of<'_> {
+    fn of(self, what: &str) -> String {
+        self.0.map_or_else(|| what.to_owned(), |name| format!("{what} of cluster {name}"))
+    }
+}
+
+/// The list of clusters, and where a name is.
+fn list(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>) -> Vec<Check> {
+    let clusters = match reach::each(etcd) {
+        Ok(Each::Several(clusters)) => clusters,
+        Ok(Each::One(_)) => {
+            let on_it = |name| {
+                let name = plain_name(name);
+                Check::ok("name", format!("{name} in bucket {bucket} is on etcd at {etcd}"))
+            };
+            return name.map(on_it).into_iter().collect();
+        }
+        // It was said of each.
+        Err(_) => return Vec::new(),
+    };
+    let mut checks = vec![match clusters.agreed() {
+        Ok(told) => Check::ok(CLUSTERS, told),
+        Err(error) => Check::fail(CLUSTERS, error),
+    }];
+    if let Some(name) = name {
+        let shown = plain_name(name);
+        checks.push(match clusters.cluster_of(bucket, name) {
+            Some(on) => Check::ok("name", format!("{shown} in bucket {bucket} is on cluster {on}")),
+            None => Check::fail("name", format!("{shown} is on no cluster: all are retired")),
+        });
+    }
+    checks
+}
+
+fn of_health(etcd: &Etcd, cluster: &Cluster, health: &Health) -> Vec<Check> {
+    let of = Of(cluster.name.as_deref());
     let members = || health.endpoints.iter().filter_map(|one| one.member.as_ref().ok());
     let some_answer = members().next().is_some();
     let mut checks: Vec<_> =
@@ -37,14 +91,15 @@ fn of_health(etcd: &Etcd, health: &Health) -> Vec<Check> {
     clusters.dedup();
     if clusters.len() > 1 {
         let detail = "the endpoints are of several clusters, each with locks of its own";
-        checks.push(Check::fail("etcd", detail).remedy("give the endpoints of one"));
+        checks.push(Check::fail(of.of("etcd"), detail).remedy("give the endpoints of one"));
     }
-    if etcd.files.user.is_some() && !etcd.endpoints.iter().all(|one| one.starts_with("https://")) {
+    if etcd.files.user.is_some() && !cluster.endpoints.iter().all(|one| one.starts_with("https://"))
+    {
         let detail = "the password is sent as it is to endpoints without https://";
-        checks.push(Check::warn("etcd password", detail).remedy("use TLS"));
+        checks.push(Check::warn(of.of("etcd password"), detail).remedy("use TLS"));
     }
     if some_answer {
-        checks.push(writes(health));
+        checks.push(writes(of, health));
     }
     checks
 }
@@ -69,21 +124,22 @@ fn endpoint(endpoint: &EndpointHealth, some_answer: bool) -> Check {
 }
 
 /// The keys that are no locks, and may be in the way of some.
-fn strays(etcd: &Etcd) -> Vec<Check> {
-    let strays = reach::options(etcd)
+fn strays(etcd: &Etcd, cluster: &Cluster) -> Vec<Check> {
+    let keys = Of(cluster.name.as_deref()).of(KEYS);
+    let strays = reach::options(etcd, cluster)
         .and_then(|options| navlock_etcd::strays(&options).map_err(|error| error.to_string()));
     match strays {
         Ok(strays) if strays.is_empty() => {
-            vec![Check::ok(KEYS, "all that is there is navlock's")]
+            vec![Check::ok(keys, "all that is there is navlock's")]
         }
         Ok(strays) => {
             let mut checks: Vec<_> = strays.iter().take(MOST_STRAYS).map(stray).collect();
             if let Some(more @ 1..) = strays.len().checked_sub(MOST_STRAYS) {
-                checks.push(Check::warn(KEYS, format!("{more} more are no locks")));
+                checks.push(Check::warn(keys, format!("{more} more are no locks")));
             }
             checks
         }
-        Err(why) => vec![Check::fail(KEYS, why)],
+        Err(why) => vec![Check::fail(keys, why)],
     }
 }
 
@@ -107,14 +163,15 @@ fn stray(stray: &Stray) -> Check {
 }
 
 /// Whether it can be written to, and in a time that leaves room for leases to be kept.
-fn writes(health: &Health) -> Check {
+fn writes(of: Of<'_>, health: &Health) -> Check {
+    let what = of.of(WRITES);
     let time = match &health.round_trip {
         Ok(time) => *time,
-        Err(error @ Error::Refused(_)) => return Check::fail(WRITES, error),
+        Err(error @ Error::Refused(_)) => return Check::fail(what, error),
         Err(error) => {
             let remedy = "is there a leader ('etcdctl endpoint status')? \
                           may the user read and write what begins with the namespace and a '/'?";
-            return Check::fail(WRITES, error).remedy(remedy);
+            return Check::fail(what, error).remedy(remedy);
         }
     };
     let detail = format!(
@@ -124,9 +181,9 @@ fn writes(health: &Health) -> Check {
     );
     if time > health.time_to_live / 10 {
         let remedy = "have etcd nearer and its disk faster, or set a longer time-to-live";
-        Check::warn(WRITES, detail).remedy(remedy)
+        Check::warn(what, detail).remedy(remedy)
     } else {
-        Check::ok(WRITES, detail)
+        Check::ok(what, detail)
     }
 }
 
@@ -141,11 +198,11 @@ mod tests {
         // There is no other way to come by one than to ask for it.
         let options = navlock_etcd::EtcdOptions::new(["127.0.0.1:1"]);
         let mut health = navlock_etcd::check(&options).unwrap();
-        assert_eq!(writes(&health).level, Level::Fail);
+        assert_eq!(writes(Of(None), &health).level, Level::Fail);
         health.time_to_live = Duration::from_secs(10);
         for (millis, level) in [(1, Level::Ok), (1000, Level::Ok), (1001, Level::Warn)] {
             health.round_trip = Ok(Duration::from_millis(millis));
-            assert_eq!(writes(&health).level, level, "{millis}");
+            assert_eq!(writes(Of(None), &health).level, level, "{millis}");
         }
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn doctor(
         checks.extend(place::checks(&context.place));
         checks.extend(broker::checks(context));
     }
-    checks.extend(settings::checks(context, &args.settings));
+    checks.extend(settings::checks(context, args));
     let colours = terminal::colours(context.colour);
     let line = |check: &Check| {
         if args.json { check.object().to_string() } else { check.line(colours) }

@@ -3,10 +3,10 @@
 use navlock_broker::Control;
 
 use super::{super::Context, Check};
-use crate::{args::SettingsArgs, settings::Settings};
+use crate::{args::DoctorArgs, settings::Settings, text::plain_name};
 
-pub(super) fn checks(context: &Context, args: &SettingsArgs) -> Vec<Check> {
-    let settings = match Settings::load(args) {
+pub(super) fn checks(context: &Context, args: &DoctorArgs) -> Vec<Check> {
+    let settings = match Settings::load(&args.settings) {
         Ok(settings) => settings,
         Err(wrong) => return vec![Check::fail("settings", wrong)],
     };
@@ -19,9 +19,13 @@ pub(super) fn checks(context: &Context, args: &SettingsArgs) -> Vec<Check> {
     let mut checks = vec![Check::ok("settings", detail)];
     if let Some(etcd) = &settings.etcd {
         #[cfg(feature = "etcd")]
-        checks.extend(super::etcd::checks(etcd));
+        checks.extend(super::etcd::checks(etcd, &context.bucket, args.name.as_ref()));
         #[cfg(not(feature = "etcd"))]
         checks.extend(crate::reach::connect(etcd).err().map(|why| Check::fail("etcd", why)));
+    }
+    if let Some(name) = args.name.as_ref().filter(|_| settings.etcd.is_none()) {
+        let (name, bucket) = (plain_name(name), &context.bucket);
+        checks.push(Check::ok("name", format!("{name} in bucket {bucket} is on this machine")));
     }
     checks.extend(running(context, settings.etcd.is_some()));
     checks

@@ -1,6 +1,7 @@
 //! Machines, each with a broker of its own, that share their locks by an etcd.
 
 mod circles;
+mod clusters;
 mod doctor;
 mod evict;
 mod jams;
