@@ -14,7 +14,7 @@ usage: navlock-benches in-process|broker|looking|etcd|etcd-scale|embedded [--rou
   broker           locks between the processes of one machine
   looking          what it costs others that somebody looks
   etcd             locks between machines
-  etcd-scale       what a machine costs beside names that others hold
+  etcd-scale       what many names and many machines cost
   embedded         in JavaScript engines (if built with the feature `embedded`)
   --rounds N       how often each contender is measured (7; 21 of broker)
   --only ROW       one row, or `memory`

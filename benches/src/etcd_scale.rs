@@ -1,8 +1,17 @@
-//! `navlock-benches etcd-scale`: what a machine costs beside names that others hold.
+//! `navlock-benches etcd-scale`: what a machine costs beside names that others hold, what a run costs etcd,
+//! what many machines cost it while they do nothing, and how much it can do for how many of them.
 //!
-//! Etcd has so many names that are held, by keys as navlock writes them. A machine, a process of its
-//! own, joins and holds one name; it is measured while nothing else happens, while others take and
-//! release names of theirs, and while it takes and releases names of its own.
+//! Of the first, etcd has so many names that are held, by keys as navlock writes them. A machine, a process
+//! of its own, joins and holds one name; it is measured while nothing else happens, while others take and
+//! release names of theirs, and while it takes and releases names of its own. For the others see
+//! [`runs`], [`machines`] and [`pairs`].
+
+#![expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+
+mod machines;
+mod metrics;
+mod pairs;
+mod runs;
 
 use std::{
     env,
@@ -22,15 +31,16 @@ use std::{
 use navlock::{EtcdOptions, LockManager, blocking::block_on};
 use navlock_etcd_client::{Client, PutOptions, Txn, TxnOp};
 
+pub(crate) use self::runs::{COUNT, count};
 use crate::{
     args::Args,
     environment::{Environment, versions},
     etcd::{Server, Store, on_a_runtime},
     harness::Scale,
-    report::{collect, number},
+    report::{collect, number, thousands},
 };
 
-pub(crate) const ROWS: [&str; 1] = ["names"];
+pub(crate) const ROWS: [&str; 4] = ["names", "runs", "machines", "pairs"];
 
 /// The first word of the process that is a machine.
 pub(crate) const MACHINE: &str = "etcd-machine";
@@ -80,6 +90,9 @@ impl Drop for Machine {
     }
 }
 
+/// A part of the report, for people and for docs/figures.md.
+type Part = (String, String);
+
 /// The report, for people and for docs/figures.md.
 ///
 /// # Errors
@@ -87,15 +100,33 @@ impl Drop for Machine {
 /// What cannot be started or connected to.
 pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
     let mut environment = Environment::look();
-    let names = if args.scale == Scale::Quick { &NAMES[..2] } else { &NAMES[..] };
-    let while_idle = Duration::from_secs(if args.scale == Scale::Quick { 1 } else { 30 });
+    let parts: [fn(Scale) -> Result<Part, String>; 4] =
+        [names, runs::measure, machines::measure, pairs::measure];
+    let (mut text, mut markdown) = (String::new(), String::new());
+    for (row, part) in ROWS.into_iter().zip(parts).filter(|(row, _)| args.wants(row)) {
+        let (said, written) = part(args.scale).map_err(|why| format!("{row}: {why}"))?;
+        for (all, part) in [(&mut text, said), (&mut markdown, written)] {
+            all.push_str(&part);
+            all.push('\n');
+        }
+    }
+    environment.look_again();
+    let etcd = crate::etcd::version().unwrap_or_default();
+    let with: Vec<String> = [etcd].into_iter().chain(versions(&["tonic"])).collect();
+    let about = environment.describe(&with);
+    let measured = format!("Measured with `cargo xtask bench etcd-scale`: {about}\n");
+    Ok((text + &about + "\n", markdown + &measured))
+}
+
+fn names(scale: Scale) -> Result<Part, String> {
+    let names = if scale == Scale::Quick { &NAMES[..2] } else { &NAMES[..] };
+    let while_idle = Duration::from_secs(if scale == Scale::Quick { 1 } else { 30 });
     let mut all = Vec::new();
     for &names in names {
         let server = Server::start(Store::Memory)?;
         fill(server.endpoint(), names)?;
         all.push(measure(server.endpoint(), names, while_idle)?);
     }
-    environment.look_again();
     let text = collect(|out| {
         all.iter().try_for_each(|of| {
             writeln!(
@@ -123,13 +154,14 @@ pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
         writeln!(
             out,
             "| names of others | memory | CPU, idle | CPU, others busy | for each of theirs | for each of its own | \
-             take and release |\n|---|---|---|---|---|---|---|"
+             take and release |"
         )?;
+        writeln!(out, "|---|---|---|---|---|---|---|")?;
         for of in &all {
             writeln!(
                 out,
                 "| {} | {:.1} MiB | {:.2} % | {:.2} % | {} bytes | {} bytes | {} µs |",
-                number(of.names as f64),
+                thousands(of.names),
                 mebibytes(of.bytes),
                 of.idle * 100.0,
                 of.busy * 100.0,
@@ -138,9 +170,7 @@ pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
                 number(of.time)
             )?;
         }
-        let etcd = crate::etcd::version().unwrap_or_default();
-        let with: Vec<String> = [etcd].into_iter().chain(versions(&["tonic"])).collect();
-        writeln!(out, "\n{}", environment.describe(&with))
+        Ok(())
     });
     Ok((text, markdown))
 }
@@ -239,6 +269,7 @@ impl Machine {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` passes on")]
 fn failed(error: impl ToString) -> String {
     error.to_string()
 }

@@ -2,8 +2,8 @@
 //!
 //! `cargo xtask bench in-process` measures locks between threads and tasks, `cargo xtask bench
 //! broker` between processes, `cargo xtask bench looking` what it costs that somebody looks, `cargo
-//! xtask bench etcd` between machines, `cargo xtask bench etcd-scale` what a machine costs beside names of
-//! others, `cargo xtask bench embedded`
+//! xtask bench etcd` between machines, `cargo xtask bench etcd-scale` what many names and many machines
+//! cost, `cargo xtask bench embedded`
 //! `navigator.locks` in engines within Rust programs; `--quick` only shows that
 //! they run. The figures are wall-clock times, so what counts are ratios of figures of one run: see
 //! [`harness`] for how a run is made comparable, [`contender`] for who takes part, [`rows`] for what
@@ -36,6 +36,8 @@ fn main() -> ExitCode {
         broker::take_part(args)
     } else if args.next_if(|word| word == etcd_scale::MACHINE).is_some() {
         etcd_scale::be_a_machine(args)
+    } else if args.next_if(|word| word == etcd_scale::COUNT).is_some() {
+        etcd_scale::count(args)
     } else if args.next_if(|word| word == looking::LOOKERS).is_some() {
         looking::look(args)
     } else if args.next_if(|word| word == looking::CONTROL).is_some() {

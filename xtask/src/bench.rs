@@ -18,9 +18,13 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
         let usage = "usage: cargo xtask bench in-process|broker|looking|etcd|etcd-scale|embedded|js [--only ROW] [--rounds N]";
         return Err(usage.to_owned());
     };
-    if matches!(*family, "broker" | "looking") {
+    if matches!(*family, "broker" | "looking" | "etcd-scale") {
         // The command is measured too, and is looked for beside the benchmarks.
-        run(&mut cargo(&["build", "--release", "--quiet", "--package", "navlock-cli"]))?;
+        let mut command = cargo(&["build", "--release", "--quiet", "--package", "navlock-cli"]);
+        if *family == "etcd-scale" {
+            command.args(["--features", "etcd"]);
+        }
+        run(&mut command)?;
     }
     // Locks of one process are code within a program, and built as programs are. What is between
     // processes or machines is ours on both ends, and built as it is released.

@@ -21,9 +21,9 @@ pub(crate) enum Store {
 }
 
 impl Store {
-    pub(super) const ALL: [Self; 2] = [Self::Disk, Self::Memory];
+    pub(crate) const ALL: [Self; 2] = [Self::Disk, Self::Memory];
 
-    pub(super) const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Disk => "disk",
             Self::Memory => "memory",
@@ -49,7 +49,7 @@ pub(crate) struct Server {
     endpoint: String,
     file_system: String,
     // Before what it writes to is removed, and its ports are another's.
-    _running: navlock_testkit::Server,
+    running: navlock_testkit::Server,
     _ports: [Port; 2],
     _directory: TempDir,
 }
@@ -86,14 +86,12 @@ impl Server {
         });
         let running = started.map_err(|failed| format!("etcd at {endpoint}: {failed}"))?;
         let file_system = file_system(&folder);
-        Ok(Self {
-            store,
-            endpoint,
-            file_system,
-            _running: running,
-            _ports: ports,
-            _directory: directory,
-        })
+        Ok(Self { store, endpoint, file_system, running, _ports: ports, _directory: directory })
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> i32 {
+        self.running.pid()
     }
 
     pub(super) fn store(&self) -> Store {
