@@ -5,7 +5,9 @@ use std::{fs, os::unix::fs::MetadataExt, thread, time::Duration};
 use rustix::process::Signal;
 
 use crate::{
-    events::now,
+    dice::Dice,
+    etcd::Etcd,
+    events::{Events, now},
     history::{Instance, Interval, Kind, Trouble},
     owner::OWNED,
     processes,
@@ -15,7 +17,7 @@ use crate::{
 /// One kind of it: what leaves it out, how often it is, what it is called.
 type Disturbance = (&'static str, u64, &'static str, fn(&mut Run<'_>) -> Option<()>);
 
-const DISTURBANCES: [Disturbance; 29] = [
+const DISTURBANCES: [Disturbance; 34] = [
     ("kills", 12, "broker killed", |run| run.kill_broker()),
     ("kills", 4, "next broker killed", |run| run.kill_next_broker()),
     ("kills", 3, "starter killed", |run| run.kill_starter()),
@@ -45,6 +47,11 @@ const DISTURBANCES: [Disturbance; 29] = [
     ("removed-files", 4, "file removed", |run| run.remove()),
     ("members", 3, "member of etcd disturbed", |run| run.disturb_member()),
     ("cuts", 3, "machine cut off", |run| run.cut_off()),
+    ("leaders", 3, "leader of etcd changed", |run| run.of_etcd(Etcd::change_leader)),
+    ("compactions", 3, "etcd compacted", |run| run.of_etcd(Etcd::compact)),
+    ("compactions", 2, "member of etcd defragmented", |run| run.of_etcd(Etcd::defragment)),
+    ("replacements", 1, "member of etcd replaced", |run| run.replace_member()),
+    ("quota", 1, "etcd filled", |run| run.fill_etcd()),
 ];
 
 /// Whom it befalls.
@@ -383,6 +390,25 @@ impl Run<'_> {
         let during = self.while_();
         let etcd = self.etcd.as_mut()?;
         etcd.disturb_member(&mut self.dice, during, &self.events, &mut self.history)
+    }
+
+    /// Something that is done to etcd and over at once.
+    fn of_etcd(
+        &mut self,
+        disturb: impl FnOnce(&mut Etcd, &mut Dice, &Events) -> Option<()>,
+    ) -> Option<()> {
+        disturb(self.etcd.as_mut()?, &mut self.dice, &self.events)
+    }
+
+    fn replace_member(&mut self) -> Option<()> {
+        let etcd = self.etcd.as_mut()?;
+        let logs = &self.sandbox.logs;
+        etcd.replace_member(&mut self.dice, logs, &self.events, &mut self.history)
+    }
+
+    fn fill_etcd(&mut self) -> Option<()> {
+        let during = self.while_();
+        self.etcd.as_mut()?.fill(during, &self.events, &mut self.history)
     }
 
     fn cut_off(&mut self) -> Option<()> {

@@ -93,8 +93,10 @@ pub(crate) enum Trouble {
     FilesRemoved,
     /// The machine was cut off from etcd.
     Cut,
-    /// A member of etcd was killed or stopped.
+    /// A member of etcd was killed, stopped or replaced.
     Member,
+    /// Etcd had no room.
+    EtcdFull,
 }
 
 /// Something that may be wrong, to be judged when it is known what was disturbed.

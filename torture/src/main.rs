@@ -38,6 +38,8 @@ mod proxy;
 #[cfg(target_os = "linux")]
 mod reasons;
 #[cfg(target_os = "linux")]
+mod record;
+#[cfg(target_os = "linux")]
 mod run;
 #[cfg(target_os = "linux")]
 mod sandbox;

@@ -7,11 +7,13 @@ usage: navlock-torture [--minutes N] [--reach broker|etcd] [--seed N] [--without
                        --navlock PROGRAM --logs DIRECTORY [--keep]
 
   --minutes N      how long; 1, and parts of one are possible
-  --reach REACH    where the locks are: broker (the default), or etcd, which three machines share
+  --reach REACH    where the locks are: broker (the default), or etcd, which four machines share
   --seed N         the chances of another run
   --without KIND   leaves out a kind of disturbance: kills, stops, full-disk, clock-steps,
                    removed-files, sleepers (holders that are stopped when the broker is
-                   killed), members, cuts; or of worker: steals, closes, clients, owners,
+                   killed), members, cuts, leaders (that change), compactions (and
+                   defragmentations), quota (etcd is full), replacements (of a member for
+                   good); or of worker: steals, closes, clients, owners,
                    stubborn (does not end when it is told to), shells (that run the command);
                    or delegation: then no name is owned
   --break          one worker works without asking for the lock, and an owner without asking for
@@ -26,7 +28,7 @@ pub(crate) enum Reach {
 }
 
 /// What can be left out.
-pub(crate) const KINDS: [&str; 15] = [
+pub(crate) const KINDS: [&str; 19] = [
     "kills",
     "stops",
     "full-disk",
@@ -35,6 +37,10 @@ pub(crate) const KINDS: [&str; 15] = [
     "sleepers",
     "members",
     "cuts",
+    "leaders",
+    "compactions",
+    "quota",
+    "replacements",
     "steals",
     "closes",
     "clients",

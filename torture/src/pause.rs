@@ -10,6 +10,7 @@ use std::{
 };
 
 use crate::{
+    etcd::Etcd,
     events::now,
     judge::TIME_TO_LIVE,
     options::Reach,
@@ -47,6 +48,7 @@ impl Run<'_> {
         };
         let all_ended = self.until(END, "all workers end", |run| run.living().is_empty());
         self.judge();
+        self.check_record(free, all_ended);
         if all_ended {
             for machine in 0..self.sandbox.machines.len() {
                 self.check_machine(machine, free);
@@ -55,6 +57,25 @@ impl Run<'_> {
         self.history.forget();
         self.set_stop(false);
         self.events.say(format_args!("goes on"));
+    }
+
+    /// That nothing is left in etcd, and that what it has recorded is what was to be.
+    fn check_record(&mut self, free: Duration, all_ended: bool) {
+        let Some(etcd) = &mut self.etcd else { return };
+        let mark = etcd.mark();
+        self.until(free, "all is read that etcd has recorded", |run| {
+            run.etcd.as_ref().is_none_or(|etcd| etcd.record.has_read(mark))
+        });
+        let Some(etcd) = &self.etcd else { return };
+        for what in etcd.record.compare(&self.history) {
+            self.violated(now(), &what);
+        }
+        if all_ended {
+            let keys = |run: &Self| run.etcd.as_ref().map(Etcd::keys).unwrap_or_default();
+            if !self.until(free, "no key is left", |run| keys(run).trim().is_empty()) {
+                println!("there are {}", keys(self));
+            }
+        }
     }
 
     /// Whether this comes about in time. If not, something is stuck.

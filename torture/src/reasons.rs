@@ -96,6 +96,12 @@ impl Judge<'_> {
         if self.history.troubles.iter().any(full) {
             return Some("the disk was full, or its files were removed");
         }
+        let is_full = |(trouble, _, during): &(Trouble, Option<usize>, Interval)| {
+            *trouble == Trouble::EtcdFull && during.within(it.born.saturating_sub(SECOND), at) > 0
+        };
+        if self.history.troubles.iter().any(is_full) {
+            return Some("etcd was full");
+        }
         // It has its own time for all of it.
         let hurries = matches!(it.kind, Kind::Run { may_give_up: true, .. });
         let killed = |(trouble, during): (Trouble, &Interval)| {
@@ -282,7 +288,7 @@ impl Judge<'_> {
         let away = self.troubles_of(it).filter(|(trouble, _)| match trouble {
             Trouble::BrokerStopped | Trouble::DiskFull | Trouble::FilesRemoved => true,
             Trouble::Cut => self.reach == Reach::Etcd,
-            Trouble::BrokerKilled | Trouble::Member => false,
+            Trouble::BrokerKilled | Trouble::Member | Trouble::EtcdFull => false,
         });
         let away: u64 = away.map(|(_, during)| during.within(since, at)).sum();
         away >= time

@@ -98,7 +98,7 @@ impl<'a> Run<'a> {
     pub(crate) fn new(options: &'a Options) -> io::Result<Self> {
         let machines = match options.reach {
             Reach::Broker => 1,
-            Reach::Etcd => 3,
+            Reach::Etcd => 4,
         };
         let sandbox = Sandbox::new(options, machines)?;
         let etcd = match options.reach {
@@ -188,6 +188,9 @@ impl<'a> Run<'a> {
         }
         if let Some(etcd) = &mut self.etcd {
             etcd.tick(&self.sandbox.logs, &self.events, &mut self.history);
+            for what in etcd.record.wrong() {
+                self.violated(at, &what);
+            }
         }
     }
 
@@ -489,6 +492,9 @@ impl<'a> Run<'a> {
                 asked.join(", "),
                 self.history.owned,
             );
+        }
+        if let Some(etcd) = &self.etcd {
+            println!("{}", etcd.record.summary());
         }
         let is_well = self.violations == 0 && self.stuck == 0;
         let reach = match self.options.reach {

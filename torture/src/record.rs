@@ -1,0 +1,309 @@
+//! What etcd has recorded, read change by change, and judged without knowing what holders say: no two hold
+//! a name that must not, who waited is granted in the order of its requests, and nobody passes those who
+//! wait but thieves. Then holders' tokens are looked for in it.
+//!
+//! A key of a lock is `navlock/2/BUCKET/l/NAME/{h|q}/{x|s}/REQUEST`; its create revision is the token. What
+//! stands in other keys is none of ours.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use navlock_etcd_client::{Client, Event, EventType, GetOptions, KeyValue, WatchOptions};
+use tokio::time::timeout;
+
+use crate::history::History;
+
+/// The key that says up to where something was read.
+pub(crate) const MARK: &str = "navlock-torture/mark";
+
+/// All that is read.
+const ALL: &str = "navlock";
+
+/// If nothing was told for so long, another member is asked: one that is stopped tells nothing.
+const SILENT: Duration = Duration::from_secs(2);
+
+/// What is known until now.
+#[derive(Default)]
+struct Known {
+    names: BTreeMap<String, Name>,
+    /// The grants of each name: by revision, the modes.
+    grants: BTreeMap<String, BTreeMap<u64, bool>>,
+    /// The revision after the last one that was read.
+    next: i64,
+    /// What was compacted before it was read: from, and to.
+    gaps: Vec<(i64, i64)>,
+    /// The last mark.
+    mark: u64,
+    changes: u64,
+    granted: u64,
+    from_queue: u64,
+    thefts: u64,
+    wrong: Vec<String>,
+}
+
+/// A name: who holds it, and who waits, by their keys' last parts. Each with whether it is exclusive, and
+/// the revision that made it.
+#[derive(Clone, Default)]
+struct Name {
+    held: BTreeMap<String, (bool, i64)>,
+    queue: BTreeMap<String, (bool, i64)>,
+}
+
+/// The record, and who reads it.
+pub(crate) struct Record {
+    endpoints: Vec<String>,
+    known: Arc<Mutex<Known>>,
+    marks: u64,
+}
+
+impl Record {
+    pub(crate) fn new(endpoints: impl Iterator<Item = String>) -> Self {
+        Self { endpoints: endpoints.collect(), known: Arc::default(), marks: 0 }
+    }
+
+    /// Reads from now on, on a thread that ends with the process.
+    pub(crate) fn begin(&self) {
+        let (endpoints, known) = (self.endpoints.clone(), Arc::clone(&self.known));
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.expect("there are descriptors");
+            runtime.block_on(async {
+                for endpoint in endpoints.iter().cycle() {
+                    // Of whatever goes wrong the next one is asked.
+                    let _ = read(endpoint, &known).await;
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            });
+        });
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        lock(&self.known)
+    }
+
+    /// What was wrong since this was asked last.
+    pub(crate) fn wrong(&self) -> Vec<String> {
+        mem::take(&mut self.known().wrong)
+    }
+
+    pub(crate) fn next_mark(&mut self) -> u64 {
+        self.marks += 1;
+        self.marks
+    }
+
+    pub(crate) fn has_read(&self, mark: u64) -> bool {
+        self.known().mark >= mark
+    }
+
+    /// That each token that somebody has had is that of a grant, in its mode.
+    pub(crate) fn compare(&self, history: &History) -> Vec<String> {
+        let known = self.known();
+        let mut wrong = Vec::new();
+        for hold in &history.holds {
+            let revision = revision(hold.token);
+            let is_unread = known.gaps.iter().any(|(from, to)| {
+                i64::try_from(revision).is_ok_and(|revision| (*from..=*to).contains(&revision))
+            });
+            let grants = known.grants.get(&hold.name);
+            let is_granted = grants.is_some_and(|grants| grants.contains_key(&revision));
+            if !is_unread && !is_granted && revision > 1 {
+                wrong.push(format!("etcd has no grant of {} with this token: {hold:?}", hold.name));
+            }
+        }
+        wrong
+    }
+
+    pub(crate) fn summary(&self) -> String {
+        let known = self.known();
+        let unread: i64 = known.gaps.iter().map(|(from, to)| to - from).sum();
+        format!(
+            "recorded by etcd: {} changes of {} names, {} grants, {} of them of who waited, {} thefts; {unread} \
+             revisions were compacted before they were read, {} times",
+            known.changes,
+            known.grants.len(),
+            known.granted,
+            known.from_queue,
+            known.thefts,
+            known.gaps.len()
+        )
+    }
+}
+
+/// The revision of a grant with this token.
+fn revision(token: u64) -> u64 {
+    token
+}
+
+fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    // Whole between any two statements.
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads what a member tells, until it does not.
+async fn read(endpoint: &str, known: &Mutex<Known>) -> Result<(), navlock_etcd_client::Error> {
+    let connected = async {
+        let mut client = Client::connect([endpoint], None).await?;
+        if lock(known).next == 0 {
+            list(&mut client, known).await?;
+        }
+        let from = lock(known).next;
+        let options = WatchOptions::new().with_prefix().from_revision(from);
+        let stream = client.watch(ALL, Some(options)).await?;
+        Ok::<_, navlock_etcd_client::Error>((client, stream))
+    };
+    let Ok(connected) = timeout(SILENT, connected).await else { return Ok(()) };
+    let (mut client, mut stream) = connected?;
+    while let Ok(told) = timeout(SILENT, stream.message()).await {
+        let Some(told) = told? else { return Ok(()) };
+        if told.canceled() {
+            // It was compacted, or is no member any more: what is there tells more.
+            let listed = timeout(SILENT, list(&mut client, known)).await;
+            return listed.unwrap_or(Ok(()));
+        }
+        lock(known).take_in(told.events());
+    }
+    Ok(())
+}
+
+/// Begins anew with what is there.
+async fn list(client: &mut Client, known: &Mutex<Known>) -> Result<(), navlock_etcd_client::Error> {
+    let mut answer = client.get(ALL, Some(GetOptions::new().with_prefix())).await?;
+    let revision = answer.header().map_or(0, navlock_etcd_client::ResponseHeader::revision);
+    let mut known = lock(known);
+    if revision < known.next {
+        return Ok(());
+    }
+    if known.next > 0 {
+        let gap = (known.next, revision);
+        known.gaps.push(gap);
+    }
+    known.names.clear();
+    for kv in answer.take_kvs() {
+        known.note_mark(&kv);
+        let Some(key) = Key::of(kv.key()) else { continue };
+        let made = (key.is_exclusive, kv.create_revision());
+        let name = known.names.entry(key.name.clone()).or_default();
+        name.all(key.is_held).insert(key.request, made);
+        if key.is_held {
+            let grants = known.grants.entry(key.name).or_default();
+            grants.insert(u64::try_from(kv.create_revision()).unwrap_or(0), key.is_exclusive);
+        }
+    }
+    known.next = revision + 1;
+    Ok(())
+}
+
+/// A key of a lock, taken apart.
+struct Key {
+    name: String,
+    is_held: bool,
+    is_exclusive: bool,
+    request: String,
+}
+
+impl Key {
+    fn of(key: &[u8]) -> Option<Self> {
+        let parts: Vec<_> = std::str::from_utf8(key).ok()?.split('/').collect();
+        let ["navlock", "2", _, "l", name, phase @ ("h" | "q"), mode @ ("x" | "s"), request] =
+            parts[..]
+        else {
+            return None;
+        };
+        let (name, request) = (name.to_owned(), request.to_owned());
+        Some(Self { name, is_held: phase == "h", is_exclusive: mode == "x", request })
+    }
+}
+
+impl Name {
+    fn all(&mut self, held: bool) -> &mut BTreeMap<String, (bool, i64)> {
+        if held { &mut self.held } else { &mut self.queue }
+    }
+}
+
+impl Known {
+    fn note_mark(&mut self, kv: &KeyValue) {
+        if kv.key() == MARK.as_bytes() {
+            let mark = std::str::from_utf8(kv.value()).ok().and_then(|text| text.parse().ok());
+            self.mark = self.mark.max(mark.unwrap_or(0));
+        }
+    }
+
+    /// Takes in changes, whole revisions in their order.
+    fn take_in(&mut self, events: &[Event]) {
+        let revision = |event: &Event| event.kv().map_or(0, KeyValue::mod_revision);
+        for same in events.chunk_by(|one, other| revision(one) == revision(other)) {
+            let at = revision(&same[0]);
+            // Told by another member before.
+            if at >= self.next {
+                self.next = at + 1;
+                self.change(at, same);
+            }
+        }
+    }
+
+    /// One revision.
+    fn change(&mut self, at: i64, events: &[Event]) {
+        let mut changed: BTreeMap<String, Name> = BTreeMap::new();
+        for event in events {
+            let Some(kv) = event.kv() else { continue };
+            self.note_mark(kv);
+            let Some(key) = Key::of(kv.key()) else { continue };
+            self.changes += 1;
+            let name = self.names.entry(key.name.clone()).or_default();
+            changed.entry(key.name.clone()).or_insert_with(|| name.clone());
+            let all = name.all(key.is_held);
+            match event.event_type() {
+                EventType::Put => {
+                    _ = all.insert(key.request, (key.is_exclusive, kv.create_revision()))
+                }
+                EventType::Delete => _ = all.remove(&key.request),
+            }
+        }
+        for (of, before) in changed {
+            let Some(name) = self.names.get(&of).cloned() else { continue };
+            self.judge(at, &of, &before, &name);
+            if name.held.is_empty() && name.queue.is_empty() {
+                self.names.remove(&of);
+            }
+        }
+    }
+
+    /// What has become of a name in one revision.
+    fn judge(&mut self, at: i64, of: &str, before: &Name, after: &Name) {
+        let exclusive = after.held.values().any(|(is_exclusive, _)| *is_exclusive);
+        if exclusive && after.held.len() > 1 {
+            self.wrong.push(format!("etcd has two holders of {of} at {at}: {:?}", after.held));
+        }
+        let is_robbed = before.held.keys().any(|request| !after.held.contains_key(request));
+        let granted: BTreeSet<_> = after.held.iter().filter(|(_, (_, made))| *made == at).collect();
+        for (request, (is_exclusive, _)) in granted {
+            self.granted += 1;
+            let grants = self.grants.entry(of.to_owned()).or_default();
+            grants.insert(u64::try_from(at).unwrap_or(0), *is_exclusive);
+            if let Some((_, asked)) = before.queue.get(request) {
+                self.from_queue += 1;
+                let mut rest = after.queue.iter();
+                if let Some(passed) = rest.find(|(_, (_, made))| made < asked) {
+                    self.wrong.push(format!(
+                        "etcd has {request} granted {of} at {at}, asked for at {asked}, before {passed:?}"
+                    ));
+                }
+            } else if after.queue.values().any(|(_, made)| *made < at) {
+                // Those who were asked for in the same change came after it. A thief takes a name from who holds it, or would.
+                self.thefts += 1;
+                if !is_exclusive {
+                    self.wrong.push(format!(
+                        "etcd has {request} granted {of} at {at} without waiting, before {:?}; {}",
+                        after.queue,
+                        if is_robbed { "others lost it" } else { "nobody lost it" }
+                    ));
+                }
+            }
+        }
+    }
+}
