@@ -267,10 +267,10 @@ impl House {
         for client in self.everybody() {
             lock(&client).look_at(|bucket, name| names.has(bucket, name), &mut events);
         }
-        if let Some(elsewhere) = &mut elsewhere {
-            let is_nested = |bucket: &str, name: &ResourceName| names.has(bucket, name);
-            events = elsewhere.add_some_to(events, &ours, is_nested);
-        }
+        // In the order of the queues: clients are in none.
+        let is_nested = |bucket: &str, name: &ResourceName| names.has(bucket, name);
+        let mut nothing = Elsewhere::default();
+        events = elsewhere.as_mut().unwrap_or(&mut nothing).add_some_to(events, &ours, is_nested);
         Seen { events, elsewhere }
     }
 
@@ -393,6 +393,21 @@ mod tests {
         lock(&waits.client).finish(RequestId::from_parts(0, 0));
         assert_eq!(look().len(), 0);
         drop((holder, idle));
+    }
+
+    #[test]
+    fn those_who_wait_are_seen_in_the_order_of_their_queue() {
+        let house = house();
+        let all: Vec<_> = (0..10).map(|_| client(&house, &["db"])).collect();
+        let (last, _) = all.last().unwrap();
+        lock(&last.client).put_inside(RequestId::from_parts(0, 0), (all[0].1.to_bytes(), 0));
+        let seen = house.look_at_nested().now_or_never().unwrap().events;
+        let queued = seen.iter().filter_map(|event| match &event.change {
+            LookChange::Granted(_, entry) | LookChange::Requested(_, entry) => Some(entry.id.0),
+            _ => None,
+        });
+        let expected = all.iter().map(|(_, client_id)| client_id.to_bytes());
+        assert_eq!(queued.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
     }
 
     /// One agent that holds so many names, and inside each waits for the next one.
