@@ -135,6 +135,7 @@ fn event(
         }
         LookChange::Recalled(name, id) => Change::Recalled { name: of(name), id: lock_id(id) },
         LookChange::Recovered => Change::Recovered,
+        LookChange::LeftOut { count } => Change::LeftOut { count },
         _ => return None,
     };
     Some(Event { at, change })

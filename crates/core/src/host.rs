@@ -23,7 +23,7 @@ pub use crate::{
         QueryFuture, Reach, RecallFuture, RevokeFuture, SightFuture, Term, Ticket,
     },
     guard::PolledGuard,
-    sighting::{LockRef, Sighted, Sighting, Unheard},
+    sighting::{LockRef, NameRef, Sighted, Sighting, Unheard},
     waking::wake_all,
 };
 
@@ -153,6 +153,25 @@ pub fn lease(locks: &LockManager) -> Option<Vec<u8>> {
 /// As [`LockManager::query`].
 pub async fn look(locks: &LockManager) -> Result<Sighting, Error> {
     locks.look().await
+}
+
+/// How this name of the bucket of this handle is called by all who use its reach; see
+/// [`Backend::name_ref`].
+pub fn name_ref(locks: &LockManager, name: &ResourceName) -> NameRef {
+    locks.name_ref(name)
+}
+
+/// What there is of one name in the bucket of this handle, for those who look; see [`Backend::look_at`].
+///
+/// # Errors
+///
+/// As [`LockManager::query`].
+pub async fn look_at(
+    locks: &LockManager,
+    name: NameRef,
+    with_silence: bool,
+) -> Result<Sighting, Error> {
+    locks.look_at(name, with_silence).await
 }
 
 /// Where the agent of this client id stands in the queue of a name; see

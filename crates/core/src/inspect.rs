@@ -42,7 +42,7 @@ pub struct Inspection {
     /// Empty if the reach has no such thing.
     pub owned: Vec<Owned>,
     /// How many locks and requests there are beside these, because a reach does not show any number of
-    /// them: ask for one name.
+    /// them: of one name it may show more. They may be anywhere in their queues.
     pub left_out: u64,
 }
 
@@ -85,7 +85,8 @@ pub struct Position {
     pub holder: Option<Inspected>,
     /// How many hold it.
     pub holders: usize,
-    /// How many requests are before the first one of the agent; `None` if it has none in the queue.
+    /// How many requests are before the first one of the agent; `None` if it has none in the queue, or the reach
+    /// does not know because it has not looked at all of a very long one.
     pub ahead: Option<usize>,
 }
 
@@ -97,14 +98,17 @@ impl Position {
 
     /// Where the agent of this client id stands in the queue of this name.
     pub fn among(inspection: Inspection, name: &ResourceName, client_id: ClientId) -> Self {
-        let Inspection { held, pending, .. } = inspection;
+        let Inspection { held, pending, left_out, .. } = inspection;
         let mut held = held.into_iter().filter(|held| held.lock.name == *name);
         let mut pending = pending.iter().filter(|pending| pending.lock.name == *name);
         let holder = held.next();
         Self {
             holders: usize::from(holder.is_some()) + held.count(),
             holder,
-            ahead: pending.position(|pending| pending.lock.client_id == client_id),
+            // Those who are left out are anywhere in the queue.
+            ahead: pending
+                .position(|pending| pending.lock.client_id == client_id)
+                .filter(|_| left_out == 0),
         }
     }
 }

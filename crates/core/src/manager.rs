@@ -10,7 +10,7 @@ use crate::{
     agent::{Agent, Life, Seat},
     backend::{Backend, Claim, Term},
     host,
-    sighting::Sighting,
+    sighting::{NameRef, Sighting},
     spare,
     sync::{Arc, AtomicBool, Ordering},
 };
@@ -391,6 +391,22 @@ impl LockManager {
     /// See [`host::look`].
     pub(crate) async fn look(&self) -> Result<Sighting, Error> {
         self.0.obtain_lock_manager()?.agent.backend().look().await
+    }
+
+    /// See [`host::name_ref`].
+    pub(crate) fn name_ref(&self, name: &ResourceName) -> NameRef {
+        let seats = self.0.seats.as_ref();
+        let plain = || NameRef(name.as_bytes().into());
+        seats.map_or_else(plain, |seats| seats.agent.backend().name_ref(name))
+    }
+
+    /// See [`host::look_at`].
+    pub(crate) async fn look_at(
+        &self,
+        name: NameRef,
+        with_silence: bool,
+    ) -> Result<Sighting, Error> {
+        self.0.obtain_lock_manager()?.agent.backend().look_at(name, with_silence).await
     }
 
     /// See [`host::recall`].

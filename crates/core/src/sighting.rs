@@ -13,6 +13,8 @@ pub struct Sighting {
     pub held: Vec<Sighted>,
     /// As [`Inspection::pending`].
     pub pending: Vec<Sighted>,
+    /// As [`Inspection::left_out`].
+    pub left_out: u64,
 }
 
 /// One lock or one pending request.
@@ -41,9 +43,16 @@ pub struct Sighted {
 pub struct LockRef {
     /// The bucket that it is in.
     pub bucket: Arc<str>,
+    /// Of which name it is.
+    pub name: NameRef,
     /// What it is called there, which means something to the reach alone.
     pub bytes: [u8; 32],
 }
+
+/// A name in its bucket, as all who use a reach can name it to each other: as short as the reach needs it.
+/// What it is means something to the reach alone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NameRef(pub Arc<[u8]>);
 
 /// That the reach has not heard of somebody for longer than it should have taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +66,7 @@ pub struct Unheard {
 impl Sighting {
     /// These locks and requests: for a [`Backend`](crate::host::Backend).
     pub fn new(held: Vec<Sighted>, pending: Vec<Sighted>) -> Self {
-        Self { held, pending }
+        Self { held, pending, left_out: 0 }
     }
 }
 
@@ -72,6 +81,7 @@ impl Sighted {
 impl From<Inspection> for Sighting {
     fn from(inspection: Inspection) -> Self {
         let sighted = |all: Vec<_>| all.into_iter().map(Sighted::new).collect();
-        Self::new(sighted(inspection.held), sighted(inspection.pending))
+        let left_out = inspection.left_out;
+        Self { left_out, ..Self::new(sighted(inspection.held), sighted(inspection.pending)) }
     }
 }

@@ -1,8 +1,10 @@
 //! The reach and its buckets: the callers' side.
 
 use std::{
-    collections::BTreeSet,
-    fmt, mem,
+    collections::{BTreeSet, HashMap},
+    fmt,
+    future::ready,
+    mem,
     sync::{Arc, mpsc as blocking},
     task::{Poll, Waker},
     thread::{self, ThreadId},
@@ -10,13 +12,13 @@ use std::{
 };
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, Inspection, Lost, ResourceName,
+    AgentInfo, ClientId, Error, Lost, ResourceName,
     host::{
-        Answer, Backend, Claim, InspectFuture, QueryFuture, Reach, RecallFuture, RequestKind,
-        RevokeFuture, SightFuture, Sighting, Term, Ticket,
+        Answer, Backend, Claim, InspectFuture, NameRef, QueryFuture, Reach, RecallFuture,
+        RequestKind, RevokeFuture, SightFuture, Sighting, Term, Ticket,
     },
 };
-use navlock_core::{LockManagerSnapshot, UserAgent, look::LockId};
+use navlock_core::{UserAgent, look::LockId};
 use navlock_engine::AgentId;
 use tokio::sync::{mpsc, oneshot};
 
@@ -25,6 +27,7 @@ use crate::{
     clusters::entry::Entry,
     formats,
     keeper::{Message, Shared, wake},
+    keys::NameKey,
     lease::Share,
     members::Members,
     options::EtcdOptions,
@@ -40,8 +43,13 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// The longest name: etcd takes 1.5 MiB at a time.
 const MAX_NAME: usize = (1 << 20) + (1 << 18);
 
-/// How many locks and requests an inspection shows, about: it says how many it leaves out.
+/// How many locks and requests an inspection of a bucket shows, about: it says how many it leaves out. Who
+/// looks is shown no more of one name.
 const MOST_INSPECTED: usize = 10_000;
+
+/// How many an inspection of one name shows, about: who asks for no more is told of all that there is, as far
+/// as that is possible.
+const MOST_OF_NAME: usize = 100_000;
 
 /// How many locks and requests there may be, about, for a snapshot of all of them: it has no place to say
 /// that some are left out.
@@ -218,7 +226,7 @@ impl EtcdBackend {
     /// What there is, of one name or all.
     fn seen(
         &self,
-        name: Option<ResourceName>,
+        name: Option<NameKey>,
         most: usize,
     ) -> impl Future<Output = Result<Seen, Error>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
@@ -228,6 +236,37 @@ impl EtcdBackend {
             let answer = answered.await;
             drop(connection);
             answer.unwrap_or_else(|_| Err(gone()))
+        }
+    }
+
+    /// The same for those who look, with who has not been heard of, or without.
+    fn sighting(
+        &self,
+        name: Option<NameKey>,
+        with_silence: bool,
+    ) -> impl Future<Output = Result<Sighting, Error>> + Send + '_ {
+        let (seen, bucket) = (self.seen(name, MOST_INSPECTED), Arc::from(&*self.name));
+        async move {
+            let Seen { held, pending, left_out } = seen.await?;
+            let all = held.iter().chain(&pending).filter(|_| with_silence);
+            let theirs: BTreeSet<_> =
+                all.map(|one| one.lease).filter(|lease| *lease != 0).collect();
+            let silent = if theirs.is_empty() {
+                HashMap::default()
+            } else {
+                let (answer, answered) = oneshot::channel();
+                let theirs = theirs.into_iter().collect();
+                let _ = self.connection.tell.send(Order::Silences(theirs, answer));
+                answered.await.unwrap_or_default()
+            };
+            let sighted = |one: SeenOne| {
+                let unheard = silent.get(&one.lease).copied();
+                one.sighted(&bucket, unheard)
+            };
+            let all = |all: Vec<SeenOne>| all.into_iter().map(sighted).collect();
+            let mut sighting = Sighting::new(all(held), all(pending));
+            sighting.left_out = left_out;
+            Ok(sighting)
         }
     }
 }
@@ -368,43 +407,29 @@ impl Backend for EtcdBackend {
 
     fn query(&self) -> QueryFuture<'_> {
         let seen = self.seen(None, MOST_QUERIED);
-        Box::pin(async move {
-            let Inspection { held, pending, left_out, .. } = seen.await?.into_inspection();
-            if left_out > 0 {
-                return Err(Error::Refused(format!(
-                    "the bucket has {left_out} locks and requests on etcd beside {}, more than are \
-                     queried at once; inspect one name",
-                    held.len() + pending.len()
-                )));
-            }
-            let plain = |found: Vec<navlock_core::Inspected>| {
-                found.into_iter().map(|found| found.lock).collect()
-            };
-            Ok(LockManagerSnapshot::new(plain(held), plain(pending)))
-        })
+        Box::pin(async move { seen.await?.into_snapshot() })
     }
 
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
-        let seen = self.seen(name, MOST_INSPECTED);
+        let most = if name.is_some() { MOST_OF_NAME } else { MOST_INSPECTED };
+        let seen = self.seen(name.as_ref().map(NameKey::new), most);
         Box::pin(async move { Ok(seen.await?.into_inspection()) })
     }
 
     fn look(&self) -> SightFuture<'_> {
-        let (seen, bucket) = (self.seen(None, MOST_INSPECTED), Arc::from(&*self.name));
-        Box::pin(async move {
-            let Seen { held, pending, .. } = seen.await?;
-            let leases: BTreeSet<_> = held.iter().chain(&pending).map(|one| one.lease).collect();
-            let (answer, answered) = oneshot::channel();
-            let theirs = leases.into_iter().filter(|lease| *lease != 0).collect();
-            let _ = self.connection.tell.send(Order::Silences(theirs, answer));
-            let silent = answered.await.unwrap_or_default();
-            let sighted = |one: SeenOne| {
-                let unheard = silent.get(&one.lease).copied();
-                one.sighted(&bucket, unheard)
-            };
-            let all = |all: Vec<SeenOne>| all.into_iter().map(sighted).collect();
-            Ok(Sighting::new(all(held), all(pending)))
-        })
+        Box::pin(self.sighting(None, true))
+    }
+
+    fn name_ref(&self, name: &ResourceName) -> NameRef {
+        NameKey::new(name).to_ref()
+    }
+
+    fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
+        match NameKey::of_ref(name) {
+            Some(name) => Box::pin(self.sighting(Some(name), with_silence)),
+            // What is spelled in another way is no name.
+            None => Box::pin(ready(Ok(Sighting::default()))),
+        }
     }
 
     fn ends(&self, agent: AgentId) -> Option<Duration> {

@@ -122,7 +122,7 @@ pub(crate) enum Message {
     /// About all names, or one.
     Query {
         bucket: u64,
-        name: Option<ResourceName>,
+        name: Option<NameKey>,
         /// How many keys are of interest.
         most: usize,
         answer: oneshot::Sender<Result<Seen, Error>>,
@@ -358,7 +358,7 @@ impl Keeper {
                 }
             }
             Message::Query { bucket, name, most, answer } => {
-                self.query(bucket, name.as_ref(), most, answer);
+                self.query(bucket, name, most, answer);
             }
             Message::Recall { serial, claims, answer } => self.recall(serial, claims, answer),
             Message::Lease { lease, word } => self.leased_word(lease, word),

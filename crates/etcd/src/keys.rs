@@ -18,7 +18,7 @@
 
 use std::sync::Arc;
 
-use navlock_core::{Mode, ResourceName};
+use navlock_core::{Mode, ResourceName, host::NameRef};
 use sha2::{Digest, Sha256};
 
 /// How many bytes the spelling of a name may have. A longer one is known by its hash, and stands
@@ -218,6 +218,18 @@ impl BucketKeys {
 impl NameKey {
     pub(crate) fn new(name: &ResourceName) -> Self {
         Self(spell(name.as_bytes()).into())
+    }
+
+    /// The same for others.
+    pub(crate) fn to_ref(&self) -> NameRef {
+        NameRef(Arc::clone(&self.0))
+    }
+
+    /// The name that another one calls so; `None` if no name is spelled like that.
+    pub(crate) fn of_ref(NameRef(spelled): NameRef) -> Option<Self> {
+        let is_spelling = |byte: &u8| byte.is_ascii_alphanumeric() || b"._~-%#".contains(byte);
+        let is_name = spelled.len() <= LONGEST && spelled.iter().all(is_spelling);
+        is_name.then_some(Self(spelled))
     }
 
     /// Whether the name is to be kept in the value.

@@ -5,7 +5,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use navlock_core::{
-    AgentInfo, ClientId, Inspected, Inspection, LockInfo,
+    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot,
     host::{LockRef, Sighted, Unheard},
 };
 use navlock_engine::FencingToken;
@@ -13,7 +13,7 @@ use navlock_engine::FencingToken;
 use crate::{
     clock::wall_millis,
     data::KeyValue,
-    keys::{BucketKeys, Phase, Range, RequestKey},
+    keys::{BucketKeys, NameKey, Phase, Range, RequestKey},
     strays::{self, Stray},
     values::{Outer, Said, Value},
 };
@@ -31,6 +31,7 @@ pub(crate) struct Seen {
 #[derive(Clone, Debug)]
 pub(crate) struct SeenOne {
     pub(crate) inspected: Inspected,
+    pub(crate) name: NameKey,
     /// Under which it stands, if that is not ours; else 0.
     pub(crate) lease: i64,
     pub(crate) request: RequestKey,
@@ -74,7 +75,8 @@ pub(crate) fn seen(keys: &BucketKeys, listed: &[KeyValue]) -> Seen {
         inspected.fencing_token = (key.phase == Phase::Held).then(|| token(kv.made));
         let (made, request) = ((kv.made, value.place), key.request);
         let Value { asked, said, .. } = value;
-        let one = SeenOne { inspected, lease: kv.lease, request, made, asked, said };
+        let (name, lease) = (key.name, kv.lease);
+        let one = SeenOne { inspected, name, lease, request, made, asked, said };
         let found = ((kv.made, value.place, request), one);
         match key.phase {
             Phase::Held => held.push(found),
@@ -94,23 +96,46 @@ impl Seen {
     }
 }
 
+impl Seen {
+    /// What the specification tells of it.
+    ///
+    /// DEVIATION: of very many there is no snapshot. It has no place to say that some are left out, and no bound.
+    pub(crate) fn into_snapshot(self) -> Result<LockManagerSnapshot, Error> {
+        let shown = self.held.len() + self.pending.len();
+        if self.left_out > 0 {
+            let all = u64::try_from(shown).unwrap_or(u64::MAX).saturating_add(self.left_out);
+            return Err(Error::Refused(format!(
+                "the bucket has {all} locks and requests, and a snapshot tells of about {shown} at most; \
+                 use several buckets, or look at one name with 'navlock query NAME'"
+            )));
+        }
+        let plain = |all: Vec<SeenOne>| all.into_iter().map(|one| one.inspected.lock).collect();
+        Ok(LockManagerSnapshot::new(plain(self.held), plain(self.pending)))
+    }
+}
+
 impl SeenOne {
     /// What those are told of it who look.
     pub(crate) fn sighted(self, bucket: &Arc<str>, unheard: Option<Unheard>) -> Sighted {
-        let Self { inspected, request, made: (made, place), asked, said, .. } = self;
+        let Self { inspected, name, request, made: (made, place), asked, said, .. } = self;
         let is_lock = inspected.fencing_token.is_some() && request.owner != 0;
         let mut sighted = Sighted::new(inspected);
         (sighted.unheard, sighted.serial) = (unheard, asked);
         sighted.order = (u64::try_from(made).unwrap_or_default(), place);
-        let named =
-            |bucket: Arc<str>, request, made| LockRef { bucket, bytes: Outer::name(request, made) };
-        sighted.name = is_lock.then(|| named(Arc::clone(bucket), request, made));
+        sighted.name = is_lock.then(|| LockRef {
+            bucket: Arc::clone(bucket),
+            name: name.to_ref(),
+            bytes: Outer::called(request, made),
+        });
         // Of a lock that does not matter any more.
         let Said { may_give_up, inside } = if is_lock { Said::default() } else { said };
         sighted.may_give_up = may_give_up;
-        let inside = inside.into_iter();
-        sighted.inside =
-            inside.map(|outer| named(outer.bucket.into(), outer.request, outer.made)).collect();
+        let named = |outer: Outer| LockRef {
+            bucket: outer.bucket.into(),
+            name: outer.name.to_ref(),
+            bytes: Outer::called(outer.request, outer.made),
+        };
+        sighted.inside = inside.into_iter().map(named).collect();
         sighted
     }
 }
@@ -127,7 +152,7 @@ fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, F
     inspected.fencing_token = (phase == Phase::Held).then(|| token(kv.made));
     let (request, made) = (RequestKey { owner: 0, slot: 0 }, (kv.made, 0));
     let (asked, said) = (u64::try_from(kv.made).unwrap_or_default(), Said::default());
-    let one = SeenOne { inspected, lease: kv.lease, request, made, asked, said };
+    let one = SeenOne { inspected, name, lease: kv.lease, request, made, asked, said };
     Some((phase, ((kv.made, 0, request), one)))
 }
 
@@ -139,4 +164,17 @@ fn in_order(mut found: Vec<Found>) -> Vec<SeenOne> {
 /// The fencing token of a lock: the revision of its grant.
 pub(crate) fn token(revision: i64) -> FencingToken {
     FencingToken::new(u64::try_from(revision).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_very_many_there_is_no_snapshot_and_what_can_be_done_is_said() {
+        assert_eq!(Seen::default().into_snapshot(), Ok(LockManagerSnapshot::default()));
+        let seen = Seen { left_out: u64::MAX, ..Seen::default() };
+        let Err(Error::Refused(why)) = seen.into_snapshot() else { panic!("some are left out") };
+        assert!(why.contains("use several buckets, or look at one name with 'navlock query NAME'"));
+    }
 }

@@ -600,7 +600,8 @@ impl Table {
         let (bucket, _) = buckets.find(|(_, open)| open.number == known.bucket)?;
         let made = i64::try_from(token.get()).ok()?;
         let is_its = whose == Some(lock.client_id) && bucket.len() <= LONGEST_BUCKET;
-        is_its.then(|| Outer { bucket: bucket.clone(), request, made })
+        let name = NameKey::new(&known.name);
+        is_its.then(|| Outer { bucket: bucket.clone(), name, request, made })
     }
 
     /// All that the agent waits for, of which etcd may know.

@@ -1,8 +1,8 @@
 //! What stands behind the keys: nothing that decides anything, but whose they are.
 
-use navlock_core::{AgentInfo, ClientId, ResourceName};
+use navlock_core::{AgentInfo, ClientId, ResourceName, host::NameRef};
 
-use crate::keys::RequestKey;
+use crate::keys::{NameKey, RequestKey};
 
 /// The first byte of each value.
 const VERSION: u8 = 2;
@@ -42,6 +42,8 @@ pub(crate) struct Said {
 pub(crate) struct Outer {
     /// The name of its bucket.
     pub(crate) bucket: String,
+    /// Of which name it is.
+    pub(crate) name: NameKey,
     /// What it is called there.
     pub(crate) request: RequestKey,
     /// The revision of its grant.
@@ -157,19 +159,22 @@ impl Said {
 }
 
 impl Outer {
-    /// Its name, as all can know it who look at its bucket.
-    pub(crate) fn name(request: RequestKey, made: i64) -> [u8; 32] {
-        let mut name = [0; 32];
-        name[..16].copy_from_slice(&request.owner.to_be_bytes());
-        name[16..24].copy_from_slice(&request.slot.to_be_bytes());
-        name[24..].copy_from_slice(&made.to_be_bytes());
-        name
+    /// What it is called, as all can know it who look at its name.
+    pub(crate) fn called(request: RequestKey, made: i64) -> [u8; 32] {
+        let mut called = [0; 32];
+        called[..16].copy_from_slice(&request.owner.to_be_bytes());
+        called[16..24].copy_from_slice(&request.slot.to_be_bytes());
+        called[24..].copy_from_slice(&made.to_be_bytes());
+        called
     }
 
     fn encode(&self) -> Vec<u8> {
         let bucket = if self.bucket.len() > LONGEST_BUCKET { "" } else { &self.bucket };
-        let length = u8::try_from(bucket.len()).unwrap_or_default();
-        [&Self::name(self.request, self.made)[..], &[length], bucket.as_bytes()].concat()
+        let called = Self::called(self.request, self.made);
+        let name = self.name.to_ref();
+        let length = |bytes: &[u8]| [u8::try_from(bytes.len()).unwrap_or_default()];
+        let (before, between) = (length(bucket.as_bytes()), length(&name.0));
+        [&called[..], &before, bucket.as_bytes(), &between, &name.0].concat()
     }
 
     /// Reads the first of several, and what is behind it.
@@ -180,9 +185,12 @@ impl Outer {
         let (&length, rest) = rest.split_first()?;
         let (bucket, rest) = rest.split_at_checked(usize::from(length))?;
         let bucket = String::from_utf8(bucket.to_vec()).ok()?;
+        let (&length, rest) = rest.split_first()?;
+        let (name, rest) = rest.split_at_checked(usize::from(length))?;
+        let name = NameKey::of_ref(NameRef(name.into()))?;
         let request =
             RequestKey { owner: u128::from_be_bytes(*owner), slot: u64::from_be_bytes(*slot) };
-        Some((Self { bucket, request, made: i64::from_be_bytes(*made) }, rest))
+        Some((Self { bucket, name, request, made: i64::from_be_bytes(*made) }, rest))
     }
 
     /// Reads all that are known here.
@@ -265,7 +273,9 @@ mod tests {
 
     fn outer(bucket: &str, made: i64) -> Outer {
         let request = RequestKey { owner: u128::MAX - 3, slot: 5 };
-        Outer { bucket: bucket.to_owned(), request, made }
+        let long = "n".repeat(usize::try_from(made).unwrap() * 40);
+        let name = NameKey::new(&(*long).try_into().unwrap());
+        Outer { bucket: bucket.to_owned(), name, request, made }
     }
 
     #[test]

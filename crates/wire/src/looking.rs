@@ -96,6 +96,11 @@ pub enum LookChange {
         /// When others can have what it has, if that stays so.
         ends: Moment,
     },
+    /// Among what there is: of other machines there is more than was looked at.
+    LeftOut {
+        /// So many locks and requests more, at most.
+        count: u64,
+    },
 }
 
 impl LookEvent {
@@ -147,6 +152,7 @@ impl LookChange {
             | Self::AgentCame { .. }
             | Self::AgentWent { .. }
             | Self::AgentSilent { .. }
+            | Self::LeftOut { .. }
             | Self::Recovered => None,
         }
     }

@@ -26,7 +26,7 @@ use std::{
 use foldhash::quality::RandomState;
 use navlock_core::{
     ClientId, ResourceName,
-    look::{LockId, Overview, Watcher},
+    look::{LockId, Member, Overview, Watcher},
 };
 use navlock_wire::LookEvent;
 use tokio::{
@@ -61,15 +61,15 @@ const MOST_LOGGED: usize = 8;
 /// Names by their buckets.
 ///
 /// They are of many clients: none may have them collide.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Names(HashMap<Arc<str>, HashSet<ResourceName, RandomState>, RandomState>);
 
 /// What is waited for inside locks.
 #[derive(Debug, Default)]
 pub(super) struct Nested {
-    names: Names,
-    /// Whose the locks are.
-    around: HashSet<ClientId, RandomState>,
+    pub(super) names: Names,
+    /// The locks.
+    pub(super) around: HashSet<LockId, RandomState>,
 }
 
 /// What there is of the names that somebody waits for inside a lock.
@@ -104,15 +104,19 @@ impl Names {
     pub(super) fn has(&self, bucket: &str, name: &ResourceName) -> bool {
         self.0.get(bucket).is_some_and(|names| names.contains(name))
     }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &ResourceName)> {
+        self.0.iter().flat_map(|(bucket, names)| names.iter().map(move |name| (bucket, name)))
+    }
 }
 
 impl Nested {
-    /// This name is waited for inside locks of these agents.
+    /// This name is waited for inside these locks.
     pub(super) fn add(
         &mut self,
         bucket: &Arc<str>,
         name: &ResourceName,
-        around: impl Iterator<Item = ClientId>,
+        around: impl Iterator<Item = LockId>,
     ) {
         self.names.add(bucket, name);
         self.around.extend(around);
@@ -138,18 +142,30 @@ impl Circles {
         if let Some(elsewhere) = seen.elsewhere {
             elsewhere.settle(&mut overview);
         }
+        let is_unheard = |member: &Member| {
+            let agent = overview.agents.get(&member.entry.id.client_id);
+            agent.is_some_and(|agent| agent.silence.is_some())
+        };
         let mut circles = Self::default();
         for circle in watcher.look(&overview, now) {
-            let told: Arc<str> = circle.to_string().into();
             let requests = circle.members.iter().filter(|member| !member.is_held);
             // One that has to do with others alone is told by their own machines.
             if requests.clone().all(|member| is_elsewhere(member.entry.id)) {
                 continue;
             }
+            // A machine that has died lets go of what it has.
+            if circle.members.iter().any(is_unheard) {
+                watcher.put_off(circle.closed_by());
+                continue;
+            }
+            let told: Arc<str> = circle.to_string().into();
             circles.lengths.push(requests.clone().count());
+            // Where etcd has not said of all of them which came last, their machines may not agree on it.
+            let is_ordered = |member: &Member| member.entry.order > 0;
+            let is_known = requests.clone().all(is_ordered) || !requests.clone().any(is_ordered);
             // The first of them is the one that came last.
             for member in requests.take(MOST_TOLD) {
-                let is_last = member.entry.id == circle.closed_by();
+                let is_last = is_known && member.entry.id == circle.closed_by();
                 let in_circle = InCircle { told: Arc::clone(&told), is_last };
                 let known = circles.requests.entry(member.entry.id).or_insert(in_circle.clone());
                 // It may be in several.
@@ -168,11 +184,20 @@ impl House {
         let mut watcher = watcher();
         loop {
             self.lookers().somebody_is_nested().await;
+            if self.user_agent().is_leased() {
+                // There each request waits for an answer, and has it by then, if it does not wait for others.
+                sleep(PATIENCE).await;
+            }
             let mut pause = PATIENCE;
             loop {
                 let began = Instant::now();
                 self.tell_insides();
-                let seen = self.look_at_nested().await;
+                // Who was not heard of matters once there is something to be told.
+                let Some(seen) = self.look_at_nested(watcher.next().is_some()).await else {
+                    // With a part of the picture, a circle that was told would be seen to end, and be told again.
+                    sleep(LONGEST).await;
+                    continue;
+                };
                 let is_nested = !seen.events.is_empty();
                 let circles;
                 (watcher, circles) = search(watcher, seen, Instant::now()).await;
@@ -231,33 +256,28 @@ impl House {
         nested
     }
 
-    /// The buckets from which all can be found that can be part of a circle with that.
-    fn buckets_around(&self, Nested { names, around }: &Nested) -> Vec<String> {
-        let mut buckets: HashSet<Arc<str>> = names.0.keys().cloned().collect();
-        for whose in self.directory().find(around.iter().copied()) {
-            let whose = lock(&whose);
-            let theirs = whose.agents().filter(|(of, _)| around.contains(&of.client_id));
-            buckets.extend(theirs.map(|(of, _)| Arc::clone(&of.bucket)));
+    /// The names of these locks.
+    fn names_of(&self, locks: &HashSet<LockId, RandomState>) -> Names {
+        let mut names = Names::default();
+        for whose in self.directory().find(locks.iter().map(|lock| lock.client_id)) {
+            lock(&whose).requests_mut().names_of(locks, &mut names);
         }
-        let mut buckets: Vec<_> = buckets.iter().map(|bucket| bucket.as_ref().to_owned()).collect();
-        buckets.sort_unstable();
-        buckets
+        names
     }
 
     /// What there is of the names that somebody waits for inside a lock, here or elsewhere; nothing if nobody
-    /// does here.
-    async fn look_at_nested(&self) -> Seen {
-        let mut nested = self.nested();
-        let mut elsewhere = None;
-        if !nested.is_empty() && self.user_agent().is_leased() {
-            let found = self.look_elsewhere_from(self.buckets_around(&nested)).await;
-            // Nothing is waited for from here on.
-            nested = self.nested();
-            elsewhere = Some(found);
-        }
+    /// does here. `None` if it could not be seen.
+    async fn look_at_nested(&self, with_silence: bool) -> Option<Seen> {
+        let nested = self.nested();
         if nested.is_empty() {
-            return Seen::default();
+            return Some(Seen::default());
         }
+        let mut elsewhere = None;
+        if self.user_agent().is_leased() {
+            let around = self.names_of(&nested.around);
+            elsewhere = Some(self.look_elsewhere_at(&nested.names, &around, with_silence).await?);
+        }
+        // Nothing is waited for from here on. What others have begun to wait for since is seen the next time.
         let (mut names, ours) = (nested.names, self.agents());
         if let Some(elsewhere) = &elsewhere {
             elsewhere.nested(&ours, &mut names);
@@ -271,7 +291,7 @@ impl House {
         let is_nested = |bucket: &str, name: &ResourceName| names.has(bucket, name);
         let mut nothing = Elsewhere::default();
         events = elsewhere.as_mut().unwrap_or(&mut nothing).add_some_to(events, &ours, is_nested);
-        Seen { events, elsewhere }
+        Some(Seen { events, elsewhere })
     }
 
     fn tell_circles(&self, circles: &Circles) {
@@ -352,7 +372,8 @@ mod tests {
         for (at, name) in (0..).zip(names) {
             let kind = RequestKind::Wait(Mode::Exclusive);
             let name = (*name).try_into().unwrap();
-            client.request(0, RequestId::from_parts(at, at.into()), name, kind, None).unwrap();
+            let id = RequestId::from_parts(at, at.into());
+            client.request(0, id, name, kind, None).unwrap();
         }
         drop(client);
         (stay, client_id)
@@ -378,7 +399,7 @@ mod tests {
             client(&house, &names.iter().map(String::as_str).collect::<Vec<_>>());
         let (idle, _) = client(&house, &["idle"]);
         let (waits, other) = client(&house, &["7", "8"]);
-        let look = || house.look_at_nested().now_or_never().unwrap().events;
+        let look = || house.look_at_nested(false).now_or_never().unwrap().unwrap().events;
         assert_eq!(look().len(), 0);
         lock(&waits.client).put_inside(RequestId::from_parts(0, 0), (client_id.to_bytes(), 3));
         let seen = look();
@@ -401,7 +422,7 @@ mod tests {
         let all: Vec<_> = (0..10).map(|_| client(&house, &["db"])).collect();
         let (last, _) = all.last().unwrap();
         lock(&last.client).put_inside(RequestId::from_parts(0, 0), (all[0].1.to_bytes(), 0));
-        let seen = house.look_at_nested().now_or_never().unwrap().events;
+        let seen = house.look_at_nested(false).now_or_never().unwrap().unwrap().events;
         let queued = seen.iter().filter_map(|event| match &event.change {
             LookChange::Granted(_, entry) | LookChange::Requested(_, entry) => Some(entry.id.0),
             _ => None,

@@ -1,15 +1,16 @@
 //! What there is in buckets that other machines share, for those who look.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     mem,
     sync::Arc,
     time::Duration,
 };
 
+use futures_util::{StreamExt, stream};
 use navlock_core::{
-    ClientId, FencingToken, Inspected, LockInfo, ResourceName,
-    host::{self, LockRef, Sighted, Sighting, Unheard},
+    ClientId, FencingToken, Inspected, LockInfo, LockManager, ResourceName,
+    host::{self, LockRef, NameRef, Sighted, Sighting, Unheard},
     look::{Entry, LockId as Id, LockName, Overview},
 };
 use navlock_wire::{LockId, LookChange, LookEntry, LookEvent, Moment, OfName};
@@ -25,9 +26,25 @@ use crate::{clock, forms::to_wire};
 /// The serial numbers of what other machines have begin here: they do not say theirs.
 const MADE_UP: u64 = 1 << 63;
 
-/// What there is in buckets that other machines share, by their names.
+/// What there is in buckets that other machines share.
 #[derive(Default)]
-pub(super) struct Elsewhere(pub(super) Vec<(String, Sighting)>);
+pub(super) struct Elsewhere {
+    /// By bucket. There may be several of one bucket, each of another name.
+    seen: Vec<(String, Sighting)>,
+    /// Of these names all was to be seen, though there may be nothing.
+    asked: Names,
+}
+
+/// A name in its bucket, as other machines call it.
+type Shared = (Arc<str>, NameRef);
+
+/// What there is of some names, each of them at one moment.
+struct Lists<'a> {
+    house: &'a House,
+    with_silence: bool,
+    buckets: HashMap<Arc<str>, LockManager>,
+    found: BTreeMap<Shared, Sighting>,
+}
 
 /// Whose request for which name.
 type Asked<'a> = (&'a str, &'a ResourceName, ClientId);
@@ -37,8 +54,14 @@ type Asked<'a> = (&'a str, &'a ResourceName, ClientId);
 type HeldHere<'a> =
     HashMap<(navlock_wire::ClientId, &'a str, &'a ResourceName, u64), Option<LockId>>;
 
-/// In so many buckets that nobody uses here it is looked who waits inside what.
-const MOST_FURTHER: usize = 32;
+/// Who looks is shown so many buckets that nobody uses here, because of who waits inside what.
+const MOST_BUCKETS: usize = 32;
+
+/// To find circles, so many names are listed that somebody waits for here inside a lock, or inside of which; so many
+/// more to which those lead who wait there; and so many at a time.
+const MOST_NAMES: usize = 256;
+const MOST_FURTHER: usize = 64;
+const AT_ONCE: usize = 16;
 
 impl Elsewhere {
     /// Whether nothing has come or gone or been said anew since then, but of these agents, of which all is
@@ -55,26 +78,31 @@ impl Elsewhere {
             });
             told.collect()
         };
-        all(self) == all(other)
+        // How many are left out is another number each time as well.
+        let is_cut = |one: &Self| one.left_out() > 0;
+        is_cut(self) == is_cut(other) && all(self) == all(other)
     }
 
     /// What was found, each with a serial number that nothing else of its agent has.
-    fn new(mut found: Vec<(String, Sighting)>) -> Self {
-        let mut taken = HashSet::new();
-        for one in
-            found.iter_mut().flat_map(|(_, seen)| seen.held.iter_mut().chain(&mut seen.pending))
-        {
-            one.serial |= MADE_UP;
-            // Two that were asked for in one tick of a clock.
-            while !taken.insert(id(one)) {
-                one.serial = one.serial.wrapping_add(1) | MADE_UP;
+    fn new(mut seen: Vec<(String, Sighting)>) -> Self {
+        let mut next = HashMap::new();
+        for (_, seen) in &mut seen {
+            for one in seen.held.iter_mut().chain(&mut seen.pending) {
+                one.serial |= MADE_UP;
+                // Two that were asked for in one tick of a clock, or say so.
+                one.serial = first_free(id(one), &mut next);
             }
         }
-        Self(found)
+        Self { seen, asked: Names::default() }
+    }
+
+    /// How many there are beside these.
+    fn left_out(&self) -> u64 {
+        self.seen.iter().map(|(_, seen)| seen.left_out).sum()
     }
 
     fn all(&self) -> impl Iterator<Item = (&str, bool, &Sighted)> {
-        self.0.iter().flat_map(|(bucket, seen)| {
+        self.seen.iter().flat_map(|(bucket, seen)| {
             let both = [(true, &seen.held), (false, &seen.pending)];
             both.into_iter().flat_map(move |(held, all)| {
                 all.iter().map(move |one| (bucket.as_str(), held, one))
@@ -84,7 +112,7 @@ impl Elsewhere {
 
     /// Adds the names that are waited for inside a lock, but by these agents.
     pub(super) fn nested(&self, ours: &HashSet<ClientId>, names: &mut Names) {
-        for (bucket, seen) in &self.0 {
+        for (bucket, seen) in &self.seen {
             let bucket: Arc<str> = bucket.as_str().into();
             let is_nested = |one: &&Sighted| !one.inside.is_empty() && !is_of(one, ours);
             for one in seen.pending.iter().filter(is_nested) {
@@ -97,7 +125,11 @@ impl Elsewhere {
     /// within a name, who holds before who waits, and these as they will be served.
     pub(super) fn add_to(&self, known: Vec<LookEvent>, ours: &HashSet<ClientId>) -> Vec<LookEvent> {
         let named = self.named(ours, &known, |_, _| true);
-        self.add_named_to(known, ours, &named)
+        let mut events = self.add_named_to(known, ours, &named);
+        let left_out = Some(self.left_out()).filter(|count| *count > 0);
+        let told = |count| LookEvent { at: clock::now(), change: LookChange::LeftOut { count } };
+        events.extend(left_out.map(told));
+        events
     }
 
     /// The same of these names in their buckets, and leaves nothing else of it.
@@ -109,7 +141,7 @@ impl Elsewhere {
     ) -> Vec<LookEvent> {
         // What others are inside of is the same in two pictures, whether its name is in one of them or not.
         let named = self.named(ours, &known, &is_wanted);
-        for (bucket, seen) in &mut self.0 {
+        for (bucket, seen) in &mut self.seen {
             for all in [&mut seen.held, &mut seen.pending] {
                 all.retain(|one| is_wanted(bucket, &one.inspected.lock.name));
             }
@@ -196,7 +228,7 @@ impl Elsewhere {
         let is_wanted = |one: &&Sighted, bucket: &str| {
             !one.inside.is_empty() && is_wanted(bucket, &one.inspected.lock.name)
         };
-        let nested = self.0.iter().flat_map(|(bucket, seen)| {
+        let nested = self.seen.iter().flat_map(|(bucket, seen)| {
             let is_wanted = &is_wanted;
             seen.pending.iter().filter(move |one| is_wanted(one, bucket))
         });
@@ -221,20 +253,17 @@ impl Elsewhere {
         named.collect()
     }
 
-    /// The buckets in which others hold what those wait inside of who are seen here, but for those that are
-    /// looked at.
-    fn further_buckets(&self) -> HashSet<String> {
-        let known: HashSet<&str> = self.0.iter().map(|(bucket, _)| bucket.as_str()).collect();
-        let pending = self.0.iter().flat_map(|(_, seen)| &seen.pending);
-        let named: HashSet<&str> =
-            pending.flat_map(|one| &one.inside).map(|name| &*name.bucket).collect();
-        let is_new = |name: &&str| !name.is_empty() && !known.contains(name);
-        named.into_iter().filter(is_new).map(str::to_owned).collect()
-    }
-
     /// Takes from what is known here what etcd does not say as well: a grant or a loss of which we have not
-    /// heard. And says which request was made before which, on whatever machine.
+    /// heard. And says which request was made before which, on whatever machine. A name of which not all was
+    /// seen stays as it is known here.
     pub(super) fn settle(&self, overview: &mut Overview) {
+        let whole = self.seen.iter().filter(|(_, seen)| seen.left_out == 0);
+        let whole = whole.flat_map(|(bucket, seen)| {
+            let all = seen.held.iter().chain(&seen.pending);
+            all.map(|one| (bucket.as_str(), &one.inspected.lock.name))
+        });
+        let asked = self.asked.iter().map(|(bucket, name)| (&**bucket, name));
+        let whole: HashSet<(&str, &ResourceName)> = whole.chain(asked).collect();
         let mut pending: Vec<_> = self.all().filter(|(_, held, _)| !held).collect();
         pending.sort_by_key(|(.., one)| one.order);
         let mut tokens = HashSet::new();
@@ -250,6 +279,9 @@ impl Elsewhere {
             orders.entry((bucket, name, *client_id)).or_default().push(order);
         }
         for (LockName { bucket, name, .. }, queue) in &mut overview.queues {
+            if !whole.contains(&(&**bucket, name)) {
+                continue;
+            }
             let of = |entry: &Entry| (&**bucket, name, entry.id.client_id);
             queue.held.retain(|entry| {
                 let (bucket, name, whose) = of(entry);
@@ -296,7 +328,7 @@ impl Elsewhere {
 
     /// Where each request stands among those of its name.
     fn places(&self) -> HashMap<Asked<'_>, usize> {
-        let all = self.0.iter().flat_map(|(bucket, seen)| {
+        let all = self.seen.iter().flat_map(|(bucket, seen)| {
             let pending = seen.pending.iter().map(|one| &one.inspected.lock).enumerate();
             pending.map(|(at, lock)| ((bucket.as_str(), &lock.name, lock.client_id), at))
         });
@@ -332,6 +364,32 @@ fn held_here(events: &[LookEvent]) -> HeldHere<'_> {
     held
 }
 
+/// The first number from that of this id on that nothing of its agent has. From now on it has it.
+///
+/// `next` leads from each number that is taken to one behind it, and on to the first that is free. What was gone through
+/// leads there at once the next time: whoever says the same number of all that it has slows nobody down.
+fn first_free((agent, first): LockId, next: &mut HashMap<LockId, u64>) -> u64 {
+    let (mut free, mut gone_through) = (first, Vec::new());
+    while let Some(behind) = next.get(&(agent, free)) {
+        gone_through.push(free);
+        free = *behind;
+    }
+    let behind = free.wrapping_add(1) | MADE_UP;
+    next.extend(gone_through.into_iter().chain([free]).map(|taken| ((agent, taken), behind)));
+    free
+}
+
+/// The buckets in which others hold what those wait inside of who are seen here, but for those that are
+/// looked at.
+fn further_buckets(seen: &[(String, Sighting)]) -> HashSet<String> {
+    let known: HashSet<&str> = seen.iter().map(|(bucket, _)| bucket.as_str()).collect();
+    let pending = seen.iter().flat_map(|(_, seen)| &seen.pending);
+    let named: HashSet<&str> =
+        pending.flat_map(|one| &one.inside).map(|name| &*name.bucket).collect();
+    let is_new = |name: &&str| !name.is_empty() && !known.contains(name);
+    named.into_iter().filter(is_new).map(str::to_owned).collect()
+}
+
 /// By which id it is known to those who look, if it is not ours.
 fn id(one: &Sighted) -> LockId {
     (one.inspected.lock.client_id.to_bytes(), one.serial)
@@ -345,6 +403,51 @@ pub(super) fn is_elsewhere(id: Id) -> bool {
 /// Whether it is of one of these agents.
 fn is_of(one: &Sighted, agents: &HashSet<ClientId>) -> bool {
     agents.contains(&one.inspected.lock.client_id)
+}
+
+impl Lists<'_> {
+    /// The lock manager of this bucket.
+    fn bucket(&mut self, bucket: &Arc<str>) -> &LockManager {
+        let open = || self.house.user_agent().lock_manager(bucket);
+        self.buckets.entry(Arc::clone(bucket)).or_insert_with(open)
+    }
+
+    /// What other machines call these names.
+    fn shared(&mut self, names: &Names) -> BTreeMap<Shared, ResourceName> {
+        let shared = names.iter().map(|(bucket, name)| {
+            let called = host::name_ref(self.bucket(bucket), name);
+            ((Arc::clone(bucket), called), name.clone())
+        });
+        shared.collect()
+    }
+
+    /// Asks what there is of these names, as far as that was not asked. `None` if it cannot be known of one of them.
+    async fn list(&mut self, names: impl Iterator<Item = Shared>) -> Option<()> {
+        let with_silence = self.with_silence;
+        let mut asked = Vec::new();
+        for (bucket, name) in names {
+            if !self.found.contains_key(&(Arc::clone(&bucket), name.clone())) {
+                let locks = self.bucket(&bucket).clone();
+                asked.push(async move {
+                    let seen = host::look_at(&locks, name.clone(), with_silence).await;
+                    ((bucket, name), seen)
+                });
+            }
+        }
+        let mut lists = stream::iter(asked).buffer_unordered(AT_ONCE);
+        while let Some((shared, seen)) = lists.next().await {
+            self.found.insert(shared, seen.ok()?);
+        }
+        Some(())
+    }
+
+    /// The names of the locks inside of which somebody waits for one of these.
+    fn around(&self, names: &[Shared]) -> BTreeSet<Shared> {
+        let seen = names.iter().filter_map(|name| self.found.get(name));
+        let inside = seen.flat_map(|seen| &seen.pending).flat_map(|one| &one.inside);
+        let known = inside.filter(|outer| !outer.bucket.is_empty());
+        known.map(|outer| (Arc::clone(&outer.bucket), outer.name.clone())).collect()
+    }
 }
 
 impl House {
@@ -366,31 +469,62 @@ impl House {
         if !self.user_agent().is_leased() {
             return Elsewhere::default();
         }
-        let buckets = self.buckets(filter);
-        if filter.bucket.is_none() && filter.name.is_none() {
-            return self.look_elsewhere_from(buckets).await;
-        }
-        Elsewhere::new(self.look_into(buckets, filter.name.as_ref()).await)
-    }
-
-    /// The same in these buckets and, as who waits for each other may do so in buckets that are not used here,
-    /// in those of the locks inside of which somebody waits there.
-    pub(super) async fn look_elsewhere_from(&self, mut buckets: Vec<String>) -> Elsewhere {
+        let mut buckets = self.buckets(filter);
         let (mut found, mut asked) = (Vec::new(), HashSet::new());
         loop {
-            found.extend(self.look_into(mem::take(&mut buckets), None).await);
-            let elsewhere = Elsewhere::new(found);
-            let further = elsewhere.further_buckets().into_iter();
+            found.extend(self.look_into(mem::take(&mut buckets), filter.name.as_ref()).await);
+            if filter.bucket.is_some() || filter.name.is_some() {
+                return Elsewhere::new(found);
+            }
+            // As who waits for each other may do so in buckets that are not used here, also in those of the locks
+            // inside of which somebody waits there.
+            let further = further_buckets(&found).into_iter();
             buckets = further.filter(|bucket| !asked.contains(bucket)).collect();
             // The same ones each time, if they are too many.
             buckets.sort_unstable();
-            buckets.truncate(MOST_FURTHER - asked.len());
+            buckets.truncate(MOST_BUCKETS - asked.len());
             if buckets.is_empty() {
-                return elsewhere;
+                return Elsewhere::new(found);
             }
             asked.extend(buckets.iter().cloned());
-            found = elsewhere.0;
         }
+    }
+
+    /// What there is of the names that can be part of a circle with a request that is made here: of those that are
+    /// waited for inside a lock, of those of the locks around, and of those to which these lead. With who was not
+    /// heard of, or without. `None` if any of it could not be seen.
+    pub(super) async fn look_elsewhere_at(
+        &self,
+        nested: &Names,
+        around: &Names,
+        with_silence: bool,
+    ) -> Option<Elsewhere> {
+        let (buckets, found) = (HashMap::new(), BTreeMap::new());
+        let mut lists = Lists { house: self, with_silence, buckets, found };
+        let around: BTreeMap<Shared, _> = lists.shared(around);
+        let mut names = lists.shared(nested);
+        names.extend(around.clone());
+        // The same ones each time, if they are too many.
+        let names: Vec<_> = names.into_iter().take(MOST_NAMES).collect();
+        lists.list(names.iter().map(|(shared, _)| shared.clone())).await?;
+        // Who waits for a lock that is around ours may be inside a lock itself. For that one others wait, and so on.
+        let mut met: HashSet<Shared> = around.into_keys().collect();
+        let (mut todo, mut left): (Vec<_>, _) = (met.iter().cloned().collect(), MOST_FURTHER);
+        while !todo.is_empty() {
+            let mut further = lists.around(&todo);
+            further.retain(|shared| !met.contains(shared));
+            todo = further.into_iter().take(left).collect();
+            left -= todo.len();
+            met.extend(todo.iter().cloned());
+            lists.list(todo.iter().cloned()).await?;
+        }
+        let is_whole = |shared| lists.found.get(shared).is_some_and(|seen| seen.left_out == 0);
+        let mut asked = Names::default();
+        for (shared, name) in names.iter().filter(|(shared, _)| is_whole(shared)) {
+            asked.add(&shared.0, name);
+        }
+        let found = lists.found.into_iter().map(|((bucket, _), seen)| (bucket.to_string(), seen));
+        Some(Elsewhere { asked, ..Elsewhere::new(found.collect()) })
     }
 
     /// What there is in these buckets, of one name or of all.
@@ -402,15 +536,12 @@ impl House {
         let mut found = Vec::new();
         for bucket in buckets {
             let locks = self.user_agent().lock_manager(&bucket);
+            let seen = match name {
+                Some(name) => host::look_at(&locks, host::name_ref(&locks, name), true).await,
+                None => host::look(&locks).await,
+            };
             // What cannot be asked now is asked again.
-            if let Ok(mut seen) = host::look(&locks).await {
-                if let Some(name) = name {
-                    for all in [&mut seen.held, &mut seen.pending] {
-                        all.retain(|one| one.inspected.lock.name == *name);
-                    }
-                }
-                found.push((bucket, seen));
-            }
+            found.extend(seen.ok().map(|seen| (bucket, seen)));
         }
         found
     }
@@ -474,7 +605,7 @@ mod tests {
     fn called(revision: u64) -> LockRef {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&revision.to_be_bytes());
-        LockRef { bucket: "default".into(), bytes }
+        LockRef { bucket: "default".into(), name: NameRef(b"db"[..].into()), bytes }
     }
 
     fn elsewhere(held: Vec<Sighted>, pending: Vec<Sighted>) -> Elsewhere {
@@ -529,6 +660,51 @@ mod tests {
     }
 
     #[test]
+    fn what_is_ours_stays_as_it_is_known_where_not_all_of_a_name_was_seen() {
+        let mut seen = Sighting::new(vec![one(1, 5, 10, true)], vec![one(2, 7, 11, false)]);
+        seen.left_out = 1;
+        let found = Elsewhere::new(vec![("default".to_owned(), seen)]);
+        assert_eq!(settled(&found, &ours(3, &[9], &[2])), (vec![9], vec![(2, 0)]));
+        // And where it was not looked for.
+        let nothing = Elsewhere::default();
+        assert_eq!(settled(&nothing, &ours(3, &[9], &[2])), (vec![9], vec![(2, 0)]));
+    }
+
+    #[test]
+    fn numbers_are_soon_found_however_many_say_the_same() {
+        const COUNT: u64 = 100_000;
+        // All were asked for at once, or one after the other and then again.
+        let same = (0..COUNT).map(|_| 5);
+        let again = (0..COUNT / 2).chain(0..COUNT / 2);
+        let began = std::time::Instant::now();
+        for serials in [same.collect::<Vec<_>>(), again.collect()] {
+            let mut next = HashMap::new();
+            let serials = serials.into_iter().map(|serial| serial | MADE_UP);
+            let numbers = serials.map(|serial| first_free(([1; 16], serial), &mut next));
+            let numbers: HashSet<u64> = numbers.collect();
+            assert_eq!(numbers.len() as u64, COUNT);
+            assert!(numbers.iter().all(|number| number & MADE_UP != 0));
+            assert_eq!(first_free(([2; 16], 5 | MADE_UP), &mut next), 5 | MADE_UP);
+        }
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn who_looks_is_told_how_much_is_left_out() {
+        let mut seen = Sighting::new(vec![one(1, 5, 10, true)], Vec::new());
+        seen.left_out = 7;
+        let of = |seen: &Sighting| Elsewhere::new(vec![("default".to_owned(), seen.clone())]);
+        let (some, ours) = (of(&seen), HashSet::new());
+        let last = some.add_to(Vec::new(), &ours).pop().unwrap().change;
+        assert_eq!(last, LookChange::LeftOut { count: 7 });
+        seen.left_out = 0;
+        let all = of(&seen);
+        let mut events = all.add_to(Vec::new(), &ours).into_iter();
+        assert!(!events.any(|event| matches!(event.change, LookChange::LeftOut { .. })));
+        assert!(!all.is_same(&some, &ours) && all.is_same(&all, &ours));
+    }
+
+    #[test]
     fn requests_of_all_machines_have_one_order() {
         let pending = vec![one(2, 7, 11, false), one(3, 1, 12, false), one(2, 8, 14, false)];
         let found = elsewhere(Vec::new(), pending);
@@ -576,7 +752,7 @@ mod tests {
         // Of two that the same change has granted it is not known which.
         let other = LookEntry { id: (known.id.0, 78), ..known.clone() };
         assert_eq!(inside(&[granted(known), granted(other)]).len(), 1);
-        assert_eq!(elsewhere.further_buckets(), HashSet::new());
+        assert_eq!(further_buckets(&elsewhere.seen), HashSet::new());
     }
 
     #[test]
@@ -605,7 +781,7 @@ mod tests {
             last,
         ];
         let mut elsewhere = elsewhere(held, pending);
-        assert_eq!(elsewhere.further_buckets(), HashSet::from(["far".to_owned()]));
+        assert_eq!(further_buckets(&elsewhere.seen), HashSet::from(["far".to_owned()]));
         let ours = HashSet::from([ClientId::from_bytes([2; 16])]);
         let mut names = Names::default();
         elsewhere.nested(&ours, &mut names);

@@ -22,7 +22,7 @@ use crate::{
     AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost, Position,
     agent::{Agent, Life},
     look::{InDeadlock, LockId, LookOptions, News, Overview},
-    sighting::Sighting,
+    sighting::{NameRef, Sighting},
     sync::Arc,
 };
 
@@ -230,6 +230,23 @@ pub trait Backend: fmt::Debug + Send + Sync {
     fn look(&self) -> SightFuture<'_> {
         let inspection = self.inspect(None);
         Box::pin(async move { Ok(inspection.await?.into()) })
+    }
+
+    /// How all who use the reach can name this name of the bucket to each other. By default it is the name.
+    fn name_ref(&self, name: &ResourceName) -> NameRef {
+        NameRef(name.as_bytes().into())
+    }
+
+    /// As [`look`](Self::look), of the one name that is called so; with who has not been heard of, or without,
+    /// for which less is asked.
+    fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
+        let _ = with_silence;
+        let inspection = ResourceName::from_wtf8(&name.0).map(|name| self.inspect(Some(name)));
+        Box::pin(async move {
+            // What is called in another way is no name here.
+            let Ok(inspection) = inspection else { return Ok(Sighting::default()) };
+            Ok(inspection.await?.into())
+        })
     }
 
     /// Where the agent of this client id stands in the queue of a name. A reach that can tell without
@@ -559,6 +576,14 @@ impl Backend for AnyBackend {
 
     fn look(&self) -> SightFuture<'_> {
         dispatch!(self.look())
+    }
+
+    fn name_ref(&self, name: &ResourceName) -> NameRef {
+        dispatch!(self.name_ref(name))
+    }
+
+    fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
+        dispatch!(self.look_at(name, with_silence))
     }
 
     fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {

@@ -118,6 +118,11 @@ pub enum Change {
     },
     /// A broker has taken over from another one, and from now on grants what is asked for.
     Recovered,
+    /// Among what there is: not all that other machines have is told.
+    LeftOut {
+        /// So many locks and requests are not, at most.
+        count: u64,
+    },
 }
 
 impl Change {
@@ -137,6 +142,7 @@ impl Change {
             | Self::AgentCame { .. }
             | Self::AgentSilent { .. }
             | Self::AgentWent { .. }
+            | Self::LeftOut { .. }
             | Self::Recovered => None,
         }
     }
@@ -155,7 +161,10 @@ impl Change {
             | Self::Aborted { id, .. }
             | Self::Lost { id, .. }
             | Self::Recalled { id, .. } => Some(id.client_id),
-            Self::ClientCame { .. } | Self::ClientWent { .. } | Self::Recovered => None,
+            Self::ClientCame { .. }
+            | Self::ClientWent { .. }
+            | Self::LeftOut { .. }
+            | Self::Recovered => None,
         }
     }
 
@@ -177,6 +186,7 @@ impl Change {
             Self::Owned { .. } => "owned",
             Self::Recalled { .. } => "recalled",
             Self::Recovered => "recovered",
+            Self::LeftOut { .. } => "left-out",
         }
     }
 

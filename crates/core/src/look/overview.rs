@@ -22,6 +22,9 @@ pub struct Overview {
     pub agents: HashMap<ClientId, Agent>,
     /// What is held, waited for or owned. No queue is empty.
     pub queues: BTreeMap<LockName, Queue>,
+    /// How many locks and requests of other machines there are at most beside these: of very many, not all are
+    /// told.
+    pub left_out: u64,
     /// What each entry is, so that none has to be looked for that is not there.
     kinds: HashMap<LockId, Kind, RandomState>,
     /// How many entries of each agent there are, where there are any: most agents that go have none.
@@ -248,6 +251,7 @@ impl Overview {
             | Change::Aborted { name, id }
             | Change::Lost { name, id, .. }
             | Change::Recalled { name, id } => self.forget(name, *id),
+            Change::LeftOut { count } => self.left_out = *count,
             Change::Unavailable { .. } | Change::Recovered => {}
         }
     }

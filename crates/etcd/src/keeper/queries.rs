@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use navlock_core::{Error, ResourceName};
+use navlock_core::Error;
 use tokio::sync::oneshot;
 
 use super::{Call, Keeper, Listed};
@@ -41,14 +41,13 @@ impl Keeper {
     pub(super) fn query(
         &mut self,
         bucket: u64,
-        name: Option<&ResourceName>,
+        name: Option<NameKey>,
         most: usize,
         answer: oneshot::Sender<Result<Seen, Error>>,
     ) {
         let Some(house) = self.buckets.get(&bucket) else { return };
         let after = house.bucket.last();
         let deadline = Moment::now().after(self.options.time_to_live.min(PATIENCE));
-        let name = name.map(NameKey::new);
         let (rounds, is_asking) = (0, false);
         let query = Query { bucket, name, most, after, rounds, is_asking, deadline, answer };
         self.queries.insert(self.next_query, query);

@@ -175,6 +175,7 @@ fn version_6_from_daemon() -> Vec<FromDaemon> {
         },
         LookChange::AgentWent { agent: [3; 16] },
         LookChange::AgentSilent { agent: [3; 16], ends: u64::MAX },
+        LookChange::LeftOut { count: u64::MAX },
         LookChange::Requested(of(), entry(Vec::new())),
         LookChange::Granted(of(), entry(vec![([4; 16], 0), id])),
         LookChange::Unavailable(of(), [3; 16]),

@@ -12,7 +12,7 @@ use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{LockId, LookChange, LookEntry, MAX_INSIDE, Moment, OfName};
 
 use super::{
-    super::deadlocks::{Circles, InCircle, Nested},
+    super::deadlocks::{Circles, InCircle, Names, Nested},
     Entry, Outcome, Requests, Shown, Stage, Whose,
     slots::Place,
 };
@@ -53,7 +53,7 @@ impl Requests {
             let waits = |entry: &&Entry| matches!(entry.stage, Stage::Pending(_));
             let Some(entry) = entries.get(id).filter(waits) else { return false };
             entry.name().is_some_and(|name| {
-                let around = entry.inside.iter().map(|(lock, _)| lock_id(*lock).client_id);
+                let around = entry.inside.iter().map(|(lock, _)| lock_id(*lock));
                 nested.add(&entry.of.bucket, name, around);
                 true
             })
@@ -103,6 +103,20 @@ impl Requests {
                 if wanted.contains(&lock) {
                     called.insert(lock, guard.id());
                 }
+            }
+        }
+    }
+
+    /// Adds the names of those of these locks that are held here.
+    pub(in super::super) fn names_of(
+        &self,
+        locks: &HashSet<look::LockId, RandomState>,
+        names: &mut Names,
+    ) {
+        for (id, entry) in &self.entries {
+            let lock = look::LockId { client_id: entry.of.client_id, serial: id.serial() };
+            if let (Stage::Held(guard, _), true) = (&entry.stage, locks.contains(&lock)) {
+                names.add(&entry.of.bucket, guard.name());
             }
         }
     }

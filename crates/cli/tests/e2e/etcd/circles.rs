@@ -9,10 +9,10 @@ use std::{
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
-use super::machines;
+use super::{machines, machines_with};
 use crate::{
     deadlock::{DEADLOCK, Party},
-    sandbox::{Sandbox, eventually},
+    sandbox::{Lines, Sandbox, eventually, stop},
 };
 
 /// The trees of all buckets, as programs see them.
@@ -141,6 +141,31 @@ fn who_waits_behind_what_gives_up_on_another_machine_is_in_no_deadlock() {
         let (code, said) = party.end();
         assert_eq!((code, said.contains("deadlock")), (Some(0), false), "{said}");
     }
+}
+
+#[test]
+fn a_circle_by_way_of_a_machine_that_is_not_heard_of_is_not_told() {
+    let [ours, theirs] = machines_with("10");
+    let mut first = Party::new(&ours, &["a"], "$NAVLOCK run b true");
+    let mut second = Party::new(&theirs, &["b"], "$NAVLOCK run a true");
+    second.go_and_wait(&theirs);
+    // Until it is known here inside what that waits.
+    let mut watch = ours.start(&["watch", "--json"]);
+    let inside = |line: &String| line.contains("\"inside\":[\"");
+    assert!(Lines::of(watch.stdout.as_mut().unwrap()).any(|line| inside(&line)));
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    let broker = theirs.broker().unwrap();
+    stop(broker);
+    let is_silent = || trees(&ours).iter().any(|tree| !tree["rows"][1]["silentMs"].is_null());
+    eventually("it is silent", is_silent);
+    first.go();
+    // What the other one has ends with its lease.
+    let (code, said) = first.end();
+    assert_eq!((code, said.contains("deadlock")), (Some(0), false), "{said}");
+    kill_process(broker, Signal::CONT).unwrap();
+    let (code, said) = second.end();
+    assert!(code != Some(0) && !said.contains("deadlock"), "{said}");
 }
 
 #[test]

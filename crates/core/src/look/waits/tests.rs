@@ -355,6 +355,24 @@ fn a_deadlock_is_confirmed_once_when_it_has_lasted() {
 }
 
 #[test]
+fn a_deadlock_that_is_put_off_has_to_last_once_more() {
+    let mut jam = Jam::new();
+    let second = Duration::from_secs(1);
+    let mut watcher = Watcher::new(second);
+    let (a, b) = (jam.held(1, "a", Exclusive), jam.held(2, "b", Exclusive));
+    jam.waits(1, "b", Exclusive, Some(a));
+    let last = jam.waits(2, "a", Exclusive, Some(b));
+    let now = jam.begin;
+    assert_eq!(watcher.look(&jam.overview, now), []);
+    assert_eq!(watcher.look(&jam.overview, now + second).len(), 1);
+    watcher.put_off(last);
+    assert_eq!(watcher.confirmed().count(), 0);
+    assert_eq!(watcher.look(&jam.overview, now + 2 * second), []);
+    assert_eq!(watcher.next(), Some(now + 3 * second));
+    assert_eq!(watcher.look(&jam.overview, now + 3 * second).len(), 1);
+}
+
+#[test]
 fn a_deadlock_that_another_one_has_followed_is_confirmed_anew() {
     let mut jam = Jam::new();
     let second = Duration::from_secs(1);

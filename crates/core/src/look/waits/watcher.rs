@@ -75,6 +75,12 @@ impl Watcher {
         told.collect()
     }
 
+    /// Takes back that this request's deadlock has lasted: it has to be seen, and to last, once more. For who
+    /// [was told](Self::look) of it and knows that somebody in it may have gone.
+    pub fn put_off(&mut self, request: LockId) {
+        self.seen.retain(|seen| seen.deadlock.closed_by() != request);
+    }
+
     /// When it is worth to look again though nothing has happened; `None` if nothing is to be confirmed.
     pub fn next(&self) -> Option<Instant> {
         let unconfirmed = self.seen.iter().filter(|seen| !seen.is_confirmed);
