@@ -105,6 +105,15 @@ pub(crate) fn user_at_host(agent: &AgentInfo) -> String {
     if host.is_empty() { user } else { format!("{user}@{host}") }
 }
 
+/// That so many of very many are not shown.
+pub(crate) fn left_out(count: u64) -> String {
+    if count == 1 {
+        "1 more lock or request is not shown".to_owned()
+    } else {
+        format!("{count} more locks and requests are not shown")
+    }
+}
+
 /// What an agent says of itself by keys of its own: `key=value, key=value`.
 pub(crate) fn meta(agent: &AgentInfo) -> String {
     let meta = agent.meta.iter();

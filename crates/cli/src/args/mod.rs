@@ -191,7 +191,9 @@ stolen it), inside (the locks inside which it was requested) and taken.
 
 Whoever reads too slowly misses some: that is said, with how many (missed), and what there is is
 told anew; so it is, once a second, when something has changed on other machines. With etcd the
-buckets are those that clients of this machine use. It goes on until it is interrupted (exit code
+buckets are those that clients of this machine use, and of one that has more than some 10,000 locks
+and requests not all of other machines are shown: that is said as well (left-out, with how many:
+leftOut). It goes on until it is interrupted (exit code
 130 in a shell), also when the broker ends and another one comes: recovered, if that has taken over.")]
 pub(crate) struct WatchArgs {
     /// The names; without one, all.

@@ -4,6 +4,7 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap},
     io::{self, IsTerminal},
+    mem,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -23,7 +24,7 @@ use crate::{
     remedy::purpose,
     table::{self, Column, Fit, GOOD, POOR},
     terminal::{self, write_out},
-    text::{WIDEST_NAME, plain_name, printable, user_at_host},
+    text::{self, WIDEST_NAME, plain_name, printable, user_at_host},
     time::{elapsed, millis},
 };
 
@@ -64,15 +65,10 @@ pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Fai
     let shown = if args.all_buckets {
         query_all(context, args, verbose, colours)
     } else if args.watch {
-        watch(&locks, args, verbose, colours)
+        watch(context, &locks, args, colours)
     } else {
         let inspection = inspect(&locks, args)?;
-        if inspection.left_out > 0 {
-            let left_out = inspection.left_out;
-            context.voice.tell(format_args!(
-                "{left_out} more locks and requests are not shown; ask for one NAME"
-            ));
-        }
+        tell_left_out(context, inspection.left_out, args);
         show(context, &Entry::all(&inspection, args, verbose), args, colours)
     };
     shown.map(|()| ExitCode::SUCCESS)
@@ -88,6 +84,7 @@ fn query_all(
     let name = args.name.clone();
     let options = name.into_iter().fold(LookOptions::default(), LookOptions::name);
     let overview = Look::once(context.place.clone(), options).map_err(Error::from)?;
+    tell_left_out(context, overview.left_out, args);
     let buckets = by_bucket(&overview);
     let entries = buckets.iter().flat_map(|(bucket, inspection)| {
         let mut entries = Entry::all(inspection, args, verbose);
@@ -97,6 +94,19 @@ fn query_all(
         entries
     });
     show(context, &entries.collect::<Vec<_>>(), args, colours)
+}
+
+/// Says that so many are not shown.
+pub(super) fn tell_left_out(context: &Context, left_out: u64, args: &QueryArgs) {
+    if left_out > 0 {
+        context.voice.tell(left_out_of(left_out, args));
+    }
+}
+
+/// That so many are not shown.
+fn left_out_of(left_out: u64, args: &QueryArgs) -> String {
+    let told = text::left_out(left_out);
+    if args.name.is_some() { told } else { format!("{told}; ask for one NAME") }
 }
 
 fn show(
@@ -135,6 +145,8 @@ fn by_bucket(overview: &Overview) -> Vec<(String, Inspection)> {
             (owned.agent, owned.age) = (agent(&entry.id), Some(entry.age(now)));
             owned
         }));
+        // It is not known of which bucket they are.
+        inspection.left_out = overview.left_out;
     }
     buckets.into_iter().collect()
 }
@@ -150,11 +162,14 @@ fn inspect(locks: &LockManager, args: &QueryArgs) -> Result<Inspection, Failure>
 
 /// Shows it again and again, until it is interrupted or nobody reads it any more.
 fn watch(
+    context: &Context,
     locks: &LockManager,
     args: &QueryArgs,
-    verbose: bool,
     colours: bool,
 ) -> Result<(), Failure> {
+    let verbose = context.voice.is_verbose();
+    // Whether it was said that not all is shown: how much that is changes all the time.
+    let mut is_cut = false;
     let mut drawn = None;
     let mut told: Option<Vec<Told>> = None;
     loop {
@@ -162,10 +177,16 @@ fn watch(
         let entries = Entry::all(&inspection, args, verbose);
         let size = terminal::size(io::stdout()).filter(|_| !args.json);
         let text = if let Some((_, rows)) = size {
-            let text = screen(&render(&entries, args, size, colours), drawn, rows);
+            let left_out = Some(inspection.left_out).filter(|count| *count > 0);
+            let last = left_out.map(|count| left_out_of(count, args));
+            let table = render(&entries, args, size, colours);
+            let text = screen(&table, last.as_deref(), drawn, rows);
             drawn = Some(text.matches('\n').count());
             text
         } else {
+            if !mem::replace(&mut is_cut, inspection.left_out > 0) {
+                tell_left_out(context, inspection.left_out, args);
+            }
             let tells: Vec<_> = entries.iter().map(Entry::told).collect();
             if told.as_ref() == Some(&tells) {
                 String::new()
@@ -181,10 +202,10 @@ fn watch(
     }
 }
 
-/// The table, to be drawn over the one before, which has so many lines, on a terminal with so many
-/// rows.
-fn screen(table: &str, before: Option<usize>, rows: usize) -> String {
-    let room = rows.saturating_sub(2).max(1);
+/// The table and a line behind it, to be drawn over what was before, which has so many lines, on a terminal with
+/// so many rows.
+fn screen(table: &str, last: Option<&str>, before: Option<usize>, rows: usize) -> String {
+    let room = rows.saturating_sub(2 + usize::from(last.is_some())).max(1);
     let mut lines: Vec<_> = table.lines().map(str::to_owned).collect();
     if lines.len() > room {
         let hidden = lines.len() - room;
@@ -194,6 +215,7 @@ fn screen(table: &str, before: Option<usize>, rows: usize) -> String {
     if lines.is_empty() {
         lines.push("nothing is held and nobody waits".to_owned());
     }
+    lines.extend(last.map(str::to_owned));
     let up = before.map_or_else(String::new, |lines| format!("\x1b[{lines}F"));
     lines.iter().fold(up, |screen, line| screen + line + "\x1b[K\n") + "\x1b[J"
 }
@@ -245,10 +267,12 @@ impl<'a> Entry<'a> {
         let mut entries: Vec<_> =
             held.map(|inspected| Self::new("held", inspected, None)).collect();
         let mut lengths = HashMap::<_, usize>::new();
+        // Those who are not shown are anywhere in their queues.
+        let is_whole = inspection.left_out == 0;
         entries.extend(inspection.pending.iter().map(|inspected| {
             let position = lengths.entry(&inspected.lock.name).or_default();
             *position += 1;
-            Self::new("pending", inspected, Some(*position))
+            Self::new("pending", inspected, is_whole.then_some(*position))
         }));
         entries.extend(inspection.owned.iter().filter(|_| with_owned).map(Self::owned));
         entries.retain(|entry| {
@@ -400,6 +424,19 @@ mod tests {
     }
 
     #[test]
+    fn no_position_is_told_where_not_all_is_shown() {
+        let mut inspection = Inspection::new(Vec::new(), vec![inspected("a"), inspected("a")]);
+        inspection.left_out = 1;
+        let entries = Entry::all(&inspection, &QueryArgs::default(), false);
+        assert!(entries.iter().all(|entry| entry.position.is_none()));
+        assert_eq!(entries[0].row(false).cells[9], "-");
+        let args = QueryArgs::default();
+        assert_eq!(left_out_of(1, &args), "1 more lock or request is not shown; ask for one NAME");
+        let args = QueryArgs { name: Some("a".try_into().unwrap()), ..args };
+        assert_eq!(left_out_of(2, &args), "2 more locks and requests are not shown");
+    }
+
+    #[test]
     fn json_has_what_is_known_and_nothing_else() {
         let mut inspected = inspected("db");
         let id = inspected.lock.client_id;
@@ -495,8 +532,12 @@ mod tests {
 
     #[test]
     fn a_screen_is_drawn_over_the_one_before_and_no_longer_than_the_terminal() {
-        assert_eq!(screen("a\nb\n", None, 24), "a\x1b[K\nb\x1b[K\n\x1b[J");
-        assert_eq!(screen("a\n", Some(2), 24), "\x1b[2Fa\x1b[K\n\x1b[J");
-        assert_eq!(screen("a\nb\nc\n", None, 4), "a\x1b[K\nb\x1b[K\n… and 1 more\x1b[K\n\x1b[J");
+        assert_eq!(screen("a\nb\n", None, None, 24), "a\x1b[K\nb\x1b[K\n\x1b[J");
+        assert_eq!(screen("a\n", None, Some(2), 24), "\x1b[2Fa\x1b[K\n\x1b[J");
+        assert_eq!(
+            screen("a\nb\nc\n", None, None, 4),
+            "a\x1b[K\nb\x1b[K\n… and 1 more\x1b[K\n\x1b[J"
+        );
+        assert_eq!(screen("a\nb\n", Some("more"), None, 5), "a\x1b[K\nb\x1b[K\nmore\x1b[K\n\x1b[J");
     }
 }

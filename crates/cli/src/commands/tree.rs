@@ -12,7 +12,7 @@ use navlock::{
     look::{Deadlock, LockId, Overview, Root, Row, Watcher, Why, tree},
 };
 
-use super::Context;
+use super::{Context, query::tell_left_out};
 use crate::{
     args::QueryArgs,
     exit::{Failure, UNREACHABLE},
@@ -36,6 +36,7 @@ const DEEPEST: usize = 24;
 pub(super) fn show(context: &Context, args: &QueryArgs) -> Result<(), Failure> {
     let look = look(context)?;
     let (overview, found, namespace) = &look;
+    tell_left_out(context, overview.left_out, args);
     let here = Here::new(&context.place);
     let surroundings = here.see(overview, *namespace);
     let mut roots = tree(overview);

@@ -17,7 +17,7 @@ use crate::{
     exit::Failure,
     json::Object,
     terminal::write_out,
-    text::{meta, plain_name, printable, program, user_at_host},
+    text::{self, meta, plain_name, printable, program, user_at_host},
     time::{elapsed, millis, taken},
 };
 
@@ -109,6 +109,14 @@ impl Watch<'_> {
                 )
             } else {
                 format!("{missed} events were missed; this is what there is:\n")
+            };
+        }
+        if overview.left_out > 0 {
+            text += &if self.json {
+                let object = Object::default().string("event", "left-out");
+                format!("{}\n", object.number("leftOut", overview.left_out))
+            } else {
+                format!("{}\n", text::left_out(overview.left_out))
             };
         }
         for (name, queue) in &overview.queues {
@@ -315,6 +323,16 @@ mod tests {
         all.extend([granted(held.clone()), granted(held.clone())]);
         all.push(Change::Released { name: name.clone(), id: held.id });
         all.into_iter().map(|change| Event { at: Instant::now(), change }).collect()
+    }
+
+    #[test]
+    fn how_much_is_not_shown_is_told() {
+        let mut overview = Overview::default();
+        overview.left_out = 7;
+        let told = "7 more locks and requests are not shown\n";
+        assert_eq!(watch(false).anew(&overview, 0), told);
+        let told = "{\"event\":\"left-out\",\"leftOut\":7}\n";
+        assert_eq!(watch(true).anew(&overview, 0), told);
     }
 
     #[test]

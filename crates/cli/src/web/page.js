@@ -234,6 +234,7 @@ function showNow() {
     ? 'One starts by itself when a lock is asked for, and shows here.'
     : `${plural(held, 'lock')} ${held === 1 ? 'is' : 'are'} held, of ${plural(names.length, 'name')} in use.`
       + (owned ? ` ${plural(owned, 'name')} ${owned === 1 ? 'is' : 'are'} kept ready by who had them last.` : '')
+      + (all.head.leftOut ? ` ${plural(all.head.leftOut, 'more lock or request', 'more locks and requests')} ${all.head.leftOut === 1 ? 'is' : 'are'} not shown.` : '')
       + (isFiltered() ? ' Filtered.' : ''));
 
   const certain = all.deadlocks.filter(({ certain }) => certain).length;
@@ -680,7 +681,7 @@ function take(data, isAnew) {
   for (const part of ['tree', 'deadlocks']) all[part] = data[part] ?? all[part];
   const fresh = all.deadlocks.filter(({ closedBy }) => !known.has(closedBy)).length;
   if (fresh && !isAnew) say(find('news'), `${plural(fresh, 'deadlock')} more was found.`);
-  for (const key of ['version', 'broker', 'error', 'host', 'socket', 'canSteal']) {
+  for (const key of ['version', 'broker', 'error', 'leftOut', 'host', 'socket', 'canSteal']) {
     if (key in data) all.head[key] = data[key];
   }
   const state = { running: ['live', 'live'], none: ['off', 'no broker runs'], failed: ['off', 'cannot look'], stopped: ['off', 'the broker is stopped'], unknown: ['wait', 'looking'] }[data.broker];

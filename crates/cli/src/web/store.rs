@@ -47,6 +47,8 @@ pub(super) struct Store {
     deadlocks: Section,
     /// The first of those who hold others up, as they were shown.
     roots: Vec<ClientId>,
+    /// How many locks and requests are not shown.
+    left_out: u64,
     /// Which of these have processes that are stopped, and which.
     stopped: HashMap<ClientId, Vec<u32>>,
     /// What ends the deadlocks that are shown, by the request that has closed each.
@@ -167,6 +169,7 @@ impl Store {
             tree: section(),
             deadlocks: section(),
             roots: Vec::new(),
+            left_out: 0,
             stopped: HashMap::new(),
             remedies: HashMap::new(),
             changes: VecDeque::new(),
@@ -322,7 +325,7 @@ impl Store {
                 *section = Section { changed: self.version, json };
             }
         }
-        self.roots = tops;
+        (self.roots, self.left_out) = (tops, overview.left_out);
     }
 
     fn show_name(&mut self, name: &LockName, overview: &Overview) -> Part {
@@ -447,7 +450,7 @@ impl Store {
             }
             Broker::Failed(error) => ("failed", Some(error.clone())),
         };
-        let object = object.string("broker", broker);
+        let object = object.string("broker", broker).number("leftOut", self.left_out);
         error.iter().fold(object, |object, error| object.string("error", error))
     }
 
@@ -535,6 +538,19 @@ mod tests {
         shown.refresh();
         assert_eq!(shown.since(1001).unwrap()["namesGone"], serde_json::json!([names[0]["key"]]));
         assert_eq!(shown.state()["names"], serde_json::json!([]));
+    }
+
+    #[test]
+    fn how_much_is_not_shown_is_told() {
+        let mut shown = Shown::new();
+        shown.refresh();
+        assert_eq!(shown.state()["leftOut"], 0);
+        shown.tell([Change::LeftOut { count: 7 }]);
+        shown.refresh();
+        assert_eq!(
+            (&shown.state()["leftOut"], &shown.since(1).unwrap()["leftOut"]),
+            (&7.into(), &7.into())
+        );
     }
 
     #[test]

@@ -434,9 +434,10 @@ fn clients_are_shown_with_how_much_each_has() {
 fn how_the_broker_is_is_said() {
     let mut world = World::new();
     world.holds(1, &name("a"));
-    let overview = Box::new(world.overview.clone());
+    let mut overview = Box::new(world.overview.clone());
+    overview.left_out = 7;
     world.hear(Heard::Anew { overview, missed: 17, namespace: None });
-    assert!(world.screen().contains("missed 17"));
+    assert!(world.screen().contains("missed 17  not shown 7"));
     assert_eq!(world.names(), ["a"]);
     world.hear(Heard::NoBroker);
     assert!(world.screen().contains("no broker is running: nobody holds anything"));

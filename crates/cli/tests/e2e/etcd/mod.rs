@@ -2,6 +2,7 @@
 
 mod circles;
 mod clusters;
+mod crowd;
 mod doctor;
 mod evict;
 mod jams;
@@ -24,7 +25,15 @@ fn machines<const N: usize>() -> [Sandbox; N] {
 
 /// The same, whose leases last for so many seconds.
 fn machines_with<const N: usize>(time_to_live: &str) -> [Sandbox; N] {
-    let (endpoint, namespace) = (shared().endpoint(), namespace());
+    machines_of(&shared().endpoint(), &namespace(), time_to_live)
+}
+
+/// The same, of this etcd and namespace.
+fn machines_of<const N: usize>(
+    endpoint: &str,
+    namespace: &str,
+    time_to_live: &str,
+) -> [Sandbox; N] {
     let settings = format!(
         "[etcd]\nendpoints = [\"{endpoint}\"]\nnamespace = \"{namespace}\"\ntime-to-live = {time_to_live}\n"
     );

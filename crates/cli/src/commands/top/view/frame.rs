@@ -125,6 +125,9 @@ fn status(model: &Model, room: usize) -> Line {
     if data.missed > 0 {
         line = line.add(format!("  missed {}", data.missed), WAITS);
     }
+    if data.overview.left_out > 0 {
+        line = line.add(format!("  not shown {}", data.overview.left_out), WAITS);
+    }
     let taken: usize = line.0.iter().map(|(text, _)| width(text)).sum();
     let socket = printable(&model.socket);
     if taken + 2 + width(&socket) <= room {

@@ -1,0 +1,107 @@
+//! A bucket with more in it than is shown at once.
+
+use std::{
+    pin::Pin,
+    task::{Context, Waker},
+};
+
+use navlock_core::{LockFuture, LockGuard, LockManager, UserAgent, blocking::block_on_timeout};
+use serde_json::Value;
+
+use super::{
+    machines_of,
+    server::{DEADLINE, namespace, shared},
+};
+use crate::{
+    deadlock::{DEADLOCK, Party},
+    sandbox::{Sandbox, eventually},
+};
+
+/// More than is shown of a bucket, and less than is shown of a name.
+const MANY: usize = 15_000;
+
+/// Those who wait for a name that begins the bucket, on a machine of their own.
+struct Crowd {
+    _waiting: Vec<Pin<Box<LockFuture<'static, LockGuard>>>>,
+    _held: LockGuard,
+    _machine: UserAgent,
+}
+
+impl Crowd {
+    /// All of them wait when this returns.
+    fn gather(namespace: &str, name: &str) -> Self {
+        let machine = shared().machine(|options| options.namespace(namespace));
+        let locks: LockManager = machine.lock_manager("default");
+        let held = block_on_timeout(locks.lock(name), DEADLINE).unwrap().unwrap();
+        let request = || Box::pin(locks.lock(name).into_owned());
+        let mut waiting: Vec<_> = std::iter::repeat_with(request).take(MANY).collect();
+        let mut context = Context::from_waker(Waker::noop());
+        for request in &mut waiting {
+            assert!(request.as_mut().poll(&mut context).is_pending());
+        }
+        eventually("they wait", || {
+            let inspection =
+                block_on_timeout(locks.inspect(Some(name.try_into().unwrap())), DEADLINE);
+            // Where the machine is busy, it may take longer than an answer may.
+            inspection.unwrap().is_ok_and(|inspection| inspection.pending.len() == MANY)
+        });
+        Self { _waiting: waiting, _held: held, _machine: machine }
+    }
+}
+
+/// What it writes, and what it says.
+fn asked(machine: &Sandbox, arguments: &[&str]) -> (Vec<Value>, String) {
+    // It is read as it is written, of which there may be much.
+    let output = machine.navlock(&[&["query", "--json"], arguments].concat()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (rows, String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn who_asks_is_told_how_much_is_not_shown_and_shown_all_of_one_name() {
+    let namespace = namespace();
+    let _crowd = Crowd::gather(&namespace, "a crowd");
+    let [machine] = machines_of(&shared().endpoint(), &namespace, "5");
+    let mut ours = machine.hold(&["ours"]);
+    for all in [&[][..], &["--all-buckets"]] {
+        let (rows, said) = asked(&machine, all);
+        let count = said.strip_prefix("navlock: ").and_then(|said| said.split_once(' ')).unwrap();
+        let left_out: usize = count.0.parse().unwrap();
+        assert_eq!(count.1, "more locks and requests are not shown; ask for one NAME\n");
+        // Who looks at all buckets is shown what this machine has as well, which counts as left out all the same.
+        let (ours, theirs): (Vec<&Value>, Vec<_>) =
+            rows.iter().partition(|row| row["name"] == "ours");
+        assert_eq!((ours.len(), theirs.len() + left_out), (all.len(), MANY + 2));
+        assert!(rows.iter().all(|row| row["position"].is_null()), "where they stand is not known");
+    }
+    let (_, said) = asked(&machine, &["--tree"]);
+    assert!(said.ends_with("more locks and requests are not shown; ask for one NAME\n"), "{said}");
+    let (rows, said) = asked(&machine, &["a crowd"]);
+    assert_eq!((rows.len(), &*said), (MANY + 1, ""));
+    assert!((1..=MANY).all(|nth| rows[nth]["position"] == nth));
+    let (rows, said) = asked(&machine, &["--all-buckets", "ours"]);
+    assert_eq!((rows.len(), &*said), (1, ""));
+    ours.let_go();
+}
+
+#[test]
+fn commands_that_wait_for_each_other_are_told_so_whatever_else_is_in_the_bucket() {
+    let namespace = namespace();
+    let _crowd = Crowd::gather(&namespace, "a crowd");
+    let machines: [Sandbox; 2] = machines_of(&shared().endpoint(), &namespace, "5");
+    // On one machine, and then on two.
+    for other in 0..2 {
+        let mut first = Party::new(&machines[0], &["x"], "$NAVLOCK run y true");
+        let mut last =
+            Party::new(&machines[other], &["y"], "$NAVLOCK run --deadlock-exit-code 7 x true");
+        first.go();
+        eventually("it waits", || asked(&machines[0], &["y"]).0.len() == 2);
+        last.go();
+        let (code, said) = last.end();
+        assert_eq!(code, Some(7), "{said}");
+        assert!(said.contains(DEADLOCK), "{said}");
+        assert_eq!(first.end().0, Some(0));
+    }
+}
