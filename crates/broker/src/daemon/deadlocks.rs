@@ -7,14 +7,14 @@
 //!
 //! Where other machines share the locks, the one that closes a circle may be theirs. Each machine has said with
 //! its requests inside which locks they were made, and each looks for itself, and tells its own clients: the one
-//! on which the circle is closed at once, the others now and then for as long as somebody waits there inside
-//! something. What is looked at is what etcd has, of each bucket at one revision, also of our own clients: a
+//! on which the circle is closed soon after that, the others now and then for as long as somebody waits there inside
+//! something. What is looked at is what etcd has, of each name at one revision, also of our own clients: a
 //! grant that we have not heard of is none that is waited for. A lock or request is the same in two pictures
 //! only if it was there all the time between them. So whatever is in both was there in one moment.
 //!
 //! Names that nobody but others waits for inside a lock can be part of such a circle as well. They are found from
-//! its end: who waits for a lock that our request is inside of is in that lock's bucket, and says inside what it
-//! is itself. So all that waits so in these buckets counts, and in those that it leads to.
+//! its end: who waits for a lock that our request is inside of is in the queue of that lock's name, and says of which
+//! names the locks are that it is inside of itself. So these are looked at as well, and those to which they lead.
 
 use std::{
     collections::{HashMap, HashSet},
