@@ -59,6 +59,7 @@ impl Table {
             | FromDaemon::Owned { .. }
             | FromDaemon::Position { .. }
             | FromDaemon::Annotated { .. }
+            | FromDaemon::LeftOut { .. }
             | FromDaemon::Status { .. }
             | FromDaemon::QueryFailed { .. } => self.questions.take_in(message, wakers),
             // Said before there was a session; twice changes nothing.
