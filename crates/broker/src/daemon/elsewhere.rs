@@ -23,9 +23,6 @@ use super::{
 };
 use crate::{clock, forms::to_wire};
 
-/// The serial numbers of what other machines have begin here: they do not say theirs.
-const MADE_UP: u64 = 1 << 63;
-
 /// What there is in buckets that other machines share.
 #[derive(Default)]
 pub(super) struct Elsewhere {
@@ -88,7 +85,7 @@ impl Elsewhere {
         let mut next = HashMap::new();
         for (_, seen) in &mut seen {
             for one in seen.held.iter_mut().chain(&mut seen.pending) {
-                one.serial |= MADE_UP;
+                one.serial |= Id::MADE_UP;
                 // Two that were asked for in one tick of a clock, or say so.
                 one.serial = first_free(id(one), &mut next);
             }
@@ -393,11 +390,6 @@ fn further_buckets(seen: &[(String, Sighting)]) -> HashSet<String> {
 /// By which id it is known to those who look, if it is not ours.
 fn id(one: &Sighted) -> LockId {
     (one.inspected.lock.client_id.to_bytes(), one.serial)
-}
-
-/// Whether it was made up for what another machine has.
-pub(super) fn is_elsewhere(id: Id) -> bool {
-    id.serial & MADE_UP != 0
 }
 
 /// Whether it is of one of these agents.

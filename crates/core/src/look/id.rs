@@ -31,6 +31,17 @@ pub struct LockName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseLockIdError;
 
+impl LockId {
+    /// The serial numbers from here on are those of locks and requests of other machines. Which ones they have
+    /// there is not known.
+    pub const MADE_UP: u64 = 1 << 63;
+
+    /// Whether its serial number was made up, as that of what another machine has: there it has another one.
+    pub fn is_made_up(&self) -> bool {
+        self.serial >= Self::MADE_UP
+    }
+}
+
 impl LockName {
     /// This name in this bucket.
     pub fn new(bucket: impl Into<Arc<str>>, name: ResourceName) -> Self {
