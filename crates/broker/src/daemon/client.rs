@@ -6,7 +6,7 @@ mod slots;
 mod told;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     fs::File,
     io,
     sync::{Arc, Mutex, Weak},
@@ -14,6 +14,7 @@ use std::{
 };
 
 use foldhash::fast::RandomState;
+use indexmap::IndexMap;
 use navlock_core::{
     AgentInfo, ClientId, Error, Lost, Mode, ResourceName, UserAgent,
     host::{self, RequestKind},
@@ -54,7 +55,8 @@ pub(super) struct Nonsense(pub(super) &'static str);
 pub(super) struct Client {
     user_agent: UserAgent,
     limits: Limits,
-    agents: HashMap<Agent, OpenAgent, RandomState>,
+    /// Each has a place, as [requests](Requests::changes_at) have.
+    agents: IndexMap<Agent, OpenAgent, RandomState>,
     /// The bytes in the names of their buckets, each counted for each agent: so often each is told.
     bucket_bytes: usize,
     /// The agents that were too many. What they ask for fails.
@@ -110,7 +112,7 @@ impl Client {
             map: None,
             user_agent,
             limits,
-            agents: HashMap::default(),
+            agents: IndexMap::default(),
             bucket_bytes: 0,
             refused: HashSet::new(),
             process: None,

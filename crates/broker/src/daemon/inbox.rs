@@ -40,8 +40,10 @@ pub(super) enum Entry {
     Event { of: About, end: usize },
     /// So many events that there was no room for.
     Missed(u64),
-    /// This looker is told what there is at this moment. It may be a new one.
+    /// From this moment on it is put together what there is, for this looker. It may be a new one.
     Picture(u64, Filter),
+    /// By this moment that is put together.
+    Whole(u64),
     /// This looker has gone.
     Gone(u64),
 }

@@ -48,9 +48,22 @@ struct Reader {
     id: u64,
     filter: Filter,
     at: At,
-    /// It is told nothing from the event of this number on, before it was told what there is: all before
-    /// that is in there. And how much it had missed by then.
-    picture: Option<(u64, u64)>,
+    /// It is about to be told what there is.
+    picture: Option<Picture>,
+}
+
+/// What there is, which is put together in several turns of the daemon.
+#[derive(Clone, Copy)]
+struct Picture {
+    /// All before the event of this number is in there. It is told nothing else before it is told that.
+    begin: u64,
+    /// All before the event of this number belongs to it, once it is whole: some may be in there and some not, so
+    /// it is told after it and with it.
+    end: Option<u64>,
+    /// How much the looker had missed when it was begun.
+    missed: u64,
+    /// The looker has missed something of what belongs to it.
+    is_torn: bool,
 }
 
 /// What a looker is to be told.
@@ -62,6 +75,16 @@ enum At {
     Event(u64),
     /// It was too slow, and has missed so many.
     Behind(u64),
+}
+
+impl Reader {
+    /// It has missed so many.
+    fn fall_behind(&mut self, missed: u64) {
+        self.at = At::Behind(missed);
+        if let Some(picture) = &mut self.picture {
+            picture.is_torn |= picture.end.is_none_or(|end| picture.begin < end);
+        }
+    }
 }
 
 impl Journal {
@@ -78,6 +101,7 @@ impl Journal {
                 }
                 Entry::Missed(missed) => self.miss(missed),
                 Entry::Picture(id, filter) => self.hold(id, filter),
+                Entry::Whole(id) => self.complete(id),
                 Entry::Gone(id) => self.lookers.retain(|looker| looker.id != id),
             }
         }
@@ -117,31 +141,60 @@ impl Journal {
                 At::Event(_) => untold(&self.events, first, looker),
                 At::Behind(missed) => missed,
             };
-            looker.at = At::Behind(before + more);
+            looker.fall_behind(before + more);
         }
     }
 
-    /// This looker is told what there is at this moment, and what happens from here on only after that.
+    /// For this looker it is put together what there is, and what happens from here on is told with that or after
+    /// it.
     fn hold(&mut self, id: u64, filter: Filter) {
-        let next = self.next();
-        match self.lookers.iter_mut().find(|looker| looker.id == id) {
-            Some(looker) => {
-                let mut missed = 0;
-                if let At::Behind(before) = looker.at {
-                    (looker.at, missed) = (At::End, before);
-                }
-                looker.picture = Some((next, missed));
-            }
-            None => self.lookers.push(Reader { id, filter, at: At::End, picture: Some((next, 0)) }),
+        let begin = self.next();
+        let known = self.lookers.iter().position(|looker| looker.id == id);
+        let looker = known.unwrap_or(self.lookers.len());
+        if known.is_none() {
+            self.lookers.push(Reader { id, filter, at: At::End, picture: None });
+        }
+        let looker = &mut self.lookers[looker];
+        // It was not told the one before, if there was one.
+        let mut missed = looker.picture.map_or(0, |before| before.missed);
+        if let At::Behind(more) = looker.at {
+            looker.at = At::End;
+            missed += more;
+        }
+        looker.picture = Some(Picture { begin, end: None, missed, is_torn: false });
+    }
+
+    /// What there is is put together.
+    fn complete(&mut self, id: u64) {
+        let end = self.next();
+        if let Some(Picture { end: place, .. }) =
+            self.looker_mut(id).and_then(|looker| looker.picture.as_mut())
+        {
+            *place = Some(end);
         }
     }
 
-    /// This looker is being told what there is, and goes on from there. How much it has missed that is in
-    /// there.
-    pub(super) fn go_on(&mut self, id: u64) -> u64 {
-        let looker = self.lookers.iter_mut().find(|looker| looker.id == id);
-        let picture = looker.and_then(|looker| looker.picture.take());
-        picture.map_or(0, |(_, missed)| missed)
+    /// This looker is being told what there is, and goes on from there: appends messages with what happened
+    /// while it was put together. How much it had missed before; `None` if it has missed something of that as
+    /// well, and so needs another picture.
+    pub(super) fn go_on(
+        &mut self,
+        id: u64,
+        message: &mut BytesMut,
+    ) -> Result<Option<u64>, CodecError> {
+        let next = self.next();
+        let Some(looker) = self.looker_mut(id) else { return Ok(Some(0)) };
+        let Some(picture) = &mut looker.picture else { return Ok(Some(0)) };
+        if picture.is_torn {
+            return Ok(None);
+        }
+        let missed = picture.missed;
+        picture.begin = picture.end.unwrap_or(next);
+        while self.put_next(id, message)? {}
+        if let Some(looker) = self.looker_mut(id) {
+            looker.picture = None;
+        }
+        Ok(Some(missed))
     }
 
     /// The number that the next event will have.
@@ -153,7 +206,7 @@ impl Journal {
     pub(super) fn has_news(&self, id: u64) -> bool {
         self.looker(id).is_some_and(|looker| match looker.at {
             At::End => false,
-            At::Event(number) => looker.picture.is_none_or(|(end, _)| number < end),
+            At::Event(number) => looker.picture.is_none_or(|picture| number < picture.begin),
             At::Behind(_) => true,
         })
     }
@@ -168,7 +221,7 @@ impl Journal {
     pub(super) fn put_next(&mut self, id: u64, message: &mut BytesMut) -> Result<bool, CodecError> {
         let Some(looker) = self.looker(id) else { return Ok(false) };
         let At::Event(mut number) = looker.at else { return Ok(false) };
-        let last = looker.picture.map_or(self.next(), |(end, _)| end);
+        let last = looker.picture.map_or(self.next(), |picture| picture.begin);
         let (mut runs, mut count, mut room) = (Vec::<(u64, u64)>::new(), 0, PART as u64);
         while number < last && room > 0 {
             let (start, Noted { of, end }) = (self.start(number), self.event(number));
@@ -195,7 +248,7 @@ impl Journal {
             encode_look_events(count, pieces, message)?;
         }
         let at = if is_told { At::End } else { At::Event(number) };
-        if let Some(looker) = self.lookers.iter_mut().find(|looker| looker.id == id) {
+        if let Some(looker) = self.looker_mut(id) {
             looker.at = at;
         }
         self.forget_told();
@@ -208,7 +261,7 @@ impl Journal {
         let is_slow = |looker: &&mut Reader| matches!(looker.at, At::Event(at) if at <= first);
         for looker in self.lookers.iter_mut().filter(is_slow) {
             let missed = untold(&self.events, first, looker);
-            looker.at = At::Behind(missed);
+            looker.fall_behind(missed);
         }
         self.forget_told();
     }
@@ -247,6 +300,10 @@ impl Journal {
     fn looker(&self, id: u64) -> Option<&Reader> {
         self.lookers.iter().find(|looker| looker.id == id)
     }
+
+    fn looker_mut(&mut self, id: u64) -> Option<&mut Reader> {
+        self.lookers.iter_mut().find(|looker| looker.id == id)
+    }
 }
 
 /// How many of these events, whose first one has this number, a looker was not told that it wants to see.
@@ -278,7 +335,7 @@ mod tests {
             let id = self.begun;
             self.begun += 1;
             self.hold(id, bucket, name);
-            assert_eq!(self.journal().go_on(id), 0);
+            assert_eq!(self.go_on(id), Some(0));
             id
         }
 
@@ -286,6 +343,16 @@ mod tests {
             let bucket = bucket.map(str::to_owned);
             let name = name.map(|name| name.try_into().unwrap());
             self.inbox.put(Entry::Picture(id, Filter { bucket, name }));
+            self.inbox.put(Entry::Whole(id));
+        }
+
+        /// A looker is told what there is. How much it has missed, if it need not be told once more, and if nothing
+        /// happened meanwhile.
+        fn go_on(&mut self, id: u64) -> Option<u64> {
+            let mut meanwhile = BytesMut::new();
+            let missed = self.journal().go_on(id, &mut meanwhile).unwrap();
+            assert!(meanwhile.is_empty());
+            missed
         }
 
         fn note(&mut self, event: &LookEvent) {
@@ -405,7 +472,7 @@ mod tests {
         book.note(&went(3));
         assert!(!book.journal().has_news(id));
         assert_eq!(book.all(id), []);
-        assert_eq!(book.journal().go_on(id), 0);
+        assert_eq!(book.go_on(id), Some(0));
         assert_eq!(book.all(id), [went(2), went(3)]);
         assert!(book.is_empty());
     }
@@ -440,9 +507,9 @@ mod tests {
         book.hold(slow, None, None);
         book.hold(slow_of_few, Some("a"), None);
         book.hold(quick, None, None);
-        assert_eq!(book.journal().go_on(slow), more);
-        assert_eq!(book.journal().go_on(slow_of_few), more.div_ceil(2));
-        assert_eq!((heard, book.journal().go_on(quick)), (more, 0));
+        assert_eq!(book.go_on(slow), Some(more));
+        assert_eq!(book.go_on(slow_of_few), Some(more.div_ceil(2)));
+        assert_eq!((heard, book.go_on(quick)), (more, Some(0)));
         assert!(!book.journal().has_news(slow));
         assert!(book.is_empty());
         book.note(&went(1));
@@ -460,7 +527,7 @@ mod tests {
         assert!(book.journal().is_behind(told) && book.journal().is_behind(waits));
         for (id, bucket, missed) in [(told, None, 4), (waits, Some("a"), 5)] {
             book.hold(id, bucket, None);
-            assert_eq!(book.journal().go_on(id), missed);
+            assert_eq!(book.go_on(id), Some(missed));
         }
         assert!(book.is_empty());
     }
@@ -471,10 +538,58 @@ mod tests {
         let id = book.begin(None, None);
         book.hold(id, None, None);
         book.inbox.put(Entry::Missed(3));
-        assert_eq!(book.journal().go_on(id), 0);
+        assert_eq!(book.go_on(id), Some(0));
         assert!(book.journal().is_behind(id));
         book.hold(id, None, None);
-        assert_eq!(book.journal().go_on(id), 3);
+        assert_eq!(book.go_on(id), Some(3));
+    }
+
+    #[test]
+    fn what_happens_while_it_is_put_together_what_there_is_belongs_to_it() {
+        let mut book = Book::default();
+        let (id, other) = (book.begin(None, None), book.begin(None, None));
+        book.note(&went(1));
+        book.inbox.put(Entry::Picture(id, Filter::default()));
+        book.note(&went(2));
+        book.note(&went(3));
+        book.inbox.put(Entry::Whole(id));
+        book.note(&went(4));
+        // Before it, with it, after it.
+        assert_eq!(book.all(id), [went(1)]);
+        assert!(!book.journal().has_news(id));
+        let mut meanwhile = BytesMut::new();
+        assert_eq!(book.journal().go_on(id, &mut meanwhile).unwrap(), Some(0));
+        let with_it = ClientCodec::default().decode(&mut meanwhile).unwrap();
+        assert_eq!(with_it, Some(FromDaemon::LookEvents { events: vec![went(2), went(3)] }));
+        assert!(meanwhile.is_empty());
+        assert_eq!(book.all(id), [went(4)]);
+        assert_eq!(book.all(other), (1..=4).map(went).collect::<Vec<_>>());
+        assert!(book.is_empty());
+    }
+
+    #[test]
+    fn who_misses_something_of_what_there_is_is_told_anew() {
+        for more in [3, MOST as u64] {
+            let mut book = Book::default();
+            let id = book.begin(None, None);
+            book.inbox.put(Entry::Picture(id, Filter::default()));
+            book.note(&went(1));
+            if more < MOST as u64 {
+                book.inbox.put(Entry::Missed(more));
+            } else {
+                // More than is kept.
+                for _ in 0..more {
+                    book.note(&went(2));
+                    book.journal();
+                }
+            }
+            book.inbox.put(Entry::Whole(id));
+            assert_eq!(book.go_on(id), None);
+            assert!(book.journal().is_behind(id));
+            book.hold(id, None, None);
+            assert_eq!(book.go_on(id), Some(1 + more));
+            assert!(!book.journal().is_behind(id));
+        }
     }
 
     #[test]
@@ -489,7 +604,7 @@ mod tests {
         book.note(&of("a", &name));
         assert!(book.journal().is_behind(id));
         book.hold(id, None, None);
-        assert_eq!(book.journal().go_on(id), 9);
+        assert_eq!(book.go_on(id), Some(9));
         assert!(book.is_empty());
     }
 

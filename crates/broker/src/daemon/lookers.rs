@@ -191,15 +191,22 @@ impl Looker {
         &self.filter
     }
 
-    /// It is about to be told what there is at this moment: what has happened until now is in there, and
-    /// what happens from now on is told after that.
+    /// From this moment on it is put together for it what there is: what has happened until now is in there, and
+    /// what happens from now on is told with that.
     pub(super) fn begin_picture(&self) {
         self.lookers.inbox().put(Entry::Picture(self.id, self.filter.clone()));
     }
 
-    /// All that was to be told before what there is was told. How much it has missed that is in there.
-    pub(super) fn end_events(&self) -> u64 {
-        self.lookers.journal().go_on(self.id)
+    /// That is done: what happens from now on is told afterwards.
+    pub(super) fn end_picture(&self) {
+        self.lookers.inbox().put(Entry::Whole(self.id));
+    }
+
+    /// All that was to be told before what there is was told: appends messages with what happened while that was
+    /// put together. How much it had missed before; `None` if it has missed something of that as well, and so needs
+    /// another picture.
+    pub(super) fn end_events(&self, message: &mut BytesMut) -> Result<Option<u64>, CodecError> {
+        self.lookers.journal().go_on(self.id, message)
     }
 
     /// Until there is something to tell, and it is its turn.
@@ -287,13 +294,14 @@ mod tests {
     async fn what_happens_is_told_at_once_and_then_when_it_is_the_looker_s_turn() {
         let lookers = Arc::new(Lookers::default());
         let looker = lookers.add(Filter::default());
+        let mut message = BytesMut::new();
         looker.begin_picture();
-        assert_eq!(looker.end_events(), 0);
+        looker.end_picture();
+        assert_eq!(looker.end_events(&mut message).unwrap(), Some(0));
         let mut turn = None;
         assert!(looker.news(&mut turn).now_or_never().is_none());
         lookers.tell(|| LookChange::Recovered);
         assert!(looker.news(&mut turn).now_or_never().is_some());
-        let mut message = BytesMut::new();
         assert!(!looker.put_next(&mut message).unwrap());
         assert!(!message.is_empty());
         // Before its turn.
@@ -310,7 +318,8 @@ mod tests {
         // What it does not want to see wakes it for no more than its turns.
         let few = lookers.add(Filter { bucket: Some("a".to_owned()), name: None });
         few.begin_picture();
-        few.end_events();
+        few.end_picture();
+        few.end_events(&mut message).unwrap();
         let mut turn = None;
         assert!(few.news(&mut turn).now_or_never().is_none());
         let of = navlock_wire::OfName { bucket: "b".into(), name: "x".try_into().unwrap() };

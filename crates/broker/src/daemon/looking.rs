@@ -14,12 +14,12 @@ use tokio::{
 
 use super::{
     client::Nonsense,
-    elsewhere::Elsewhere,
     ends::End,
     house::House,
-    lookers::{Filter, LOOK, Looker},
+    lookers::{Filter, LOOK},
+    picture::SLICE,
     session::{Stream, flush},
-    telling::{Picture, Said, Teller},
+    telling::{Said, Teller},
 };
 
 /// How often it is asked what other machines hold.
@@ -32,6 +32,10 @@ const MOST: usize = 64;
 /// Who was too slow, or looks at what other machines hold, is told all that there is anew. Whatever it takes the
 /// daemon to put that together, it has so many times as long for others before the next time, however many look.
 const SHARE: u32 = 10;
+
+/// Who has missed so often some of what has happened while it was put together what there is, is shown it in one
+/// turn of the daemon.
+const TRIES: u32 = 3;
 
 /// What somebody asked for.
 pub(super) struct Looking {
@@ -67,24 +71,19 @@ impl Looking {
             return Err(End::Refused);
         }
         let looker = Arc::new(self.house.lookers().add(self.filter.clone()));
-        let mut elsewhere = self.house.look_elsewhere(&self.filter).await;
+        let mut elsewhere = Arc::new(self.house.look_elsewhere(&self.filter).await);
         let stream = Teller::stream(self.stream.get_ref()).map_err(failed)?;
-        if !self.follow {
-            let picture = self.picture(&looker, &elsewhere);
-            let mut teller = Teller::new(looker, stream).map_err(failed)?;
-            return teller.tell_picture(picture).await.map_err(End::Stream);
-        }
         let (pictures, shown) = mpsc::channel(1);
         let (says, mut said) = mpsc::channel(1);
         let mut telling = JoinSet::new();
-        let teller = Arc::clone(&looker);
-        let tell = async { Teller::new(teller, stream)?.follow(shown, says).await };
+        let (teller, follow) = (Arc::clone(&looker), self.follow);
+        let tell = async move { Teller::new(teller, stream)?.tell(shown, says, follow).await };
         telling.spawn_on(tell, &self.house.lookers().runtime().await);
         let (mut look, mut ask) = (Instant::now() + LOOK, Instant::now() + ASK);
         // When it is shown next what there is, whether it was told what it was shown before, and whether what
         // is elsewhere is old.
         let (mut next, mut is_told, mut ask_elsewhere) = (Some(Instant::now()), true, false);
-        let mut pause_until = Instant::now();
+        let (mut pause_until, mut torn) = (Instant::now(), 0);
         loop {
             let is_leased = self.house.user_agent().is_leased();
             tokio::select! {
@@ -98,17 +97,20 @@ impl Looking {
                     };
                 }
                 Some(said) = said.recv() => match said {
-                    Said::Told => is_told = true,
+                    Said::Told => (is_told, torn) = (true, 0),
                     Said::Behind => (next, ask_elsewhere) = (Some(pause_until), true),
+                    Said::Torn => {
+                        (is_told, torn) = (true, torn + 1);
+                        (next, ask_elsewhere) = (Some(pause_until), true);
+                    }
                 },
                 () = sleep_until(next.unwrap_or(pause_until)), if is_told && next.is_some() => {
                     if mem::take(&mut ask_elsewhere) {
-                        elsewhere = self.house.look_elsewhere(&self.filter).await;
+                        elsewhere = Arc::new(self.house.look_elsewhere(&self.filter).await);
                     }
-                    let began = Instant::now();
-                    let picture = self.picture(&looker, &elsewhere);
-                    let now = Instant::now();
-                    pause_until = now + rest(now - began, self.house.lookers().count());
+                    let slice = if torn < TRIES { SLICE } else { usize::MAX };
+                    let (picture, took) = self.house.picture(&looker, &elsewhere, slice).await;
+                    pause_until = Instant::now() + rest(took, self.house.lookers().count());
                     (next, is_told) = (None, false);
                     // There is room: the one before was told. Whether it goes on is heard above.
                     _ = pictures.try_send(picture);
@@ -120,7 +122,7 @@ impl Looking {
                 () = sleep_until(ask), if is_leased => {
                     let now = self.house.look_elsewhere(&self.filter).await;
                     if !now.is_same(&elsewhere, &self.house.agents()) {
-                        elsewhere = now;
+                        elsewhere = Arc::new(now);
                         next = Some(pause_until);
                     }
                     ask = Instant::now() + ASK;
@@ -141,14 +143,6 @@ impl Looking {
             () = house.recovery().over() => Ok(()),
             end = gone(&mut self.stream) => Err(end),
         }
-    }
-
-    /// All that there is now.
-    fn picture(&self, looker: &Looker, elsewhere: &Elsewhere) -> Picture {
-        self.house.look_anew();
-        // At one moment: nothing is waited for between these.
-        looker.begin_picture();
-        self.house.look(looker.filter(), elsewhere)
     }
 
     /// Says something, and waits until it is sent, or the looker has gone.

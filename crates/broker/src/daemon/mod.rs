@@ -28,6 +28,7 @@ mod maps;
 mod moment;
 mod newcomer;
 mod orphans;
+mod picture;
 mod process;
 mod recall;
 mod recovery;

@@ -4,7 +4,7 @@ mod slots;
 mod told;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
@@ -17,6 +17,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use futures_util::task::AtomicWaker;
+use indexmap::IndexMap;
 use navlock_core::{
     ClientId, Error, LockFuture, LockGuard, LockManager, LockOptions, Lost, Mode, ResourceName,
     host::{PolledGuard, RequestKind},
@@ -49,7 +50,9 @@ pub(super) enum Outcome {
 pub(super) struct Requests {
     /// FAST: the client picks the ids, and could pick some that a hash of no secrets has collide; to
     /// slow down a table of its own is all that this would do.
-    entries: HashMap<RequestId, Entry, RandomState>,
+    ///
+    /// Each has a place, so that they can be gone through with pauses; see [`changes`](Self::changes).
+    entries: IndexMap<RequestId, Entry, RandomState>,
     /// The bytes of all their names.
     name_bytes: usize,
     /// What became of claims.
@@ -321,7 +324,7 @@ impl Requests {
     }
 
     fn remove(&mut self, id: RequestId) -> Option<Entry> {
-        let entry = self.entries.remove(&id)?;
+        let entry = self.entries.swap_remove(&id)?;
         self.name_bytes -= entry.name_bytes as usize;
         Some(entry)
     }

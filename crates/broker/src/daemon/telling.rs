@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
-use navlock_wire::{CodecError, DaemonCodec, FromDaemon, LookEvent, encode_look_events};
+use navlock_wire::{CodecError, DaemonCodec, FromDaemon, encode_look_events};
 use tokio::{
     net::UnixStream,
     runtime::{self, Handle},
@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_util::codec::Encoder;
 
-use super::{journal::PART, lookers::Looker};
+use super::{journal::PART, lookers::Looker, picture::Picture};
 use crate::pid_namespace;
 
 /// A thread on which lookers are told. It ends with this.
@@ -28,9 +28,6 @@ pub(super) struct Thread {
     _end: oneshot::Sender<Infallible>,
 }
 
-/// All that there is at a moment.
-pub(super) type Picture = Vec<LookEvent>;
-
 /// What the one who tells says to the one who looks at what there is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Said {
@@ -38,6 +35,9 @@ pub(super) enum Said {
     Told,
     /// The looker was too slow: it is to be told anew what there is.
     Behind,
+    /// So much has happened while it was put together what there is that the looker has missed some of it: it is
+    /// to be told anew.
+    Torn,
 }
 
 /// Tells somebody who looks.
@@ -86,11 +86,13 @@ impl Teller {
         stream.as_fd().try_clone_to_owned().map(Into::into)
     }
 
-    /// Tells each picture, and in between what happens, until the looker has gone or there are no more pictures.
-    pub(super) async fn follow(
+    /// Tells each picture and, if that is wanted, in between what happens, until the looker has gone or there are
+    /// no more pictures; otherwise one.
+    pub(super) async fn tell(
         mut self,
         mut pictures: mpsc::Receiver<Picture>,
         says: mpsc::Sender<Said>,
+        follow: bool,
     ) -> Result<(), CodecError> {
         let mut turn = None;
         // Whether it was said that it is behind, and nothing has come of it yet.
@@ -100,11 +102,14 @@ impl Teller {
                 biased;
                 picture = pictures.recv() => {
                     let Some(picture) = picture else { return Ok(()) };
-                    self.tell_picture(picture).await?;
-                    waits = false;
-                    Some(Said::Told)
+                    let is_told = self.tell_picture(picture).await?;
+                    if is_told && !follow {
+                        return Ok(());
+                    }
+                    waits = !is_told;
+                    Some(if is_told { Said::Told } else { Said::Torn })
                 }
-                () = self.looker.news(&mut turn), if !waits => {
+                () = self.looker.news(&mut turn), if follow && !waits => {
                     waits = self.looker.is_behind();
                     if !waits {
                         self.tell_events().await?;
@@ -120,13 +125,15 @@ impl Teller {
         }
     }
 
-    /// Tells what there is, after what happened before.
-    pub(super) async fn tell_picture(&mut self, picture: Picture) -> Result<(), CodecError> {
+    /// Tells what there is, after what happened before. Whether it can be told: not if the looker has missed some
+    /// of what belongs to it.
+    pub(super) async fn tell_picture(&mut self, picture: Picture) -> Result<bool, CodecError> {
         self.tell_events().await?;
-        let missed = self.looker.end_events();
+        let mut meanwhile = BytesMut::new();
+        let Some(missed) = self.looker.end_events(&mut meanwhile)? else { return Ok(false) };
         self.put(&FromDaemon::LookBegins { missed, pids: pid_namespace() })?;
         let (mut part, mut count) = (BytesMut::new(), 0);
-        let mut events = picture.into_iter().peekable();
+        let mut events = picture.in_order().into_iter().peekable();
         while let Some(event) = events.next() {
             event.encode(&mut part)?;
             count += 1;
@@ -137,8 +144,11 @@ impl Teller {
                 count = 0;
             }
         }
+        // Not yet told it is complete: to who hears it, this is what there was as well.
+        self.message.unsplit(meanwhile);
         self.put(&FromDaemon::LookComplete)?;
-        self.send().await
+        self.send().await?;
+        Ok(true)
     }
 
     /// Tells what has happened, as far as it was not told.

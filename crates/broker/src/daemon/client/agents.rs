@@ -170,7 +170,7 @@ impl Client {
 
     /// Takes an agent out, if it is there.
     pub(super) fn take_agent(&mut self, agent: Agent) -> Option<OpenAgent> {
-        let open = self.agents.remove(&agent)?;
+        let open = self.agents.swap_remove(&agent)?;
         self.bucket_bytes -= open.of.bucket.len();
         Some(open)
     }

@@ -1,12 +1,19 @@
 //! What those who look see of a client.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, ops::Range, sync::Arc};
 
 use navlock_core::ResourceName;
-use navlock_wire::{Agent, ClientState, LookChange, LookEvent};
+use navlock_wire::{Agent, ClientState, LookChange, LookEvent, Moment};
 
 use super::{super::lookers::Filter, Client, OpenAgent};
-use crate::forms::to_wire;
+use crate::{clock, forms::to_wire};
+
+/// How much of a client is yet to be looked at: what stands at the places before these.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Place {
+    agents: usize,
+    requests: usize,
+}
 
 impl Client {
     /// It has this number from now on, and is so: tells those who look, of its agents as well.
@@ -24,12 +31,35 @@ impl Client {
         }
     }
 
-    /// All that there is of it.
-    pub(in super::super) fn look(&self, filter: &Filter, events: &mut Vec<LookEvent>) {
-        events.extend(self.self_and_agents(filter));
+    /// Goes on with all that there is of it: to so many places at most, of which those are taken off that it went to.
+    /// Where to go on from; `None` if that was all.
+    ///
+    /// What has come to be what it is since `began` is left out: who looks is told it as it happens.
+    pub(in super::super) fn look(
+        &self,
+        at: Option<Place>,
+        most: &mut usize,
+        (filter, began): (&Filter, Moment),
+        events: &mut Vec<LookEvent>,
+    ) -> Option<Place> {
+        // It has ended, and that is told.
+        let (client, state) = self.room?;
+        let mut at = at.unwrap_or_else(|| {
+            *most = most.saturating_sub(1);
+            events.push(LookEvent { at: self.since, change: self.came(client, state) });
+            Place { agents: self.agents.len(), requests: self.requests.len() }
+        });
+        let agents = step(&mut at.agents, most).filter_map(|place| self.agents.get_index(place));
+        let agents = agents.filter(|(_, open)| filter.has_bucket(&open.of.bucket));
+        let agents = agents.map(|(_, open)| self.agent_came(open));
+        events.extend(agents.map(|change| LookEvent { at: self.since, change }));
+        let now = clock::now();
         let wanted = |bucket: &str, name: &ResourceName| filter.has(bucket, name);
-        let changes = self.requests.changes(wanted);
+        let changes = self.requests.changes_at(step(&mut at.requests, most), wanted);
+        let is_told = |since: Moment| began < since && since <= now;
+        let changes = changes.filter(|(since, _)| !is_told(*since));
         events.extend(changes.map(|(at, change)| LookEvent { at, change }));
+        (at.agents + at.requests > 0).then_some(at)
     }
 
     /// What there is of it of these names, with whose that is.
@@ -59,12 +89,16 @@ impl Client {
 
     fn self_and_agents(&self, filter: &Filter) -> Vec<LookEvent> {
         let Some((client, state)) = self.room else { return Vec::new() };
-        let pid = self.process.as_ref().map_or(0, super::Process::number);
-        let came = LookChange::ClientCame { client, pid, state };
+        let came = self.came(client, state);
         let agents = self.agents.values().filter(|open| filter.has_bucket(&open.of.bucket));
         let agents = agents.map(|open| self.agent_came(open));
         let changes = [came].into_iter().chain(agents);
         changes.map(|change| LookEvent { at: self.since, change }).collect()
+    }
+
+    fn came(&self, client: u64, state: ClientState) -> LookChange {
+        let pid = self.process.as_ref().map_or(0, super::Process::number);
+        LookChange::ClientCame { client, pid, state }
     }
 
     /// Tells those who look what there is to know of an agent.
@@ -83,4 +117,12 @@ impl Client {
             client: self.room.map(|(client, _)| client),
         }
     }
+}
+
+/// The next places on the way down from this one, of which so many may be taken at most.
+fn step(from: &mut usize, most: &mut usize) -> Range<usize> {
+    let end = *from;
+    *from = end.saturating_sub(*most);
+    *most -= end - *from;
+    *from..end
 }

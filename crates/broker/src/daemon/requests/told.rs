@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    ops::Range,
     sync::Arc,
     task::{Context, Waker},
 };
@@ -173,7 +174,21 @@ impl Requests {
         &self,
         wanted: impl Fn(&str, &ResourceName) -> bool,
     ) -> impl Iterator<Item = (Moment, LookChange)> {
-        self.entries.iter().filter_map(move |(id, entry)| {
+        self.changes_at(0..self.entries.len(), wanted)
+    }
+
+    /// The same of those that stand at these places.
+    ///
+    /// Who comes takes the place behind all others, and who goes leaves its own to the last. So whoever goes
+    /// through the places from the last one down, however slowly, finds each that is there from beginning to
+    /// end; some of them perhaps twice.
+    pub(in super::super) fn changes_at(
+        &self,
+        places: Range<usize>,
+        wanted: impl Fn(&str, &ResourceName) -> bool,
+    ) -> impl Iterator<Item = (Moment, LookChange)> {
+        let entries = places.filter_map(|place| self.entries.get_index(place));
+        entries.filter_map(move |(id, entry)| {
             let is_wanted = wanted(&entry.of.bucket, entry.shown()?.name);
             is_wanted.then(|| entry.change(*id)).flatten()
         })

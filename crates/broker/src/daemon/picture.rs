@@ -1,0 +1,243 @@
+//! What there is, put together for those who look.
+//!
+//! That takes as long as there is much, so it is done in several turns of the daemon, and others have theirs in
+//! between. It is told as it was at one moment all the same, the one in which the last of it was looked at. What
+//! happens meanwhile is told with it, after it (see [`journal`](super::journal)); and as each event says all of what it
+//! is about, it does not matter whether it was looked at before that or after.
+
+use std::{mem, sync::Arc, time::Duration};
+
+use navlock_wire::LookEvent;
+use tokio::{task::yield_now, time::Instant};
+
+use super::{
+    elsewhere::Elsewhere,
+    house::{House, lock},
+    lookers::Looker,
+};
+use crate::clock;
+
+/// So many clients, agents, locks and requests are looked at in one turn.
+pub(super) const SLICE: usize = 500;
+
+/// What there is, as it was looked at.
+#[derive(Debug, Default)]
+pub(super) struct Picture {
+    /// What each turn has found.
+    parts: Vec<Vec<LookEvent>>,
+    elsewhere: Arc<Elsewhere>,
+}
+
+impl Picture {
+    /// In the [order](Elsewhere::add_to) in which it can be applied. It takes as long as there is much.
+    pub(super) fn in_order(self) -> Vec<LookEvent> {
+        self.elsewhere.add_to(self.parts.into_iter().flatten().collect())
+    }
+}
+
+impl House {
+    /// Puts together for this looker what there is: of no more than so much in one turn. And how long it has kept
+    /// others from theirs.
+    ///
+    /// # Cancel safety
+    ///
+    /// The looker is told nothing more before another picture was put together.
+    pub(super) async fn picture(
+        &self,
+        looker: &Looker,
+        elsewhere: &Arc<Elsewhere>,
+        slice: usize,
+    ) -> (Picture, Duration) {
+        let (mut turn, mut took) = (Instant::now(), Duration::ZERO);
+        self.look_anew();
+        // At one moment, as well as what follows `end_picture`: nothing is waited for between these.
+        looker.begin_picture();
+        let began = clock::now();
+        let clients = self.everybody();
+        let (mut parts, mut part, mut room) = (Vec::new(), Vec::new(), slice);
+        for client in clients {
+            let mut place = None;
+            loop {
+                if room == 0 {
+                    parts.push(mem::take(&mut part));
+                    took += turn.elapsed();
+                    yield_now().await;
+                    (turn, room) = (Instant::now(), slice);
+                }
+                let looks = (looker.filter(), began);
+                place = lock(&client).look(place, &mut room, looks, &mut part);
+                if place.is_none() {
+                    break;
+                }
+            }
+        }
+        parts.push(part);
+        looker.end_picture();
+        (Picture { parts, elsewhere: Arc::clone(elsewhere) }, took + turn.elapsed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::BTreeSet,
+        fmt::Debug,
+        pin::pin,
+        task::{Context, Poll, Waker},
+    };
+
+    use bytes::BytesMut;
+    use navlock_core::{
+        ClientId, FencingToken, Mode,
+        host::{RequestId, RequestKind},
+        look::{Entry, Overview},
+    };
+    use navlock_wire::{ClientCodec, FromDaemon};
+    use tokio_util::codec::Decoder;
+
+    use super::*;
+    use crate::{
+        client_files::Found,
+        daemon::{Options, house::Stay, lookers::Filter, user_agent},
+        forms,
+    };
+
+    fn house() -> Arc<House> {
+        let locks = user_agent(FencingToken::new(1));
+        Arc::new(House::new(locks, &Options::default(), None, &Found::default(), None))
+    }
+
+    fn enter(house: &Arc<House>) -> Stay {
+        let stay = house.enter(None, false, None);
+        lock(&stay.client).open_agent(0, ClientId::random(), "app".to_owned()).unwrap();
+        stay
+    }
+
+    fn request(stay: &Stay, id: u64, name: u64, mode: Mode) {
+        let kind = RequestKind::Wait(mode);
+        let name = name.to_string().as_str().try_into().unwrap();
+        let id = RequestId::from_parts(u32::try_from(id).unwrap(), id);
+        lock(&stay.client).request(0, id, name, kind, None).unwrap();
+    }
+
+    /// Puts it together, and does this between the turns that it takes. With it what has happened meanwhile.
+    fn taken(
+        house: &House,
+        looker: &Looker,
+        slice: usize,
+        mut meanwhile: impl FnMut(),
+    ) -> (Picture, BytesMut, usize) {
+        let (elsewhere, mut turns) = (Arc::default(), 0);
+        let mut picture = pin!(house.picture(looker, &elsewhere, slice));
+        loop {
+            turns += 1;
+            let polled = picture.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            if let Poll::Ready((picture, _)) = polled {
+                let mut happened = BytesMut::new();
+                assert!(!looker.put_next(&mut BytesMut::new()).unwrap());
+                assert_eq!(looker.end_events(&mut happened).unwrap(), Some(0));
+                return (picture, happened, turns);
+            }
+            meanwhile();
+        }
+    }
+
+    /// What there is to who was told that.
+    fn seen(picture: Picture, mut happened: BytesMut) -> Overview {
+        let (mut overview, mut bucket) = (Overview::default(), Arc::default());
+        let mut apply = |events| {
+            for event in forms::events(events, &mut bucket) {
+                overview.apply(&event);
+            }
+        };
+        apply(picture.in_order());
+        while let Some(message) = ClientCodec::default().decode(&mut happened).unwrap() {
+            let FromDaemon::LookEvents { events } = message else { panic!("{message:?}") };
+            apply(events);
+        }
+        overview
+    }
+
+    /// All of that but the times, which are another program's each time that they are heard.
+    fn shape(overview: &Overview) -> impl PartialEq + Debug + use<> {
+        let ids = |entries: &[Entry]| {
+            let ids = entries.iter().map(|entry| (entry.id, entry.mode, entry.token));
+            ids.collect::<Vec<_>>()
+        };
+        let queues = overview.queues.iter().map(|(name, queue)| {
+            (name.clone(), ids(&queue.held), ids(&queue.pending), ids(&queue.owned))
+        });
+        let clients: BTreeSet<_> = overview.clients.keys().copied().collect();
+        let agents = overview.agents.iter().map(|(id, agent)| (*id, agent.client));
+        (queues.collect::<Vec<_>>(), clients, agents.collect::<BTreeSet<_>>())
+    }
+
+    #[test]
+    fn no_turn_of_the_daemon_looks_at_more_than_so_much() {
+        let house = house();
+        let looker = house.lookers().add(Filter::default());
+        let clients: Vec<_> = (0..4).map(|_| enter(&house)).collect();
+        for (at, client) in (0..).zip(&clients) {
+            (0..700).for_each(|id| request(client, id, 700 * at + id, Mode::Exclusive));
+        }
+        let (picture, _, turns) = taken(&house, &looker, SLICE, || {});
+        assert!(picture.parts.iter().all(|part| part.len() <= SLICE));
+        assert_eq!(turns, picture.parts.len());
+        let all = picture.parts.iter().map(Vec::len).sum::<usize>();
+        // Each client, its agent, and what it holds.
+        assert_eq!((all, turns), (4 * 702, (4 * 702_usize).div_ceil(SLICE)));
+    }
+
+    #[test]
+    fn what_is_put_together_in_many_turns_is_what_there_is_at_the_end() {
+        let mut state = 1_u64;
+        let mut random = move |below: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % below
+        };
+        for round in 0..300 {
+            let house = house();
+            let looker = house.lookers().add(Filter::default());
+            let (mut clients, mut ids) = (Vec::new(), 0);
+            let mut change = || {
+                for _ in 0..random(4) {
+                    if clients.len() < 2 || random(20) == 0 {
+                        clients.push((enter(&house), Vec::new()));
+                    }
+                    let chosen = usize::try_from(random(clients.len() as u64)).unwrap();
+                    let (stay, theirs) = &mut clients[chosen];
+                    match random(12) {
+                        0..6 => {
+                            ids += 1;
+                            let mode = [Mode::Exclusive, Mode::Shared][usize::from(random(2) == 0)];
+                            request(stay, ids, random(4), mode);
+                            theirs.push(ids);
+                        }
+                        6..11 if !theirs.is_empty() => {
+                            let at = usize::try_from(random(theirs.len() as u64)).unwrap();
+                            let id = theirs.swap_remove(at);
+                            let place = u32::try_from(id).unwrap();
+                            lock(&stay.client).finish(RequestId::from_parts(place, id));
+                        }
+                        11 if clients.len() > 2 => drop(clients.swap_remove(chosen)),
+                        _ => {}
+                    }
+                    // Who was granted something hears of it, sooner or later.
+                    for (stay, _) in clients.iter().filter(|_| random(3) > 0) {
+                        let mut client = lock(&stay.client);
+                        let context = Context::from_waker(Waker::noop());
+                        while client.requests_mut().poll_outcome(&context).is_ready() {}
+                    }
+                }
+            };
+            (0..20).for_each(|_| change());
+            let (picture, happened, _) = taken(&house, &looker, 1 + round % 5, &mut change);
+            let in_many = seen(picture, happened);
+            let (picture, happened, turns) = taken(&house, &looker, usize::MAX, || {});
+            assert!(happened.is_empty() && turns == 1);
+            assert_eq!(shape(&in_many), shape(&seen(picture, happened)));
+        }
+    }
+}
