@@ -1,6 +1,10 @@
 //! What a callback has returned, as a promise.
 
-use std::cell::{Cell, RefCell};
+use std::{
+    cell::{Cell, RefCell},
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Weak,
+};
 
 use navlock_js::{Engine, RequestKey};
 use rquickjs::{Object, Result, atom::PredefinedAtom, object::Property, qjs};
@@ -9,6 +13,7 @@ use crate::{
     class::{self, Call, Collector},
     engine::Quick,
     function::Operation,
+    home::Home,
     raw::{self, Bare},
 };
 
@@ -23,10 +28,18 @@ use crate::{
 ///
 /// Spec: <https://webidl.spec.whatwg.org/#js-promise>,
 /// <https://tc39.es/ecma262/#sec-promise-resolve-functions>
+///
+/// A job that QuickJS stops before it has called this, as an interrupt may, is dropped, and this function with it:
+/// then the request ends. But while a promise is pending, nothing is to call it, and if it goes with that promise, what
+/// the callback waits for never comes, and the lock stays held.
 pub(crate) struct Adoption<'js> {
+    /// Whose request it is. When an object is finalized, others that it leads to may have been.
+    home: Weak<Home<'js>>,
+    number: usize,
     key: Cell<RequestKey>,
     next: Cell<Step>,
-    /// What the callback returned, if that is a promise of the language's own.
+    /// The promise that tells this function: what the callback returned, if that is one of the language's own, or
+    /// one that its `then` was given the functions of.
     promise: RefCell<Option<Bare<'js>>>,
 }
 
@@ -35,12 +48,16 @@ pub(crate) struct Adoption<'js> {
 pub(crate) enum Step {
     /// A job is to call the value's `then`: the arguments.
     CallThen,
-    /// The promise has been settled.
+    /// The promise that the callback returned has been settled.
     Told,
+    /// The promise has been settled that stands for what the callback returned: so is the request to be.
+    Settled,
     /// The request is to be settled, with the argument.
     Fulfill,
     /// The request is to be settled, with the argument for a reason.
     Reject,
+    /// There is none.
+    Never,
 }
 
 impl<'js> Quick<'_, 'js> {
@@ -84,37 +101,41 @@ impl<'js> Quick<'_, 'js> {
                 return Ok(spare);
             }
         }
+        let (home, number) = (self.home.downgrade(), self.number);
         let (key, next) = (Cell::new(key), Cell::new(step));
-        self.native(Operation::Adopt(Adoption { key, next, promise: RefCell::default() }))
-    }
-
-    /// The `then` of a thenable: it is given the functions of a promise.
-    fn call_own_then(
-        &mut self,
-        value: &Bare<'js>,
-        then: &Bare<'js>,
-        key: RequestKey,
-    ) -> Result<()> {
-        let [promise, resolve, reject] = raw::promise(self.ctx())?;
-        // So that `then` makes a promise of the language's own kind, whatever scripts have made of
-        // `Promise.prototype.constructor`. No script ever sees this one.
-        let undefined = Property::from(self.undefined().value(self.ctx()));
-        let object = Object::from_value(promise.value(self.ctx()))?;
-        object.prop(PredefinedAtom::Constructor, undefined)?;
-        let settle = |is_fulfilled| self.native(Operation::Settle { key, is_fulfilled });
-        let (fulfilled, rejected) = (settle(true)?, settle(false)?);
-        self.home.then.call(self.ctx(), &promise, [&fulfilled, &rejected])?;
-        match then.call(self.ctx(), value, [&resolve, &reject]) {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                let reason = self.catch(error)?;
-                self.invoke(&reject, &reason)
-            }
-        }
+        let promise = RefCell::default();
+        self.native(Operation::Adopt(Adoption { home, number, key, next, promise }))
     }
 }
 
 impl<'js> Adoption<'js> {
+    /// The `then` of a thenable: it is given the functions of a promise.
+    fn call_own_then(
+        &self,
+        mut engine: Quick<'_, 'js>,
+        call: &Call<'js>,
+        value: &Bare<'js>,
+        then: &Bare<'js>,
+    ) -> Result<()> {
+        let [promise, resolve, reject] = raw::promise(engine.ctx())?;
+        // So that `then` makes a promise of the language's own kind, whatever scripts have made of
+        // `Promise.prototype.constructor`. No script ever sees this one.
+        let undefined = Property::from(engine.undefined().value(engine.ctx()));
+        let object = Object::from_value(promise.value(engine.ctx()))?;
+        object.prop(PredefinedAtom::Constructor, undefined)?;
+        let told = call.function();
+        self.next.set(Step::Settled);
+        self.promise.replace(Some(promise.clone()));
+        engine.home.then.call(engine.ctx(), &promise, [&*told, &*told])?;
+        match then.call(engine.ctx(), value, [&resolve, &reject]) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let reason = engine.catch(error)?;
+                engine.invoke(&reject, &reason)
+            }
+        }
+    }
+
     /// From the beginning, for another request.
     pub(crate) fn begin(&self, key: RequestKey, step: Step) {
         self.key.set(key);
@@ -127,18 +148,30 @@ impl<'js> Adoption<'js> {
         let gone_on = match self.next.get() {
             Step::CallThen => self.call_then(engine, call, &value),
             Step::Told => {
-                let promise = self.promise.take();
-                let state = promise.and_then(|promise| promise.promise_state(engine.ctx()));
-                if state == Some(qjs::JSPromiseStateEnum_JS_PROMISE_REJECTED) {
+                if self.is_rejected(&engine) {
                     self.later(engine, Step::Reject, &value, call)
                 } else {
                     self.resolve(engine, &value, call)
                 }
             }
+            Step::Settled => {
+                let is_rejected = self.is_rejected(&engine);
+                let value = Bare::clone(&value);
+                let outcome = if is_rejected { Err(value) } else { Ok(value) };
+                return self.settle(engine, outcome, call);
+            }
             Step::Fulfill => return self.settle(engine, Ok(Bare::clone(&value)), call),
             Step::Reject => return self.settle(engine, Err(Bare::clone(&value)), call),
+            Step::Never => return Ok(()),
         };
         gone_on.or_else(|error| engine.realm().fail(&mut engine, self.key.get(), error))
+    }
+
+    /// How the promise was settled that was waited for.
+    fn is_rejected(&self, engine: &Quick<'_, 'js>) -> bool {
+        let promise = self.promise.take();
+        let state = promise.and_then(|promise| promise.promise_state(engine.ctx()));
+        state == Some(qjs::JSPromiseStateEnum_JS_PROMISE_REJECTED)
     }
 
     /// A panic goes through a step: no other one follows.
@@ -153,10 +186,10 @@ impl<'js> Adoption<'js> {
         outcome: std::result::Result<Bare<'js>, Bare<'js>>,
         call: &Call<'js>,
     ) -> Result<()> {
+        self.next.set(Step::Never);
         engine.realm().settle(&mut engine, self.key.get(), outcome)?;
         // That was the last call of this function, and nobody else has it: with the next request it is given
-        // what it has for that. One of which a step failed, was stopped or panicked never comes here, nor one
-        // that has called a script's own `then`.
+        // what it has for that. One of which a step failed, was stopped or panicked never comes here.
         engine.home.spare.replace(Some(Bare::clone(&call.function())));
         Ok(())
     }
@@ -193,7 +226,7 @@ impl<'js> Adoption<'js> {
     ) -> Result<()> {
         let (then, own) = (call.argument(1), &engine.home.then);
         if promise.promise_state(engine.ctx()).is_none() || !then.is_same_object(own) {
-            return engine.call_own_then(promise, &then, self.key.get());
+            return self.call_own_then(engine, call, promise, &then);
         }
         let told = call.function();
         self.next.set(Step::Told);
@@ -203,7 +236,9 @@ impl<'js> Adoption<'js> {
             // Of the promise's constructor. This function has been given away, and is used no more.
             Err(error) => {
                 let reason = engine.catch(error)?;
-                engine.later(self.key.get(), Step::Reject, [&reason])
+                engine.later(self.key.get(), Step::Reject, [&reason])?;
+                self.next.set(Step::Never);
+                Ok(())
             }
         }
     }
@@ -223,5 +258,27 @@ impl<'js> Adoption<'js> {
     pub(crate) fn show(&self, collector: &Collector) {
         let Ok(promise) = self.promise.try_borrow() else { return };
         promise.iter().for_each(|promise| collector.see(promise));
+    }
+}
+
+impl Drop for Adoption<'_> {
+    /// If it was to be called, in a job that was dropped, the request ends.
+    fn drop(&mut self) {
+        let next = self.next.get();
+        // The next request has it again, or nothing does.
+        let Some(home) = self.home.upgrade().filter(|_| !matches!(next, Step::Never)) else {
+            return;
+        };
+        if matches!(next, Step::Told | Step::Settled) {
+            // Of one that was finalized with this it is not known any more: that was pending, as it knew this function.
+            let promise = self.promise.get_mut().as_ref();
+            let state = promise.and_then(|promise| promise.promise_state(&home.ctx));
+            if state.is_none_or(|state| state == qjs::JSPromiseStateEnum_JS_PROMISE_PENDING) {
+                return;
+            }
+        }
+        // What that releases may wake others, who may panic: QuickJS is being left here.
+        let stop = || home.agent(self.number).map(|agent| agent.realm.stop(self.key.get()));
+        let _ = catch_unwind(AssertUnwindSafe(stop));
     }
 }

@@ -39,13 +39,6 @@ pub(crate) enum Operation<'js> {
     Illegal,
     /// A step to what a callback has returned.
     Adopt(Adoption<'js>),
-    /// The thenable that a callback has returned is settled, with the argument.
-    Settle {
-        /// For this request.
-        key: RequestKey,
-        /// How.
-        is_fulfilled: bool,
-    },
     /// The signal of a request has aborted.
     Abort {
         /// Of this request.
@@ -129,12 +122,6 @@ impl<'js> Native<'js> {
             Operation::Adopt(adoption) => {
                 adoption.step(own, call)?;
                 Ok(Bare::undefined(self.ctx()))
-            }
-            Operation::Settle { key, is_fulfilled } => {
-                let outcome = Bare::clone(&call.argument(0));
-                let outcome = if *is_fulfilled { Ok(outcome) } else { Err(outcome) };
-                own.realm().settle(&mut own, *key, outcome)?;
-                Ok(own.undefined())
             }
             Operation::Abort { key, signal } => {
                 if let Some(reason) = own.abort_reason(signal)? {

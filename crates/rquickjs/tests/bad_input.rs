@@ -313,6 +313,50 @@ fn a_callback_that_is_interrupted_after_it_has_waited_holds_until_its_agent_ends
 }
 
 #[test]
+fn a_job_that_is_interrupted_before_it_has_begun_releases_the_lock() {
+    for returned in
+        ["7", "Promise.resolve(7)", "Promise.reject(7)", "{ then(resolve) { resolve(7); } }"]
+    {
+        let (user_agent, program, is_stopped) = interruptible();
+        let mut stopped = 0;
+        // QuickJS asks whether to go on at each ten thousandth turn of a loop or call. So some of these are asked
+        // about each call that comes after the callback.
+        for turns in 9_700..=10_000 {
+            is_stopped.set(true);
+            program.context.with(|ctx| {
+                ctx.eval::<(), _>("for (;;);").unwrap_err();
+                assert!(ctx.catch().is_uncatchable_error());
+            });
+            is_stopped.set(false);
+            program.eval::<()>(&format!(
+                "
+                void navigator.locks.request('db', () => {{
+                    let left = {turns};
+                    do; while (--left);
+                    return {returned};
+                }}).catch(() => {{}});"
+            ));
+            is_stopped.set(true);
+            let is_called = program.context.with(|ctx| {
+                let is_called = Locks::of(&ctx).unwrap().run_task().is_ok();
+                drop(ctx.catch());
+                is_called
+            });
+            while program.runtime.is_job_pending() {
+                if let Err(job) = program.runtime.execute_pending_job() {
+                    job.0.with(|ctx| drop(ctx.catch()));
+                    stopped += u32::from(is_called);
+                }
+            }
+            is_stopped.set(false);
+            assert!(is_free(&user_agent), "{returned}, after {turns} turns");
+            run(&program.context).unwrap();
+        }
+        assert!(stopped > 0, "{returned}");
+    }
+}
+
+#[test]
 fn a_conversion_that_is_interrupted_asks_for_nothing() {
     for arguments in [
         "{ toString() { for (;;); } }, () => {}",
