@@ -16,7 +16,7 @@ use crate::{
     mirror::{Entry, Mirror},
     slots::Owner,
     table::Status,
-    transactions::{Ask, Ended, MOST, MOST_BYTES, Operation},
+    transactions::{Ask, Ended, MOST, MOST_ASKS, MOST_BYTES, Operation},
     view::View,
 };
 
@@ -279,7 +279,7 @@ impl Bucket {
     ) -> Option<Operation> {
         let mut asks: Vec<Ask> = Vec::new();
         let mut bytes = 0;
-        while asks.len() < MOST {
+        while asks.len() < MOST_ASKS {
             let Some(&(number, ref todo)) = name.todo.front() else { break };
             let (request, agent) = match *todo {
                 Todo::Request(request, agent) => (request, agent),

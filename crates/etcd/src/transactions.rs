@@ -21,8 +21,17 @@ use crate::{
     values::Value,
 };
 
-/// How many requests go into one transaction: etcd takes 128 operations, of which each needs two.
+/// How many operations etcd takes in a transaction, unless it is set otherwise: it counts the longest of
+/// the checks and the two branches, and of a transaction within one that on top.
+#[cfg(test)]
+const MOST_OPERATIONS: usize = 128;
+
+/// How many requests are granted or ended in one transaction: each needs two operations.
 pub(crate) const MOST: usize = 60;
+
+/// How many are made in one: if that may have been done already, both keys of each are looked at, and
+/// then it is put.
+pub(crate) const MOST_ASKS: usize = 42;
 
 /// How many bytes of values go into one transaction twice.
 pub(crate) const MOST_BYTES: usize = 256 << 10;
@@ -375,4 +384,54 @@ fn found(
             (request, outcome)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use navlock_core::ResourceName;
+
+    use super::*;
+    use crate::keys::BucketKeys;
+
+    fn key(slot: usize) -> RequestKey {
+        RequestKey { owner: 1, slot: slot as u64 }
+    }
+
+    /// How many operations etcd counts.
+    fn count(transaction: &Transaction) -> usize {
+        let Transaction { when, then, or_else } = transaction;
+        let within = then.iter().chain(or_else).map(|step| match step {
+            Step::Within(inner) => count(inner),
+            _ => 0,
+        });
+        when.len().max(then.len()).max(or_else.len()) + within.max().unwrap_or(0)
+    }
+
+    #[test]
+    fn etcd_takes_as_many_operations_as_any_transaction_has() {
+        let name = NameKey::new(&ResourceName::try_from("db").unwrap());
+        let keys = BucketKeys::new("navlock", "b").name(&name);
+        for mode in [Mode::Exclusive, Mode::Shared] {
+            let ask = |nth| Ask { request: key(nth), mode, lease: 1, value: Vec::new() };
+            let entry = |nth| {
+                let (request, value) = (key(nth), Arc::from([]));
+                Entry { request, mode, made: 1, lease: 1, value }
+            };
+            let ended = |nth| Ended { id: None, request: key(nth), mode, only: None };
+            let all = [
+                Operation::Request((0..MOST_ASKS).map(ask).collect()),
+                Operation::IfAvailable(ask(0)),
+                Operation::Steal(ask(0)),
+                Operation::Grant((0..MOST).map(entry).collect()),
+                Operation::Remove((0..MOST).map(ended).collect()),
+                Operation::HandOver(ended(0), (0..MOST).map(entry).collect()),
+            ];
+            for operation in all {
+                for again in [false, true] {
+                    let count = count(&operation.transaction(&keys, again));
+                    assert!(count <= MOST_OPERATIONS, "{count} of {operation:?}");
+                }
+            }
+        }
+    }
 }

@@ -83,7 +83,7 @@ fn a_release_does_not_wait_for_the_requests_of_others() {
     let operations = operations(&mut bucket, &mut Agents::default());
     assert!(matches!(&operations[0], Operation::Remove(ended) if ended[0] == release(0)));
     // Of agents with leases of their own, as many as fit into a transaction share one.
-    assert_eq!(operations.len(), 1 + 1000_usize.div_ceil(MOST));
+    assert_eq!(operations.len(), 1 + 1000_usize.div_ceil(MOST_ASKS));
     let asked: Vec<_> = operations[1..].iter().flat_map(about).collect();
     assert_eq!(asked, (1..=1000).collect::<Vec<_>>());
     assert!(bucket.is_idle(&name()));
