@@ -259,7 +259,7 @@ impl Known {
             let all = name.all(key.is_held);
             match event.event_type() {
                 EventType::Put => {
-                    _ = all.insert(key.request, (key.is_exclusive, kv.create_revision()))
+                    _ = all.insert(key.request, (key.is_exclusive, kv.create_revision()));
                 }
                 EventType::Delete => _ = all.remove(&key.request),
             }

@@ -16,7 +16,7 @@ pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, String> {
     use navlock::blocking::block_on;
 
     let connected = match each(etcd)? {
-        Each::One(options) => block_on(navlock_etcd::etcd(options)),
+        Each::One(options) => block_on(navlock_etcd::etcd(*options)),
         Each::Several(clusters) => block_on(navlock_etcd::etcd_clusters(clusters)),
     };
     connected.map_err(|error| {
@@ -33,7 +33,7 @@ pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, String> {
 /// One cluster, or several that share the names.
 #[cfg(feature = "etcd")]
 pub(crate) enum Each {
-    One(navlock_etcd::EtcdOptions),
+    One(Box<navlock_etcd::EtcdOptions>),
     Several(navlock_etcd::EtcdClusters),
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn each(etcd: &Etcd) -> Result<Each, String> {
     for cluster in &etcd.clusters {
         let options = options(etcd, cluster)?;
         clusters = match &cluster.name {
-            None => return Ok(Each::One(options)),
+            None => return Ok(Each::One(Box::new(options))),
             Some(name) if cluster.is_retired => clusters.retired(name, options),
             Some(name) => clusters.cluster(name, options),
         };

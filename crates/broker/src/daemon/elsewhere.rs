@@ -259,13 +259,13 @@ impl Elsewhere {
     /// heard. And says which request was made before which, on whatever machine. A name of which not all was
     /// seen stays as it is known here.
     pub(super) fn settle(&self, overview: &mut Overview) {
-        let whole = self.seen.iter().filter(|(_, seen)| seen.left_out == 0);
-        let whole = whole.flat_map(|(bucket, seen)| {
+        let complete = self.seen.iter().filter(|(_, seen)| seen.left_out == 0);
+        let complete = complete.flat_map(|(bucket, seen)| {
             let all = seen.held.iter().chain(&seen.pending);
             all.map(|one| (bucket.as_str(), &one.inspected.lock.name))
         });
         let asked = self.asked.iter().map(|(bucket, name)| (&**bucket, name));
-        let whole: HashSet<(&str, &ResourceName)> = whole.chain(asked).collect();
+        let complete: HashSet<(&str, &ResourceName)> = complete.chain(asked).collect();
         let mut pending: Vec<_> = self.all().filter(|(_, held, _)| !held).collect();
         pending.sort_by_key(|(.., one)| one.order);
         let mut tokens = HashSet::new();
@@ -281,7 +281,7 @@ impl Elsewhere {
             orders.entry((bucket, name, *client_id)).or_default().push(order);
         }
         for (LockName { bucket, name, .. }, queue) in &mut overview.queues {
-            if !whole.contains(&(&**bucket, name)) {
+            if !complete.contains(&(&**bucket, name)) {
                 continue;
             }
             let of = |entry: &Entry| (&**bucket, name, entry.id.client_id);

@@ -41,8 +41,8 @@ The files of the password, the certificates and the key are read again when a co
 fails, so that they can be replaced at any time. An etcd with --auto-tls cannot be used: its key is
 of a kind (P-521) that is not known here. Give it a certificate, by --cert-file and --key-file.
 
-Several etcd clusters share the names of locks, each of which is on one of them. They stand in place of
-the endpoints, and all else below [etcd] holds for all of them:
+Several etcd clusters share the names of locks, each of which is on one of them. They stand in
+place of the endpoints, and all else below [etcd] holds for all of them:
 
   [[etcd.clusters]]
   name = \"east\"                        # its own for good: which names are on it follows from that

@@ -112,12 +112,13 @@ impl Watch<'_> {
             };
         }
         if overview.left_out > 0 {
-            text += &if self.json {
+            if self.json {
                 let object = Object::default().string("event", "left-out");
-                format!("{}\n", object.number("leftOut", overview.left_out))
+                text += &object.number("leftOut", overview.left_out).to_string();
             } else {
-                format!("{}\n", text::left_out(overview.left_out))
-            };
+                text += &text::left_out(overview.left_out);
+            }
+            text.push('\n');
         }
         for (name, queue) in &overview.queues {
             let all = [("held", &queue.held), ("pending", &queue.pending), ("owned", &queue.owned)];
