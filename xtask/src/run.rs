@@ -31,8 +31,13 @@ pub(crate) fn npm(arguments: &[&str]) -> Command {
 
 /// Where an optimised program of the workspace is, once it was built.
 pub(crate) fn built(program: &str) -> Result<PathBuf> {
+    built_in("release", program)
+}
+
+/// Where a program of the workspace is, once it was built into this folder of the target's.
+pub(crate) fn built_in(folder: &str, program: &str) -> Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let path = root().join(target).join("release").join(program);
+    let path = root().join(target).join(folder).join(program);
     if path.exists() { Ok(path) } else { Err(format!("{} was not built", path.display())) }
 }
 

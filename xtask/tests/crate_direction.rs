@@ -35,7 +35,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 19] = [
     ),
     ("navlock-js-run", &["navlock", "navlock-core", "navlock-boa", "navlock-rquickjs"]),
     ("navlock-one-face", &["navlock", "navlock-js"]),
-    ("navlock-torture", &["navlock", "navlock-testkit"]),
+    ("navlock-torture", &["navlock", "navlock-etcd-client", "navlock-testkit"]),
     ("xtask", &[]),
 ];
 

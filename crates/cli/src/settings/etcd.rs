@@ -195,6 +195,7 @@ impl Cluster {
 
 impl Etcd {
     /// Those of all clusters.
+    #[cfg(feature = "etcd")]
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = &String> {
         self.clusters.iter().flat_map(|cluster| &cluster.endpoints)
     }
