@@ -285,6 +285,7 @@ const KIND = {
   ahead: 'waits behind this request',
   inside: 'goes on after that',
   'same-agent': 'may go on only after that: it is the same agent',
+  'inside-agent': 'may go on only after that: it was asked for inside a lock of this agent',
 };
 
 function showRow({ depth, why, key, held, entry, stopped }, blocks) {
@@ -471,6 +472,7 @@ const STEP = {
   ahead: 'behind the earlier request of',
   inside: 'and inside that,',
   'same-agent': 'and the same agent, perhaps inside that,',
+  'inside-agent': 'and perhaps inside that,',
 };
 
 function showDeadlocks() {

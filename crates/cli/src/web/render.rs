@@ -126,6 +126,7 @@ fn why(why: Why) -> &'static str {
         Why::Ahead => "ahead",
         Why::Inside => "inside",
         Why::SameAgent => "same-agent",
+        Why::InsideAgent => "inside-agent",
         _ => "unknown",
     }
 }

@@ -65,6 +65,29 @@ fn a_circle_of_two_machines_is_told_on_both_and_nowhere_once_it_is_broken() {
 }
 
 #[test]
+fn what_a_command_has_run_on_another_machine_is_shown_perhaps_inside_its_lock() {
+    let [ours, theirs] = machines();
+    let mut holder = Party::new(&theirs, &["--why", "holder", "inner"], "true");
+    // As it would be by ssh, if that passes the variable on.
+    let socket = theirs.socket();
+    let script = format!("NAVLOCK_SOCKET='{}' $NAVLOCK run inner true", socket.display());
+    let mut outer = Party::new(&ours, &["--why", "outer", "outer"], &script);
+    outer.go_and_wait(&theirs);
+    let found = trees(&theirs);
+    let [tree] = &found[..] else { panic!("{found:?}") };
+    let rows = tree["rows"].as_array().unwrap().iter();
+    let rows: Vec<_> =
+        rows.map(|row| (row["name"].as_str().unwrap(), row["block"].as_str())).collect();
+    assert_eq!(rows, [("inner", None), ("inner", Some("hard")), ("outer", Some("inside-agent"))]);
+    assert!(tree["deadlock"].is_null());
+    holder.go();
+    for party in [holder, outer] {
+        let (code, said) = party.end();
+        assert_eq!(code, Some(0), "{said}");
+    }
+}
+
+#[test]
 fn the_one_that_came_last_ends_if_it_is_to_whichever_machine_it_is_on() {
     let all: [Sandbox; 2] = machines();
     for [early, late] in [[0, 1], [1, 0]] {

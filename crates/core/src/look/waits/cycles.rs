@@ -104,8 +104,7 @@ impl<'a, 'g> Search<'a, 'g> {
 
     /// Whether there is this edge from a node.
     fn leads(&self, node: Index, (to, why): (Index, Why)) -> bool {
-        self.part[node as usize] == self.part[to as usize]
-            && (self.with_possible || why != Why::SameAgent)
+        self.part[node as usize] == self.part[to as usize] && (self.with_possible || why.is_known())
     }
 
     /// The strongly connected components of one part that have a cycle, each a part of its own from now

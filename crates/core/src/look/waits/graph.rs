@@ -23,6 +23,16 @@ pub enum Why {
     Inside,
     /// A lock: the request is the same agent's, and nobody said inside what it was made.
     SameAgent,
+    /// A lock of another machine: the request was made inside a lock of its agent's, and which one is known to that
+    /// machine alone.
+    InsideAgent,
+}
+
+impl Why {
+    /// Whether it is known that the one waits for the other.
+    pub(super) fn is_known(self) -> bool {
+        !matches!(self, Self::SameAgent | Self::InsideAgent)
+    }
 }
 
 /// A lock or a request, and where it is.
@@ -160,6 +170,7 @@ impl<'a> Graph<'a> {
             let inside = inside.filter(|lock| !is_later(**lock));
             edges.extend(inside.map(|lock| (*lock, request, Why::Inside)));
         }
+        edges.extend(inside_agents(&nodes, &locks));
 
         // Of those who wait for anything so, what they hold.
         for (id, lock) in &locks {
@@ -207,6 +218,35 @@ impl<'a> Graph<'a> {
     pub(super) fn indices(&self) -> std::ops::Range<Index> {
         0..index(self.nodes.len())
     }
+}
+
+/// From the locks of other machines to the requests that were made inside a lock of the same agent's: that said by
+/// which id its own broker knows it, and here it has another one.
+fn inside_agents(
+    nodes: &[Option<At<'_>>],
+    locks: &HashMap<LockId, Index, RandomState>,
+) -> Vec<(Index, Index, Why)> {
+    let mut requests: HashMap<ClientId, Vec<Index>, RandomState> = HashMap::default();
+    for (request, at) in (0..).zip(nodes) {
+        let Some(At { entry, is_held: false, .. }) = at else { continue };
+        for lock in entry.inside.iter().filter(|lock| !locks.contains_key(lock)) {
+            let theirs = requests.entry(lock.client_id).or_default();
+            if theirs.last() != Some(&request) {
+                theirs.push(request);
+            }
+        }
+    }
+    // FAST: mostly all are known.
+    if requests.is_empty() {
+        return Vec::new();
+    }
+    let mut theirs: Vec<_> = locks.iter().filter(|(id, _)| id.is_made_up()).collect();
+    theirs.sort_unstable_by_key(|(_, lock)| **lock);
+    let edges = theirs.into_iter().flat_map(|(id, lock)| {
+        let requests = requests.get(&id.client_id).into_iter().flatten();
+        requests.map(move |request| (*lock, *request, Why::InsideAgent))
+    });
+    edges.collect()
 }
 
 impl Edges {

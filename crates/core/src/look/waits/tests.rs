@@ -123,6 +123,33 @@ fn who_asks_again_for_what_is_shared_behind_somebody_who_wants_it_alone_is_in_a_
 }
 
 #[test]
+fn who_waits_inside_a_lock_of_another_machine_waits_perhaps_inside_what_its_agent_holds_there() {
+    let mut jam = Jam::new();
+    let here = jam.held(3, "b", Exclusive);
+    let mut there = jam.entry(1, Exclusive, None);
+    there.id.serial |= LockId::MADE_UP;
+    let as_there = LockId { serial: 7, ..there.id };
+    jam.apply(Change::Granted { name: name_of("a"), entry: there.clone() });
+    jam.waits(2, "b", Exclusive, Some(as_there));
+    let rows = |jam: &Jam| {
+        let trees = tree(&jam.overview);
+        let rows = trees.iter().flat_map(|root| &root.rows);
+        rows.map(|row| (row.entry.id.client_id.to_bytes()[0], row.why)).collect::<Vec<_>>()
+    };
+    let below = [(3, None), (2, Some(Why::Held)), (1, Some(Why::InsideAgent))];
+    assert_eq!(rows(&jam), below);
+    // That is no deadlock that is certain.
+    jam.waits(3, "a", Exclusive, Some(here));
+    assert_eq!(jam.told(), [("a A b B".to_owned(), false)]);
+    // What is held here has the number by which it is said.
+    let mut jam = Jam::new();
+    jam.held(3, "b", Exclusive);
+    let other = jam.held(1, "a", Exclusive);
+    jam.waits(2, "b", Exclusive, Some(LockId { serial: 99, ..other }));
+    assert_eq!(rows(&jam), below[..2]);
+}
+
+#[test]
 fn one_that_waits_for_itself_by_way_of_what_its_command_runs_is_in_a_deadlock() {
     let mut jam = Jam::new();
     let a = jam.held(1, "a", Exclusive);

@@ -50,7 +50,8 @@ pub struct Row<'a> {
 ///
 /// A request is below a lock that conflicts with it, or else below a request before it in its queue. A
 /// lock is below a request that was made inside it, or, where nobody said inside what its agent's requests
-/// are, below one of these. Locks for which nobody waits are not shown.
+/// are, below one of these; and a lock of another machine below a request that was made inside one of its
+/// agent's. Locks for which nobody waits are not shown.
 pub fn tree(overview: &Overview) -> Vec<Root<'_>> {
     let graph = Graph::new(overview);
     let mut parents = Parents::new(&graph);
@@ -137,7 +138,7 @@ impl<'a, 'g> Parents<'a, 'g> {
             };
             let Some(other) = other else { continue };
             let (in_known, in_any) = self.circles(node, other);
-            let worth = [in_known, in_any, why != Why::SameAgent, why == Why::Held];
+            let worth = [in_known, in_any, why.is_known(), why == Why::Held];
             if best.is_none_or(|(known, ..)| known < worth) {
                 best = Some((worth, other, why));
             }

@@ -91,6 +91,9 @@ impl Member {
             }
             Why::Inside => format!("{} holds {holds}, and inside it {who} waits", before.who()),
             Why::SameAgent => format!("{who} holds {holds} and also waits"),
+            Why::InsideAgent => {
+                format!("{} holds {holds}, and perhaps inside it {who} waits", before.who())
+            }
             Why::Held | Why::Ahead => format!("{who} waits"),
         };
         let way = if after.is_held { "held by" } else { "behind the request of" };
