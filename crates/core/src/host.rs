@@ -23,6 +23,8 @@ pub use crate::{
         QueryFuture, Reach, RecallFuture, RevokeFuture, SightFuture, Term, Ticket,
     },
     guard::PolledGuard,
+    json::Object,
+    look::lines::{Line, Lines},
     sighting::{LockRef, NameRef, Sighted, Sighting, Unheard},
     waking::wake_all,
 };

@@ -30,6 +30,7 @@ mod guard;
 pub mod host;
 mod inside;
 mod inspect;
+mod json;
 mod lock_all;
 pub mod look;
 mod manager;

@@ -283,7 +283,8 @@ fn reported(object: Object, report: &Report) -> Object {
     let numbers = numbers.fold(Object::default(), |object, (name, it)| object.number(&name, it));
     let waits = &report.numbers.waits;
     let bounds = waits.bounds.iter().map(|(bound, count)| {
-        let object = Object::default().value("upToSeconds", &bound.as_secs_f64().into());
+        let object =
+            Object::default().json("upToSeconds", serde_json::Value::from(bound.as_secs_f64()));
         object.number("count", *count)
     });
     let bounds: Vec<_> = bounds.collect();

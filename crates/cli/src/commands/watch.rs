@@ -1,24 +1,23 @@
 //! `navlock watch`: what happens, as it happens.
 
 use std::{
-    collections::HashMap,
     process::ExitCode,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use navlock::{
-    AgentInfo, Error, Look, LookOptions, News, ResourceName,
-    look::{Change, Entry, Event, LockId, LockName, Overview},
+    Error, Look, LookOptions, News, ResourceName,
+    host::{Line, Lines, Object},
+    look::{Event, Overview},
 };
 
 use super::{Context, query::reader_has_gone};
 use crate::{
     args::WatchArgs,
     exit::Failure,
-    json::Object,
     terminal::write_out,
     text::{self, meta, plain_name, printable, program, user_at_host},
-    time::{elapsed, millis, taken},
+    time::{elapsed, taken},
 };
 
 /// How often it is looked whether anybody still reads.
@@ -39,8 +38,7 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
         json: args.json,
         with_bucket: args.all_buckets,
         is_verbose: args.json || context.voice.is_verbose(),
-        began: HashMap::new(),
-        agents: HashMap::new(),
+        lines: Lines::default(),
     };
     loop {
         let mut text = String::new();
@@ -52,7 +50,7 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
                 }
             }
             Some(_) => {
-                watch.began.clear();
+                watch.lines.forget();
                 context.voice.detail("no broker is running; nobody holds anything");
             }
             None => {}
@@ -64,42 +62,19 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
     }
 }
 
-/// What is known of what has been told, to tell the rest by.
+/// What is told, and how.
 struct Watch<'a> {
     names: &'a [ResourceName],
     json: bool,
     with_bucket: bool,
     /// Whether clients and agents are told of as well.
     is_verbose: bool,
-    /// The locks that are held and the requests that wait, as they were told last.
-    began: HashMap<LockId, Told>,
-    /// What agents have said of themselves.
-    agents: HashMap<navlock::ClientId, std::sync::Arc<AgentInfo>>,
-}
-
-/// A lock or a request, as it was told.
-struct Told {
-    entry: Entry,
-    is_held: bool,
-}
-
-/// A line.
-#[derive(Default)]
-struct Line<'a> {
-    word: &'a str,
-    name: Option<&'a LockName>,
-    entry: Option<&'a Entry>,
-    agent: Option<navlock::ClientId>,
-    /// For how long it had waited or was held.
-    age: Option<Duration>,
-    more: Vec<(&'static str, String)>,
+    lines: Lines,
 }
 
 impl Watch<'_> {
     /// What there is, told anew.
     fn anew(&mut self, overview: &Overview, missed: u64) -> String {
-        self.began.clear();
-        self.agents = overview.agents.iter().map(|(id, agent)| (*id, agent.info.clone())).collect();
         let mut text = String::new();
         if missed > 0 {
             text = if self.json {
@@ -120,113 +95,33 @@ impl Watch<'_> {
             }
             text.push('\n');
         }
-        for (name, queue) in &overview.queues {
-            let all = [("held", &queue.held), ("pending", &queue.pending), ("owned", &queue.owned)];
-            for (word, entry) in
-                all.into_iter().flat_map(|(word, all)| all.iter().map(move |entry| (word, entry)))
-            {
-                self.know(entry, word == "held");
-                let agent = Some(entry.id.client_id);
-                let age = Some(entry.age(Instant::now()));
-                let line = Line {
-                    word,
-                    name: Some(name),
-                    entry: Some(entry),
-                    agent,
-                    age,
-                    ..Line::default()
-                };
-                text.push_str(&self.line(Instant::now(), &line));
-            }
-        }
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.begin(overview, |line| text.push_str(&self.line(line)));
+        self.lines = lines;
         text
-    }
-
-    /// Takes it for what was told of it. What that was before.
-    fn know(&mut self, entry: &Entry, is_held: bool) -> Option<Told> {
-        self.began.insert(entry.id, Told { entry: entry.clone(), is_held })
     }
 
     fn event(&mut self, event: &Event) -> String {
-        let change = &event.change;
-        let mut word = change.word();
-        let before = match change {
-            Change::Granted { entry, .. } | Change::Requested { entry, .. } => {
-                let is_held = matches!(change, Change::Granted { .. });
-                let before = self.know(entry, is_held);
-                match &before {
-                    // Said again, because more is known of it. Programs count grants, so to them it is
-                    // an event of another kind.
-                    Some(before) if before.is_held == is_held => {
-                        if !self.json || before.entry.inside == entry.inside {
-                            return String::new();
-                        }
-                        word = "inside";
-                        None
-                    }
-                    _ => before,
-                }
-            }
-            Change::Released { id, .. }
-            | Change::Aborted { id, .. }
-            | Change::Lost { id, .. }
-            | Change::Recalled { id, .. } => self.began.remove(id),
-            Change::Owned { entry, held, .. } => {
-                self.know(entry, *held);
-                None
-            }
-            Change::AgentCame { agent, details } => {
-                self.agents.insert(*agent, details.info.clone());
-                None
-            }
-            _ => None,
-        };
-        let before = before.map(|before| before.entry);
-        if change.name().is_none() && !self.is_verbose {
+        let Some(line) = self.lines.event(event) else { return String::new() };
+        // People see inside what something is where they ask who waits for whom.
+        let is_wanted = line.word != "inside" || self.json;
+        if !is_wanted || line.name.is_none() && !self.is_verbose {
             return String::new();
         }
-        let entry = match change {
-            Change::Granted { entry, .. }
-            | Change::Requested { entry, .. }
-            | Change::Owned { entry, .. } => Some(entry),
-            _ => before.as_ref(),
-        };
-        let age = before.as_ref().map(|before| event.at.saturating_duration_since(before.since));
-        let mut more = Vec::new();
-        match change {
-            Change::Lost { how, by, .. } => {
-                more.push(("how", how.to_string()));
-                more.extend(by.map(|by| ("by", by.to_string())));
-            }
-            Change::Owned { held, .. } => {
-                more.push(("state", if *held { "held" } else { "idle" }.to_owned()));
-            }
-            Change::ClientCame { client, details } => {
-                more.push(("client", client.to_string()));
-                more.push(("pid", details.pid.to_string()));
-            }
-            Change::ClientWent { client } => more.push(("client", client.to_string())),
-            _ => {}
-        }
-        let line = Line { word, name: change.name(), entry, agent: change.agent(), age, more };
-        let text = self.line(event.at, &line);
-        if let Change::AgentWent { agent } = change {
-            self.agents.remove(agent);
-        }
-        text
+        self.line(&line)
     }
 
-    fn line(&self, at: Instant, line: &Line<'_>) -> String {
+    fn line(&self, line: &Line<'_>) -> String {
         let is_wanted =
             self.names.is_empty() || line.name.is_none_or(|name| self.names.contains(&name.name));
         if !is_wanted {
             return String::new();
         }
-        let time = SystemTime::now() - at.elapsed();
-        if self.json { self.json(time, line) } else { self.text(time, line) }
+        if self.json { format!("{}\n", line.object()) } else { self.text(line) }
     }
 
-    fn text(&self, time: SystemTime, line: &Line<'_>) -> String {
+    fn text(&self, line: &Line<'_>) -> String {
+        let time = SystemTime::now() - line.at.elapsed();
         let mut words = vec![clock(time), format!("{:11}", line.word)];
         if let Some(name) = line.name {
             if self.with_bucket {
@@ -234,8 +129,8 @@ impl Watch<'_> {
             }
             words.push(plain_name(&name.name));
         }
-        words.extend(line.entry.map(|entry| entry.mode.to_string()));
-        if let Some(info) = line.agent.and_then(|agent| self.agents.get(&agent)) {
+        words.extend(line.entry.as_ref().map(|entry| entry.mode.to_string()));
+        if let Some(info) = &line.info {
             words.push(format!("{}[{}]", program(&info.command), info.pid));
             words.push(user_at_host(info));
             if !info.why.is_empty() {
@@ -255,38 +150,6 @@ impl Watch<'_> {
         words.retain(|word| !word.is_empty());
         words.join(" ") + "\n"
     }
-
-    fn json(&self, time: SystemTime, line: &Line<'_>) -> String {
-        let at = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut object = Object::default().string("event", line.word).number("at", millis(at));
-        if let Some(name) = line.name {
-            object = object.string("bucket", &name.bucket).name("name", &name.name);
-        }
-        if let Some(entry) = line.entry {
-            object = object.string("mode", entry.mode.as_str());
-        }
-        if let Some(agent) = line.agent {
-            object = object.string("clientId", &agent.to_string());
-        }
-        if let Some(entry) = line.entry {
-            object = object.string("serial", &entry.id.serial.to_string());
-        }
-        if let Some(info) = line.agent.and_then(|agent| self.agents.get(&agent)) {
-            object = object.agent(info);
-        }
-        if let Some(entry) = line.entry {
-            object = object.found(entry);
-        }
-        if let Some(age) = line.age {
-            object = object.number("ageMs", millis(age));
-        }
-        let more = line.more.iter();
-        object = more.fold(object, |object, (key, value)| match value.parse() {
-            Ok(number) => object.number(key, number),
-            Err(_) => object.string(key, value),
-        });
-        format!("{object}\n")
-    }
 }
 
 /// The time of day, in UTC, to the millisecond.
@@ -299,13 +162,18 @@ fn clock(time: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use navlock::{ClientId, FencingToken, Mode};
+    use std::time::Instant;
+
+    use navlock::{
+        ClientId, FencingToken, Mode,
+        look::{Change, Entry, LockId, LockName},
+    };
 
     use super::*;
 
     fn watch(json: bool) -> Watch<'static> {
-        let (began, agents) = (HashMap::new(), HashMap::new());
-        Watch { names: &[], json, with_bucket: false, is_verbose: json, began, agents }
+        let lines = Lines::default();
+        Watch { names: &[], json, with_bucket: false, is_verbose: json, lines }
     }
 
     /// A request, then its grant, each said again when it is known inside which lock it was asked for.

@@ -23,6 +23,7 @@
 
 mod event;
 mod id;
+pub(crate) mod lines;
 mod looker;
 mod overview;
 mod waits;

@@ -1,0 +1,223 @@
+//! What happens, told one after the other.
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use super::{Change, Entry, Event, LockId, LockName, Overview};
+use crate::{AgentInfo, ClientId, host::Object};
+
+/// What is told of a look, for as long as it goes on: each event with what is known of it from before.
+///
+/// `navlock watch` tells this to people and, as the JSON of [`Line::object`], to programs; so does the npm package.
+///
+/// ```
+/// # use navlock_core::{Error, UserAgent};
+/// use navlock_core::{host::Lines, look::{LookOptions, News}};
+///
+/// let user_agent = UserAgent::new();
+/// let mut looker = user_agent.look(LookOptions::default()).expect("this process keeps the locks");
+/// looker.next(None)?;
+/// let mut lines = Lines::default();
+/// lines.begin(looker.overview(), |line| println!("{} {:?}", line.word, line.name));
+/// let guard = user_agent.lock_manager("app").lock("db").blocking()?;
+/// if let Some(News::Events(events)) = looker.next(None)? {
+///     for line in events.iter().filter_map(|event| lines.event(event)) {
+///         println!("{}", line.object());
+///     }
+/// }
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Lines {
+    /// The locks that are held and the requests that wait, as they were told last.
+    began: HashMap<LockId, Told>,
+    /// What agents have said of themselves.
+    agents: HashMap<ClientId, Arc<AgentInfo>>,
+}
+
+/// A lock or a request, as it was told.
+#[derive(Debug)]
+struct Told {
+    entry: Entry,
+    is_held: bool,
+}
+
+/// Something that is told.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Line<'a> {
+    /// What it is: of what was there from the beginning `held`, `pending` or `owned`, otherwise
+    /// [what has happened](Change::word). `inside` is something of which was told before, and of which it is known
+    /// by now inside which locks it was asked for.
+    pub word: &'static str,
+    /// When.
+    pub at: Instant,
+    /// The name that it is about, if it is about one.
+    pub name: Option<&'a LockName>,
+    /// The lock or request that it is about, as it is or was at last.
+    pub entry: Option<Cow<'a, Entry>>,
+    /// Whose that is, or the agent that it is about.
+    pub agent: Option<ClientId>,
+    /// What that agent says of itself, if it is known.
+    pub info: Option<Arc<AgentInfo>>,
+    /// For how long it had waited or had been held; of what was there from the beginning, until now.
+    pub age: Option<Duration>,
+    /// What else there is to say, by the name that it has in JSON.
+    pub more: Vec<(&'static str, String)>,
+}
+
+impl Lines {
+    /// Tells what there is; what was told before is forgotten.
+    pub fn begin(&mut self, overview: &Overview, mut tell: impl FnMut(&Line<'_>)) {
+        self.began.clear();
+        let infos = overview.agents.iter().map(|(id, agent)| (*id, Arc::clone(&agent.info)));
+        self.agents = infos.collect();
+        let now = Instant::now();
+        for (name, queue) in &overview.queues {
+            let all = [("held", &queue.held), ("pending", &queue.pending), ("owned", &queue.owned)];
+            for (word, entries) in all {
+                for entry in entries {
+                    self.know(entry, word == "held");
+                    tell(&Line {
+                        word,
+                        at: now,
+                        name: Some(name),
+                        entry: Some(Cow::Borrowed(entry)),
+                        agent: Some(entry.id.client_id),
+                        info: self.agents.get(&entry.id.client_id).cloned(),
+                        age: Some(entry.age(now)),
+                        more: Vec::new(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// What is told of an event; nothing if it says nothing new.
+    pub fn event<'a>(&mut self, event: &'a Event) -> Option<Line<'a>> {
+        let change = &event.change;
+        let mut word = change.word();
+        let before = match change {
+            Change::Granted { entry, .. } | Change::Requested { entry, .. } => {
+                let is_held = matches!(change, Change::Granted { .. });
+                let before = self.know(entry, is_held);
+                match &before {
+                    // Said again, because more is known of it. Programs count grants, so to them it is an event
+                    // of another kind.
+                    Some(before) if before.is_held == is_held => {
+                        if before.entry.inside == entry.inside {
+                            return None;
+                        }
+                        word = "inside";
+                        None
+                    }
+                    _ => before,
+                }
+            }
+            Change::Released { id, .. }
+            | Change::Aborted { id, .. }
+            | Change::Lost { id, .. }
+            | Change::Recalled { id, .. } => self.began.remove(id),
+            Change::Owned { entry, held, .. } => {
+                self.know(entry, *held);
+                None
+            }
+            Change::AgentCame { agent, details } => {
+                self.agents.insert(*agent, Arc::clone(&details.info));
+                None
+            }
+            _ => None,
+        };
+        let before = before.map(|before| before.entry);
+        let age = before.as_ref().map(|before| event.at.saturating_duration_since(before.since));
+        let entry = match change {
+            Change::Granted { entry, .. }
+            | Change::Requested { entry, .. }
+            | Change::Owned { entry, .. } => Some(Cow::Borrowed(entry)),
+            _ => before.map(Cow::Owned),
+        };
+        let agent = change.agent();
+        let info = agent.and_then(|agent| self.agents.get(&agent)).cloned();
+        if let Change::AgentWent { agent } = change {
+            self.agents.remove(agent);
+        }
+        let (name, more) = (change.name(), more(change));
+        Some(Line { word, at: event.at, name, entry, agent, info, age, more })
+    }
+
+    /// There is nothing any more of what was told.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Takes it for what was told of it. What that was before.
+    fn know(&mut self, entry: &Entry, is_held: bool) -> Option<Told> {
+        self.began.insert(entry.id, Told { entry: entry.clone(), is_held })
+    }
+}
+
+impl Line<'_> {
+    /// All of it, for programs.
+    pub fn object(&self) -> Object {
+        let time = SystemTime::now() - self.at.elapsed();
+        let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let object = Object::default().string("event", self.word);
+        object.number("at", milliseconds(time)).with(&self.members())
+    }
+
+    /// The same without what has happened, and when.
+    pub fn members(&self) -> Object {
+        let mut object = Object::default();
+        if let Some(name) = self.name {
+            object = object.string("bucket", &name.bucket).name("name", &name.name);
+        }
+        if let Some(entry) = &self.entry {
+            object = object.string("mode", entry.mode.as_str());
+        }
+        if let Some(agent) = self.agent {
+            object = object.string("clientId", &agent.to_string());
+        }
+        if let Some(entry) = &self.entry {
+            object = object.string("serial", &entry.id.serial.to_string());
+        }
+        if let Some(info) = &self.info {
+            object = object.agent(info);
+        }
+        if let Some(entry) = &self.entry {
+            object = object.found(entry);
+        }
+        if let Some(age) = self.age {
+            object = object.number("ageMs", milliseconds(age));
+        }
+        self.more.iter().fold(object, |object, (key, value)| match value.parse() {
+            Ok(number) => object.number(key, number),
+            Err(_) => object.string(key, value),
+        })
+    }
+}
+
+/// What there is to say of a change besides whose and what it is about.
+fn more(change: &Change) -> Vec<(&'static str, String)> {
+    match change {
+        Change::Lost { how, by, .. } => {
+            let how = ("how", how.to_string());
+            [how].into_iter().chain(by.map(|by| ("by", by.to_string()))).collect()
+        }
+        Change::Owned { held, .. } => {
+            vec![("state", if *held { "held" } else { "idle" }.to_owned())]
+        }
+        Change::ClientCame { client, details } => {
+            vec![("client", client.to_string()), ("pid", details.pid.to_string())]
+        }
+        Change::ClientWent { client } => vec![("client", client.to_string())],
+        _ => Vec::new(),
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
