@@ -7,15 +7,20 @@
 #![cfg(shuttle)]
 
 use std::{
+    collections::BTreeSet,
     future::{Future, IntoFuture},
     pin::pin,
     task::{Context, Waker},
 };
 
-use navlock_core::{Error, LockManager, Lost, UserAgent, host::MemoryReach};
+use navlock_core::{
+    Error, LockManager, Lost, UserAgent,
+    host::MemoryReach,
+    look::{Change, Entry, LockId, LookOptions, News, Overview, Queue},
+};
 use shuttle::{
     scheduler::{PctScheduler, RandomScheduler, Scheduler},
-    sync::Mutex,
+    sync::{Mutex, mpsc},
     thread,
 };
 
@@ -228,6 +233,65 @@ fn an_agent_ends_in_all_shards_at_one_moment() {
         dying.terminate();
         onlooker.join().unwrap();
         drop(held);
+    });
+}
+
+/// What is held, and what waits.
+fn all(overview: &Overview, which: fn(&Queue) -> &Vec<Entry>) -> BTreeSet<LockId> {
+    overview.queues.values().flat_map(which).map(|entry| entry.id).collect()
+}
+
+#[test]
+fn who_begins_to_look_meanwhile_sees_each_change_once() {
+    explore(|| {
+        let user_agent = user_agent();
+        let workers = [["a", "b"], ["a", "a"]].map(|names| {
+            let locks = user_agent.lock_manager("app");
+            thread::spawn(move || {
+                for name in names {
+                    drop(block_on(locks.lock(name)).unwrap());
+                }
+            })
+        });
+        let looks = user_agent.clone();
+        let (begins, begun) = mpsc::channel();
+        // It waits without a time after which it would give up: the model has no clock. So it has to know what
+        // comes last.
+        let looker = thread::spawn(move || {
+            let mut looker = looks.look(LookOptions::default()).unwrap();
+            assert_eq!(looker.next(None), Ok(Some(News::Anew { missed: 0 })));
+            let mut held = all(looker.overview(), |queue| &queue.held);
+            let mut pending = all(looker.overview(), |queue| &queue.pending);
+            begins.send(()).unwrap();
+            let (mut is_last, mut is_over) = (false, false);
+            while !is_over {
+                let Ok(Some(News::Events(events))) = looker.next(None) else { panic!() };
+                for event in events {
+                    match event.change {
+                        Change::Requested { entry, .. } => assert!(pending.insert(entry.id)),
+                        Change::Granted { entry, name } => {
+                            pending.remove(&entry.id);
+                            assert!(held.insert(entry.id));
+                            is_last |= &name.name == "last";
+                        }
+                        Change::Released { id, .. } => {
+                            assert!(held.remove(&id));
+                            is_over = is_last && held.is_empty();
+                        }
+                        _ => {}
+                    }
+                    let held_of = looker.overview().queues.values().map(|queue| queue.held.len());
+                    assert!(held_of.max().is_none_or(|most| most <= 1));
+                }
+            }
+            assert!(pending.is_empty() && looker.overview().queues.is_empty());
+        });
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        begun.recv().unwrap();
+        drop(block_on(user_agent.lock_manager("app").lock("last")).unwrap());
+        looker.join().unwrap();
     });
 }
 
