@@ -2,8 +2,9 @@
 //!
 //! A broker has 10,000 names that are held, one client takes and releases others 5,000 times a second
 //! (10,000 events), and another one measures how long it takes to be granted a lock. In every round this
-//! is measured three times: with nobody who looks, with ten who do, in a process of their own, and with ten
-//! who are told the same by somebody else (see [`control`]), which is what they cost by being there.
+//! is measured four times: with nobody who looks, with ten who do, in a process of their own, with ten
+//! who are told the same by somebody else (see [`control`]), which is what they cost by being there, and with a
+//! newcomer ten times a second who asks what there is and goes.
 
 mod control;
 
@@ -36,6 +37,12 @@ pub(crate) const ROWS: [&str; 1] = ["looking"];
 
 /// The first word of the process that looks.
 pub(crate) const LOOKERS: &str = "lookers";
+
+/// The first word of the process of newcomers.
+pub(crate) const NEWCOMERS: &str = "newcomers";
+
+/// How often somebody comes who asks what there is.
+const COMES: Duration = Duration::from_millis(100);
 
 /// How many look.
 const MANY: usize = 10;
@@ -80,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
     let held: Result<Vec<_>, _> =
         (0..HELD).map(|n| holder.lock(format!("held {n}")).blocking()).collect();
     let held = held.map_err(|error| error.to_string())?;
-    let mut all = [const { Vec::new() }; 3];
+    let mut all = [const { Vec::new() }; 4];
     for round in 0..args.rounds {
         all[0].push(measure(&socket, args.scale)?);
         let looking = lookers(&socket)?;
@@ -92,6 +99,9 @@ pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
         all[2].push(measure(&socket, args.scale)?);
         // Those to whom it tells last.
         drop((control, looking));
+        let newcomers = ready(this_program(NEWCOMERS, &socket)?, "who comes")?;
+        all[3].push(measure(&socket, args.scale)?);
+        drop(newcomers);
     }
     drop(held);
     environment.look_again();
@@ -100,15 +110,15 @@ pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
         (what, all.each_ref().map(of))
     });
     let text = collect(|out| {
-        rows.iter().try_for_each(|(what, [alone, looked_at, control])| {
-            let ratios = [looked_at, control].map(|one| one.median / alone.median);
-            let [alone, looked_at, control] =
-                [alone, looked_at, control].map(|one| number(one.median));
+        rows.iter().try_for_each(|(what, all)| {
+            let [_, many, control, newcomers] =
+                all.each_ref().map(|one| one.median / all[0].median);
+            let times = all.each_ref().map(|one| number(one.median));
             writeln!(
                 out,
-                "{what:<16} nobody looks {alone:>9} ns; ten look {looked_at:>9} ns, {:.2} x; \
-                 ten look elsewhere {control:>9} ns, {:.2} x",
-                ratios[0], ratios[1]
+                "{what:<16} nobody looks {:>9} ns; ten look {:>9} ns, {many:.2} x; \
+                 ten look elsewhere {:>9} ns, {control:.2} x; newcomers {:>9} ns, {newcomers:.2} x",
+                times[0], times[1], times[2], times[3]
             )
         })
     });
@@ -118,28 +128,31 @@ pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
             "How long a client waits for a free lock of the broker, in nanoseconds, beside {HELD} names that are \
              held and {} events a second: medians of {} interleaved rounds, with the smallest and the largest. \
              Elsewhere: {MANY} are told the same by a process that is no broker, which has nothing to do for it \
-             but to write it.\n",
+             but to write it. A newcomer: each {} ms somebody asks what there is.\n",
             2 * PAIRS,
-            args.rounds
+            args.rounds,
+            COMES.as_millis()
         )?;
         writeln!(
             out,
-            "| | nobody looks | {MANY} look | ratio | goal | {MANY} look elsewhere | ratio |\n|---|---|---|---|---|---|---|"
+            "| | nobody looks | {MANY} look | ratio | goal | {MANY} look elsewhere | ratio | a newcomer | ratio |\n|---|---|---|---|---|---|---|---|---|"
         )?;
-        for (what, [alone, looked_at, control]) in &rows {
-            let ratios = [looked_at, control].map(|one| one.median / alone.median);
+        for (what, [alone, looked_at, control, newcomers]) in &rows {
+            let ratios = [looked_at, control, newcomers].map(|one| one.median / alone.median);
             let goal = if *what == "median" { String::new() } else { format!("≤ {MOST} ×") };
             let show = |one: &Summary| {
                 format!("{} ({}–{})", number(one.median), number(one.min), number(one.max))
             };
             writeln!(
                 out,
-                "| {what} | {} | {} | **{:.2} ×** | {goal} | {} | {:.2} × |",
+                "| {what} | {} | {} | **{:.2} ×** | {goal} | {} | {:.2} × | {} | {:.2} × |",
                 show(alone),
                 show(looked_at),
                 ratios[0],
                 show(control),
-                ratios[1]
+                ratios[1],
+                show(newcomers),
+                ratios[2]
             )?;
         }
         let about = environment.describe(&versions(&["navlock"]));
@@ -242,4 +255,23 @@ pub(crate) fn look(mut args: impl Iterator<Item = String>) -> Result<(), String>
     });
     threads.collect::<Vec<_>>().into_iter().for_each(|thread| drop(thread.join()));
     Ok(())
+}
+
+/// Comes, asks what there is, and goes, again and again until it is killed.
+///
+/// # Errors
+///
+/// If the broker cannot be looked at.
+pub(crate) fn come(mut args: impl Iterator<Item = String>) -> Result<(), String> {
+    let place = Place::at(args.next().ok_or("the path of a socket is missing")?);
+    let mut next = Instant::now();
+    println!("ready");
+    loop {
+        let overview = Look::once(place.clone(), LookOptions::default());
+        if overview.map_err(|error| error.to_string())?.clients.is_empty() {
+            return Ok(());
+        }
+        next += COMES;
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
 }

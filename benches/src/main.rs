@@ -42,6 +42,8 @@ fn main() -> ExitCode {
         looking::look(args)
     } else if args.next_if(|word| word == looking::CONTROL).is_some() {
         looking::tell(args)
+    } else if args.next_if(|word| word == looking::NEWCOMERS).is_some() {
+        looking::come(args)
     } else {
         Args::parse(args).and_then(|args| run(&args))
     };
