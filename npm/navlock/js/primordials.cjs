@@ -83,10 +83,12 @@ module.exports = {
   /** Milliseconds, on a clock that is not set. */
   now: performance.now.bind(performance),
   hasOwn: Object.hasOwn,
+  jsonParse: JSON.parse,
   ownArray,
   promisePrototype: Promise.prototype,
   refuseToClone,
   setImmediate,
+  setPrototypeOf,
   setTimeout,
   uncurryThis,
   arrayFilter: uncurryThis(Array.prototype.filter),

@@ -8,7 +8,7 @@
 const { AsyncResource } = require('node:async_hooks');
 
 const {
-  DOMException, Error, FinalizationRegistry, arrayFilter, arrayOf, defineProperty, ownArray, registerFinalization,
+  DOMException, Error, FinalizationRegistry, arrayFilter, arrayOf, defineProperty, jsonParse, ownArray, registerFinalization,
   unregisterFinalization,
 } = require('./primordials.cjs');
 const { findAddon } = require('./addon.cjs');
@@ -16,7 +16,7 @@ const { KeepAlive } = require('./keep-alive.cjs');
 const { TaskQueue } = require('./task-queue.cjs');
 
 /**
- * What was asked of the addon: a request or a query. It is told how it stands in the turn in which
+ * What was asked of the addon: a request, a query or a look. It is told how it stands in the turn in which
  * that becomes known. Callbacks are for later: none of this runs code of others, except for the
  * listeners of a lost lock.
  *
@@ -202,7 +202,45 @@ class Realm {
   }
 
   /**
-   * Releases a lock, aborts a request, or throws an answer away; then takes the news of what has been
+   * Begins to look at the bucket of a lock manager, or at all of its user agent, and asks for the first news.
+   * Throws an OperationError where the addon cannot.
+   *
+   * @param {string | null} name
+   */
+  look(entry, manager, name, allBuckets) {
+    const addon = this.#addon;
+    let answer;
+    try {
+      answer = addon.look(manager, name, allBuckets);
+      entry.id = answer >>> addon.ID_SHIFT;
+      this.#entries[entry.id] = entry;
+    } catch (error) {
+      if (answer === undefined) throw operationError(error);
+      entry.news = -1;
+      entry.isLeft = true;
+      entry.next = this.left;
+      this.left = entry;
+      this.ring();
+      throw error;
+    }
+  }
+
+  /** Asks for the next news of a look. */
+  lookOn({ id }) {
+    this.#addon.lookOn(id);
+  }
+
+  /**
+   * The news of a look.
+   *
+   * @returns {object[]}
+   */
+  looked({ id }) {
+    return jsonParse(this.#addon.looked(id));
+  }
+
+  /**
+   * Releases a lock, aborts a request, ends a look, or throws an answer away; then takes the news of what has been
    * decided, by this or by others, until there is no more, or somebody wakes us for it.
    *
    * @param {Entry | null} entry  `null`: only the news

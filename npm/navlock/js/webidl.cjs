@@ -82,4 +82,4 @@ function toLockMode(value) {
   return mode;
 }
 
-module.exports = { rejectedWith, toCallback, toDOMString, toLockOptions, toPromise };
+module.exports = { rejectedWith, toAbortSource, toCallback, toDOMString, toLockOptions, toPromise };

@@ -37,6 +37,9 @@ pub(crate) unsafe fn export(env: napi_env, exports: napi_value) -> Result<(), Fa
     js.define(exports, c"deadlock", Some(deadlock), realm)?;
     js.define(exports, c"query", Some(query), realm)?;
     js.define(exports, c"queryHolder", Some(query_holder), realm)?;
+    js.define(exports, c"look", Some(look), realm)?;
+    js.define(exports, c"lookOn", Some(look_on), realm)?;
+    js.define(exports, c"looked", Some(looked), realm)?;
     js.define(exports, c"next", Some(next), realm)?;
     js.define(exports, c"release", Some(release), realm)?;
     js.define(exports, c"token", Some(token), realm)?;
@@ -205,6 +208,40 @@ function! {
     query_holder[manager, name] |js, realm| {
         let name = to_name(js, name)?;
         js.u32(realm.query_holder(js.to_u32(manager)?, name)?)
+    }
+}
+
+function! {
+    /// `(manager: number, name: string | null, allBuckets: boolean): answer`
+    look[manager, name, all_buckets] |js, realm| {
+        let manager = js.to_u32(manager)?;
+        let name = if js.is_null(name)? { None } else { Some(to_name(js, name)?) };
+        js.u32(realm.look_at(manager, name, js.to_bool(all_buckets)?)?)
+    }
+}
+
+function! {
+    /// `(id: number): void`
+    ///
+    /// Asks for the next news of a look, once those before were taken.
+    look_on[id] |js, realm| {
+        let id = js.to_u32(id)?;
+        realm.look(|slots| {
+            slots.looking(id)?.go_on();
+            Some(Ok(()))
+        })?;
+        js.undefined()
+    }
+}
+
+function! {
+    /// `(id: number): string`
+    ///
+    /// The news of a look: a list of objects, as JSON.
+    looked[id] |js, realm| {
+        let id = js.to_u32(id)?;
+        let told = realm.look(|slots| Some(Ok(slots.looking(id)?.take())))?;
+        js.string(told.as_deref().unwrap_or("[]"))
     }
 }
 

@@ -113,11 +113,15 @@ impl Env {
         call!(self, napi_get_value_bool(value))
     }
 
+    pub(crate) fn is_null(self, value: napi_value) -> Result<bool, Failure> {
+        Ok(call!(self, napi_typeof(value))? == napi_sys::ValueType::napi_null)
+    }
+
     /// # Errors
     ///
     /// If it is neither a string nor null.
     pub(crate) fn to_string(self, value: napi_value) -> Result<Option<String>, Failure> {
-        if call!(self, napi_typeof(value))? == napi_sys::ValueType::napi_null {
+        if self.is_null(value)? {
             return Ok(None);
         }
         let length: usize = call!(self, napi_get_value_string_utf8(value, ptr::null_mut(), 0))?;

@@ -21,6 +21,7 @@
 mod functions;
 mod inbox;
 mod js;
+mod looking;
 mod managers;
 mod protocol;
 mod reach;

@@ -53,6 +53,13 @@ impl Managers {
         Ok(entry.locks.get_or_insert_with(|| entry.user_agent.lock_manager(&entry.bucket)))
     }
 
+    /// The same for something that is no agent's. Which bucket of which user agent it is.
+    pub(crate) fn enter_unopened(&mut self, number: u32) -> Result<(&UserAgent, &str), Failure> {
+        let entry = self.entries.get_mut(number as usize).ok_or_else(unknown)?;
+        entry.uses += 1;
+        Ok((&entry.user_agent, &entry.bucket))
+    }
+
     pub(crate) fn leave(&mut self, number: u32) {
         if let Some(entry) = self.entries.get_mut(number as usize) {
             entry.uses -= 1;

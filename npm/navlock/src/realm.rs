@@ -7,7 +7,9 @@ use std::{
     sync::Arc,
 };
 
-use navlock::{Error, LockOptions, Lost, Mode, ResourceName, UserAgent, host::Term};
+use navlock::{
+    Error, LockOptions, Lost, Mode, ResourceName, UserAgent, host::Term, look::LookOptions,
+};
 
 use napi_sys::{napi_env, napi_value};
 use slab::Slab;
@@ -16,7 +18,7 @@ use crate::{
     inbox::{Bell, Inbox},
     js::{Env, Failure, Weak},
     managers::Managers,
-    protocol::{Answer, NOTHING, answer, flag},
+    protocol::{Answer, NOTHING, Status, answer, flag},
     reach,
     slots::{Deadlock, Failed, Slots},
 };
@@ -211,6 +213,31 @@ impl Realm {
         self.with(|state| {
             let locks = state.managers.enter(manager)?;
             Ok(answer(state.slots.query_holder(manager, locks, name), false))
+        })
+    }
+
+    /// Begins to look at the bucket of a lock manager, or at all of its user agent, and asks for the first news.
+    pub(crate) fn look_at(
+        &self,
+        manager: u32,
+        name: Option<ResourceName>,
+        all_buckets: bool,
+    ) -> Result<Answer, Failure> {
+        self.with(|state| {
+            let (user_agent, bucket) = state.managers.enter_unopened(manager)?;
+            let mut options = name.into_iter().fold(LookOptions::default(), LookOptions::name);
+            if !all_buckets {
+                options = options.bucket(bucket);
+            }
+            let looker = user_agent.look(options);
+            let begun = looker.ok_or_else(|| no_such("look")).and_then(|looker| {
+                let id = state.slots.look(manager, looker)?;
+                Ok(answer((id, Status::Pending), false))
+            });
+            if begun.is_err() {
+                state.managers.leave(manager);
+            }
+            begun
         })
     }
 

@@ -10,12 +10,14 @@ use std::{
 
 use navlock::{
     ClientId, Error, LockFuture, LockGuard, LockManager, LockManagerSnapshot, LockOptions,
-    Position, ResourceName, host::PolledGuard,
+    Position, ResourceName, host::PolledGuard, look::Looker,
 };
 use slab::Slab;
 
 use crate::{
     inbox::Inbox,
+    js::Failure,
+    looking::Looking,
     protocol::{ID_END, Status},
 };
 
@@ -25,6 +27,7 @@ enum Slot {
     Held(PolledGuard),
     Asked(Question),
     Answered(Told),
+    Looks(Looking),
     Unavailable,
     Failed(Error),
     /// A lock that was lost. Its guard stays until the holder is done with it.
@@ -139,6 +142,22 @@ impl Slots {
         self.ask(manager, Box::pin(question))
     }
 
+    /// Begins to look. Its id.
+    pub(crate) fn look(&mut self, manager: u32, looker: Looker) -> Result<u32, Failure> {
+        let id = self.vacant();
+        let looking = Looking::begin(looker, self.wakers[id as usize].clone())?;
+        self.entries.insert(Entry { manager, tells_deadlock: false, slot: Slot::Looks(looking) });
+        Ok(id)
+    }
+
+    /// What who looks is told.
+    pub(crate) fn looking(&self, id: u32) -> Option<&Looking> {
+        match &self.entries.get(id as usize)?.slot {
+            Slot::Looks(looking) => Some(looking),
+            _ => None,
+        }
+    }
+
     fn ask(&mut self, manager: u32, question: Question) -> (u32, Status) {
         let id = self.vacant();
         let slot = Slot::Asked(question);
@@ -165,6 +184,10 @@ impl Slots {
                 .as_mut()
                 .poll(&mut context)
                 .map(|answer| answer.map_or_else(Slot::Failed, Slot::Answered)),
+            Slot::Looks(looking) => match looking.news()? {
+                Ok(()) => return Some(Status::Granted),
+                Err(error) => Poll::Ready(Slot::Failed(error)),
+            },
             Slot::Held(guard) => guard.poll_lost(&context).map(|lost| {
                 let Slot::Held(guard) = mem::replace(slot, Slot::Unavailable) else {
                     unreachable!("matched a line above")
@@ -269,7 +292,7 @@ impl Slot {
 
     fn status(&self) -> Status {
         match self {
-            Self::Requested(_) | Self::Asked(_) => Status::Pending,
+            Self::Requested(_) | Self::Asked(_) | Self::Looks(_) => Status::Pending,
             Self::Held(_) | Self::Answered(_) => Status::Granted,
             Self::Unavailable => Status::Unavailable,
             Self::Failed(_) | Self::Lost(..) => Status::Failed,

@@ -203,6 +203,102 @@ export interface LockRequester {
 export declare function hold(locks: LockRequester, name: string, options?: LockOptions & { ifAvailable?: false }): Promise<HeldLock>;
 export declare function hold(locks: LockRequester, name: string, options: LockOptions): Promise<HeldLock | null>;
 
+export interface LookOptions {
+  /** Only this name; agents and clients are told of all the same. */
+  name?: string;
+  /** All buckets of the user agent, and not only that of the lock manager. */
+  allBuckets?: boolean;
+  /** Ends the look: who waits for news, or asks next, is rejected with the signal's reason. */
+  signal?: AbortSignal;
+}
+
+/** A lock or request, and whose it is. What is not known is not there. */
+export interface LookEntry {
+  bucket: string;
+  name: string;
+  mode: LockMode;
+  /** Whose it is, as in a snapshot. */
+  clientId: string;
+  /** Which of all that this agent has asked for, in decimal digits. */
+  serial: string;
+  /** The process; with reach `'process'` only if it says so. */
+  pid?: number;
+  command?: string;
+  user?: string;
+  host?: string;
+  /** What it is for, as `navlock run --why` says it. */
+  why?: string;
+  /** What else it says of itself, as `navlock hold --meta` does. */
+  meta?: Record<string, string>;
+  /** Of a lock, in decimal digits. */
+  fencingToken?: string;
+  /** The locks inside which it was requested, as far as that was said, each as `clientId/serial`. */
+  inside?: string[];
+  /** How often its owner has taken the name without asking the broker. */
+  taken?: number;
+  /** For how many milliseconds it has been what it is; at least, if it was there before anybody looked. */
+  ageMs?: number;
+}
+
+/** What there is: the first news, and later whenever more has happened than could be told. */
+export interface LookPicture {
+  event: 'picture';
+  /** As in {@link LookEvent}. */
+  at: number;
+  /** How many events were missed before it, because they were not asked for in time; they are in it. */
+  missed: number;
+  held: LookEntry[];
+  /** For each name in the order in which they will be granted. */
+  pending: LookEntry[];
+  /** Names that a process takes and releases without asking the broker, and does not hold now. */
+  owned: LookEntry[];
+}
+
+/** Something that has happened, as `navlock watch --json` tells it. */
+export interface LookEvent extends Partial<LookEntry> {
+  /**
+   * Of a request: `requested` (and waits), `granted`, `unavailable` (and was wanted only at once), `aborted`,
+   * or `inside`: it is known now inside which locks it was made. Of a lock: `released`, `stolen`, `lost`. Of a name
+   * that its owner takes without asking: `owned`, `recalled`. Of who is there: `agent-came`, `agent-went`,
+   * `agent-silent`, `client-came`, `client-went`, `recovered`. There may be more in later releases.
+   */
+  event:
+    | 'requested' | 'granted' | 'unavailable' | 'aborted' | 'inside' | 'released' | 'stolen' | 'lost' | 'owned' | 'recalled'
+    | 'agent-came' | 'agent-went' | 'agent-silent' | 'client-came' | 'client-went' | 'recovered';
+  /** When, in milliseconds since 1970, as of `Date.now()`. */
+  at: number;
+  /** Of `granted` and `aborted` for how many milliseconds the request had waited, of an end how long it was held. */
+  ageMs?: number;
+  /** Of `stolen` and `lost`: how, in words. */
+  how?: string;
+  /** Of `stolen`: the thief's client id, if that is known. */
+  by?: string;
+  /** Of `owned`: whether the name is held. */
+  state?: 'held' | 'idle';
+  /** Of `client-came` and `client-went`: the number of its connection. */
+  client?: number;
+}
+
+/**
+ * A look that goes on. A `break` out of `for await` ends it, as does {@link LookOptions.signal}. It keeps the
+ * process alive only while somebody waits for its next news.
+ */
+export interface Look extends AsyncIterableIterator<LookPicture | LookEvent> {
+  next(): Promise<IteratorResult<LookPicture | LookEvent, undefined>>;
+  return(): Promise<IteratorReturnResult<undefined>>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/**
+ * Looks at the bucket of a lock manager: the first news are a picture of one moment, what follows is all that
+ * happens from then on, in order. Nobody who locks waits for who looks: who does not ask for news in time is told how
+ * many were missed, with a new picture. Where there is no broker, nobody holds anything, and it waits for one without
+ * starting it; it is no client.
+ *
+ * Rejects with an `OperationError` where the broker does not tell. Throws a `TypeError` for options that make no sense.
+ */
+export declare function look(locks: LockManager, options?: LookOptions): Look;
+
 export interface ReportOptions {
   /** Warns of each lock that has been held for so many milliseconds. */
   held?: number;

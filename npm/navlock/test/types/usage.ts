@@ -1,8 +1,8 @@
 // What programs write, with any library of types that has AbortSignal. Checked, never run.
 
 import {
-  Lock, LockManager, createUserAgent, hold, inspect, locks, report, requestMultiple,
-  type HeldLock, type LockInfo, type LossCause, type LockManagerSnapshot, type LockOptions, type Reach, type UserAgent,
+  Lock, LockManager, createUserAgent, hold, inspect, locks, look, report, requestMultiple,
+  type HeldLock, type LockInfo, type LossCause, type LockManagerSnapshot, type LockOptions, type LookEvent, type LookPicture, type Reach, type UserAgent,
 } from 'navlock';
 import 'navlock/register';
 
@@ -67,6 +67,23 @@ export async function holding(signal: AbortSignal) {
 
 export function whyLost(error: Error & { cause?: LossCause }): string | undefined {
   return error.cause?.code === 'STOLEN' ? error.cause.clientId : undefined;
+}
+
+export async function looking(signal: AbortSignal): Promise<number> {
+  let waited = 0;
+  for await (const news of look(locks, { name: 'db', allBuckets: false, signal })) {
+    exactly<typeof news, LookPicture | LookEvent>();
+    if (news.event === 'picture') {
+      for (const { name, mode, clientId, pid } of [...news.held, ...news.pending]) exactly<[typeof name, typeof mode, typeof clientId, typeof pid], [string, 'exclusive' | 'shared', string, number | undefined]>();
+      exactly<typeof news.missed, number>();
+    } else if (news.event === 'granted') {
+      waited += news.ageMs ?? 0;
+      break;
+    }
+  }
+  // @ts-expect-error
+  look(locks, { bucket: 'red' });
+  return waited;
 }
 
 export async function extras(value: unknown) {

@@ -1,0 +1,244 @@
+'use strict';
+// Looking: who holds what, who waits for it, and what happens meanwhile.
+
+const {
+  FinalizationRegistry, TypeError, ownArray, registerFinalization, setPrototypeOf, unregisterFinalization,
+} = require('./primordials.cjs');
+const { AbortAlgorithm, addAbortAlgorithm, removeAbortAlgorithm } = require('./abort.cjs');
+const { deferred } = require('./deferred.cjs');
+const { defineInterface } = require('./interface.cjs');
+const { obtainLockManager } = require('./lock-manager.cjs');
+const { toAbortSource, toDOMString } = require('./webidl.cjs');
+
+/** Whoever has it may construct. */
+const key = {};
+
+/**
+ * What is behind a look, and an `Entry` of realm.cjs. Nothing that the realm has leads from here to the
+ * {@link Look}, but while somebody waits: so one that nobody has any more is collected, and ended by that.
+ */
+class Watching extends AbortAlgorithm {
+  /** @param {string | null} name */
+  constructor(locks, name, allBuckets) {
+    super();
+    this.locks = locks;
+    /** Once it has begun. */
+    this.realm = null;
+    this.name = name;
+    this.allBuckets = allBuckets;
+    /** What has been told, and the place of what is told next. */
+    this.told = ownArray();
+    this.at = 0;
+    /** Those who wait for news, one behind the other, each with the look that it waits for. */
+    this.first = null;
+    this.last = null;
+    /** News are asked for, and not there yet. */
+    this.isAsked = false;
+    /** They are there, and a task is on its way to take them. */
+    this.isDue = false;
+    this.hasEnded = false;
+    /** With what the next one who asks is rejected: `{ reason }`. */
+    this.failure = null;
+    this.id = -1;
+    this.next = null;
+    this.isLeft = false;
+    this.news = -1;
+  }
+
+  /** What is told next, or will be. */
+  wait(look) {
+    const { promise, resolve, reject } = deferred();
+    if (this.at < this.told.length) {
+      resolve(result(this.told[this.at], false));
+      this.told[this.at++] = undefined;
+    } else if (this.failure !== null) {
+      reject(this.failure.reason);
+      this.failure = null;
+    } else if (this.hasEnded) {
+      resolve(result(undefined, true));
+    } else {
+      this.#ask();
+      const waiter = { look, next: null, reject, resolve };
+      if (this.first === null) {
+        this.first = waiter;
+        this.realm.keepAlive.start();
+      } else {
+        this.last.next = waiter;
+      }
+      this.last = waiter;
+    }
+    return promise;
+  }
+
+  #ask() {
+    if (this.isAsked) return;
+    if (this.realm === null) {
+      const { number, realm } = obtainLockManager(this.locks);
+      realm.look(this, number, this.name, this.allBuckets);
+      this.realm = realm;
+      this.locks = null;
+    } else {
+      this.realm.lookOn(this);
+    }
+    this.isAsked = true;
+  }
+
+  onGranted() {
+    if (this.isDue) return;
+    this.isDue = true;
+    // In a task, like callbacks.
+    this.realm.tasks.queue(take, this);
+  }
+
+  onFailed() {
+    this.failure = { reason: this.realm.failure(this) };
+    this.end();
+  }
+
+  /** Takes what is new. */
+  take() {
+    this.isDue = false;
+    if (this.id < 0) return; // ended meanwhile
+    this.told = setPrototypeOf(this.realm.looked(this), null);
+    this.at = 0;
+    this.isAsked = false;
+    while (this.first !== null && this.at < this.told.length) {
+      const { told } = this;
+      const value = told[this.at];
+      told[this.at++] = undefined;
+      this.#takeFirst().resolve(result(value, false));
+    }
+    if (this.first !== null) this.#ask();
+  }
+
+  #takeFirst() {
+    const { first } = this;
+    this.first = first.next;
+    if (this.first === null) {
+      this.last = null;
+      this.realm.keepAlive.stop();
+      this.realm.keepAlive.restLater();
+    }
+    return first;
+  }
+
+  /** Tells nothing more. */
+  end() {
+    this.hasEnded = true;
+    this.told = ownArray();
+    this.at = 0;
+    removeAbortAlgorithm(this);
+    if (this.id >= 0) this.realm.release(this);
+    while (this.first !== null) {
+      const { resolve, reject } = this.#takeFirst();
+      if (this.failure === null) {
+        resolve(result(undefined, true));
+      } else {
+        reject(this.failure.reason);
+        this.failure = null;
+      }
+    }
+  }
+
+  /** <https://dom.spec.whatwg.org/#abortsignal-add> */
+  signalToAbort(reason) {
+    if (!this.hasEnded) this.failure = { reason };
+    this.end();
+  }
+
+  /** What was left where the stack was full. */
+  finish() {
+    this.isLeft = false;
+    if (this.news === -1 || this.id < 0) this.end();
+    else this.realm.tell(this);
+  }
+}
+
+/** The task in which news are taken. */
+function take(watching) {
+  watching.take();
+}
+
+/** As an async iterator gives it. */
+function result(value, done) {
+  return { value, done };
+}
+
+/** A look: an async iterator. */
+class Look {
+  #watching;
+
+  constructor() {
+    if (arguments[0] !== key) throw new TypeError('Illegal constructor');
+    this.#watching = arguments[1];
+  }
+
+  /** What there is, and from then on what happens. */
+  async next() {
+    return this.#watching.wait(this);
+  }
+
+  /** Ends it. */
+  async return(value) {
+    this.#end();
+    return { value: await value, done: true };
+  }
+
+  /** The same, and rejects. */
+  async throw(error) {
+    this.#end();
+    throw error;
+  }
+
+  #end() {
+    unregisterFinalization(abandoned, this.#watching);
+    this.#watching.failure = null;
+    if (!this.#watching.hasEnded) this.#watching.end();
+  }
+
+  [Symbol.asyncIterator]() {
+    return this;
+  }
+}
+defineInterface(Look, ['next', 'return', 'throw']);
+
+/** Looks that nobody has any more, and nobody waits for. */
+const abandoned = new FinalizationRegistry((watching) => {
+  if (!watching.hasEnded) watching.end();
+});
+
+/**
+ * Looks at the bucket of a lock manager: what there is, and then what happens.
+ *
+ * Opens nothing before it is asked for the first time. Throws a TypeError for options that make no sense.
+ *
+ * @param {import('./lock-manager.cjs').LockManager} locks
+ */
+function look(locks, options = {}) {
+  if (typeof options !== 'object' || options === null) throw new TypeError('look: the options are not an object');
+  const { allBuckets = false, name, signal } = options;
+  if (typeof allBuckets !== 'boolean') throw new TypeError('look: allBuckets is not a boolean');
+  const wanted = name === undefined ? null : toDOMString(name);
+  const source = signal === undefined ? null : toAbortSource(signal, 'look: the signal');
+  const watching = new Watching(locks, wanted, allBuckets);
+  if (source !== null) {
+    if (source.aborted) watching.signalToAbort(source.reason);
+    else addAbortAlgorithm(source, watching);
+  }
+  defineDisposal();
+  const begun = new Look(key, watching);
+  registerFinalization(abandoned, begun, watching, watching);
+  return begun;
+}
+
+/** For `await using`. Each time: where a runtime has no such symbol, a program may have put one there since. */
+function defineDisposal() {
+  const { asyncDispose } = Symbol;
+  if (typeof asyncDispose !== 'symbol' || asyncDispose in Look.prototype) return;
+  const value = async function () {
+    await this.return();
+  };
+  Object.defineProperty(Look.prototype, asyncDispose, { value, writable: true, configurable: true });
+}
+
+module.exports = { look };

@@ -1,0 +1,135 @@
+//! Looking at what there is and what happens: a thread waits for news, which are asked for one at a time. So who
+//! is slow has nothing kept for it here, and is told how much it has missed by what it looks at.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{Receiver, SyncSender, TryRecvError, sync_channel},
+    },
+    task::Waker,
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use navlock::{
+    Error,
+    host::{Lines, Object},
+    look::{Looker, News},
+};
+
+use crate::js::Failure;
+
+/// How long a thread waits before it sees whether anybody wants to know still.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A look. It ends with this, or soon after it.
+pub(crate) struct Looking {
+    /// To ask for the next news. Dropped with this.
+    ask: SyncSender<()>,
+    told: Arc<Told>,
+}
+
+/// What is new, once it is: a list of objects as JSON.
+#[derive(Default)]
+struct Told(Mutex<Option<Result<String, Error>>>);
+
+impl Told {
+    fn lock(&self) -> MutexGuard<'_, Option<Result<String, Error>>> {
+        // Whole at any time: nothing in there can panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Looking {
+    /// Begins, and asks for the first news. The waker is called when they are there, and for all that follow.
+    ///
+    /// # Errors
+    ///
+    /// If there is no thread to be had.
+    pub(crate) fn begin(looker: Looker, waker: Waker) -> Result<Self, Failure> {
+        let (ask, asked) = sync_channel(1);
+        let looking = Self { ask, told: Arc::default() };
+        let told = Arc::clone(&looking.told);
+        let thread = thread::Builder::new().name("navlock-look".to_owned());
+        let spawned = thread.spawn(move || look(looker, &asked, &told, &waker));
+        spawned.map_err(|error| Failure::Own(format!("no thread can be had to look: {error}")))?;
+        looking.go_on();
+        Ok(looking)
+    }
+
+    /// Asks for the next news, unless they are asked for already.
+    pub(crate) fn go_on(&self) {
+        // Full, if it was not heard yet that they are; without a receiver, if that has failed.
+        _ = self.ask.try_send(());
+    }
+
+    /// Whether there are news. Why there never will be, if it has failed.
+    pub(crate) fn news(&self) -> Option<Result<(), Error>> {
+        let told = self.told.lock();
+        told.as_ref().map(|told| told.as_ref().map(|_| ()).map_err(Clone::clone))
+    }
+
+    /// What is new, which is told once.
+    pub(crate) fn take(&self) -> Option<String> {
+        self.told.lock().take()?.ok()
+    }
+}
+
+/// Waits for news whenever they are asked for, as long as anybody may ask.
+fn look(mut looker: Looker, asked: &Receiver<()>, told: &Told, waker: &Waker) {
+    let mut lines = Lines::default();
+    while asked.recv().is_ok() {
+        let news = loop {
+            match looker.next(Some(LOOK)) {
+                Ok(news) => {
+                    if let Some(text) = news.and_then(|news| text_of(&news, &looker, &mut lines)) {
+                        break Ok(text);
+                    }
+                }
+                Err(error) => break Err(error),
+            }
+            if asked.try_recv() == Err(TryRecvError::Disconnected) {
+                return;
+            }
+        };
+        let has_failed = news.is_err();
+        *told.lock() = Some(news);
+        waker.wake_by_ref();
+        if has_failed {
+            return;
+        }
+    }
+}
+
+/// News as a list of objects; `None` if they say nothing.
+fn text_of(news: &News, looker: &Looker, lines: &mut Lines) -> Option<String> {
+    let News::Events(events) = news else {
+        // Where nobody keeps any locks, there are none.
+        let missed = if let News::Anew { missed } = news { *missed } else { 0 };
+        let mut all = [Vec::new(), Vec::new(), Vec::new()];
+        lines.begin(looker.overview(), |line| {
+            let list = match line.word {
+                "held" => 0,
+                "pending" => 1,
+                _ => 2,
+            };
+            all[list].push(line.members());
+        });
+        let [held, pending, owned] = all;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let picture = Object::default()
+            .string("event", "picture")
+            .number("at", u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+            .number("missed", missed)
+            .objects("held", &held)
+            .objects("pending", &pending)
+            .objects("owned", &owned);
+        return Some(format!("[{picture}]"));
+    };
+    let mut text = String::new();
+    for line in events.iter().filter_map(|event| lines.event(event)) {
+        text.push(if text.is_empty() { '[' } else { ',' });
+        text.push_str(&line.object().to_string());
+    }
+    (!text.is_empty()).then(|| text + "]")
+}

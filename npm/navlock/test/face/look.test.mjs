@@ -1,0 +1,264 @@
+// Looking: who holds what, who waits for it, and what happens meanwhile.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { test } from 'node:test';
+import { Worker } from 'node:worker_threads';
+
+import { createUserAgent, hold, look } from 'navlock';
+
+import { startEtcd } from '../kit/etcd.mjs';
+import { openPlace, program } from '../kit/place.mjs';
+import { runtimes } from '../runtimes.mjs';
+import { evaluate, evaluateOn, navlock } from './programs.mjs';
+
+/** A lock manager that no other test sees. */
+const open = () => createUserAgent({ reach: 'process', private: true }).locks;
+
+/** The next news that `isIt`. */
+async function next(news, isIt) {
+  for (;;) {
+    const { value, done } = await news.next();
+    if (done) throw new Error('the look has ended');
+    if (isIt(value)) return value;
+  }
+}
+
+/** What has happened to names until `isLast`. */
+async function until(news, isLast) {
+  const seen = [];
+  await next(news, (value) => {
+    if (value.name !== undefined) seen.push(`${value.event} ${value.name} ${value.mode}`);
+    return isLast(value);
+  });
+  return seen;
+}
+
+for (const [name, words] of Object.entries(runtimes)) {
+  test(`on ${name} who looks sees what there is, and then what happens in order`, async () => {
+    const seen = await evaluateOn(words, {}, async ({ createUserAgent, hold, look }) => {
+      const { locks } = createUserAgent({ reach: 'process', private: true });
+      const held = await hold(locks, 'a\ud800');
+      const news = look(locks);
+      const { value: picture } = await news.next();
+      const waiting = locks.request('a\ud800', { mode: 'shared' }, () => {});
+      await held.release();
+      await waiting;
+      const events = [];
+      for await (const told of news) {
+        events.push(`${told.event} ${told.mode}`);
+        if (told.event === 'released' && told.mode === 'shared') break;
+      }
+      const [entry] = picture.held;
+      const isWhole = entry.bucket.length > 0 && entry.clientId.length === 36 && entry.ageMs >= 0 && picture.at > 1e12;
+      return { held: [entry.name === 'a\ud800', entry.mode, isWhole], pending: picture.pending, events, after: (await news.next()).done };
+    });
+    assert.deepEqual(seen, {
+      held: [true, 'exclusive', true],
+      pending: [],
+      events: ['requested shared', 'released exclusive', 'granted shared', 'released shared'],
+      after: true,
+    });
+  });
+
+  test(`on ${name} who looks sees what other processes hold, with whose it is`, async (context) => {
+    const { socket, remove } = openPlace();
+    context.after(remove);
+    const env = { NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: socket, NAVLOCK_BUCKET: 'face' };
+    const command = spawn(program, ['run', '--socket', socket, '--bucket', 'face', '--why', 'to see', 'db', '--', 'cat'], { stdio: ['pipe', 'pipe', 'ignore'] });
+    context.after(() => command.stdin.end());
+    command.stdin.write('held\n');
+    await once(command.stdout, 'data');
+    const seen = await evaluateOn(words, env, async ({ locks, look }) => {
+      const controller = new AbortController();
+      const { value: { held, missed } } = await look(locks, { name: 'db', signal: controller.signal }).next();
+      const ended = look(locks, { signal: controller.signal });
+      await ended.next();
+      const waits = ended.next().catch((reason) => reason);
+      controller.abort('enough');
+      const [{ name, mode, why, pid, fencingToken }] = held;
+      return { name, mode, why, pid, hasToken: BigInt(fencingToken) > 0n, missed, reason: await waits };
+    });
+    assert.ok(seen.pid > 0);
+    assert.deepEqual({ ...seen, pid: 0 }, { name: 'db', mode: 'exclusive', why: 'to see', pid: 0, hasToken: true, missed: 0, reason: 'enough' });
+  });
+
+  test(`on ${name} a look keeps the process alive only while somebody waits for its news`, async () => {
+    const env = { NAVLOCK_REACH: 'process' };
+    const source = (body) => `const { locks, look } = require(${JSON.stringify(navlock)}); (async () => { ${body} })();`;
+    // It ends by itself, although the look was not ended.
+    await runToItsEnd(words, env, source('const news = look(locks); await news.next(); globalThis.kept = news;'));
+    // What happens comes of a timer that keeps nothing alive.
+    const said = await runToItsEnd(words, env, source(`
+      const news = look(locks, { name: 'db' });
+      await news.next();
+      const timer = setTimeout(() => locks.request('db', () => {}), 300);
+      typeof timer === 'object' ? timer.unref() : Deno.unrefTimer(timer);
+      for await (const { event } of news) if (event === 'granted') break;
+      console.log('seen');
+    `));
+    assert.equal(said.trim(), 'seen');
+  });
+}
+
+async function runToItsEnd(words, env, source) {
+  const { run } = await import('./programs.mjs');
+  const [file, ...rest] = words;
+  const flags = rest.filter((word) => word.startsWith('--') && !/^--(allow-all|no-prompt|quiet)$/.test(word));
+  const before = path.basename(file) === 'deno' ? ['eval', '--ext=cjs', ...flags] : [...flags, '-e'];
+  return run([file, ...before, source], { env });
+}
+
+test('who is slow is told how much was missed, and what there is by then', async () => {
+  const locks = open();
+  const news = look(locks);
+  await news.next();
+  const many = 20_000;
+  for (let count = 0; count < many; count++) await locks.request('db', () => {});
+  const held = await hold(locks, 'last');
+  const picture = await next(news, ({ event }) => event === 'picture');
+  assert.ok(picture.missed > many, `${picture.missed} were missed`);
+  assert.deepEqual(picture.held.map(({ name }) => name), ['last']);
+  await held.release();
+  assert.deepEqual(await until(news, ({ event }) => event === 'released'), ['released last exclusive']);
+  await news.return();
+});
+
+test('a look at one name, or at all buckets', async () => {
+  const userAgent = createUserAgent({ reach: 'process', private: true, bucket: 'one' });
+  const other = userAgent.bucket('other').locks;
+  const one = look(userAgent.locks, { name: 'db' });
+  const all = look(userAgent.locks, { allBuckets: true });
+  await Promise.all([one.next(), all.next()]);
+  await other.request('db', () => {});
+  await userAgent.locks.request('else', () => {});
+  await userAgent.locks.request('db', () => {});
+  const isLast = ({ bucket, event, name }) => event === 'released' && bucket === 'one' && name === 'db';
+  assert.deepEqual(await until(one, isLast), ['granted db exclusive', 'released db exclusive']);
+  assert.deepEqual(await until(all, isLast), [
+    'granted db exclusive', 'released db exclusive', 'granted else exclusive', 'released else exclusive',
+    'granted db exclusive', 'released db exclusive',
+  ]);
+  await Promise.all([one.return(), all.return()]);
+});
+
+test('those who wait for news are told in order, and when the look ends that there are none', async () => {
+  const locks = open();
+  const news = look(locks, { name: 'db' });
+  const [picture, first, second] = [news.next(), news.next(), news.next()];
+  assert.equal((await picture).value.event, 'picture');
+  await locks.request('db', () => {});
+  const words = [(await first).value, (await second).value].map(({ event }) => event);
+  assert.deepEqual(words.filter((word) => word !== 'agent-came'), words.length === 2 && words[0] === 'agent-came' ? ['granted'] : ['granted', 'released']);
+  const waits = [news.next(), news.next(), news.next(), news.next(), news.next()];
+  assert.deepEqual(await news.return(7), { value: 7, done: true });
+  assert.equal((await waits[4]).done, true);
+  assert.deepEqual(await news.next(), { value: undefined, done: true });
+  await assert.rejects(look(locks).throw(new RangeError('mine')), RangeError);
+});
+
+test('a signal ends a look with its reason, once', async () => {
+  const locks = open();
+  const controller = new AbortController();
+  const news = look(locks, { signal: controller.signal });
+  await news.next();
+  const waits = news.next();
+  controller.abort();
+  await assert.rejects(waits, { name: 'AbortError' });
+  assert.equal((await news.next()).done, true);
+  const late = look(locks, { signal: AbortSignal.abort('before') });
+  assert.equal(await late.next().catch((reason) => reason), 'before');
+  assert.equal((await late.next()).done, true);
+  const busy = look(locks, { signal: AbortSignal.timeout(50) });
+  await assert.rejects(async () => {
+    for await (const { event } of busy) assert.notEqual(event, 'lost');
+  }, { name: 'TimeoutError' });
+});
+
+test('what makes no sense is refused', async () => {
+  const locks = open();
+  for (const options of [null, 7, { allBuckets: 1 }, { signal: {} }, { name: Symbol('db') }]) {
+    assert.throws(() => look(locks, options), TypeError);
+  }
+  await assert.rejects(look({}).next(), TypeError);
+  const { constructor } = look(locks);
+  assert.throws(() => new constructor(), TypeError);
+});
+
+test('a worker that ends while it looks leaves others alone', async () => {
+  const source = `
+    const { locks, look } = require(${JSON.stringify(navlock)});
+    (async () => { for await (const { event } of look(locks)) require('node:worker_threads').parentPort.postMessage(event); })();
+  `;
+  const worker = new Worker(source, { eval: true, env: { ...process.env, NAVLOCK_REACH: 'process', NAVLOCK_BUCKET: 'of-a-worker' } });
+  const [event] = await once(worker, 'message');
+  assert.equal(event, 'picture');
+  await worker.terminate();
+  const { locks } = createUserAgent({ reach: 'process', bucket: 'of-a-worker' });
+  await locks.request('db', () => {});
+});
+
+test('events are what `navlock watch --json` tells', async (context) => {
+  const { socket, remove } = openPlace();
+  context.after(remove);
+  const { locks } = createUserAgent({ reach: 'machine', socket, bucket: 'face' });
+  // There is a broker from here on.
+  await locks.query();
+  const watch = spawn(program, ['watch', '--json', '--socket', socket, '--bucket', 'face'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  context.after(() => watch.kill());
+  const lines = createInterface({ input: watch.stdout })[Symbol.asyncIterator]();
+  const news = look(locks);
+  await news.next();
+  // Both have begun when they see this; what follows both see.
+  const begins = spawn(program, ['run', '--socket', socket, '--bucket', 'face', 'begin', '--', 'cat'], { stdio: ['pipe', 'ignore', 'ignore'] });
+  const isBegun = ({ event, name }) => name === 'begin' && (event === 'held' || event === 'granted');
+  const watched = { next: async () => ({ value: JSON.parse((await lines.next()).value), done: false }) };
+  await Promise.all([next(news, isBegun), next(watched, isBegun)]);
+  begins.stdin.end();
+  await evaluate({ NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: socket, NAVLOCK_BUCKET: 'face' }, ({ locks }) => locks.request('db', { steal: true }, () => 'done'));
+  const untilGone = async (told) => {
+    const all = [];
+    const isOver = ({ event, name }) => name === 'db' && (event === 'released' || event === 'recalled');
+    await next(told, (value) => {
+      const { at, ...rest } = value;
+      assert.ok(Math.abs(at - Date.now()) < 60_000);
+      all.push(rest);
+      return isOver(value);
+    });
+    return all;
+  };
+  const [ours, theirs] = await Promise.all([untilGone(news), untilGone(watched)]);
+  assert.deepEqual(ours, theirs);
+  assert.ok(ours.some(({ event }) => event === 'granted' || event === 'owned'));
+  await news.return();
+});
+
+test('who looks through a broker of etcd sees what other machines hold', async (context) => {
+  const [ours, theirs] = [openPlace(), openPlace()];
+  const etcd = await startEtcd(ours.folder);
+  context.after(() => {
+    ours.remove();
+    theirs.remove();
+    etcd.kill('SIGKILL');
+  });
+  const envs = [ours, theirs].map(({ folder, socket }) => {
+    const config = path.join(folder, 'config.toml');
+    writeFileSync(config, `[etcd]\nendpoints = ["${etcd.endpoint}"]\n`);
+    return { NAVLOCK_BUCKET: 'shop', NAVLOCK_CONFIG: config, NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: socket };
+  });
+  const command = spawn(program, ['run', 'db', '--', 'cat'], { env: { ...process.env, ...envs[1] }, stdio: ['pipe', 'pipe', 'ignore'] });
+  context.after(() => command.stdin.end());
+  command.stdin.write('held\n');
+  await once(command.stdout, 'data');
+  const seen = await evaluateOn(runtimes.node, envs[0], async ({ locks, look }) => {
+    await locks.query();
+    for await (const { event, held } of look(locks)) {
+      if (event === 'picture' && held.length > 0) return held.map(({ name, mode, bucket }) => [name, mode, bucket]);
+    }
+  });
+  assert.deepEqual(seen, [['db', 'exclusive', 'shop']]);
+});
