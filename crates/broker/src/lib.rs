@@ -44,6 +44,7 @@ mod error;
 mod forms;
 mod lock_file;
 mod numbers;
+mod priority;
 mod report;
 mod runtime_dir;
 mod seclusion;
@@ -64,6 +65,7 @@ pub use crate::{
     },
     error::{ConnectError, Reason},
     numbers::{Numbers, Waits},
+    priority::stand_back,
     report::{LogState, Report, SessionEnd},
     runtime_dir::{Place, PlaceError},
     status::Status,

@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::codec::Encoder;
 
 use super::{journal::PART, lookers::Looker, picture::Picture};
-use crate::pid_namespace;
+use crate::{pid_namespace, stand_back};
 
 /// A thread on which lookers are told. It ends with this.
 pub(super) struct Thread {
@@ -54,6 +54,7 @@ impl Thread {
         let (end, ended) = oneshot::channel();
         // The runtime is made there, as it must not end on a thread that has another one.
         thread::Builder::new().name("navlock-telling".to_owned()).spawn(move || {
+            stand_back();
             let built = runtime::Builder::new_current_thread().enable_io().enable_time().build();
             let runtime = match built {
                 Ok(runtime) => runtime,

@@ -32,6 +32,8 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
     if let [name] = &args.names[..] {
         options = options.name(name.clone());
     }
+    // Nobody who locks is to wait for it.
+    navlock_broker::stand_back();
     let mut look = Look::new(context.place.clone(), options);
     let mut watch = Watch {
         names: &args.names,

@@ -60,6 +60,8 @@ impl Feed {
     }
 
     fn follow(&self, mut look: Look, place: &Place, here: &Here) {
+        // Nobody who locks is to wait for it.
+        navlock_broker::stand_back();
         let mut watcher = Watcher::new(CONFIRMED);
         let mut broker = None;
         let mut watch = Instant::now();

@@ -73,6 +73,8 @@ impl<T> Sender<T> {
 pub(super) fn look(place: Place, sender: Sender<Heard>) -> io::Result<()> {
     let thread = thread::Builder::new().name("navlock-look".to_owned());
     thread.spawn(move || {
+        // Nobody who locks is to wait for it.
+        navlock_broker::stand_back();
         let mut look = Look::new(place, LookOptions::default());
         loop {
             let heard = match look.next(Some(PATIENCE)) {
