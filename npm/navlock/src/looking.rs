@@ -121,6 +121,7 @@ fn text_of(news: &News, looker: &Looker, lines: &mut Lines) -> Option<String> {
             .string("event", "picture")
             .number("at", u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
             .number("missed", missed)
+            .number("leftOut", looker.overview().left_out)
             .objects("held", &held)
             .objects("pending", &pending)
             .objects("owned", &owned);

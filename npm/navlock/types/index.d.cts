@@ -247,6 +247,8 @@ export interface LookPicture {
   at: number;
   /** How many events were missed before it, because they were not asked for in time; they are in it. */
   missed: number;
+  /** How many locks and requests there are that are not shown, because there are too many. */
+  leftOut: number;
   held: LookEntry[];
   /** For each name in the order in which they will be granted. */
   pending: LookEntry[];

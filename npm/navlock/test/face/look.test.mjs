@@ -75,16 +75,16 @@ for (const [name, words] of Object.entries(runtimes)) {
     await once(command.stdout, 'data');
     const seen = await evaluateOn(words, env, async ({ locks, look }) => {
       const controller = new AbortController();
-      const { value: { held, missed } } = await look(locks, { name: 'db', signal: controller.signal }).next();
+      const { value: { held, leftOut, missed } } = await look(locks, { name: 'db', signal: controller.signal }).next();
       const ended = look(locks, { signal: controller.signal });
       await ended.next();
       const waits = ended.next().catch((reason) => reason);
       controller.abort('enough');
       const [{ name, mode, why, pid, fencingToken }] = held;
-      return { name, mode, why, pid, hasToken: BigInt(fencingToken) > 0n, missed, reason: await waits };
+      return { name, mode, why, pid, hasToken: BigInt(fencingToken) > 0n, leftOut, missed, reason: await waits };
     });
     assert.ok(seen.pid > 0);
-    assert.deepEqual({ ...seen, pid: 0 }, { name: 'db', mode: 'exclusive', why: 'to see', pid: 0, hasToken: true, missed: 0, reason: 'enough' });
+    assert.deepEqual({ ...seen, pid: 0 }, { name: 'db', mode: 'exclusive', why: 'to see', pid: 0, hasToken: true, leftOut: 0, missed: 0, reason: 'enough' });
   });
 
   test(`on ${name} a look keeps the process alive only while somebody waits for its news`, async () => {

@@ -76,6 +76,7 @@ export async function looking(signal: AbortSignal): Promise<number> {
     if (news.event === 'picture') {
       for (const { name, mode, clientId, pid } of [...news.held, ...news.pending]) exactly<[typeof name, typeof mode, typeof clientId, typeof pid], [string, 'exclusive' | 'shared', string, number | undefined]>();
       exactly<typeof news.missed, number>();
+      exactly<typeof news.leftOut, number>();
     } else if (news.event === 'granted') {
       waited += news.ageMs ?? 0;
       break;
