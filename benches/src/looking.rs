@@ -21,7 +21,7 @@ use std::{
 
 use navlock::{
     BrokerReach, ConnectOptions, LockManager, Look, LookOptions, Place, UserAgent,
-    blocking::block_on,
+    blocking::block_on, stand_back,
 };
 
 use crate::{
@@ -247,11 +247,11 @@ pub(crate) fn look(mut args: impl Iterator<Item = String>) -> Result<(), String>
     let looks: Result<Vec<_>, _> = (0..MANY).map(|_| begin()).collect();
     println!("ready");
     let threads = looks?.into_iter().map(|mut look| {
-        thread::spawn(
-            move || {
-                while look.next(None).is_ok() && !look.overview().clients.is_empty() {}
-            },
-        )
+        thread::spawn(move || {
+            // As the command's own do, and the npm package's.
+            stand_back();
+            while look.next(None).is_ok() && !look.overview().clients.is_empty() {}
+        })
     });
     threads.collect::<Vec<_>>().into_iter().for_each(|thread| drop(thread.join()));
     Ok(())

@@ -15,6 +15,7 @@ use navlock::{
     Error,
     host::{Lines, Object},
     look::{Looker, News},
+    stand_back,
 };
 
 use crate::js::Failure;
@@ -77,6 +78,8 @@ impl Looking {
 
 /// Waits for news whenever they are asked for, as long as anybody may ask.
 fn look(mut looker: Looker, asked: &Receiver<()>, told: &Told, waker: &Waker) {
+    // Nobody who locks is to wait for it.
+    stand_back();
     let mut lines = Lines::default();
     while asked.recv().is_ok() {
         let news = loop {
