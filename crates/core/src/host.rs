@@ -19,8 +19,9 @@ use crate::{
 };
 pub use crate::{
     backend::{
-        Answer, Backend, Claim, InspectFuture, Looking, MemoryBackend, MemoryReach, PositionFuture,
-        QueryFuture, Reach, RecallFuture, RevokeFuture, SightFuture, Term, Ticket,
+        Answer, Backend, Claim, EvictFuture, Eviction, InspectFuture, Looking, MemoryBackend,
+        MemoryReach, PositionFuture, QueryFuture, Reach, RecallFuture, RevokeFuture, SightFuture,
+        Term, Ticket,
     },
     guard::PolledGuard,
     json::Object,
@@ -204,4 +205,22 @@ pub fn details(user_agent: &UserAgent) -> Vec<(String, String)> {
 /// Dropping the future leaves the rest to end by themselves.
 pub async fn revoke(user_agent: &UserAgent, leases: Vec<Vec<u8>>) -> bool {
     user_agent.revoke(leases).await
+}
+
+/// Takes a name from all who hold it, if they were all seen to; see [`Reach::evict`].
+///
+/// # Errors
+///
+/// Those of [`Reach::evict`].
+///
+/// # Cancel safety
+///
+/// If the future is dropped, it may be done or not.
+pub async fn evict(
+    user_agent: &UserAgent,
+    bucket: &str,
+    name: &ResourceName,
+    seen: Vec<(ClientId, FencingToken)>,
+) -> Result<Eviction, Error> {
+    user_agent.evict(bucket, name, seen).await
 }

@@ -8,9 +8,9 @@ use foldhash::quality::RandomState;
 
 use self::looking::{Lookers, MemoryLook};
 use crate::{
-    Bucket,
+    Bucket, ClientId, Error, FencingToken, ResourceName,
     agent::{Agent, Ended},
-    backend::{AnyReach, Backend, MemoryReach, Reach},
+    backend::{AnyReach, Backend, Eviction, MemoryReach, Reach},
     bucket::{BucketUse, OpenBucket},
     look::{LookOptions, Looker},
     sync::{Arc, AtomicBool, Mutex, Ordering, Weak, lock, shrink},
@@ -253,6 +253,15 @@ impl UserAgent {
 
     pub(crate) async fn revoke(&self, leases: Vec<Vec<u8>>) -> bool {
         self.0.user_agent.reach.revoke(leases).await
+    }
+
+    pub(crate) async fn evict(
+        &self,
+        bucket: &str,
+        name: &ResourceName,
+        seen: Vec<(ClientId, FencingToken)>,
+    ) -> Result<Eviction, Error> {
+        self.0.user_agent.reach.evict(bucket, name, seen).await
     }
 
     /// Ends all agents of this user agent, with all they hold and wait for. Of the one that the

@@ -14,12 +14,12 @@ use std::{
 use navlock_core::{
     AgentInfo, ClientId, Error, Lost, ResourceName,
     host::{
-        Answer, Backend, Claim, InspectFuture, NameRef, QueryFuture, Reach, RecallFuture,
-        RequestKind, RevokeFuture, SightFuture, Sighting, Term, Ticket,
+        Answer, Backend, Claim, EvictFuture, InspectFuture, NameRef, QueryFuture, Reach,
+        RecallFuture, RequestKind, RevokeFuture, SightFuture, Sighting, Term, Ticket,
     },
 };
 use navlock_core::{UserAgent, look::LockId};
-use navlock_engine::AgentId;
+use navlock_engine::{AgentId, FencingToken};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
@@ -29,6 +29,7 @@ use crate::{
     keeper::{Message, Shared, wake},
     keys::NameKey,
     lease::Share,
+    left::Held,
     members::Members,
     options::EtcdOptions,
     query::{Seen, SeenOne},
@@ -206,6 +207,18 @@ impl Reach for EtcdReach {
         let (answer, answered) = oneshot::channel();
         let _ = self.0.tell.send(Order::Revoke(leases, answer));
         Box::pin(async move { answered.await.unwrap_or(false) })
+    }
+
+    fn evict(
+        &self,
+        bucket: &str,
+        name: &ResourceName,
+        seen: Vec<(ClientId, FencingToken)>,
+    ) -> EvictFuture<'_> {
+        let held = Held { bucket: bucket.to_owned(), name: name.clone(), seen };
+        let (answer, answered) = oneshot::channel();
+        let _ = self.0.tell.send(Order::Evict(held, answer));
+        Box::pin(async move { answered.await.unwrap_or_else(|_| Err(gone())) })
     }
 }
 

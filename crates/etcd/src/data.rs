@@ -34,6 +34,8 @@ pub(crate) enum Check {
     MadeIn(Vec<u8>, i64),
     /// No key is in this range, from the first on and before the second.
     Empty(Vec<u8>, Vec<u8>),
+    /// No key that is in this range was made after this revision.
+    NoneAfter(Vec<u8>, Vec<u8>, i64),
 }
 
 /// What a transaction can do.

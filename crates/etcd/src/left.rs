@@ -1,19 +1,25 @@
-//! Ending what agents have left whose connection has ended before they did.
+//! Ending what others have: what agents have left whose connection has ended before they did, and what somebody
+//! takes by hand from those who were seen to hold it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
 use futures_util::{StreamExt, stream};
-use navlock_core::ClientId;
+use navlock_core::{ClientId, FencingToken, ResourceName, host::Eviction};
 use tokio::time::timeout;
 
 use crate::{
     calls,
-    data::{Check, KeyValue, Step, Transaction},
+    data::{Check, KeyValue, Step, StepResult, Transaction},
     failure::Failure,
-    keys::BucketKeys,
+    keys::{BucketKeys, NameKey},
     lease::{LeaseName, Share},
     members::Members,
     options::EtcdOptions,
+    query::token,
+    strays,
     transactions::MOST,
     values::Value,
 };
@@ -65,6 +71,55 @@ async fn under(
         is_over &= done.await?.succeeded;
     }
     Ok(is_over)
+}
+
+/// A name, with who was seen to hold it, each with its token.
+pub(crate) struct Held {
+    pub(crate) bucket: String,
+    pub(crate) name: ResourceName,
+    pub(crate) seen: Vec<(ClientId, FencingToken)>,
+}
+
+/// Removes all locks of the name, if they are among those.
+pub(crate) async fn evict(
+    members: Members,
+    options: EtcdOptions,
+    held: Held,
+) -> Result<Eviction, Failure> {
+    let Held { bucket, name, seen } = held;
+    let keys = BucketKeys::new(&options.namespace, &bucket);
+    let of_name = keys.name(&NameKey::new(&name));
+    let (start, end, patience) = (of_name.held(), of_name.end_of_held(), options.call());
+    let listed =
+        calls::list(members.clone(), start.clone(), usize::MAX, Duration::ZERO, patience).await?;
+    let is_seen = |kv: &KeyValue| {
+        let client_id = strays::client(&keys, kv);
+        client_id.is_some_and(|client_id| seen.contains(&(client_id, token(kv.made))))
+    };
+    if listed.found.is_empty() {
+        return Ok(Eviction::Free);
+    }
+    if !listed.found.iter().all(is_seen) {
+        return Ok(Eviction::HeldByOthers);
+    }
+    // Of those, one may let go of it meanwhile; what anybody is granted is made later.
+    let removal = Transaction {
+        when: vec![Check::NoneAfter(start.clone(), end.clone(), listed.revision)],
+        then: vec![Step::DeleteRange(start, end)],
+        or_else: Vec::new(),
+    };
+    let answer = calls::transaction(members, removal, patience).await?;
+    if !answer.succeeded {
+        return Ok(Eviction::HeldByOthers);
+    }
+    let gone = answer.results.iter().map(|result| match result {
+        StepResult::Deleted(keys) => keys.len() as u64,
+        _ => 0,
+    });
+    Ok(match gone.sum() {
+        0 => Eviction::Free,
+        count => Eviction::From(count),
+    })
 }
 
 /// Removes these, if they are what was seen.

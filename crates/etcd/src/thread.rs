@@ -10,7 +10,10 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use navlock_core::{ClientId, host::Unheard};
+use navlock_core::{
+    ClientId, Error,
+    host::{Eviction, Unheard},
+};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
@@ -20,11 +23,12 @@ use tokio::{
 use crate::{
     calls,
     clusters::entry::Entry,
+    failure::Failure,
     formats,
     hash::HashState,
     keeper::{Call, Done, Keeper, Message, Shared},
     lease::{self, Share},
-    left,
+    left::{self, Held},
     members::Members,
     options::EtcdOptions,
     silence::Silences,
@@ -42,6 +46,8 @@ pub(crate) enum Order {
     Hear(Message),
     /// Ends what others have left; see [`left::revoke`].
     Revoke(Vec<Share>, oneshot::Sender<bool>),
+    /// Takes a name from those who were seen to hold it; see [`left::evict`].
+    Evict(Held, oneshot::Sender<Result<Eviction, Error>>),
     /// Which of these leases are silent.
     Silences(Vec<i64>, oneshot::Sender<HashMap<i64, Unheard, HashState>>),
     /// The owners are gone; the sender is dropped when all is told.
@@ -110,6 +116,7 @@ impl Thread {
                 order = self.heard.recv(), if !self.is_deaf => match order {
                     Some(Order::Hear(message)) => self.keeper.hear(message),
                     Some(Order::Revoke(leases, answer)) => self.revoke_left(leases, answer),
+                    Some(Order::Evict(held, answer)) => self.evict(held, answer),
                     Some(Order::Silences(leases, answer)) => self.silences(leases, answer),
                     Some(Order::Quit(told)) => {
                         self.quitting = Some((Instant::now() + FAREWELL, told));
@@ -151,7 +158,17 @@ impl Thread {
         self.running.push(told.boxed());
     }
 
-    /// The keeper needs none of that either.
+    /// The keeper hears of it as of all that others do.
+    fn evict(&mut self, held: Held, answer: oneshot::Sender<Result<Eviction, Error>>) {
+        let evicted = left::evict(self.members.clone(), self.options.clone(), held);
+        let told = evicted.map(|evicted| {
+            let _ = answer.send(evicted.map_err(Failure::error));
+            None
+        });
+        self.running.push(told.boxed());
+    }
+
+    /// It needs none of that either.
     fn silences(
         &mut self,
         leases: Vec<i64>,

@@ -117,7 +117,7 @@ impl Newcomer {
                 }
                 ToDaemon::Steal { query, bucket, name, from, info } if version >= STEAL_VERSION => {
                     let steal = Steal { bucket, name, from, info };
-                    let outcome = self.house.steal(steal, self.process.clone());
+                    let outcome = self.house.steal(steal, self.process.clone()).await;
                     FromDaemon::Stolen { query, outcome }
                 }
                 ToDaemon::Look { bucket, name, follow } if version >= LOOKING_VERSION => {

@@ -2,12 +2,17 @@
 //!
 //! Who steals by `steal` takes the name from whoever holds it by then. Who has looked, and then decided, means
 //! those it has seen. So these are named, and are compared with those who hold it in the turn of the daemon
-//! in which the engine is called: nobody else can come in between.
+//! in which the engine is called: nobody else can come in between. Where locks are seen further than this machine,
+//! whoever keeps them does so.
 
 use std::{collections::HashSet, sync::Arc};
 
 use futures_util::FutureExt;
-use navlock_core::{ClientId, FencingToken, ResourceName, host::RequestKind, look::LockId};
+use navlock_core::{
+    ClientId, FencingToken, ResourceName,
+    host::{self, Eviction, RequestKind},
+    look::LockId,
+};
 use navlock_engine::RequestId;
 use navlock_wire::{AgentInfo, MAX_BUCKET, NotStolen};
 
@@ -32,28 +37,45 @@ pub(super) struct Steal {
 impl House {
     /// Takes a name from all who hold it and lets go of it, if nobody holds it but those that are named. From
     /// how many.
-    pub(super) fn steal(
+    pub(super) async fn steal(
         self: &Arc<Self>,
         steal: Steal,
         process: Option<Process>,
     ) -> Result<u64, NotStolen> {
-        // Nothing is waited for from here on: this is one moment.
-        let Steal { bucket, name, from, info } = steal;
         let refused = |why: &str| NotStolen::Refused(why.to_owned());
-        if bucket.len() > MAX_BUCKET {
+        if steal.bucket.len() > MAX_BUCKET {
             return Err(refused("no bucket has so long a name"));
-        }
-        if self.user_agent().is_leased() {
-            let reach = self.reach().unwrap_or("other machines");
-            return Err(NotStolen::Refused(format!(
-                "its locks are seen further than this machine ({reach}), where somebody else may take \
-                 the name in the moment in which it is stolen; 'navlock run --steal' takes it from \
-                 whoever holds it"
-            )));
         }
         if !self.recovery().is_over() {
             return Err(refused("the broker is taking over from the one before; look again"));
         }
+        if self.user_agent().is_leased() {
+            self.evict(steal).await
+        } else {
+            self.take(steal, process)
+        }
+    }
+
+    /// The same where locks are seen further than this machine: they are compared and taken by whoever keeps them.
+    async fn evict(&self, steal: Steal) -> Result<u64, NotStolen> {
+        let Steal { bucket, name, from, .. } = steal;
+        let from = from.into_iter();
+        let seen = from.map(|(id, token)| (forms::lock_id(id).client_id, FencingToken::new(token)));
+        match host::evict(self.user_agent(), &bucket, &name, seen.collect()).await {
+            Ok(Eviction::From(count)) => Ok(count),
+            Ok(Eviction::Free) => Err(NotStolen::Free),
+            Ok(Eviction::HeldByOthers) => Err(NotStolen::HeldByOthers),
+            Err(error) => {
+                let reach = self.reach().unwrap_or("other machines");
+                Err(NotStolen::Refused(format!("its locks are seen by {reach}: {error}")))
+            }
+        }
+    }
+
+    /// The same of locks of this machine alone. Nothing is waited for: this is one moment.
+    fn take(self: &Arc<Self>, steal: Steal, process: Option<Process>) -> Result<u64, NotStolen> {
+        let Steal { bucket, name, from, info } = steal;
+        let refused = |why: &str| NotStolen::Refused(why.to_owned());
         // Who owns the name can take it no more.
         self.settle(&bucket, &name, RequestKind::Steal);
         let from =

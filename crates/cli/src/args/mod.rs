@@ -248,8 +248,7 @@ Keys:
   d                 deadlocks
   n                 the table of names again
   p, space          pause: show what there was at that moment, until it is pressed again
-  S                 take the lock from whom it names before it asks (only with --allow-steal, and
-                    not where locks are kept in etcd)
+  S                 take the lock from whom it names before it asks (only with --allow-steal)
   ^L                draw the whole screen anew
 
 It shows all buckets, unless --bucket or NAVLOCK_BUCKET names one; b shows the others. It needs a

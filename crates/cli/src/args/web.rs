@@ -17,7 +17,7 @@ use clap::Args;
 The page shows all buckets: who waits for whom, each name with its queue and who has held it since
 'navlock web' began, deadlocks, clients, and with etcd the machines. It is read-only, but with
 --allow-steal: then it can take a name from those holders whom it has shown before it asks, and from
-nobody else; not where locks are kept in etcd, where there is 'navlock run --steal NAME true'.
+nobody else, on whatever machine they are.
 
 --open gives the browser no address but a file that goes there, readable for this user alone and
 removed when the page is open: every user of the machine can see with what a program is started, and

@@ -286,9 +286,14 @@ fn who_only_connects_keeps_nobody_out() {
 #[test]
 fn nothing_is_stolen_but_what_was_seen_and_where_that_is_allowed() {
     let sandbox = Sandbox::new();
-    let [read_only, web] = [&[][..], &["--allow-steal"]].map(|all| Web::start(&sandbox, all));
-    let mut holder = sandbox.hold(&["db"]);
-    let mut next = sandbox.queue(&["db"]);
+    steals_what_was_seen(&sandbox, &sandbox);
+}
+
+/// Takes by the page that is served on the one machine what is held on the other.
+pub(crate) fn steals_what_was_seen(here: &Sandbox, there: &Sandbox) {
+    let [read_only, web] = [&[][..], &["--allow-steal"]].map(|all| Web::start(here, all));
+    let mut holder = there.hold(&["db"]);
+    let mut next = there.queue(&["db"]);
     let steal = |web: &Web, version: &Value, intent: &str| {
         let key = web.state()["names"][0]["key"].clone();
         let body = serde_json::json!({ "key": key, "version": version }).to_string();

@@ -49,6 +49,26 @@ pub trait Reach: fmt::Debug + Send + Sync {
         Box::pin(ready(true))
     }
 
+    /// Takes a name of a bucket from all who hold it, at one moment, if those are all among the ones that were seen
+    /// to hold it, each with its token; who waits is next. For people, who decide by what they have seen. Only for
+    /// a reach whose names are taken by others than this user agent as well: where there are none, the user agent
+    /// knows by itself who holds what.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if it cannot do so, [`Error::Unreachable`] if whoever keeps the locks does not answer: then
+    /// it may have been done.
+    fn evict(
+        &self,
+        bucket: &str,
+        name: &ResourceName,
+        seen: Vec<(ClientId, FencingToken)>,
+    ) -> EvictFuture<'_> {
+        let _ = (bucket, name, seen);
+        let why = "somebody else may take the name in the moment in which it is taken from who was seen to hold it";
+        Box::pin(ready(Err(Error::Refused(why.to_owned()))))
+    }
+
     /// What there is to be known of it at this moment, for people: what, and how it is. Of no meaning to
     /// programs.
     fn details(&self) -> Vec<(String, String)> {
@@ -60,6 +80,17 @@ pub trait Reach: fmt::Debug + Send + Sync {
         let _ = options;
         None
     }
+}
+
+/// What came of [`Reach::evict`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    /// It was taken from so many.
+    From(u64),
+    /// Nobody held it.
+    Free,
+    /// Somebody holds it who was not seen to. It was taken from nobody.
+    HeldByOthers,
 }
 
 /// A look that somebody has: what is behind a [`Looker`](crate::look::Looker).
@@ -332,6 +363,9 @@ impl Term {
         is_late.then(|| (self.now.saturating_sub(self.heard), self.ends.saturating_sub(self.now)))
     }
 }
+
+/// The future of [`Reach::evict`].
+pub type EvictFuture<'a> = Pin<Box<dyn Future<Output = Result<Eviction, Error>> + Send + 'a>>;
 
 /// The future of [`Backend::query`].
 pub type QueryFuture<'a> =
@@ -648,6 +682,18 @@ impl AnyReach {
         match self {
             Self::Memory(memory) => memory.revoke(leases),
             Self::Other(reach) => reach.revoke(leases),
+        }
+    }
+
+    pub(crate) fn evict(
+        &self,
+        bucket: &str,
+        name: &ResourceName,
+        seen: Vec<(ClientId, FencingToken)>,
+    ) -> EvictFuture<'_> {
+        match self {
+            Self::Memory(memory) => memory.evict(bucket, name, seen),
+            Self::Other(reach) => reach.evict(bucket, name, seen),
         }
     }
 }

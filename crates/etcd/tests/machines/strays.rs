@@ -2,7 +2,12 @@
 
 use std::thread;
 
-use navlock_core::{Inspected, LockManager, Lost, Mode::Exclusive};
+use navlock_core::{
+    FencingToken, Inspected, LockManager, Lost,
+    Mode::Exclusive,
+    UserAgent,
+    host::{self, Eviction},
+};
 use navlock_etcd::{EtcdOptions, Evict, evict, strays};
 
 use super::{exclusive, settle, soon, state, until_waiting};
@@ -98,4 +103,49 @@ fn a_lock_that_somebody_removes_is_not_said_to_be_stolen() {
     evict(&options, &Evict::Client { bucket, name: &"db".try_into().unwrap(), client_id }).unwrap();
     assert_eq!(soon(guard.lost()), Lost::Removed);
     drop(exclusive(&other, "db"));
+}
+
+/// Takes the name from these, as somebody does who has seen them.
+fn take(from: &UserAgent, name: &str, seen: &[&Inspected]) -> Eviction {
+    let seen = seen.iter().map(|one| (one.lock.client_id, one.fencing_token.unwrap())).collect();
+    soon(host::evict(from, "bucket", &name.try_into().unwrap(), seen)).unwrap()
+}
+
+#[test]
+fn a_name_is_taken_from_those_alone_who_were_seen_to_hold_it() {
+    let (_, options, locks) = alone();
+    takes_what_was_seen(&connect(&options), &locks, "db");
+}
+
+/// Takes what the agent holds by another connection, which is to the same bucket.
+pub(crate) fn takes_what_was_seen(by: &UserAgent, locks: &LockManager, name: &str) {
+    assert_eq!(take(by, name, &[]), Eviction::Free);
+    let readers = [(); 2].map(|()| soon(locks.lock(name).shared()).unwrap());
+    let seen = held(locks);
+    let [one, other] = &*seen else { panic!("{seen:?}") };
+    assert_eq!(take(by, name, &[one]), Eviction::HeldByOthers);
+    let mut wrong = one.clone();
+    wrong.fencing_token = Some(FencingToken::new(one.fencing_token.unwrap().get() + 1_000));
+    assert_eq!(take(by, name, &[&wrong, other]), Eviction::HeldByOthers);
+    assert!(readers.iter().all(|guard| !guard.is_lost()));
+    thread::scope(|scope| {
+        let next = scope.spawn(|| exclusive(locks, name));
+        until_waiting(locks, 1);
+        assert_eq!(take(by, name, &[other, one]), Eviction::From(2));
+        for guard in &readers {
+            assert_eq!(soon(guard.lost()), Lost::Removed);
+        }
+        let guard = next.join().unwrap();
+        // That is another lock, of the same agent.
+        assert_eq!(take(by, name, &[one, other]), Eviction::HeldByOthers);
+        assert!(!guard.is_lost());
+    });
+    // One who was seen has let go of it, and is none of those from whom it is taken.
+    let readers = [(); 2].map(|()| soon(locks.lock(name).shared()).unwrap());
+    let seen = held(locks);
+    let [gone, stays] = readers;
+    drop(gone);
+    while held(locks).len() > 1 {}
+    assert_eq!(take(by, name, &seen.iter().collect::<Vec<_>>()), Eviction::From(1));
+    assert_eq!(soon(stays.lost()), Lost::Removed);
 }

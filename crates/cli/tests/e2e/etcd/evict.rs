@@ -26,6 +26,13 @@ fn what_stands_in_the_way_is_shown_named_and_evicted() {
 }
 
 #[test]
+fn the_page_takes_a_lock_of_another_machine_from_those_alone_whom_it_has_shown() {
+    let [here, there] = machines();
+    here.written(&["daemon", "start"]);
+    crate::web::steals_what_was_seen(&here, &there);
+}
+
+#[test]
 fn without_etcd_there_is_nothing_to_evict() {
     let machine = Sandbox::with_settings("");
     assert_eq!(machine.code(&["evict", "--key", "navlock/x"]), 64);

@@ -118,6 +118,10 @@ impl Etcd {
             Check::Empty(start, end) => {
                 self.found.range(start.clone()..end.clone()).next().is_none()
             }
+            Check::NoneAfter(start, end, revision) => {
+                let mut range = self.found.range(start.clone()..end.clone());
+                range.all(|(_, kv)| kv.made <= *revision)
+            }
         }
     }
 
