@@ -12,8 +12,8 @@ use futures_util::future::{join_all, try_join_all};
 use navlock_core::{
     AgentInfo, ClientId, Error, Inspected, Inspection, LockManagerSnapshot, Lost, ResourceName,
     host::{
-        Answer, Backend, Claim, InspectFuture, QueryFuture, Reach, RecallFuture, RequestKind,
-        RevokeFuture, SightFuture, Sighted, Sighting, Term, Ticket,
+        Answer, Backend, Claim, EvictFuture, InspectFuture, NameRef, QueryFuture, Reach,
+        RecallFuture, RequestKind, RevokeFuture, SightFuture, Sighted, Sighting, Term, Ticket,
     },
     look::LockId,
 };
@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     backend::{EtcdBackend, EtcdReach},
+    keys::NameKey,
     lease::SHARE,
     table::gone,
 };
@@ -148,6 +149,21 @@ impl Reach for ClustersReach {
         Box::pin(async move { revoked.await.into_iter().all(|is_over| is_over) })
     }
 
+    fn evict(
+        &self,
+        bucket: &str,
+        name: &ResourceName,
+        seen: Vec<(ClientId, FencingToken)>,
+    ) -> EvictFuture<'_> {
+        let part = &self.0.parts[self.0.part_of(bucket, name)];
+        let base = part.entry.base();
+        let lowered = |(client_id, token): (_, FencingToken)| {
+            (client_id, FencingToken::new(token.get().saturating_sub(base)))
+        };
+        let evicted = part.reach.evict(bucket, name, seen.into_iter().map(lowered).collect());
+        Box::pin(async move { evicted.await.map_err(|error| of(&part.name, error)) })
+    }
+
     fn details(&self) -> Vec<(String, String)> {
         let active = self.0.parts.iter().map(|part| {
             let (endpoint, answers) = part.reach.spoken_to();
@@ -221,6 +237,37 @@ impl ClustersBackend {
 
     fn join(&self, part: usize, serial: u64) -> u64 {
         serial.wrapping_mul(self.parts.len() as u64).wrapping_add(part as u64)
+    }
+
+    /// What is seen in all parts, of each at one moment.
+    fn sighting<'a>(
+        &'a self,
+        look: impl Fn(&'a EtcdBackend) -> SightFuture<'a>,
+    ) -> SightFuture<'a> {
+        let each =
+            self.parts.iter().enumerate().map(|(nth, part)| {
+                let seen = look(part);
+                async move {
+                    Ok::<_, Error>((nth, seen.await.map_err(|error| self.failed(nth, error))?))
+                }
+            });
+        let each = try_join_all(each);
+        Box::pin(async move {
+            let mut all = Sighting::default();
+            for (nth, seen) in each.await? {
+                let Sighting { held, pending, left_out, .. } = seen;
+                all.left_out += left_out;
+                let adapt = |mut one: Sighted| {
+                    self.raise_inspected(nth, &mut one.inspected);
+                    // Those of two clusters are in some order, and the same one for all who look.
+                    one.order.1 = self.join(nth, one.order.1);
+                    one
+                };
+                all.held.extend(held.into_iter().map(adapt));
+                all.pending.extend(pending.into_iter().map(adapt));
+            }
+            Ok(all)
+        })
     }
 
     fn failed(&self, part: usize, error: Error) -> Error {
@@ -374,28 +421,16 @@ impl Backend for ClustersBackend {
     }
 
     fn look(&self) -> SightFuture<'_> {
-        let each =
-            self.parts.iter().enumerate().map(|(nth, part)| {
-                let seen = part.look();
-                async move {
-                    Ok::<_, Error>((nth, seen.await.map_err(|error| self.failed(nth, error))?))
-                }
-            });
-        let each = try_join_all(each);
-        Box::pin(async move {
-            let mut all = Sighting::default();
-            for (nth, Sighting { held, pending, .. }) in each.await? {
-                let adapt = |mut one: Sighted| {
-                    self.raise_inspected(nth, &mut one.inspected);
-                    // Those of two clusters are in some order, and the same one for all who look.
-                    one.order.1 = self.join(nth, one.order.1);
-                    one
-                };
-                all.held.extend(held.into_iter().map(adapt));
-                all.pending.extend(pending.into_iter().map(adapt));
-            }
-            Ok(all)
-        })
+        self.sighting(Backend::look)
+    }
+
+    fn name_ref(&self, name: &ResourceName) -> NameRef {
+        NameKey::new(name).to_ref()
+    }
+
+    /// Of all of them: a long name is not known by what it is called, and so neither is the cluster that it is on.
+    fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
+        self.sighting(|part| part.look_at(name.clone(), with_silence))
     }
 
     /// When the first of what it has is over.

@@ -264,3 +264,14 @@ fn what_one_cluster_loses_is_lost_and_the_others_go_on() {
     drop(exclusive(&machines[0], &names[0]));
     assert_eq!(clusters.agreed().unwrap(), "east,west: all of them have this list");
 }
+
+#[test]
+fn a_name_of_any_cluster_is_taken_from_those_alone_who_were_seen_to_hold_it() {
+    let namespace = namespace();
+    let [by, other] = [(); 2].map(|()| two(&namespace).unwrap());
+    let locks = other.lock_manager("bucket");
+    for name in spread(&clusters(&namespace), "bucket") {
+        super::strays::takes_what_was_seen(&by, &locks, &name);
+        settle(&locks);
+    }
+}
