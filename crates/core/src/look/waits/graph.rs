@@ -90,11 +90,10 @@ impl Last {
     }
 }
 
-/// What an agent has of which nobody said inside what it is.
+/// What an agent has, and requests of which it is not known inside which of that they were made.
 #[derive(Default)]
 struct Has {
     locks: Vec<Index>,
-    /// The first of each name.
     requests: Vec<Index>,
 }
 
@@ -150,6 +149,7 @@ impl<'a> Graph<'a> {
                 let whose = entry.id.client_id;
                 if !entry.inside.iter().any(|lock| lock.client_id == whose) {
                     let requests = &mut has.entry(whose).or_default().requests;
+                    // The first of each name.
                     let is_of_this_name = |last: &Index| *last >= first;
                     if !requests.last().is_some_and(is_of_this_name) {
                         requests.push(request);
@@ -170,7 +170,7 @@ impl<'a> Graph<'a> {
             let inside = inside.filter(|lock| !is_later(**lock));
             edges.extend(inside.map(|lock| (*lock, request, Why::Inside)));
         }
-        edges.extend(inside_agents(&nodes, &locks));
+        add_inside_agents(&mut nodes, &locks, &mut edges);
 
         // Of those who wait for anything so, what they hold.
         for (id, lock) in &locks {
@@ -222,31 +222,43 @@ impl<'a> Graph<'a> {
 
 /// From the locks of other machines to the requests that were made inside a lock of the same agent's: that said by
 /// which id its own broker knows it, and here it has another one.
-fn inside_agents(
-    nodes: &[Option<At<'_>>],
+fn add_inside_agents(
+    nodes: &mut Vec<Option<At<'_>>>,
     locks: &HashMap<LockId, Index, RandomState>,
-) -> Vec<(Index, Index, Why)> {
-    let mut requests: HashMap<ClientId, Vec<Index>, RandomState> = HashMap::default();
-    for (request, at) in (0..).zip(nodes) {
+    edges: &mut Vec<(Index, Index, Why)>,
+) {
+    let mut inside: HashMap<ClientId, Has, RandomState> = HashMap::default();
+    for (request, at) in (0..).zip(&*nodes) {
         let Some(At { entry, is_held: false, .. }) = at else { continue };
         for lock in entry.inside.iter().filter(|lock| !locks.contains_key(lock)) {
-            let theirs = requests.entry(lock.client_id).or_default();
-            if theirs.last() != Some(&request) {
-                theirs.push(request);
+            let requests = &mut inside.entry(lock.client_id).or_default().requests;
+            if requests.last() != Some(&request) {
+                requests.push(request);
             }
         }
     }
     // FAST: mostly all are known.
-    if requests.is_empty() {
-        return Vec::new();
+    if inside.is_empty() {
+        return;
     }
-    let mut theirs: Vec<_> = locks.iter().filter(|(id, _)| id.is_made_up()).collect();
-    theirs.sort_unstable_by_key(|(_, lock)| **lock);
-    let edges = theirs.into_iter().flat_map(|(id, lock)| {
-        let requests = requests.get(&id.client_id).into_iter().flatten();
-        requests.map(move |request| (*lock, *request, Why::InsideAgent))
-    });
-    edges.collect()
+    for (id, lock) in locks.iter().filter(|(id, _)| id.is_made_up()) {
+        if let Some(has) = inside.get_mut(&id.client_id) {
+            has.locks.push(*lock);
+        }
+    }
+    for Has { mut locks, requests } in inside.into_values() {
+        locks.sort_unstable();
+        match *requests {
+            [request] => edges.extend(locks.iter().map(|lock| (*lock, request, Why::InsideAgent))),
+            _ if locks.is_empty() => {}
+            _ => {
+                let between = index(nodes.len());
+                nodes.push(None);
+                edges.extend(locks.iter().map(|lock| (*lock, between, Why::InsideAgent)));
+                edges.extend(requests.iter().map(|to| (between, *to, Why::InsideAgent)));
+            }
+        }
+    }
 }
 
 impl Edges {
