@@ -380,8 +380,9 @@ impl<V: Clone, D> Realm<V, D> {
             let Some(request) = state.request(key) else { return };
             mem::replace(&mut request.stage, Stage::Failed(Failure::Stopped))
         };
-        drop(stage);
+        // Before what that wakes, who may panic.
         self.0.inbox.push(key.index);
+        drop(stage);
     }
 
     /// A callback that was stopped by what no script can catch.

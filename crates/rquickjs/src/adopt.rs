@@ -158,10 +158,11 @@ impl<'js> Adoption<'js> {
                 let is_rejected = self.is_rejected(&engine);
                 let value = Bare::clone(&value);
                 let outcome = if is_rejected { Err(value) } else { Ok(value) };
-                return self.settle(engine, outcome, call);
+                // Not to be used for another request: what has called a script's `then` may still be on the stack.
+                return self.settle(&mut engine, outcome);
             }
-            Step::Fulfill => return self.settle(engine, Ok(Bare::clone(&value)), call),
-            Step::Reject => return self.settle(engine, Err(Bare::clone(&value)), call),
+            Step::Fulfill => return self.settle_last(engine, Ok(Bare::clone(&value)), call),
+            Step::Reject => return self.settle_last(engine, Err(Bare::clone(&value)), call),
             Step::Never => return Ok(()),
         };
         gone_on.or_else(|error| engine.realm().fail(&mut engine, self.key.get(), error))
@@ -182,14 +183,23 @@ impl<'js> Adoption<'js> {
     /// Settles the request.
     fn settle(
         &self,
+        engine: &mut Quick<'_, 'js>,
+        outcome: std::result::Result<Bare<'js>, Bare<'js>>,
+    ) -> Result<()> {
+        self.next.set(Step::Never);
+        engine.realm().settle(engine, self.key.get(), outcome)
+    }
+
+    /// The same by the last call of this function, which nobody else has.
+    fn settle_last(
+        &self,
         mut engine: Quick<'_, 'js>,
         outcome: std::result::Result<Bare<'js>, Bare<'js>>,
         call: &Call<'js>,
     ) -> Result<()> {
-        self.next.set(Step::Never);
-        engine.realm().settle(&mut engine, self.key.get(), outcome)?;
-        // That was the last call of this function, and nobody else has it: with the next request it is given
-        // what it has for that. One of which a step failed, was stopped or panicked never comes here.
+        self.settle(&mut engine, outcome)?;
+        // With the next request it is given what it has for that. One of which a step failed, was stopped or
+        // panicked, or that has called a script's own `then`, never comes here.
         engine.home.spare.replace(Some(Bare::clone(&call.function())));
         Ok(())
     }

@@ -70,6 +70,23 @@ impl<'a, 'js> Quick<'a, 'js> {
         function.call(self.ctx(), &Bare::undefined(self.ctx()), [argument]).map(drop)
     }
 
+    /// The same of a function that settles a promise, which nobody else would do. QuickJS asks at each call whether to
+    /// go on. Stopped there, the function is called once more, of which QuickJS does not ask; if it had begun, it does
+    /// nothing then.
+    fn invoke_surely(&self, function: &Bare<'js>, argument: &Bare<'js>) -> Result<(), Error> {
+        self.invoke(function, argument).or_else(|error| {
+            if !self.ctx().has_exception() {
+                return Err(error);
+            }
+            let thrown = self.ctx().catch();
+            if thrown.is_uncatchable_error() {
+                let _ = self.invoke(function, argument);
+            }
+            // Why a script was stopped is told all the same.
+            Err(self.ctx().throw(thrown))
+        })
+    }
+
     /// The error that it is to throw a `TypeError`.
     pub(crate) fn throw_type_error(&mut self, message: &str) -> Error {
         match self.type_error(message) {
@@ -220,13 +237,13 @@ impl<'js> Engine for Quick<'_, 'js> {
     }
 
     fn resolve(&mut self, deferred: Deferred<'js>, value: Bare<'js>) -> Result<(), Error> {
-        self.invoke(&deferred.resolve, &value)
+        self.invoke_surely(&deferred.resolve, &value)
     }
 
     fn reject(&mut self, deferred: Deferred<'js>, reason: Bare<'js>) -> Result<(), Error> {
         let refusal = &self.home.refusal;
         class::refuse(self.ctx(), self.home.classes, refusal, reason, || {
-            self.invoke(&deferred.resolve, refusal)
+            self.invoke_surely(&deferred.resolve, refusal)
         })
     }
 

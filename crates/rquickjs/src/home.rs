@@ -314,7 +314,8 @@ impl<'js> Home<'js> {
         // QuickJS by it any more.
         let Ok(mut agents) = self.agents.try_borrow_mut() else { return };
         let agents = std::mem::take(&mut *agents);
-        // At one moment: none of them is granted what another held.
+        // At one moment: none of them is granted what another held. At the end of a runtime QuickJS has dropped its
+        // jobs by now, and with them what waited there has ended one after the other.
         host::terminate_all(agents.values().map(|agent| agent.realm.locks()));
         for agent in agents.into_values() {
             agent.realm.end();

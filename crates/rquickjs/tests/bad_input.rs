@@ -18,7 +18,9 @@ use navlock_rquickjs::{
     navlock::{LockManager, UserAgent},
     run,
 };
-use rquickjs::{Context, Ctx, Function, Object, Persistent, Runtime};
+use rquickjs::{
+    Context, Ctx, Function, Object, Persistent, Promise, Runtime, promise::PromiseState,
+};
 
 fn is_free(user_agent: &UserAgent) -> bool {
     let other: LockManager = user_agent.lock_manager("app");
@@ -330,11 +332,12 @@ fn a_job_that_is_interrupted_before_it_has_begun_releases_the_lock() {
             is_stopped.set(false);
             program.eval::<()>(&format!(
                 "
-                void navigator.locks.request('db', () => {{
+                globalThis.asked = navigator.locks.request('db', () => {{
                     let left = {turns};
                     do; while (--left);
                     return {returned};
-                }}).catch(() => {{}});"
+                }});
+                void asked.catch(() => {{}});"
             ));
             is_stopped.set(true);
             let is_called = program.context.with(|ctx| {
@@ -351,6 +354,11 @@ fn a_job_that_is_interrupted_before_it_has_begun_releases_the_lock() {
             is_stopped.set(false);
             assert!(is_free(&user_agent), "{returned}, after {turns} turns");
             run(&program.context).unwrap();
+            let asked = program.context.with(|ctx| {
+                let asked: Promise<'_> = ctx.globals().get("asked").unwrap();
+                asked.state()
+            });
+            assert!(asked != PromiseState::Pending, "{returned}, after {turns} turns");
         }
         assert!(stopped > 0, "{returned}");
     }
