@@ -1,7 +1,7 @@
 //! Whose turn it is for a CPU.
 
 /// By so much whoever looks is nicer than others (see nice(2)): who locks has a CPU some ten times as long where both
-/// want one, and gets it at once when it wakes.
+/// want one and are of the same session or container, among which the kernel shares it first.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const NICER: i32 = 10;
 

@@ -265,8 +265,14 @@ impl Drop for Looker {
     fn drop(&mut self) {
         self.lookers.count.fetch_sub(1, Relaxed);
         self.lookers.inbox().put(Entry::Gone(self.id));
-        // Nobody else may be there who would.
-        drop(self.lookers.journal());
+        // Nobody else may be there who would take that in. Not on this thread, which may be that of those who lock.
+        match self.lookers.thread.get() {
+            Some(Some(thread)) => {
+                let lookers = Arc::clone(&self.lookers);
+                drop(thread.handle().spawn(async move { drop(lookers.journal()) }));
+            }
+            _ => drop(self.lookers.journal()),
+        }
     }
 }
 
@@ -326,6 +332,21 @@ mod tests {
         lookers.tell(|| LookChange::Released(of, ([1; 16], 2)));
         assert!(few.news(&mut turn).now_or_never().is_none());
         assert!(turn.is_some());
+    }
+
+    #[tokio::test]
+    async fn who_ends_a_look_does_not_wait_for_who_tells() {
+        let lookers = Arc::new(Lookers::default());
+        lookers.runtime().await;
+        let looker = lookers.add(Filter::default());
+        let journal = lookers.journal();
+        let (ended, has_ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            drop(looker);
+            ended.send(())
+        });
+        assert_eq!(has_ended.recv_timeout(Duration::from_secs(30)), Ok(()));
+        drop(journal);
     }
 
     #[test]
