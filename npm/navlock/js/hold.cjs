@@ -2,7 +2,8 @@
 // Locks for code that cannot put its work into a callback.
 
 const {
-  AbortController, FinalizationRegistry, TypeError, controllerAbort, controllerSignal, registerFinalization, unregisterFinalization,
+  AbortController, FinalizationRegistry, TypeError, controllerAbort, controllerSignal, defineProperty, registerFinalization,
+  unregisterFinalization,
 } = require('./primordials.cjs');
 const { deferred } = require('./deferred.cjs');
 const { defineInterface, defineShown } = require('./interface.cjs');
@@ -137,7 +138,8 @@ async function hold(locks, name, options = {}) {
 function defineDisposal() {
   const { asyncDispose } = Symbol;
   if (typeof asyncDispose !== 'symbol' || asyncDispose in HeldLock.prototype) return;
-  Object.defineProperty(HeldLock.prototype, asyncDispose, { value: HeldLock.prototype.release, writable: true, configurable: true });
+  const value = HeldLock.prototype.release;
+  defineProperty(HeldLock.prototype, asyncDispose, { __proto__: null, value, writable: true, configurable: true });
 }
 
 module.exports = { hold };

@@ -2,13 +2,13 @@
 // Looking: who holds what, who waits for it, and what happens meanwhile.
 
 const {
-  FinalizationRegistry, TypeError, ownArray, registerFinalization, setPrototypeOf, unregisterFinalization,
+  FinalizationRegistry, TypeError, defineProperty, ownArray, registerFinalization, setPrototypeOf, unregisterFinalization,
 } = require('./primordials.cjs');
 const { AbortAlgorithm, addAbortAlgorithm, removeAbortAlgorithm } = require('./abort.cjs');
 const { deferred } = require('./deferred.cjs');
 const { defineInterface } = require('./interface.cjs');
 const { obtainLockManager } = require('./lock-manager.cjs');
-const { toAbortSource, toDOMString } = require('./webidl.cjs');
+const { rejectedWith, toAbortSource, toDOMString } = require('./webidl.cjs');
 
 /** Whoever has it may construct. */
 const key = {};
@@ -18,14 +18,20 @@ const key = {};
  * {@link Look}, but while somebody waits: so one that nobody has any more is collected, and ended by that.
  */
 class Watching extends AbortAlgorithm {
-  /** @param {string | null} name */
-  constructor(locks, name, allBuckets) {
+  /**
+   * @param {string | null} name
+   * @param {import('./abort.cjs').AbortSource | null} signal
+   */
+  constructor(locks, name, allBuckets, signal) {
     super();
     this.locks = locks;
-    /** Once it has begun. */
-    this.realm = null;
     this.name = name;
     this.allBuckets = allBuckets;
+    this.signal = signal;
+    /** Once it has begun. */
+    this.realm = null;
+    /** @type {import('./requests.cjs').OpenManager | null} the same */
+    this.watched = null;
     /** What has been told, and the place of what is told next. */
     this.told = ownArray();
     this.at = 0;
@@ -48,6 +54,7 @@ class Watching extends AbortAlgorithm {
   /** What is told next, or will be. */
   wait(look) {
     const { promise, resolve, reject } = deferred();
+    if (this.at === this.told.length && !this.hasEnded) this.#ask();
     if (this.at < this.told.length) {
       resolve(result(this.told[this.at], false));
       this.told[this.at++] = undefined;
@@ -57,11 +64,10 @@ class Watching extends AbortAlgorithm {
     } else if (this.hasEnded) {
       resolve(result(undefined, true));
     } else {
-      this.#ask();
       const waiter = { look, next: null, reject, resolve };
       if (this.first === null) {
-        this.first = waiter;
         this.realm.keepAlive.start();
+        this.first = waiter;
       } else {
         this.last.next = waiter;
       }
@@ -72,22 +78,40 @@ class Watching extends AbortAlgorithm {
 
   #ask() {
     if (this.isAsked) return;
-    if (this.realm === null) {
-      const { number, realm } = obtainLockManager(this.locks);
-      realm.look(this, number, this.name, this.allBuckets);
-      this.realm = realm;
-      this.locks = null;
-    } else {
-      this.realm.lookOn(this);
-    }
+    if (this.id >= 0) this.realm.lookOn(this);
+    else this.#begin();
     this.isAsked = true;
+  }
+
+  /** A signal is listened to from here on, so that it keeps nothing that never begins. */
+  #begin() {
+    const { signal } = this;
+    if (signal !== null && signal.aborted) {
+      this.signalToAbort(signal.reason);
+      return;
+    }
+    this.watched = obtainLockManager(this.locks);
+    this.realm = this.watched.realm;
+    if (signal !== null) addAbortAlgorithm(signal, this);
+    try {
+      this.realm.look(this, this.watched.number, this.name, this.allBuckets);
+    } catch (error) {
+      // What has begun all the same is ended in a task.
+      if (this.id < 0) removeAbortAlgorithm(this);
+      throw error;
+    }
   }
 
   onGranted() {
     if (this.isDue) return;
     this.isDue = true;
-    // In a task, like callbacks.
-    this.realm.tasks.queue(take, this);
+    try {
+      // In a task, like callbacks.
+      this.realm.tasks.queue(take, this);
+    } catch (error) {
+      this.isDue = false;
+      throw error;
+    }
   }
 
   onFailed() {
@@ -106,38 +130,46 @@ class Watching extends AbortAlgorithm {
       const { told } = this;
       const value = told[this.at];
       told[this.at++] = undefined;
-      this.#takeFirst().resolve(result(value, false));
+      this.first.resolve(result(value, false));
+      this.#takeFirst();
     }
     if (this.first !== null) this.#ask();
   }
 
   #takeFirst() {
-    const { first } = this;
-    this.first = first.next;
-    if (this.first === null) {
-      this.last = null;
-      this.realm.keepAlive.stop();
-      this.realm.keepAlive.restLater();
+    const { next } = this.first;
+    if (next !== null) {
+      this.first = next;
+      return;
     }
-    return first;
+    this.realm.keepAlive.stop();
+    this.first = this.last = null;
+    this.realm.keepAlive.restLater();
   }
 
-  /** Tells nothing more. */
+  /** Tells nothing more. Where it throws it is called again. */
   end() {
     this.hasEnded = true;
     this.told = ownArray();
     this.at = 0;
-    removeAbortAlgorithm(this);
     if (this.id >= 0) this.realm.release(this);
     while (this.first !== null) {
-      const { resolve, reject } = this.#takeFirst();
-      if (this.failure === null) {
-        resolve(result(undefined, true));
-      } else {
-        reject(this.failure.reason);
-        this.failure = null;
-      }
+      if (this.failure === null) this.first.resolve(result(undefined, true));
+      else this.first.reject(this.failure.reason);
+      this.#takeFirst();
+      this.failure = null;
     }
+    removeAbortAlgorithm(this);
+  }
+
+  /** The same, and nobody hears of it: whoever waits has ended. */
+  abandon() {
+    if (this.first !== null) {
+      this.realm.keepAlive.stop();
+      this.first = this.last = null;
+      this.realm.keepAlive.restLater();
+    }
+    this.end();
   }
 
   /** <https://dom.spec.whatwg.org/#abortsignal-add> */
@@ -174,8 +206,13 @@ class Look {
   }
 
   /** What there is, and from then on what happens. */
-  async next() {
-    return this.#watching.wait(this);
+  next() {
+    // No async function: that would give out another promise, which adopts this one by what its `then` is by then.
+    try {
+      return this.#watching.wait(this);
+    } catch (error) {
+      return rejectedWith(error);
+    }
   }
 
   /** Ends it. */
@@ -191,9 +228,9 @@ class Look {
   }
 
   #end() {
-    unregisterFinalization(abandoned, this.#watching);
     this.#watching.failure = null;
-    if (!this.#watching.hasEnded) this.#watching.end();
+    this.#watching.end();
+    unregisterFinalization(abandoned, this.#watching);
   }
 
   [Symbol.asyncIterator]() {
@@ -203,9 +240,7 @@ class Look {
 defineInterface(Look, ['next', 'return', 'throw']);
 
 /** Looks that nobody has any more, and nobody waits for. */
-const abandoned = new FinalizationRegistry((watching) => {
-  if (!watching.hasEnded) watching.end();
-});
+const abandoned = new FinalizationRegistry((watching) => watching.end());
 
 /**
  * Looks at the bucket of a lock manager: what there is, and then what happens.
@@ -220,11 +255,7 @@ function look(locks, options = {}) {
   if (typeof allBuckets !== 'boolean') throw new TypeError('look: allBuckets is not a boolean');
   const wanted = name === undefined ? null : toDOMString(name);
   const source = signal === undefined ? null : toAbortSource(signal, 'look: the signal');
-  const watching = new Watching(locks, wanted, allBuckets);
-  if (source !== null) {
-    if (source.aborted) watching.signalToAbort(source.reason);
-    else addAbortAlgorithm(source, watching);
-  }
+  const watching = new Watching(locks, wanted, allBuckets, source);
   defineDisposal();
   const begun = new Look(key, watching);
   registerFinalization(abandoned, begun, watching, watching);
@@ -238,7 +269,7 @@ function defineDisposal() {
   const value = async function () {
     await this.return();
   };
-  Object.defineProperty(Look.prototype, asyncDispose, { value, writable: true, configurable: true });
+  defineProperty(Look.prototype, asyncDispose, { __proto__: null, value, writable: true, configurable: true });
 }
 
 module.exports = { look };

@@ -28,6 +28,7 @@ const { TaskQueue } = require('./task-queue.cjs');
  * @property {() => void} onFailed  the request has failed, or the lock that it had become is lost
  * @property {() => void} end  gives up what nobody will hear of
  * @property {import('./requests.cjs').OpenManager} [manager]  of a request
+ * @property {import('./requests.cjs').OpenManager | null} [watched]  of a look that has begun
  *
  * These are true of what was {@link Realm.left}:
  * @property {() => void} finish
@@ -92,6 +93,8 @@ class Realm {
 
   /** Ends a user agent, with all that its lock managers were asked for. */
   closeUserAgent(object, number) {
+    // Before it is known to nobody what is looked at.
+    for (const look of this.#looks(({ userAgent }) => userAgent === number)) look.end();
     // Its number may be another's from now on.
     unregisterFinalization(this.#userAgents, object);
     this.#addon.closeUserAgent(number, true);
@@ -125,6 +128,12 @@ class Realm {
         if (request.id >= 0 && request.isHeld === isHeld) request.end();
       }
     }
+    for (const look of this.#looks(isOver)) look.abandon();
+  }
+
+  /** Those who look at what lock managers see that are such. */
+  #looks(areThey) {
+    return arrayFilter(this.#entries, (entry) => entry?.watched != null && areThey(entry.watched));
   }
 
   clientId(manager) {

@@ -15,7 +15,6 @@ use navlock::{
     Error,
     host::{Lines, Object},
     look::{Looker, News},
-    stand_back,
 };
 
 use crate::js::Failure;
@@ -78,8 +77,7 @@ impl Looking {
 
 /// Waits for news whenever they are asked for, as long as anybody may ask.
 fn look(mut looker: Looker, asked: &Receiver<()>, told: &Told, waker: &Waker) {
-    // Nobody who locks is to wait for it.
-    stand_back();
+    // It does not stand back for the CPU: those who lock in this process wait for it while it sees what there is.
     let mut lines = Lines::default();
     while asked.recv().is_ok() {
         let news = loop {

@@ -8,7 +8,9 @@ use std::{
 };
 
 use navlock::{
-    Error, LockOptions, Lost, Mode, ResourceName, UserAgent, host::Term, look::LookOptions,
+    Error, LockOptions, Lost, Mode, ResourceName, UserAgent,
+    host::{self, Term},
+    look::LookOptions,
 };
 
 use napi_sys::{napi_env, napi_value};
@@ -229,8 +231,12 @@ impl Realm {
             if !all_buckets {
                 options = options.bucket(bucket);
             }
-            let looker = user_agent.look(options);
-            let begun = looker.ok_or_else(|| no_such("look")).and_then(|looker| {
+            // Of one that is closed there is nothing to see, and never will be.
+            let is_open = host::check_environment(&user_agent.lock_manager(bucket));
+            let looker = is_open.map(|()| user_agent.look(options));
+            let looker = looker.map_err(|error| Failure::Own(error.to_string()));
+            let looker = looker.and_then(|looker| looker.ok_or_else(|| no_such("look")));
+            let begun = looker.and_then(|looker| {
                 let id = state.slots.look(manager, looker)?;
                 Ok(answer((id, Status::Pending), false))
             });

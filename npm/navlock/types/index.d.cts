@@ -240,7 +240,10 @@ export interface LookEntry {
   ageMs?: number;
 }
 
-/** What there is: the first news, and later whenever more has happened than could be told. */
+/**
+ * What there is: the first news, and later whenever more has happened than could be told, or something has changed on
+ * other machines, at which the broker looks once a second.
+ */
 export interface LookPicture {
   event: 'picture';
   /** As in {@link LookEvent}. */
@@ -293,11 +296,12 @@ export interface Look extends AsyncIterableIterator<LookPicture | LookEvent> {
 
 /**
  * Looks at the bucket of a lock manager: the first news are a picture of one moment, what follows is all that
- * happens from then on, in order. Nobody who locks waits for who looks: who does not ask for news in time is told how
+ * happens on this machine from then on, in order. Nobody who locks waits for who looks: who does not ask for news in time is told how
  * many were missed, with a new picture. Where there is no broker, nobody holds anything, and it waits for one without
  * starting it; it is no client.
  *
- * Rejects with an `OperationError` where the broker does not tell. Throws a `TypeError` for options that make no sense.
+ * Rejects with an `OperationError` where the broker does not tell (also if 64 look already), or the user agent has been
+ * closed; who waits for news when that is, hears that there are no more. Throws a `TypeError` for options that make no sense.
  */
 export declare function look(locks: LockManager, options?: LookOptions): Look;
 

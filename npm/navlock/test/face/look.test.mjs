@@ -14,7 +14,7 @@ import { createUserAgent, hold, look } from 'navlock';
 import { startEtcd } from '../kit/etcd.mjs';
 import { openPlace, program } from '../kit/place.mjs';
 import { runtimes } from '../runtimes.mjs';
-import { evaluate, evaluateOn, navlock } from './programs.mjs';
+import { evaluate, evaluateOn, navlock, run } from './programs.mjs';
 
 /** A lock manager that no other test sees. */
 const open = () => createUserAgent({ reach: 'process', private: true }).locks;
@@ -159,6 +159,41 @@ test('those who wait for news are told in order, and when the look ends that the
   assert.equal((await waits[4]).done, true);
   assert.deepEqual(await news.next(), { value: undefined, done: true });
   await assert.rejects(look(locks).throw(new RangeError('mine')), RangeError);
+});
+
+test('a look that ends tells so to who waited before it is told that it has ended', async () => {
+  const order = [];
+  const news = look(open());
+  await news.next();
+  await Promise.all([news.next().then(() => order.push('next')), news.return().then(() => order.push('return'))]);
+  assert.deepEqual(order, ['next', 'return']);
+});
+
+test('a look ends with its user agent, of which none begins any more', async () => {
+  const userAgent = createUserAgent({ reach: 'process', private: true });
+  const { locks } = userAgent;
+  const news = look(locks);
+  await news.next();
+  const [waits, late] = [news.next(), look(locks)];
+  userAgent.close();
+  assert.equal((await waits).done, true);
+  assert.equal((await news.next()).done, true);
+  await assert.rejects(late.next(), { name: 'OperationError' });
+});
+
+test('a process ends while it looks and nobody waits for the news, or its user agent was closed', async () => {
+  const program = (rest) => `
+    const { createUserAgent, look } = require(${JSON.stringify(navlock)});
+    (async () => {
+      const userAgent = createUserAgent({ reach: 'process', private: true });
+      const news = look(userAgent.locks);
+      await news.next();
+      ${rest}
+      console.log('ends');
+    })();`;
+  for (const rest of ['', 'news.next(); userAgent.close();', 'news.next(); news.return();']) {
+    assert.equal(await run([process.execPath, '-e', program(rest)]), 'ends\n', rest);
+  }
 });
 
 test('a signal ends a look with its reason, once', async () => {

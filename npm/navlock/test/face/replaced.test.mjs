@@ -29,7 +29,7 @@ const ways = {
 
 for (const [what, way] of Object.entries(ways)) {
   test(`locks work on when a program has replaced ${what}`, async () => {
-    const outcomes = await evaluate({ NAVLOCK_REACH: 'process' }, async ({ locks }, way) => {
+    const outcomes = await evaluate({ NAVLOCK_REACH: 'process' }, async ({ locks, look }, way) => {
       const [controller, { Promise, setTimeout }, { defineProperty }] = [new AbortController(), globalThis, Object];
       const undone = [];
       const replace = (object, name, descriptor) => {
@@ -54,6 +54,7 @@ for (const [what, way] of Object.entries(ways)) {
         asked.aborted = reasonOf(locks.request('db', { signal: controller.signal }, () => {}));
         asked.waiting = locks.request('db', { mode: 'shared' }, ({ name }) => name);
         asked.seen = locks.query();
+        asked.looked = look(locks, { name: 'db' }).next();
         await new Promise((resolve) => setTimeout(resolve, 50)); // nothing of ours, which is what is tried
         controller.abort('reason');
         release('released');
@@ -65,10 +66,11 @@ for (const [what, way] of Object.entries(ways)) {
         for (const undo of undone) undo();
       }
       asked.stolen = asked.stolen.then(({ cause, name }) => [name, cause.code]);
+      asked.looked = asked.looked.then(({ done, value }) => [done, value.event, value.pending.length]);
       asked.seen = asked.seen.then(({ held, pending }) => [held.length, pending.length]);
       return Promise.all(Object.values(asked));
     }, `(${way})`);
-    assert.deepEqual(outcomes, ['released', null, 'reason', 'db', [1, 2], ['AbortError', 'STOLEN'], 'stolen']);
+    assert.deepEqual(outcomes, ['released', null, 'reason', 'db', [1, 2], [false, 'picture', 2], ['AbortError', 'STOLEN'], 'stolen']);
   });
 }
 

@@ -49,6 +49,22 @@ const ways = {
     }
   }, true],
 
+  'looks that fail end, and others go on': [async ({ locks, look }, whereTheStackIsFull) => {
+    const news = look(locks);
+    await news.next();
+    const [begun, asked] = [[], []];
+    whereTheStackIsFull(() => {
+      const one = look(locks, { name: 'db' });
+      begun.push(one);
+      asked.push(one.next());
+    });
+    const waits = news.next();
+    await locks.request('db', () => {});
+    await Promise.allSettled(asked);
+    for (const one of begun) await one.return();
+    return (await waits).done === false && (await news.return()).done;
+  }, true],
+
   'a signal with which requests have failed aborts the next one': [async ({ locks }, whereTheStackIsFull) => {
     const controllers = Array.from({ length: 400 }, () => new AbortController());
     let release;
