@@ -28,7 +28,7 @@ const FULL: u64 = 64 << 10;
 
 /// How long a broker goes without its clients for a line here. The directory may be on a file system
 /// that does not answer, and a broker has one thread for all.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is known of past faults.
 #[derive(Debug, PartialEq, Eq)]

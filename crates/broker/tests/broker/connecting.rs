@@ -71,7 +71,7 @@ fn a_daemon_that_ends_just_then_is_asked_again() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.unwrap().block_on(async {
             let mut options = daemon::Options::default();
-            options.idle = Some(Duration::from_millis(300));
+            options.idle = Some(Duration::from_secs(3));
             let listener = UnixListener::from_std(listener).unwrap();
             daemon::serve(&listener, daemon::user_agent(FencingToken::new(1)), options).await;
         });

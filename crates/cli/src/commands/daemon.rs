@@ -291,7 +291,7 @@ fn reported(object: Object, report: &Report) -> Object {
     let waits = Object::default()
         .objects("bounds", &bounds)
         .number("longer", waits.longer)
-        .value("sumSeconds", &waits.sum.as_secs_f64().into());
+        .json("sumSeconds", serde_json::Value::from(waits.sum.as_secs_f64()));
     object
         .object("log", &log)
         .objects("lastEnds", &ends)

@@ -32,7 +32,7 @@ use self::{bounded::Bounded, format::Line, sink::Sink};
 const STDERR: &str = "/proc/self/fd/2";
 
 /// How long the end of the program waits for what is still to be written.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The log of this process.
 pub(crate) struct Log {

@@ -16,14 +16,14 @@ fn without_a_fork_it_becomes_the_command_which_holds_by_itself() {
     let mut holder = hold_without_fork(&sandbox, script);
     assert!(holder.is_its_own_command());
     assert!(holder.line().trim_start_matches("db-").parse::<u64>().is_ok());
-    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+    assert_eq!(sandbox.answered(&["run", "-n", "db", "true"]), 1);
     // It is known by its number and name.
     let shown = sandbox.written(&["query", "--json"]);
     let pid = format!("\"pid\":{},\"command\":\"sh\"", holder.command().as_raw_nonzero());
     assert!(shown.contains(&pid), "{shown}");
     // And goes on after the broker.
     sandbox.kill_broker();
-    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+    assert_eq!(sandbox.answered(&["run", "-n", "db", "true"]), 1);
     holder.let_go();
     assert_eq!(holder.ended().code(), Some(7));
     assert_eq!(sandbox.code(&["run", "-w", "20", "db", "true"]), 0);

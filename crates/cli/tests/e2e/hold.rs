@@ -68,7 +68,7 @@ fn a_script_has_its_lock_over_many_commands_and_until_it_ends() {
     for (end, code) in [("exit 3", Some(3)), ("kill -KILL $$", None)] {
         let script = format!(
             "set -e
-             hold=$(\"$NAVLOCK\" hold --while-pid $$ --why nightly db)
+             hold=$(\"$NAVLOCK\" hold -q --while-pid $$ --why nightly db)
              \"$NAVLOCK\" query --json db
              ! \"$NAVLOCK\" run -n -q db true
              echo $$
@@ -99,7 +99,7 @@ fn what_is_written_is_an_id_and_the_tokens_in_the_order_of_the_names() {
     assert!(shown.contains(id) && shown.contains(&format!("\"fencingToken\":\"{b}\"")), "{shown}");
     assert_eq!(sandbox.released(&hold), (Some(0), String::new()));
     assert!(sandbox.query().is_empty());
-    assert_eq!(sandbox.sockets(), 0);
+    eventually("its keeper has ended", || sandbox.sockets() == 0);
 
     let json = sandbox.hold_long(&["--json", "-s", "db"]);
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -459,7 +459,7 @@ fn a_process_is_told_of_a_loss_if_that_was_asked() {
     for (how, says) in [("term", "told\n"), ("kill", ""), ("ignore", "done\n")] {
         let script = format!(
             "trap 'echo told; exit' TERM
-             \"$NAVLOCK\" hold --while-pid $$ --on-lost {how} db >id
+             \"$NAVLOCK\" hold -q --while-pid $$ --on-lost {how} db >id
              \"$NAVLOCK\" run --steal db true
              if [ {how} != ignore ]; then while :; do \"$NAVLOCK\" query >/dev/null; done; fi
              echo done"
@@ -480,18 +480,22 @@ fn what_is_asked_for_is_as_with_run() {
     assert_eq!(sandbox.query(), ["held db shared", "held db shared"]);
     let thief = sandbox.hold_long(&["--steal", "db"]);
     assert_eq!(sandbox.query(), ["held db exclusive"]);
-    assert_eq!(sandbox.released(&reader).0, Some(75));
-    assert_eq!(sandbox.released(&other).0, Some(75));
+    for hold in [&reader, &other] {
+        eventually("its keeper has heard of it", || sandbox.code(&["extend", hold]) == 75);
+        assert_eq!(sandbox.released(hold).0, Some(75));
+    }
     let elsewhere = sandbox.hold_long(&["--bucket", "mine", "db"]);
     for hold in [thief, elsewhere] {
         assert_eq!(sandbox.released(&hold).0, Some(0));
     }
     // What it waits for is told to people.
     let holder = sandbox.hold(&["db"]);
-    let waiter = sandbox.output(&["hold", "--ttl", LONG, "-w", "2.5", "db"]);
-    let said = String::from_utf8(waiter.stderr).unwrap();
-    assert!(said.starts_with("navlock: waiting for \"db\" (exclusive) "), "{said}");
-    assert!(said.contains("; held by sh["), "{said}");
+    eventually("it is told for whom", || {
+        let waiter = sandbox.output(&["hold", "--ttl", LONG, "-w", "2.5", "db"]);
+        let said = String::from_utf8(waiter.stderr).unwrap();
+        said.starts_with("navlock: waiting for \"db\" (exclusive) ")
+            && said.contains("; held by sh[")
+    });
     holder.release();
 }
 
@@ -504,10 +508,12 @@ fn what_is_said_of_a_holder_besides_is_shown_where_the_reason_is() {
     assert!(sandbox.written(&["query"]).contains(told));
     let json = sandbox.written(&["query", "--json"]);
     assert!(json.contains(r#""meta":{"url":"http://localhost:3000","job":"a b"}"#), "{json}");
-    let waiter = sandbox.output(&["wait", "-w", "2.5", "db"]);
-    let said = String::from_utf8(waiter.stderr).unwrap();
     let reason = "s (nightly), url=http://localhost:3000, job=a b";
-    assert!(said.starts_with("navlock: waiting for ") && said.contains(reason), "{said}");
+    eventually("who waits is told why it is held", || {
+        let waiter = sandbox.output(&["wait", "-w", "2.5", "db"]);
+        let said = String::from_utf8(waiter.stderr).unwrap();
+        said.starts_with("navlock: waiting for ") && said.contains(reason)
+    });
     // The next broker is told as well.
     sandbox.replace_broker();
     assert!(sandbox.written(&["query"]).contains(told));

@@ -184,7 +184,7 @@ fn a_client_of_the_first_version_is_not_waited_for_after_a_restart_and_its_lock_
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
     sandbox.replace_broker();
     // Who is waited for is so for ten seconds.
-    assert_eq!(sandbox.code(&["run", "-w", "5", "db", "true"]), 0);
+    assert_eq!(sandbox.code(&["run", "-w", "8", "db", "true"]), 0);
     assert_eq!(sandbox.query(), ["held kept exclusive"]);
     old.until_left();
     holder.release();

@@ -118,7 +118,7 @@ fn what_has_happened_is_counted_and_shown_to_programs() {
     let sandbox = Sandbox::new();
     let mut victim = sandbox.hold(&["db"]);
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
-    assert_eq!(sandbox.code(&["run", "-w", "0.05", "db", "true"]), 1);
+    assert_eq!(sandbox.code(&["run", "-w", "3", "db", "true"]), 1);
     let mut waiter = sandbox.queue(&["db"]);
     assert_eq!(sandbox.code(&["run", "--steal", "db", "true"]), 0);
     assert_eq!(victim.ended().code(), Some(75));

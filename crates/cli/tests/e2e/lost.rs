@@ -77,8 +77,10 @@ fn it_is_said_when_it_happens() {
         ("kill", "the command is killed"),
         ("ignore", "the command goes on"),
     ] {
-        let victim = sandbox.start(&["run", "--on-lost", how, "db", "sh", "-c", "read x <fifo"]);
-        eventually("it holds", || sandbox.query() == ["held db exclusive"]);
+        let script = "echo >begun; read x <fifo";
+        let victim = sandbox.start(&["run", "--on-lost", how, "db", "sh", "-c", script]);
+        eventually("it runs", || sandbox.path("begun").exists());
+        std::fs::remove_file(sandbox.path("begun")).unwrap();
         steal(&sandbox);
         if how == "ignore" {
             crate::sandbox::write(&sandbox.path("fifo"), "go on\n");

@@ -209,7 +209,7 @@ fn an_owner_that_is_stopped_and_holds_nothing_keeps_nobody_waiting() {
     assert!(next > last);
     owner.worker.signal(Signal::CONT);
     assert!(owner.token("lock db exclusive") > next);
-    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+    assert_eq!(sandbox.answered(&["run", "-n", "db", "true"]), 1);
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn an_owner_that_is_killed_leaves_nothing_be_it_holding_or_not() {
         let mut last = owner.token("turns db exclusive 10");
         if holds {
             last = owner.token("lock db exclusive");
-            assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+            assert_eq!(sandbox.answered(&["run", "-n", "db", "true"]), 1);
         }
         owner.worker.signal(Signal::KILL);
         owner.worker.ended();
@@ -283,7 +283,7 @@ fn what_is_owned_when_the_broker_is_killed_is_free_and_what_is_held_is_held() {
     let held = owner.token("lock held exclusive");
     for _ in 0..3 {
         sandbox.kill_broker();
-        assert_eq!(sandbox.code(&["run", "-n", "held", "true"]), 1);
+        assert_eq!(sandbox.answered(&["run", "-n", "held", "true"]), 1);
         assert_eq!(sandbox.query(), ["held held exclusive"]);
         assert_eq!(owner.tell("lost"), "lost false");
         let next = fence(&sandbox, "idle");
@@ -306,7 +306,8 @@ fn an_owner_goes_on_taking_its_names_while_brokers_are_killed() {
         client.begin("turns db exclusive 2000");
         if turn % 2 == 0 {
             if let Some(broker) = sandbox.broker() {
-                kill_process(broker, Signal::KILL).unwrap();
+                // It may be the one that was killed before, if the next one has not noted itself.
+                let _ = kill_process(broker, Signal::KILL);
             }
         }
         let said = client.worker.hear();
@@ -336,7 +337,7 @@ fn readers_in_two_processes_own_a_name_side_by_side_until_a_writer_comes() {
         last = reader.token("lock db shared");
     }
     drop(stopped);
-    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+    assert_eq!(sandbox.answered(&["run", "-n", "db", "true"]), 1);
     for reader in &mut readers {
         reader.tell("release");
     }

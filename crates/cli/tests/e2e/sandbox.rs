@@ -104,6 +104,17 @@ impl Sandbox {
         self.output(arguments).status.code().unwrap()
     }
 
+    /// The same of a command that does not wait, once it has had an answer: on a busy machine a broker may take longer
+    /// to start than it has for that.
+    pub(crate) fn answered(&self, arguments: &[&str]) -> i32 {
+        let mut code = 69;
+        eventually("it has an answer", || {
+            code = self.code(arguments);
+            code != 69
+        });
+        code
+    }
+
     /// What it writes, if it ends well.
     pub(crate) fn written(&self, arguments: &[&str]) -> String {
         let output = self.output(arguments);

@@ -99,7 +99,7 @@ fn a_wait_is_drawn_in_place_and_wiped_out() {
     eventually("it is drawn anew", || terminal.look().matches(line).count() >= 2);
     terminal.sees("s; held by ");
     holder.release();
-    terminal.sees("\r\u{1b}[Kran");
+    terminal.sees("\r\u{1b}[Kran\r\n");
     let seen = terminal.look();
     // Nothing has gone to a second line.
     assert_eq!(seen.matches('\n').count(), 1, "{seen:?}");

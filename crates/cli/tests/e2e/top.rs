@@ -101,7 +101,8 @@ fn what_happens_is_shown_as_it_happens_and_the_terminal_is_as_before_in_the_end(
     seat.sees_that("the end of the first", |screen| screen.contains("released"));
     waiter.release();
     seat.terminal.press("\u{1b}");
-    seat.sees("names 1  held 0  waiting 0");
+    // That stands above the name as well.
+    seat.sees_all("the table", &["P99", "names 1  held 0  waiting 0"]);
     seat.terminal.press("q");
     assert!(wait(&mut seat.terminal.leader).success());
     seat.is_given_back();

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// How long anything may take that must happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The variable that says which role is played, and the one that says how.
 const ROLE: &str = "NAVLOCK_TEST_ROLE";

@@ -14,7 +14,7 @@ use navlock_etcd::EtcdOptions;
 use super::{exclusive, proxy::Proxy, soon, state, until_waiting};
 use crate::server::{DEADLINE, Server, connect};
 
-const TIME_TO_LIVE: Duration = Duration::from_secs(3);
+const TIME_TO_LIVE: Duration = Duration::from_secs(10);
 
 /// A machine on which a process is killed: to etcd it is one that is not heard of any more.
 struct Killed {

@@ -47,7 +47,7 @@ test('the settings of the machine say where the broker is', (context) => {
   context.after(remove);
   const settings = path.join(folder, 'config.toml');
   writeFileSync(settings, `socket = "${socket}"\n`);
-  const env = { ...process.env, NAVLOCK_CONFIG: settings, NAVLOCK_SOCKET: '', NAVLOCK_IDLE_SECS: '5' };
+  const env = { ...process.env, NAVLOCK_CONFIG: settings, NAVLOCK_SOCKET: '', NAVLOCK_IDLE_SECS: '30' };
   const script = "import { locks } from 'navlock'; await locks.request('db', () => {});";
   execFileSync(process.execPath, ['--input-type=module', '--eval', script], { cwd: import.meta.dirname, env });
   const status = execFileSync(program, ['daemon', 'status', '--json', '--socket', socket], { encoding: 'utf8' });

@@ -20,7 +20,7 @@ use crate::sandbox::Sandbox;
 
 /// Machines that share their locks with each other and with nobody else.
 fn machines<const N: usize>() -> [Sandbox; N] {
-    machines_with("5")
+    machines_with("15")
 }
 
 /// The same, whose leases last for so many seconds.

@@ -35,7 +35,9 @@ fn who_holds_is_warned_while_etcd_does_not_answer() {
     holder.release();
     assert!(!machine.written(&["daemon", "status"]).contains("no answer for"));
     // It can be read later on.
-    let logs = machine.written(&["daemon", "logs"]);
+    let logs = || machine.written(&["daemon", "logs"]);
+    eventually("it is in the log", || logs().contains("etcd answers again"));
+    let logs = logs();
     let of_etcd: Vec<_> = logs.lines().filter(|line| line.contains(" navlock::etcd: ")).collect();
     let silent = |line: &&str| line.contains("WARN") && line.contains("etcd does not answer");
     assert!(of_etcd.first().is_some_and(silent), "{logs}");

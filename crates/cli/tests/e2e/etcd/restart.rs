@@ -7,7 +7,7 @@ use crate::sandbox::{Sandbox, eventually};
 
 /// Longer than etcd keeps what the killed broker has left: the time to live, and a second for etcd
 /// to notice.
-const OVER: Duration = Duration::from_secs(7);
+const OVER: Duration = Duration::from_secs(17);
 
 const QUEUE: [&str; 2] = ["held db exclusive", "pending db exclusive"];
 

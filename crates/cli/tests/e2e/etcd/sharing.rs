@@ -56,10 +56,13 @@ fn who_holds_on_another_machine_is_seen_with_process_host_and_reason() {
     assert_eq!(of("host"), [&*host, &*host]);
     assert!(of("user").iter().chain(&of("clientId")).all(Value::is_string), "{seen:?}");
     assert!(seen[0]["fencingToken"].is_string());
-    let waits = theirs.start(&["run", "-w", "1.5", "db", "true"]);
-    let said = String::from_utf8(crate::sandbox::finish(waits).stderr).unwrap();
     let holds = format!("held by sh[{}]", holder.command().as_raw_nonzero());
-    assert!(said.contains(&holds) && said.contains("(nightly); 1 ahead"), "{said}");
+    // Once it is known within the time that a line is not kept back for.
+    eventually("who waits is told for whom", || {
+        let waits = theirs.output(&["run", "-w", "1.5", "db", "true"]);
+        let said = String::from_utf8(waits.stderr).unwrap();
+        said.contains(&holds) && said.contains("(nightly); 1 ahead")
+    });
 }
 
 #[test]
