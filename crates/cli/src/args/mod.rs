@@ -132,12 +132,13 @@ and an empty line after it.
 --tree shows first who holds up the most, without waiting for anybody, and below it who waits for
 it: hard, if the lock above is held; soft, if the request above is ahead of it in the queue;
 inside, if it holds a lock and goes on once the request above, which was made under that lock, is
-done; perhaps inside, if nobody has said under which lock the request was made, or on another machine
-it was made under one of several that its holder may have. Then come circles, with what kind of deadlock each is. Below each are lines to paste that would end it: to have a
-stopped process go on (kill -CONT), to end a process (kill), to give back a hold (navlock
-release), to remove what another machine has left (navlock evict), or to take the lock from
-whoever holds it (navlock run --steal). With NAME, or a bucket, it shows the trees in which that
-is. A deadlock is told when it has lasted for a second.
+done; perhaps inside, if nobody has said under which lock the request was made, or on another
+machine it was made under one of several that its holder may have. Then come circles, with what
+kind of deadlock each is. Below each are lines to paste that would end it: to have a stopped
+process go on (kill -CONT), to end a process (kill), to give back a hold (navlock release), to
+remove what another machine has left (navlock evict), or to take the lock from whoever holds it
+(navlock run --steal). With NAME, or a bucket, it shows the trees in which that is. A deadlock is
+told when it has lasted for a second.
 
 --tree --json is one object a line for each tree: blocks (how many requests wait), longestWaitMs,
 circle, deadlock (certain or possible), closedBy (clientId/serial of the request that closed it),
