@@ -75,8 +75,25 @@ impl Looking {
     }
 }
 
+/// Has whoever waits for news hear of it, if the thread that looks panics.
+struct Watched<'a> {
+    told: &'a Told,
+    waker: &'a Waker,
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let why = "the thread that looks has panicked; what it has said is on the error stream";
+            *self.told.lock() = Some(Err(Error::Unreachable(why.to_owned())));
+            self.waker.wake_by_ref();
+        }
+    }
+}
+
 /// Waits for news whenever they are asked for, as long as anybody may ask.
 fn look(mut looker: Looker, asked: &Receiver<()>, told: &Told, waker: &Waker) {
+    let _watched = Watched { told, waker };
     // It does not stand back for the CPU: those who lock in this process wait for it while it sees what there is.
     let mut lines = Lines::default();
     while asked.recv().is_ok() {
