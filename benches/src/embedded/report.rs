@@ -33,14 +33,14 @@ fn title(row: &str) -> &str {
 /// Everything, for a terminal.
 pub(super) fn text(figures: &Figures) -> String {
     collect(|out| {
-        each(figures, |row, engine, [own, floor, empty]| {
+        each(figures, |row, engine, [own, floor, empty], ratio| {
             writeln!(
                 out,
                 "{:<36} {engine:<8} {:>9} ns; floor {:>9} ns; {:.2} x; an empty task {:>9} ns",
                 title(row),
                 number(own.median),
                 number(floor.median),
-                own.median / floor.median,
+                ratio.median,
                 number(empty.median)
             )
         })
@@ -53,7 +53,8 @@ pub(super) fn markdown(figures: &Figures, environment: &Environment, rounds: usi
         writeln!(
             out,
             "`await navigator.locks.request(name, async () => {{}})` in engines within a Rust program, in \
-             nanoseconds: medians of {rounds} interleaved rounds, with the smallest and the largest. The floor \
+             nanoseconds: medians of {rounds} interleaved rounds, with the smallest and the largest; of the ratios \
+             to the floor, which is measured right after it, the median as well. The floor \
              is `await task(async () => {{}})`, where the host's own `task` queues a task that calls the \
              function and resolves the promise with what it returns; an empty task is `await task()`, which \
              calls nothing.\n"
@@ -63,8 +64,8 @@ pub(super) fn markdown(figures: &Figures, environment: &Environment, rounds: usi
             "| case | engine | navlock | floor | an empty task | goal | reached |\n\
              |---|---|---|---|---|---|---|"
         )?;
-        each(figures, |row, engine, [own, floor, empty]| {
-            let ratio = own.median / floor.median;
+        each(figures, |row, engine, [own, floor, empty], ratio| {
+            let ratio = ratio.median;
             let reached = if ratio <= MOST { "yes" } else { "no" };
             let range = |of: &Summary| format!("({}–{})", number(of.min), number(of.max));
             writeln!(
@@ -86,13 +87,16 @@ pub(super) fn markdown(figures: &Figures, environment: &Environment, rounds: usi
 
 fn each(
     figures: &Figures,
-    mut show: impl FnMut(&str, &str, [&Summary; 3]) -> fmt::Result,
+    mut show: impl FnMut(&str, &str, [&Summary; 3], &Summary) -> fmt::Result,
 ) -> fmt::Result {
     for row in ROWS {
         for engine in ENGINES {
-            let of = |kind| figures.get(&(row, engine, kind)).map(|all| Summary::of(all.clone()));
+            let of = |kind| figures.get(&(row, engine, kind));
             if let [Some(own), Some(floor), Some(empty)] = Kind::ALL.map(of) {
-                show(row, engine, [&own, &floor, &empty])?;
+                // FAIR: the machine is not as fast in each round.
+                let ratios = own.iter().zip(floor).map(|(own, floor)| own / floor).collect();
+                let all = [own, floor, empty].map(|all| Summary::of(all.clone()));
+                show(row, engine, all.each_ref(), &Summary::of(ratios))?;
             }
         }
     }

@@ -57,7 +57,9 @@ pub(super) fn measure(scale: Scale) -> Result<Part, String> {
         let since = Instant::now();
         let output = machine.navlock(&["run", &format!("short {nth}"), "true"]).output();
         took.push(since.elapsed().as_secs_f64() * 1e3);
-        output.map_err(failed)?;
+        if !output.map_err(failed)?.status.success() {
+            return Err("a run of true has failed".to_owned());
+        }
         machine.settle()?;
         let between = proposals()?;
         short += between - before;

@@ -28,7 +28,7 @@ const FULL: u64 = 64 << 10;
 
 /// How long a broker goes without its clients for a line here. The directory may be on a file system
 /// that does not answer, and a broker has one thread for all.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is known of past faults.
 #[derive(Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub(crate) fn write_down(state: Option<PathBuf>, place: &Place, log: Arc<Log>) {
             // There is nowhere else to say that this failed.
             _ = is_written(beside.clone());
         }
-        log.flush();
+        log.flush(PATIENCE);
     }));
 }
 

@@ -197,6 +197,11 @@ pub fn details(user_agent: &UserAgent) -> Vec<(String, String)> {
     user_agent.details()
 }
 
+/// Whether this user agent has been [closed](UserAgent::close).
+pub fn is_closed(user_agent: &UserAgent) -> bool {
+    user_agent.is_closed()
+}
+
 /// Ends leases that agents had through other processes, which are dead; see [`lease`] and
 /// [`Reach::revoke`]. Whether none of them is there by now.
 ///

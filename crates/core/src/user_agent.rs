@@ -251,6 +251,10 @@ impl UserAgent {
         self.0.user_agent.reach.details()
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
     pub(crate) async fn revoke(&self, leases: Vec<Vec<u8>>) -> bool {
         self.0.user_agent.reach.revoke(leases).await
     }

@@ -20,8 +20,12 @@ class KeepAlive {
 
   /** One more waits. */
   start() {
+    // In this order: where the stack is full, nobody waits, and nothing is said to be kept.
+    if (!this.#isKept) {
+      this.#keep(true);
+      this.#isKept = true;
+    }
     this.#waiting++;
-    if (!this.#isKept) this.#keep((this.#isKept = true));
   }
 
   /** One less; {@link rest} or {@link restLater} comes after it. */

@@ -137,6 +137,7 @@ class Watching extends AbortAlgorithm {
   }
 
   #takeFirst() {
+    if (this.first === null) return; // ended by what was called meanwhile
     const { next } = this.first;
     if (next !== null) {
       this.first = next;

@@ -94,10 +94,14 @@ class Realm {
   /** Ends a user agent, with all that its lock managers were asked for. */
   closeUserAgent(object, number) {
     // Before it is known to nobody what is looked at.
-    for (const look of this.#looks(({ userAgent }) => userAgent === number)) look.end();
-    // Its number may be another's from now on.
-    unregisterFinalization(this.#userAgents, object);
-    this.#addon.closeUserAgent(number, true);
+    const looks = this.#looks(({ userAgent }) => userAgent === number);
+    try {
+      for (let at = 0; at < looks.length; at++) looks[at].end();
+    } finally {
+      // Its number may be another's from now on.
+      unregisterFinalization(this.#userAgents, object);
+      this.#addon.closeUserAgent(number, true);
+    }
   }
 
   /**

@@ -232,10 +232,11 @@ impl Realm {
                 options = options.bucket(bucket);
             }
             // Of one that is closed there is nothing to see, and never will be.
-            let is_open = host::check_environment(&user_agent.lock_manager(bucket));
-            let looker = is_open.map(|()| user_agent.look(options));
-            let looker = looker.map_err(|error| Failure::Own(error.to_string()));
-            let looker = looker.and_then(|looker| looker.ok_or_else(|| no_such("look")));
+            let looker = if host::is_closed(user_agent) {
+                Err(Failure::Own(Error::Closed.to_string()))
+            } else {
+                user_agent.look(options).ok_or_else(|| no_such("look"))
+            };
             let begun = looker.and_then(|looker| {
                 let id = state.slots.look(manager, looker)?;
                 Ok(answer((id, Status::Pending), false))

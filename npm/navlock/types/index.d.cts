@@ -241,8 +241,8 @@ export interface LookEntry {
 }
 
 /**
- * What there is: the first news, and later whenever more has happened than could be told, or something has changed on
- * other machines, at which the broker looks once a second.
+ * What there is: the first news, and later whenever more has happened than could be told, something has changed on
+ * other machines, at which the broker looks once a second, or the broker has ended or another one begun.
  */
 export interface LookPicture {
   event: 'picture';
@@ -300,8 +300,8 @@ export interface Look extends AsyncIterableIterator<LookPicture | LookEvent> {
  * many were missed, with a new picture. Where there is no broker, nobody holds anything, and it waits for one without
  * starting it; it is no client.
  *
- * Rejects with an `OperationError` where the broker does not tell (also if 64 look already), or the user agent has been
- * closed; who waits for news when that is, hears that there are no more. Throws a `TypeError` for options that make no sense.
+ * Rejects with an `OperationError` where the broker does not tell (also if 64 look already), and with that or an
+ * `InvalidStateError` where the user agent has been closed; who waits for news when that is, hears that there are no more. Throws a `TypeError` for options that make no sense.
  */
 export declare function look(locks: LockManager, options?: LookOptions): Look;
 

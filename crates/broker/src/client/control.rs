@@ -203,7 +203,7 @@ impl Control {
         info: &AgentInfo,
     ) -> Result<Result<usize, NotStolen>, Reason> {
         if self.version < STEAL_VERSION {
-            let why = "the broker that runs is of an earlier release, which steals from whoever holds; \
+            let why = "nothing was stolen: the broker that runs is of an earlier release, which steals from whoever holds; \
                        'navlock daemon stop' ends it, and a new one starts";
             return Ok(Err(NotStolen::Refused(why.to_owned())));
         }
@@ -375,7 +375,7 @@ impl fmt::Display for NotStolen {
             Self::HeldByOthers => {
                 f.write_str("somebody else holds it by now; nothing was stolen, look again")
             }
-            Self::Refused(why) => write!(f, "nothing was stolen: {why}"),
+            Self::Refused(why) => f.write_str(why),
         }
     }
 }

@@ -18,7 +18,7 @@ use super::{
 use crate::clock;
 
 /// So many clients, agents, locks and requests are looked at in one turn.
-pub(super) const SLICE: usize = 500;
+pub(super) const SLICE: usize = 50;
 
 /// What there is, as it was looked at.
 #[derive(Debug, Default)]

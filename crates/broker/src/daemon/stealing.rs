@@ -5,16 +5,17 @@
 //! in which the engine is called: nobody else can come in between. Where locks are seen further than this machine,
 //! whoever keeps them does so.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use navlock_core::{
-    ClientId, FencingToken, ResourceName,
+    ClientId, Error, FencingToken, ResourceName,
     host::{self, Eviction, RequestKind},
     look::LockId,
 };
 use navlock_engine::RequestId;
 use navlock_wire::{AgentInfo, MAX_BUCKET, NotStolen};
+use tokio::time::timeout;
 
 use super::{
     delegations::release,
@@ -23,6 +24,9 @@ use super::{
     requests::Outcome,
 };
 use crate::forms;
+
+/// How long it may take where others keep the locks: less than who asks waits for the answer.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// What somebody has asked for.
 pub(super) struct Steal {
@@ -42,7 +46,7 @@ impl House {
         steal: Steal,
         process: Option<Process>,
     ) -> Result<u64, NotStolen> {
-        let refused = |why: &str| NotStolen::Refused(why.to_owned());
+        let refused = |why: &str| NotStolen::Refused(format!("nothing was stolen: {why}"));
         if steal.bucket.len() > MAX_BUCKET {
             return Err(refused("no bucket has so long a name"));
         }
@@ -61,13 +65,19 @@ impl House {
         let Steal { bucket, name, from, .. } = steal;
         let from = from.into_iter();
         let seen = from.map(|(id, token)| (forms::lock_id(id).client_id, FencingToken::new(token)));
-        match host::evict(self.user_agent(), &bucket, &name, seen.collect()).await {
+        let evicted = host::evict(self.user_agent(), &bucket, &name, seen.collect());
+        let evicted = timeout(PATIENCE, evicted).await;
+        let none = || Err(Error::Unreachable(format!("no answer within {PATIENCE:?}")));
+        match evicted.unwrap_or_else(|_| none()) {
             Ok(Eviction::From(count)) => Ok(count),
             Ok(Eviction::Free) => Err(NotStolen::Free),
             Ok(Eviction::HeldByOthers) => Err(NotStolen::HeldByOthers),
+            Err(Error::Unreachable(why)) => Err(NotStolen::Refused(format!(
+                "it is not known whether it was done: {why}; look again"
+            ))),
             Err(error) => {
-                let reach = self.reach().unwrap_or("other machines");
-                Err(NotStolen::Refused(format!("its locks are seen by {reach}: {error}")))
+                let reach = self.reach().unwrap_or("its reach");
+                Err(NotStolen::Refused(format!("nothing was stolen: {reach}: {error}")))
             }
         }
     }
@@ -75,7 +85,7 @@ impl House {
     /// The same of locks of this machine alone. Nothing is waited for: this is one moment.
     fn take(self: &Arc<Self>, steal: Steal, process: Option<Process>) -> Result<u64, NotStolen> {
         let Steal { bucket, name, from, info } = steal;
-        let refused = |why: &str| NotStolen::Refused(why.to_owned());
+        let refused = |why: &str| NotStolen::Refused(format!("nothing was stolen: {why}"));
         // Who owns the name can take it no more.
         self.settle(&bucket, &name, RequestKind::Steal);
         let from =
@@ -111,7 +121,9 @@ impl House {
         let locks = self.user_agent().lock_manager(bucket);
         // What this process keeps is known at once.
         let Some(Ok(inspection)) = locks.inspect(Some(name.clone())).now_or_never() else {
-            return Err(NotStolen::Refused("it cannot be told now who holds it".to_owned()));
+            return Err(NotStolen::Refused(
+                "nothing was stolen: it cannot be told now who holds it".to_owned(),
+            ));
         };
         let held = inspection.held.len();
         let mut known = Vec::new();

@@ -27,7 +27,7 @@ use crate::{
     exit::{Failure, UNREACHABLE},
     faults,
     json::Object,
-    log::Log,
+    log::{self, Log},
     manager::Manager,
     reach,
     settings::{self, Settings},
@@ -101,7 +101,7 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
             Err(Failure::new(UNREACHABLE, error))
         }
     };
-    log.flush();
+    log.flush(log::PATIENCE);
     ended
 }
 

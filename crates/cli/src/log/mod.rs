@@ -68,9 +68,9 @@ impl Log {
         self.file.is_none()
     }
 
-    /// Waits until what was told is written, but not for longer than that.
-    pub(crate) fn flush(&self) {
-        self.sink.flush(PATIENCE);
+    /// Waits until what was told is written, but not for longer than this.
+    pub(crate) fn flush(&self, patience: Duration) {
+        self.sink.flush(patience);
     }
 }
 

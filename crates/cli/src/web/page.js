@@ -600,11 +600,11 @@ async function steal() {
     const answer = await fetch('api/steal', { method: 'POST', headers: { 'content-type': 'application/json', 'x-navlock': 'steal' }, body: JSON.stringify(asked) });
     if (!answer.ok) failed = await answer.text();
   } catch {
-    failed = 'navlock web does not answer';
+    failed = 'navlock web does not answer; look whether it was stolen';
   }
   button.disabled = false;
   find('ask-failed').hidden = !failed;
-  say(find('ask-failed'), failed ? `It was not stolen: ${failed.trim()}` : '');
+  say(find('ask-failed'), failed ? failed.trim() : '');
   if (!failed) find('ask').close();
 }
 

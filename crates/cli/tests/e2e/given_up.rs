@@ -50,8 +50,9 @@ fn who_runs_and_cannot_come_back_is_told_before_anybody_else_has_its_lock() {
         assert!(next.ended().success());
         has_ended
     };
-    // It has a second for it, and may not be let run in that on a busy machine.
-    assert!((0..3).any(|_| has_ended_in_time()), "both have the lock");
+    // It has a second for it, and may once not be let run in that on a busy machine.
+    let in_time = (0..3).filter(|_| has_ended_in_time()).count();
+    assert!(in_time >= 2, "both have the lock");
 }
 
 #[test]

@@ -294,8 +294,12 @@ pub(crate) fn steals_what_was_seen(here: &Sandbox, there: &Sandbox) {
     let [read_only, web] = [&[][..], &["--allow-steal"]].map(|all| Web::start(here, all));
     let mut holder = there.hold(&["db"]);
     let mut next = there.queue(&["db"]);
+    let row = |web: &Web| {
+        let names = web.state()["names"].as_array().cloned().unwrap_or_default();
+        names.into_iter().find(|row| row["name"] == "db").unwrap_or_default()
+    };
     let steal = |web: &Web, version: &Value, intent: &str| {
-        let key = web.state()["names"][0]["key"].clone();
+        let key = row(web)["key"].clone();
         let body = serde_json::json!({ "key": key, "version": version }).to_string();
         let bearer = format!("Bearer {}", web.token);
         let page = web.page();
@@ -304,7 +308,7 @@ pub(crate) fn steals_what_was_seen(here: &Sandbox, there: &Sandbox) {
         web.ask(&format!("POST {page}api/steal"), &headers, &body)
     };
     for web in [&read_only, &web] {
-        eventually("all is shown", || web.state()["names"][0]["pendingCount"] == 1);
+        eventually("all is shown", || row(web)["pendingCount"] == 1);
     }
     let state = web.state();
     let (seen, before) = (&state["version"], Value::from(1));

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Poll, Waker},
     thread,
@@ -239,13 +240,15 @@ impl ClustersBackend {
         serial.wrapping_mul(self.parts.len() as u64).wrapping_add(part as u64)
     }
 
-    /// What is seen in all parts, of each at one moment.
+    /// What is seen in these parts, of each at one moment.
     fn sighting<'a>(
         &'a self,
+        those: Range<usize>,
         look: impl Fn(&'a EtcdBackend) -> SightFuture<'a>,
     ) -> SightFuture<'a> {
         let each =
-            self.parts.iter().enumerate().map(|(nth, part)| {
+            those.map(|nth| {
+                let part = &self.parts[nth];
                 let seen = look(part);
                 async move {
                     Ok::<_, Error>((nth, seen.await.map_err(|error| self.failed(nth, error))?))
@@ -421,16 +424,21 @@ impl Backend for ClustersBackend {
     }
 
     fn look(&self) -> SightFuture<'_> {
-        self.sighting(Backend::look)
+        self.sighting(0..self.parts.len(), Backend::look)
     }
 
     fn name_ref(&self, name: &ResourceName) -> NameRef {
         NameKey::new(name).to_ref()
     }
 
-    /// Of all of them: a long name is not known by what it is called, and so neither is the cluster that it is on.
+    /// Of a long name it is not known by what it is called on which cluster it is: all are asked.
     fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
-        self.sighting(|part| part.look_at(name.clone(), with_silence))
+        let plain = NameKey::of_ref(name.clone()).and_then(|name| name.name());
+        let those = plain.map_or(0..self.parts.len(), |plain| {
+            let nth = self.part_of(&plain);
+            nth..nth + 1
+        });
+        self.sighting(those, |part| part.look_at(name.clone(), with_silence))
     }
 
     /// When the first of what it has is over.

@@ -1,6 +1,14 @@
 //! Keys that are no locks, and locks whose keys somebody removes.
 
-use std::thread;
+use std::{
+    collections::HashSet,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
+};
 
 use navlock_core::{
     FencingToken, Inspected, LockManager, Lost,
@@ -148,4 +156,38 @@ pub(crate) fn takes_what_was_seen(by: &UserAgent, locks: &LockManager, name: &st
     while held(locks).len() > 1 {}
     assert_eq!(take(by, name, &seen.iter().collect::<Vec<_>>()), Eviction::From(1));
     assert_eq!(soon(stays.lost()), Lost::Removed);
+}
+
+#[test]
+fn nobody_is_robbed_who_was_not_seen_however_often_the_name_changes_hands_meanwhile() {
+    let (_, options, locks) = alone();
+    let machines = [locks, connect(&options).lock_manager("bucket")];
+    let (by, looks) = (connect(&options), connect(&options).lock_manager("bucket"));
+    let (is_over, robbed) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let mut named = HashSet::new();
+    thread::scope(|scope| {
+        for locks in &machines {
+            scope.spawn(|| {
+                while !is_over.load(SeqCst) {
+                    // It may be removed before it is known here that it was had.
+                    let Ok(guard) = soon(locks.lock("db")) else { continue };
+                    thread::sleep(Duration::from_millis(2));
+                    if guard.is_lost() {
+                        robbed.lock().unwrap().push(guard.fencing_token());
+                    }
+                }
+            });
+        }
+        let mut taken = 0;
+        while taken < 100 {
+            let seen = held(&looks);
+            named.extend(seen.iter().map(|one| one.fencing_token.unwrap()));
+            let all: Vec<_> = seen.iter().collect();
+            taken += u32::from(matches!(take(&by, "db", &all), Eviction::From(_)));
+        }
+        is_over.store(true, SeqCst);
+    });
+    let robbed = robbed.into_inner().unwrap();
+    assert!(!robbed.is_empty());
+    assert!(robbed.iter().all(|token| named.contains(token)), "{robbed:?}");
 }

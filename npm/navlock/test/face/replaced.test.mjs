@@ -55,6 +55,7 @@ for (const [what, way] of Object.entries(ways)) {
         asked.waiting = locks.request('db', { mode: 'shared' }, ({ name }) => name);
         asked.seen = locks.query();
         asked.looked = look(locks, { name: 'db' }).next();
+        await asked.looked; // its picture is of before the abort
         await new Promise((resolve) => setTimeout(resolve, 50)); // nothing of ours, which is what is tried
         controller.abort('reason');
         release('released');

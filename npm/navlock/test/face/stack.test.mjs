@@ -49,7 +49,7 @@ const ways = {
     }
   }, true],
 
-  'looks that fail end, and others go on': [async ({ locks, look }, whereTheStackIsFull) => {
+  'looks that fail leave others whole': [async ({ locks, look }, whereTheStackIsFull) => {
     const news = look(locks);
     await news.next();
     const [begun, asked] = [[], []];

@@ -229,7 +229,7 @@ impl Top {
             let shown = quoted_name(&name.name);
             let message = match thief::steal(&place, &name, &from, "navlock top") {
                 Ok(()) => format!("{shown} was stolen; whoever was next has it now"),
-                Err(why) => format!("{shown} was not stolen: {why}"),
+                Err(why) => format!("{shown}: {why}"),
             };
             thief.send(message);
         });

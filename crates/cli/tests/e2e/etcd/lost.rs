@@ -1,6 +1,6 @@
 //! What becomes of a command when etcd goes away for longer than its lock lasts.
 
-use std::{thread, time::Duration};
+use std::{process::Command, thread, time::Duration};
 
 use super::server::{Server, namespace, shared};
 use crate::sandbox::{Sandbox, eventually, finish, wait, write};
@@ -31,9 +31,10 @@ fn has_all_ended_before_another_begins(seconds: u32, how_it_is_started: &str) {
     let mut next = theirs.start(&["run", "-w", "60", "db", "flock", "-n", oracle, "true"]);
     eventually("it waits", || theirs.query().len() == 2);
     server.stop();
-    // The time is the fault: etcd gives the lock to others right after this. What has a fixed part of it to end in
-    // may be late on a busy machine, by as much as this is longer than the lease.
-    thread::sleep(Duration::from_secs(u64::from(seconds) + 3));
+    // The time is the fault: from now on etcd gives the lock to others.
+    thread::sleep(Duration::from_secs(seconds.into()) + Duration::from_millis(1500));
+    let is_free = Command::new("flock").args(["-n", oracle, "true"]).status();
+    assert!(is_free.unwrap().success(), "it works on while others may have the lock");
     server.go_on();
     assert!(wait(&mut next).success(), "two commands at once: {:?}", finish(next));
     assert_eq!(holder.ended().code(), Some(75));
