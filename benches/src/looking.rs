@@ -179,7 +179,7 @@ fn measure(socket: &Path, scale: Scale) -> Result<Quantiles, String> {
                 thread::sleep(Duration::from_micros(500));
             }
         });
-        let times: Result<Vec<f64>, _> = (0..scale.count(2_000))
+        let times: Result<Vec<f64>, _> = (0..scale.count(8_000))
             .map(|_| {
                 thread::sleep(Duration::from_micros(500));
                 let began = Instant::now();
