@@ -156,6 +156,12 @@ fn a_daemon_hears_of_a_request_and_what_it_is_inside_of_in_one_piece() {
     assert!(query.as_mut().poll(&mut context).is_pending());
     let mut daemon = RawDaemon::welcome(&listener, None);
     daemon.say(&[FromDaemon::Settled]);
+    // Until it is connected another thread of the client says what was left for that, at any moment.
+    let mut first = pin!(locks.lock("first").into_future());
+    assert!(first.as_mut().poll(&mut context).is_pending());
+    let request = daemon.asked_for("first");
+    daemon.say(&[FromDaemon::Granted { request, token: navlock_core::FencingToken::new(1) }]);
+    drop(soon(first).unwrap());
     let mut stream = daemon.stream.try_clone().unwrap();
     let (heard, pieces) = mpsc::channel();
     // What it hears at once was said at once: it waits all the time.

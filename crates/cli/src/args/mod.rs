@@ -143,10 +143,11 @@ told when it has lasted for a second.
 --tree --json is one object a line for each tree: blocks (how many requests wait), longestWaitMs,
 circle, deadlock (certain or possible), closedBy (clientId/serial of the request that closed it),
 rows, and remedies. A row has depth (0 is who blocks all others), block (hard, soft, inside,
-same-agent, inside-agent: inside a lock of that agent's on another machine), serial, stopped (the processes of it that are), silentMs and endsInMs (of another
-machine's that has not been heard of: for how long, and in what time others can have what it has, if
-that stays so), and else what it has without --tree. A remedy has kind (continue, end, release,
-evict, steal), does, line, and host if it is to be pasted there.")]
+same-agent, inside-agent: inside a lock of that agent's on another machine), serial, stopped (the
+processes of it that are), silentMs and endsInMs (of another machine's that has not been heard of:
+for how long, and in what time others can have what it has, if that stays so), and else what it
+has without --tree. A remedy has kind (continue, end, release, evict, steal), does, line, and host
+if it is to be pasted there.")]
 #[expect(clippy::struct_excessive_bools, reason = "they are switches of a command line")]
 pub(crate) struct QueryArgs {
     /// Show this name only.
