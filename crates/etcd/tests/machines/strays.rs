@@ -14,6 +14,7 @@ use navlock_core::{
     FencingToken, Inspected, LockManager, Lost,
     Mode::Exclusive,
     UserAgent,
+    blocking::block_on_timeout,
     host::{self, Eviction},
 };
 use navlock_etcd::{EtcdOptions, Evict, evict, strays};
@@ -166,20 +167,22 @@ fn nobody_is_robbed_who_was_not_seen_however_often_the_name_changes_hands_meanwh
     let (is_over, robbed) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let mut named = HashSet::new();
     thread::scope(|scope| {
-        for locks in &machines {
-            scope.spawn(|| {
+        // The one holds for so short that it hardly ever hears that it was robbed, so that the name changes hands; the
+        // other for long enough.
+        for (locks, time) in machines.iter().zip([1, 20].map(Duration::from_millis)) {
+            let (is_over, robbed) = (&is_over, &robbed);
+            scope.spawn(move || {
                 while !is_over.load(SeqCst) {
                     // It may be removed before it is known here that it was had.
                     let Ok(guard) = soon(locks.lock("db")) else { continue };
-                    thread::sleep(Duration::from_millis(2));
-                    if guard.is_lost() {
+                    if block_on_timeout(guard.lost(), time).is_some() {
                         robbed.lock().unwrap().push(guard.fencing_token());
                     }
                 }
             });
         }
         let mut taken = 0;
-        while taken < 100 {
+        while taken < 200 {
             let seen = held(&looks);
             named.extend(seen.iter().map(|one| one.fencing_token.unwrap()));
             let all: Vec<_> = seen.iter().collect();
