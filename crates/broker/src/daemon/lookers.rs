@@ -32,7 +32,7 @@ use crate::clock;
 /// How long events are gathered before they are said, in nanoseconds: to send each by itself would cost as
 /// much as what it tells of. A person would not see the difference if it were longer. But then there would be
 /// more to take in at a time, and that is how long who looks may keep others from a CPU.
-const GATHER: u64 = 5_000_000;
+const GATHER: u64 = 10_000_000;
 
 /// How often it is looked what owners have done without a word.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
@@ -257,7 +257,7 @@ impl Looker {
 /// The next turn of the looker of this number.
 fn next_turn(id: u64, now: Moment) -> Moment {
     // The golden ratio puts each between those before it.
-    let offset = id % 1_000_000 * 3_090_170 % GATHER;
+    let offset = id % 1_000_000 * 6_180_340 % GATHER;
     now + GATHER - (now + GATHER - offset) % GATHER
 }
 
