@@ -196,6 +196,31 @@ test('a process ends while it looks and nobody waits for the news, or its user a
   }
 });
 
+test('a look that nobody has any more ends', { skip: process.platform === 'linux' ? false : 'threads are not to be seen' }, async () => {
+  const program = `
+    const { readFileSync, readdirSync } = require('node:fs');
+    const { createUserAgent, look } = require(${JSON.stringify(navlock)});
+    const isLooking = (id) => {
+      try {
+        return readFileSync('/proc/self/task/' + id + '/comm', 'utf8') === 'navlock-look\\n';
+      } catch {
+        return false; // it has ended
+      }
+    };
+    const looking = () => readdirSync('/proc/self/task').filter(isLooking).length;
+    (async () => {
+      const { locks } = createUserAgent({ reach: 'process', private: true });
+      await look(locks).next();
+      console.log(looking());
+      while (looking() > 0) {
+        gc();
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      console.log('ends');
+    })();`;
+  assert.equal(await run([process.execPath, '--expose-gc', '-e', program]), '1\nends\n');
+});
+
 test('a signal ends a look with its reason, once', async () => {
   const locks = open();
   const controller = new AbortController();
