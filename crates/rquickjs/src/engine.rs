@@ -74,16 +74,16 @@ impl<'a, 'js> Quick<'a, 'js> {
     /// go on. Stopped there, the function is called once more, of which QuickJS does not ask; if it had begun, it does
     /// nothing then.
     fn invoke_surely(&self, function: &Bare<'js>, argument: &Bare<'js>) -> Result<(), Error> {
-        self.invoke(function, argument).or_else(|error| {
+        self.invoke(function, argument).map_err(|error| {
             if !self.ctx().has_exception() {
-                return Err(error);
+                return error;
             }
             let thrown = self.ctx().catch();
             if thrown.is_uncatchable_error() {
                 let _ = self.invoke(function, argument);
             }
             // Why a script was stopped is told all the same.
-            Err(self.ctx().throw(thrown))
+            self.ctx().throw(thrown)
         })
     }
 
