@@ -143,7 +143,7 @@ impl Shown<'_> {
         let object = object.number("held", held).number("pending", pending).number("owned", owned);
         let agents: Vec<_> = self.agents.iter().map(|(id, agent)| agent_json(*id, agent)).collect();
         let buckets: Vec<_> = self.buckets().into_iter().map(Into::into).collect();
-        object.json("buckets", &serde_json::Value::Array(buckets)).objects("agents", &agents)
+        object.json("buckets", serde_json::Value::Array(buckets)).objects("agents", &agents)
     }
 }
 

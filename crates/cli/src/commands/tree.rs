@@ -245,7 +245,7 @@ impl<'a> Jam<'a> {
         let stopped = self.surroundings.stopped(id);
         if !stopped.is_empty() {
             let stopped = stopped.into_iter().map(serde_json::Value::from).collect();
-            object = object.json("stopped", &serde_json::Value::Array(stopped));
+            object = object.json("stopped", serde_json::Value::Array(stopped));
         }
         if let Some(silence) = self.surroundings.silence(id) {
             object = object

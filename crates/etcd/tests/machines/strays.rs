@@ -163,7 +163,7 @@ pub(crate) fn takes_what_was_seen(by: &UserAgent, locks: &LockManager, name: &st
 fn nobody_is_robbed_who_was_not_seen_however_often_the_name_changes_hands_meanwhile() {
     let (_, options, locks) = alone();
     let machines = [locks, connect(&options).lock_manager("bucket")];
-    let (by, looks) = (connect(&options), connect(&options).lock_manager("bucket"));
+    let (by, watcher) = (connect(&options), connect(&options).lock_manager("bucket"));
     let (is_over, robbed) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let mut named = HashSet::new();
     thread::scope(|scope| {
@@ -183,7 +183,7 @@ fn nobody_is_robbed_who_was_not_seen_however_often_the_name_changes_hands_meanwh
         }
         let mut taken = 0;
         while taken < 200 {
-            let seen = held(&looks);
+            let seen = held(&watcher);
             named.extend(seen.iter().map(|one| one.fencing_token.unwrap()));
             let all: Vec<_> = seen.iter().collect();
             taken += u32::from(matches!(take(&by, "db", &all), Eviction::From(_)));
