@@ -87,6 +87,7 @@ pub(crate) async fn evict(
     held: Held,
 ) -> Result<Eviction, Failure> {
     let Held { bucket, name, seen } = held;
+    let seen: HashSet<_> = seen.into_iter().collect();
     let keys = BucketKeys::new(&options.namespace, &bucket);
     let of_name = keys.name(&NameKey::new(&name));
     let (start, end, patience) = (of_name.held(), of_name.end_of_held(), options.call());

@@ -365,6 +365,42 @@ fn a_job_that_is_interrupted_before_it_has_begun_releases_the_lock() {
 }
 
 #[test]
+fn a_then_that_is_interrupted_ends_no_request_but_its_own() {
+    let (_, program, is_stopped) = interruptible();
+    let stops = Rc::clone(&is_stopped);
+    program.context.with(|ctx| {
+        let run_jobs = |ctx: Ctx<'_>| while ctx.execute_pending_job() {};
+        let run_task = |ctx: Ctx<'_>| Locks::of(&ctx).unwrap().run_task();
+        let globals = ctx.globals();
+        globals.set("runJobs", Function::new(ctx.clone(), run_jobs)).unwrap();
+        globals.set("runTask", Function::new(ctx.clone(), run_task)).unwrap();
+        globals.set("stop", Function::new(ctx.clone(), move || stops.set(true))).unwrap();
+    });
+    program.eval::<()>(
+        "
+        follow('first', navigator.locks.request('a', () => ({
+            then(resolve) {
+                resolve(1);
+                runJobs();
+                // The first request is over, and this one is called back before the one that ended it returns.
+                follow('second', navigator.locks.request('b', () => 7));
+                runTask();
+                stop();
+                for (;;);
+            },
+        })));",
+    );
+    program.context.with(|ctx| {
+        assert!(Locks::of(&ctx).unwrap().run_task().unwrap());
+        while !is_stopped.get() && ctx.execute_pending_job() {}
+        drop(ctx.catch());
+    });
+    assert!(is_stopped.replace(false));
+    run(&program.context).unwrap();
+    assert_eq!(program.log(), "first: 1, second: 7");
+}
+
+#[test]
 fn a_conversion_that_is_interrupted_asks_for_nothing() {
     for arguments in [
         "{ toString() { for (;;); } }, () => {}",

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Why nothing was stolen.
+/// Why nothing was stolen, as far as that is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum NotStolen {
@@ -12,4 +12,6 @@ pub enum NotStolen {
     HeldByOthers,
     /// It cannot be done here; for people.
     Refused(String),
+    /// Whoever keeps the locks has not answered, and may have done it; for people.
+    Unknown(String),
 }

@@ -62,7 +62,7 @@ pub struct Stopped {
     pub signalled: bool,
 }
 
-/// Why nothing was [stolen](Control::steal). Shown, it says that nothing was.
+/// Why nothing was [stolen](Control::steal), as far as that is known. Shown, it says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotStolen {
@@ -72,6 +72,8 @@ pub enum NotStolen {
     HeldByOthers,
     /// It cannot be done at this broker, or not now; for people.
     Refused(String),
+    /// Whoever keeps the locks for all machines has not answered the broker, and may have done it; for people.
+    Unknown(String),
 }
 
 /// A process, by a descriptor: unlike a number it never comes to mean another one.
@@ -203,7 +205,7 @@ impl Control {
         info: &AgentInfo,
     ) -> Result<Result<usize, NotStolen>, Reason> {
         if self.version < STEAL_VERSION {
-            let why = "nothing was stolen: the broker that runs is of an earlier release, which steals from whoever holds; \
+            let why = "the broker that runs is of an earlier release, which steals from whoever holds; \
                        'navlock daemon stop' ends it, and a new one starts";
             return Ok(Err(NotStolen::Refused(why.to_owned())));
         }
@@ -224,6 +226,7 @@ impl Control {
             Err(navlock_wire::NotStolen::Free) => Err(NotStolen::Free),
             Err(navlock_wire::NotStolen::HeldByOthers) => Err(NotStolen::HeldByOthers),
             Err(navlock_wire::NotStolen::Refused(why)) => Err(NotStolen::Refused(why)),
+            Err(navlock_wire::NotStolen::Unknown(why)) => Err(NotStolen::Unknown(why)),
             Err(_) => Err(NotStolen::Refused("the broker does not say why".to_owned())),
         })
     }
@@ -375,7 +378,10 @@ impl fmt::Display for NotStolen {
             Self::HeldByOthers => {
                 f.write_str("somebody else holds it by now; nothing was stolen, look again")
             }
-            Self::Refused(why) => f.write_str(why),
+            Self::Refused(why) => write!(f, "nothing was stolen: {why}"),
+            Self::Unknown(why) => {
+                write!(f, "it is not known whether it was stolen, look again: {why}")
+            }
         }
     }
 }

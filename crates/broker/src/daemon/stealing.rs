@@ -46,7 +46,7 @@ impl House {
         steal: Steal,
         process: Option<Process>,
     ) -> Result<u64, NotStolen> {
-        let refused = |why: &str| NotStolen::Refused(format!("nothing was stolen: {why}"));
+        let refused = |why: &str| NotStolen::Refused(why.to_owned());
         if steal.bucket.len() > MAX_BUCKET {
             return Err(refused("no bucket has so long a name"));
         }
@@ -72,12 +72,10 @@ impl House {
             Ok(Eviction::From(count)) => Ok(count),
             Ok(Eviction::Free) => Err(NotStolen::Free),
             Ok(Eviction::HeldByOthers) => Err(NotStolen::HeldByOthers),
-            Err(Error::Unreachable(why)) => Err(NotStolen::Refused(format!(
-                "it is not known whether it was done: {why}; look again"
-            ))),
+            Err(Error::Unreachable(why)) => Err(NotStolen::Unknown(why)),
             Err(error) => {
                 let reach = self.reach().unwrap_or("its reach");
-                Err(NotStolen::Refused(format!("nothing was stolen: {reach}: {error}")))
+                Err(NotStolen::Refused(format!("{reach}: {error}")))
             }
         }
     }
@@ -85,7 +83,7 @@ impl House {
     /// The same of locks of this machine alone. Nothing is waited for: this is one moment.
     fn take(self: &Arc<Self>, steal: Steal, process: Option<Process>) -> Result<u64, NotStolen> {
         let Steal { bucket, name, from, info } = steal;
-        let refused = |why: &str| NotStolen::Refused(format!("nothing was stolen: {why}"));
+        let refused = |why: &str| NotStolen::Refused(why.to_owned());
         // Who owns the name can take it no more.
         self.settle(&bucket, &name, RequestKind::Steal);
         let from =
@@ -121,9 +119,7 @@ impl House {
         let locks = self.user_agent().lock_manager(bucket);
         // What this process keeps is known at once.
         let Some(Ok(inspection)) = locks.inspect(Some(name.clone())).now_or_never() else {
-            return Err(NotStolen::Refused(
-                "nothing was stolen: it cannot be told now who holds it".to_owned(),
-            ));
+            return Err(NotStolen::Refused("it cannot be told now who holds it".to_owned()));
         };
         let held = inspection.held.len();
         let mut known = Vec::new();

@@ -205,6 +205,7 @@ fn version_6_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Free) },
         FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::HeldByOthers) },
         FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Refused("etcd".to_owned())) },
+        FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Unknown("etcd".to_owned())) },
         FromDaemon::Recovering,
         FromDaemon::LeftOut { query: 3, count: u64::MAX },
     ]
