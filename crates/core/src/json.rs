@@ -1,4 +1,7 @@
 //! JSON objects, one a line, with their members in the order in which they were added.
+//!
+//! Only written, and by hand: this crate is in every program that has locks, and lone surrogates of names are nothing
+//! that a library for JSON would write.
 
 use std::fmt::{self, Display, Write};
 
