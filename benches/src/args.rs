@@ -16,7 +16,7 @@ usage: navlock-benches in-process|broker|looking|etcd|etcd-scale|embedded [--rou
   etcd             locks between machines
   etcd-scale       what many names and many machines cost
   embedded         in JavaScript engines (if built with the feature `embedded`)
-  --rounds N       how often each contender is measured (7; 21 of broker)
+  --rounds N       how often each contender is measured (7; 21 of broker and looking)
   --only ROW       one row, or `memory`
   --quick          tiny counts: shows that everything runs, the figures mean nothing
   --markdown FILE  write the report as a section of Markdown
@@ -74,12 +74,12 @@ impl Family {
     /// How many rounds give a median that another run gives again.
     const fn rounds(self) -> usize {
         match self {
-            Self::InProcess | Self::Looking | Self::Etcd => 7,
+            Self::InProcess | Self::Etcd => 7,
             // What grows with the names would show at once.
             Self::EtcdScale => 1,
             #[cfg(feature = "embedded")]
             Self::Embedded => 7,
-            Self::Broker => 21,
+            Self::Broker | Self::Looking => 21,
         }
     }
 

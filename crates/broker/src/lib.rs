@@ -33,7 +33,7 @@
 //! [`Options::log_names`](daemon::Options::log_names) asks for names. Nothing is told where a lock is
 //! taken without a message; where it is by messages, above trace nothing.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod client;
 mod client_files;
