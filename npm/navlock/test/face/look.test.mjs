@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
@@ -260,6 +260,52 @@ test('a worker that ends while it looks leaves others alone', async () => {
   await worker.terminate();
   const { locks } = createUserAgent({ reach: 'process', bucket: 'of-a-worker' });
   await locks.request('db', () => {});
+});
+
+test('who looks starts no broker, and sees one that others start', async (context) => {
+  const { socket, remove } = openPlace();
+  context.after(remove);
+  const { locks } = createUserAgent({ reach: 'machine', socket, bucket: 'face' });
+  const news = look(locks);
+  const { value: { event, held, pending, owned } } = await news.next();
+  assert.deepEqual({ event, held, pending, owned }, { event: 'picture', held: [], pending: [], owned: [] });
+  assert.ok(!existsSync(socket), 'there is a broker');
+  const command = spawn(program, ['run', '--socket', socket, '--bucket', 'face', 'db', '--', 'cat'], { stdio: ['pipe', 'ignore', 'ignore'] });
+  context.after(() => command.stdin.end());
+  await next(news, ({ event, name, held }) => event === 'granted' && name === 'db' || held?.some(({ name }) => name === 'db'));
+  await news.return();
+});
+
+test('64 look at a broker at a time, and the next one is told that it cannot', async (context) => {
+  const { socket, remove } = openPlace();
+  context.after(remove);
+  const { locks } = createUserAgent({ reach: 'machine', socket, bucket: 'face' });
+  // There is a broker from here on, for as long as somebody holds something.
+  const held = await hold(locks, 'db');
+  const looks = Array.from({ length: 64 }, () => look(locks));
+  const pictures = await Promise.all(looks.map((news) => news.next()));
+  assert.ok(pictures.every(({ value }) => value.event === 'picture'));
+  await assert.rejects(look(locks).next(), { name: 'OperationError' });
+  await looks.pop().return();
+  // The broker may hear of its end later than this process.
+  for (;;) {
+    const news = look(locks);
+    const told = await news.next().catch(({ name }) => name);
+    if (told === 'OperationError') continue;
+    assert.equal(told.value.event, 'picture');
+    await news.return();
+    break;
+  }
+  await Promise.all(looks.map((news) => news.return()));
+  await held.release();
+});
+
+test('a look can be ended by `await using`', { skip: typeof Symbol.asyncDispose === 'symbol' ? false : 'there is no such symbol' }, async () => {
+  const news = look(open());
+  await news.next();
+  const waits = news.next();
+  assert.equal(await news[Symbol.asyncDispose](), undefined);
+  assert.equal((await waits).done, true);
 });
 
 test('events are what `navlock watch --json` tells', async (context) => {
