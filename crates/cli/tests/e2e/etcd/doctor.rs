@@ -1,6 +1,9 @@
 //! `navlock doctor` with an etcd.
 
-use super::{machines, machines_with, server::shared};
+use super::{
+    machines, machines_of, machines_with,
+    server::{Server, shared},
+};
 use crate::sandbox::Sandbox;
 
 /// What it says of each thing: the level and the rest. And its exit code.
@@ -81,4 +84,19 @@ fn a_broker_that_began_with_other_settings_is_warned_of() {
     assert_eq!(code, 0, "{checks:?}");
     let warning = "settings: the settings name an etcd, and the broker that runs is on none";
     assert!(of(warning, &checks).1.contains("navlock daemon stop"), "{checks:?}");
+}
+
+#[test]
+fn nobody_is_told_to_end_a_broker_whose_etcd_is_away() {
+    let server = Server::start();
+    let [machine] = machines_of(&server.endpoint(), "navlock", "60");
+    let _holder = machine.hold(&["db"]);
+    server.stop();
+    let (checks, code) = checks(&machine);
+    server.go_on();
+    assert_eq!(code, 1, "{checks:?}");
+    let (level, said) = of("answers", &checks);
+    assert_eq!(level, "fail");
+    assert!(said.contains("cannot reach etcd"), "{said}");
+    assert!(said.contains("leave the broker alone") && !said.contains("end the broker"), "{said}");
 }
