@@ -26,25 +26,35 @@ const TRIES: usize = 3;
 ///
 /// [`Error::Refused`] if somebody uses another, [`Error::Unreachable`] if etcd does not answer.
 pub(crate) async fn check(members: &Members, options: &EtcdOptions) -> Result<(), Error> {
+    if look(members, options).await? {
+        return Ok(());
+    }
+    match tried(|| say(members, options)).await {
+        // Who only looks may, be it that it may not write there or that etcd is full. Before it takes
+        // a lock it is said.
+        Err(Failure::Refused(error)) => {
+            tracing::warn!(target: LOGS, %error, "the number of the format cannot be written");
+            Ok(())
+        }
+        said => judge(options, &said.map_err(Failure::error)?),
+    }
+}
+
+/// The same without saying anything: whether it was said before which format is used.
+///
+/// # Errors
+///
+/// Those of [`check`].
+pub(crate) async fn look(members: &Members, options: &EtcdOptions) -> Result<bool, Error> {
     for range in BucketKeys::other_formats(&options.namespace) {
         if let Some((format, key)) = first(members, options, range).await.map_err(Failure::error)? {
             let then = "what has no lease is removed by 'navlock evict --key KEY'";
             return Err(refused(&format.to_string(), &key, then));
         }
     }
-    let said = match tried(|| said(members, options)).await.map_err(Failure::error)? {
-        Some(said) => said,
-        None => match tried(|| say(members, options)).await {
-            // Who only looks may, be it that it may not write there or that etcd is full. Before it takes
-            // a lock it is said.
-            Err(Failure::Refused(error)) => {
-                tracing::warn!(target: LOGS, %error, "the number of the format cannot be written");
-                return Ok(());
-            }
-            said => said.map_err(Failure::error)?,
-        },
-    };
-    judge(options, &said)
+    let said = tried(|| said(members, options)).await.map_err(Failure::error)?;
+    said.as_ref().map_or(Ok(()), |said| judge(options, said))?;
+    Ok(said.is_some())
 }
 
 /// The same before each lease, without which nothing is locked: it could not be said before, or has been

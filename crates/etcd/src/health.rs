@@ -8,12 +8,15 @@ use tokio::time::timeout;
 
 use crate::{
     calls,
+    clusters::entry::Entry,
     data::{Step, Transaction},
     failure::Failure,
+    formats,
     hint::hint,
     keys::BucketKeys,
     members::Members,
     options::EtcdOptions,
+    strays::on_runtime,
 };
 
 /// How often etcd is written to; an odd number has a middle.
@@ -28,6 +31,9 @@ const BUCKET: &str = "navlock doctor";
 pub struct Health {
     /// Each endpoint, in the order in which they were given.
     pub endpoints: Vec<EndpointHealth>,
+    /// Why no lock can be had in this namespace, however well etcd is, if that is so: others use it in a format of
+    /// another release.
+    pub refused: Option<Error>,
     /// How long a write takes, as each lock needs one: the median of some. Or why there is none.
     pub round_trip: Result<Duration, Error>,
     /// For how long etcd keeps what an agent has after it was last heard of.
@@ -80,13 +86,42 @@ pub fn check(options: &EtcdOptions) -> Result<Health, Error> {
         }
         let answer = endpoints.iter().filter(|endpoint| endpoint.member.is_ok());
         let answer: Vec<_> = answer.map(|endpoint| &*endpoint.endpoint).collect();
-        let round_trip = if answer.is_empty() {
-            Err(Error::Unreachable("no endpoint answers".to_owned()))
-        } else {
-            round_trip(&answer, options).await.map_err(Failure::error)
+        let (refused, round_trip) = match reach(&answer, options).await {
+            Ok(members) => match formats::look(&members, options).await {
+                // Nothing is written there: whoever uses the other format would find it.
+                Err(error @ Error::Refused(_)) => (Some(error.clone()), Err(error)),
+                // What else is wrong is found when it is written to.
+                _ => (None, round_trip(members, options).await.map_err(Failure::error)),
+            },
+            Err(error) => (None, Err(error)),
         };
-        Health { endpoints, round_trip, time_to_live: options.time_to_live }
+        Health { endpoints, refused, round_trip, time_to_live: options.time_to_live }
     }))
+}
+
+/// Connects by those endpoints that answer.
+async fn reach(endpoints: &[&str], options: &EtcdOptions) -> Result<Members, Error> {
+    if endpoints.is_empty() {
+        return Err(Error::Unreachable("no endpoint answers".to_owned()));
+    }
+    let mut those = options.clone();
+    those.endpoints = endpoints.iter().map(|&endpoint| endpoint.to_owned()).collect();
+    Members::connect(those).await
+}
+
+/// Sees that this etcd may be used by who knows of no other: that it is none of several which share the names of
+/// locks, see [`EtcdClusters`](crate::EtcdClusters). Nothing is written.
+///
+/// Blocks the thread, which must not be one of a tokio runtime.
+///
+/// # Errors
+///
+/// [`Error::Refused`] if it is one of several, or the options cannot be used; [`Error::Unreachable`] if etcd does not
+/// answer.
+pub fn check_alone(options: &EtcdOptions) -> Result<(), Error> {
+    on_runtime(options, async |members, _| {
+        Entry::Alone.check(&members, options).await.map_err(Failure::Refused)
+    })
 }
 
 /// What the member at this endpoint says of itself.
@@ -123,11 +158,8 @@ async fn status(
 }
 
 /// How long a write takes. A lease takes it away again, whatever becomes of us.
-async fn round_trip(endpoints: &[&str], options: &EtcdOptions) -> Result<Duration, Failure> {
+async fn round_trip(members: Members, options: &EtcdOptions) -> Result<Duration, Failure> {
     let patience = options.call();
-    let mut those = options.clone();
-    those.endpoints = endpoints.iter().map(|&endpoint| endpoint.to_owned()).collect();
-    let members = Members::connect(those).await.map_err(Failure::Refused)?;
     let (lease, _) = calls::lease(members.clone(), options.seconds(), patience).await?;
     let lease = lease.id;
     let key = BucketKeys::new(&options.namespace, BUCKET).probe(lease);

@@ -86,7 +86,7 @@ mod watch;
 pub use crate::{
     backend::{EtcdReach, etcd},
     clusters::{ClustersReach, EtcdClusters, etcd_clusters},
-    health::{EndpointHealth, Health, Member, check},
+    health::{EndpointHealth, Health, Member, check, check_alone},
     options::{Credentials, EtcdOptions},
     strays::{Blocked, Evict, Stray, evict, strays},
 };

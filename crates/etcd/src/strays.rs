@@ -137,7 +137,8 @@ pub fn evict(options: &EtcdOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Er
 /// Whether a key is one of those.
 type IsIt<'a> = Box<dyn Fn(&KeyValue) -> bool + 'a>;
 
-fn on_runtime<T>(
+/// Asks an etcd something, on a runtime of its own.
+pub(crate) fn on_runtime<T>(
     options: &EtcdOptions,
     ask: impl AsyncFnOnce(Members, Duration) -> Result<T, Failure>,
 ) -> Result<T, Error> {

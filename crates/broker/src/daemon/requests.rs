@@ -311,16 +311,27 @@ impl Requests {
     /// Aborts the request or releases the lock, whichever it is, if it still is.
     pub(super) fn finish(&mut self, id: RequestId) {
         if let Some(entry) = self.remove(id) {
-            let held = usize::from(entry.is_held());
-            self.lookers.counts().finished(held, 1 - held);
+            self.count_end(&entry);
             self.tell_finished(id, &entry);
         }
     }
 
     /// All end with their agents.
     pub(super) fn count_as_finished(&self) {
-        let held = self.entries.values().filter(|entry| entry.is_held()).count();
-        self.lookers.counts().finished(held, self.entries.len() - held);
+        self.entries.values().for_each(|entry| self.count_end(entry));
+    }
+
+    /// Counts what a client ends. A lock that is lost by the clock is given up by the client's own, which may be the
+    /// first to tell, and is no release.
+    fn count_end(&self, entry: &Entry) {
+        let counts = self.lookers.counts();
+        match entry.unheard_loss() {
+            Some(lost) => counts.outcome(&Outcome::Lost(lost, None), 0),
+            None => {
+                let held = usize::from(entry.is_held());
+                counts.finished(held, 1 - held);
+            }
+        }
     }
 
     fn remove(&mut self, id: RequestId) -> Option<Entry> {
@@ -386,6 +397,15 @@ impl Entry {
     /// Whether the engine has it held.
     fn is_held(&self) -> bool {
         matches!(self.stage, Stage::Held(..))
+    }
+
+    /// How the lock was lost of which nobody has told yet, if it was.
+    fn unheard_loss(&self) -> Option<Lost> {
+        let Stage::Held(guard, _) = &self.stage else { return None };
+        match guard.poll_lost(&Context::from_waker(Waker::noop())) {
+            Poll::Ready(lost) => Some(lost),
+            Poll::Pending => None,
+        }
     }
 
     fn shown(&self) -> Option<Shown<'_>> {

@@ -191,42 +191,51 @@ type Agreed = Vec<(i64, Said)>;
 
 /// See [`EtcdClusters::agreed`].
 pub(super) async fn agreed(clusters: &EtcdClusters) -> Result<String, Error> {
-    let (list, all) = (clusters.list(), reach_all(clusters).await?);
+    let list = clusters.list();
+    let all = reach_all(clusters, async |members, options| {
+        formats::look(members, options).await.map(drop)
+    });
+    let all = all.await?;
     let found = look_at_all(&all).await?;
-    let mut unused = 0;
+    let (mut without, mut with_another) = (0, 0);
     for (one, found) in all.iter().zip(&found) {
-        let Some(said) = &found.said else {
-            unused += 1;
-            continue;
-        };
-        one.check_said(said, &list)?;
-        if said.list != list || !said.is_settled {
-            let how = if said.is_settled { "has" } else { "is about to have" };
-            return Err(Error::Refused(format!(
-                "etcd cluster {} {how} another list ({}), and here it is {list}; who begins with this one \
-                 is refused while somebody uses the other",
-                one.name(),
-                said.list
-            )));
+        match &found.said {
+            None => without += 1,
+            Some(said) => {
+                one.check_said(said, &list)?;
+                if said.list == list && said.is_settled {
+                    continue;
+                }
+                with_another += 1;
+            }
         }
+        // As who begins would find it.
+        one.check_nobody(found, &list).await?;
     }
-    Ok(match unused {
-        0 => format!("{list}: all of them have this list"),
-        _ => format!(
-            "{list}: {unused} of {} have no list yet, and get it when it is used",
-            all.len()
-        ),
+    let count = all.len();
+    let kinds = [(without, "no list yet"), (with_another, "another list, which nobody uses")];
+    let kinds = kinds.iter().filter(|(some, _)| *some > 0);
+    let kinds: Vec<_> =
+        kinds.map(|(some, which)| format!("{some} of {count} have {which}")).collect();
+    Ok(match &*kinds.join(", and ") {
+        "" => format!("{list}: all of them have this list"),
+        rest => format!("{list}: {rest}; they get this one when it is used"),
     })
 }
 
-async fn reach_all(clusters: &EtcdClusters) -> Result<Vec<Reached<'_>>, Error> {
+/// Connects to all of them, each of which has to be in a format that can be used.
+async fn reach_all(
+    clusters: &EtcdClusters,
+    check: impl AsyncFn(&Members, &EtcdOptions) -> Result<(), Error>,
+) -> Result<Vec<Reached<'_>>, Error> {
+    let check = &check;
     let connect = |nth: usize| async move {
         let cluster = &clusters.clusters[nth];
         // It is not used for long.
         let options = cluster.options.clone().follow_members(false);
         let connected = async {
             let members = Members::connect(options.clone()).await?;
-            formats::check(&members, &options).await?;
+            check(&members, &options).await?;
             Ok(Reached { clusters, nth, members, options })
         };
         connected.await.map_err(|error| of(&cluster.name, error))
@@ -235,7 +244,7 @@ async fn reach_all(clusters: &EtcdClusters) -> Result<Vec<Reached<'_>>, Error> {
 }
 
 async fn agree(clusters: &EtcdClusters) -> Result<Agreed, Error> {
-    let all = reach_all(clusters).await?;
+    let all = reach_all(clusters, formats::check).await?;
     for nth in 0..TRIES {
         if let Some(agreed) = try_to_agree(clusters, &all).await? {
             return Ok(agreed);
@@ -403,14 +412,16 @@ impl Reached<'_> {
         if users == 0 {
             return Ok(());
         }
+        let machines = if users == 1 { "machine" } else { "machines" };
         let with = match &found.said {
             None => "alone, without a list of clusters".to_owned(),
             Some(said) => format!("with another list of clusters ({})", said.list),
         };
         Err(Error::Refused(format!(
-            "etcd cluster {} is used by {users} {with}, and here the list is {list}: a name could be held \
-             on two clusters; end them first ('navlock daemon stop' on each machine, and programs that \
-             connect by themselves), and begin all with one list",
+            "etcd cluster {} is used by {users} {machines} {with}, and here the list is {list}: a name could \
+             be held on two clusters; end what uses it first ('navlock daemon stop' on each machine, and \
+             programs that connect by themselves; what has died counts until its lease is over), and begin \
+             all with one list",
             self.name()
         )))
     }

@@ -122,7 +122,7 @@ fn who_has_another_list_is_refused_while_somebody_uses_one_of_the_clusters() {
     let locks = machine.lock_manager("bucket");
     drop(exclusive(&locks, "db"));
     let said = refusal(two(&namespace));
-    assert!(said.contains("etcd cluster east is used by 1 alone"), "{said}");
+    assert!(said.contains("etcd cluster east is used by 1 machine alone"), "{said}");
     // What was refused has changed nothing.
     drop(exclusive(&locks, "db"));
     drop((locks, machine));
@@ -136,7 +136,7 @@ fn who_has_another_list_is_refused_while_somebody_uses_one_of_the_clusters() {
     assert!(said.contains("is cluster east of several (east,west)"), "{said}");
     let third = clusters(&namespace).cluster("south", options(both()[0], "elsewhere"));
     let said = refusal(join(&third));
-    assert!(said.contains("used by 1 with another list of clusters (east,west)"), "{said}");
+    assert!(said.contains("used by 1 machine with another list of clusters (east,west)"), "{said}");
     assert!(said.contains("here the list is east,south,west"), "{said}");
     // Who leaves one out, though nobody is on the one that is left.
     let said = refusal(join(&one));
@@ -144,9 +144,15 @@ fn who_has_another_list_is_refused_while_somebody_uses_one_of_the_clusters() {
     drop(exclusive(&locks, &names[1]));
     let retired = EtcdClusters::new().cluster("east", east.clone()).retired("west", west);
     let said = refusal(join(&retired));
-    assert!(said.contains("is used by 1 with another list"), "{said}");
+    assert!(said.contains("is used by 1 machine with another list"), "{said}");
     assert_eq!(clusters(&namespace).agreed().unwrap(), "east,west: all of them have this list");
-    assert!(retired.agreed().unwrap_err().to_string().contains("has another list (east,west)"));
+    assert!(
+        retired
+            .agreed()
+            .unwrap_err()
+            .to_string()
+            .contains("with another list of clusters (east,west)")
+    );
     drop((locks, machine));
 
     // When nobody is there any more.

@@ -56,12 +56,17 @@ impl Of<'_> {
 fn list(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>) -> Vec<Check> {
     let clusters = match reach::each(etcd) {
         Ok(Each::Several(clusters)) => clusters,
-        Ok(Each::One(_)) => {
+        Ok(Each::One(options)) => {
             let on_it = |name| {
                 let name = plain_name(name);
                 Check::ok("name", format!("{name} in bucket {bucket} is on etcd at {etcd}"))
             };
-            return name.map(on_it).into_iter().collect();
+            // What else is wrong was said of it.
+            let refused = match navlock_etcd::check_alone(&options) {
+                Err(error @ Error::Refused(_)) => Some(Check::fail(CLUSTERS, error)),
+                _ => None,
+            };
+            return refused.into_iter().chain(name.map(on_it)).collect();
         }
         // It was said of each.
         Err(_) => return Vec::new(),
@@ -98,8 +103,10 @@ fn of_health(etcd: &Etcd, cluster: &Cluster, health: &Health) -> Vec<Check> {
         let detail = "the password is sent as it is to endpoints without https://";
         checks.push(Check::warn(of.of("etcd password"), detail).remedy("use TLS"));
     }
-    if some_answer {
-        checks.push(writes(of, health));
+    match &health.refused {
+        Some(error) => checks.push(Check::fail(of.of("etcd format"), error)),
+        None if some_answer => checks.push(writes(of, health)),
+        None => {}
     }
     checks
 }

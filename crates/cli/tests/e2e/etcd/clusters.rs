@@ -1,6 +1,9 @@
 //! Machines whose names are on two etcd clusters.
 
-use super::server::{both, namespace};
+use super::{
+    machines_of,
+    server::{both, namespace},
+};
 use crate::{
     deadlock::{DEADLOCK, Party},
     sandbox::Sandbox,
@@ -49,6 +52,69 @@ fn machines_share_names_on_two_clusters_and_say_which_one_a_name_is_on() {
     let said = alone.output(&["run", "db", "true"]);
     let said = String::from_utf8(said.stderr).unwrap();
     assert!(said.contains("cluster west is in the list"), "{said}");
+}
+
+/// What doctor says of the list of clusters, and with which code it ends.
+fn list(machine: &Sandbox) -> (String, Option<i32>) {
+    let doctor = machine.output(&["doctor"]);
+    let said = String::from_utf8(doctor.stdout).unwrap();
+    let line = said.lines().find(|line| line.contains("etcd clusters: "));
+    (line.unwrap_or_else(|| panic!("{said}")).to_owned(), doctor.status.code())
+}
+
+#[test]
+fn doctor_tells_of_a_list_of_clusters_what_who_wants_a_lock_is_told() {
+    let namespace = namespace();
+    let [east, west] = both().map(super::server::Server::endpoint);
+    let two = settings(&namespace, &[("east", &east), ("west", &west)]);
+    let [alone] = machines_of(&east, &namespace, "5");
+    let ours = Sandbox::with_settings(&two);
+    let refused = |machine: &Sandbox| {
+        let said = String::from_utf8(machine.output(&["run", "db", "true"]).stderr).unwrap();
+        said.trim().strip_prefix("navlock: ").is_some() && said.contains("'navlock doctor' looks")
+    };
+
+    // Somebody has it alone, with settings from before there were several.
+    let held = alone.hold(&["db"]);
+    assert!(refused(&ours));
+    let (said, code) = list(&ours);
+    assert!(said.starts_with("fail") && said.contains("east is used by 1 machine alone"), "{said}");
+    assert!(said.contains("navlock daemon stop"), "{said}");
+    assert_eq!(code, Some(1));
+    held.release();
+    assert_eq!(alone.code(&["daemon", "stop"]), 0);
+    let (said, code) = list(&ours);
+    assert!(said.starts_with("ok") && said.contains("2 of 2 have no list yet"), "{said}");
+    assert_eq!(code, Some(0));
+
+    // The list is there: who knows of one endpoint only is refused from now on.
+    let held = ours.hold(&["db"]);
+    assert!(refused(&alone));
+    let (said, code) = list(&alone);
+    assert!(said.starts_with("fail") && said.contains("is cluster east of several"), "{said}");
+    assert!(said.contains("[[etcd.clusters]]"), "{said}");
+    assert_eq!(code, Some(1));
+
+    // And who has another list, for as long as one uses this one.
+    let more = settings(&namespace, &[("east", &east), ("west", &west)]);
+    let more = more.replacen("name = \"west\"", "retired = true\nname = \"west\"", 1);
+    let theirs = Sandbox::with_settings(&more);
+    assert!(refused(&theirs));
+    let (said, code) = list(&theirs);
+    assert!(
+        said.starts_with("fail") && said.contains("used by 1 machine with another list"),
+        "{said}"
+    );
+    assert!(said.contains("navlock daemon stop"), "{said}");
+    assert_eq!(code, Some(1));
+    held.release();
+    assert_eq!(ours.code(&["daemon", "stop"]), 0);
+    let (said, code) = list(&theirs);
+    assert!(
+        said.starts_with("ok") && said.contains("have another list, which nobody uses"),
+        "{said}"
+    );
+    assert_eq!(code, Some(0));
 }
 
 #[test]

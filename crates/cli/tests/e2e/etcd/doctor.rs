@@ -2,7 +2,7 @@
 
 use super::{
     machines, machines_of, machines_with,
-    server::{Server, shared},
+    server::{Server, namespace, shared},
 };
 use crate::sandbox::Sandbox;
 
@@ -99,4 +99,36 @@ fn nobody_is_told_to_end_a_broker_whose_etcd_is_away() {
     assert_eq!(level, "fail");
     assert!(said.contains("cannot reach etcd"), "{said}");
     assert!(said.contains("leave the broker alone") && !said.contains("end the broker"), "{said}");
+}
+
+/// It fails in one thing of etcd, of which it says this, as a command that wants a lock is told.
+fn fails(machine: &Sandbox, what: &str, why: &str) {
+    let run = machine.output(&["run", "db", "true"]);
+    assert_eq!(run.status.code(), Some(69), "{run:?}");
+    let (checks, code) = checks(machine);
+    assert_eq!(code, 1, "{checks:?}");
+    let failed: Vec<_> = checks.iter().filter(|(level, _)| level == "fail").collect();
+    let [(_, said)] = &*failed else { panic!("{checks:?}") };
+    assert!(said.starts_with(what) && said.contains(why), "{said}");
+    let run = String::from_utf8(run.stderr).unwrap();
+    assert!(run.contains(why) && run.contains("'navlock doctor' looks what is wrong"), "{run}");
+    assert!(!checks.iter().any(|(_, said)| said.contains("is no lock")), "{checks:?}");
+}
+
+#[test]
+fn a_namespace_in_the_format_of_another_release_is_told_and_left_as_it_is() {
+    let namespace = namespace();
+    let [machine] = machines_of(&shared().endpoint(), &namespace, "5");
+    let there = || shared().etcdctl(&["get", "--prefix", "--keys-only", &namespace]).unwrap();
+    assert_eq!(checks(&machine).1, 0);
+    assert_eq!(there(), "", "who only looks has begun there");
+    for key in ["format", "1/default/l/db/h/x/somebody"].map(|key| format!("{namespace}/{key}")) {
+        shared().etcdctl(&["put", &key, "3"]).unwrap();
+        let before = there();
+        fails(&machine, "etcd format: ", "another release of navlock uses this etcd");
+        assert_eq!(there(), before);
+        shared().etcdctl(&["del", &key]).unwrap();
+    }
+    assert_eq!(machine.code(&["run", "db", "true"]), 0);
+    assert_eq!(checks(&machine).1, 0);
 }
