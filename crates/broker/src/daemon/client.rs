@@ -104,7 +104,7 @@ impl Client {
         Self {
             me,
             directory,
-            requests: Requests::new(Arc::clone(&lookers)),
+            requests: Requests::new(Arc::clone(&lookers), user_agent.is_leased()),
             lookers,
             room: None,
             since: clock::now(),

@@ -65,6 +65,8 @@ pub(super) struct Requests {
     /// Whose they are, for the log, and whether it may tell names.
     pid: Option<u32>,
     log_names: bool,
+    /// They are held for a time, which may have ended before anybody says so.
+    is_leased: bool,
     /// Who is told what happens to them.
     lookers: Arc<Lookers>,
 }
@@ -134,8 +136,8 @@ struct Alarm {
 
 impl Requests {
     /// None yet, of which these will be told.
-    pub(super) fn new(lookers: Arc<Lookers>) -> Self {
-        Self { lookers, ..Self::default() }
+    pub(super) fn new(lookers: Arc<Lookers>, is_leased: bool) -> Self {
+        Self { lookers, is_leased, ..Self::default() }
     }
 
     /// Whose they are, for the log.
@@ -325,7 +327,9 @@ impl Requests {
     /// first to tell, and is no release.
     fn count_end(&self, entry: &Entry) {
         let counts = self.lookers.counts();
-        match entry.unheard_loss() {
+        // FAST: what is not leased is not lost by a clock.
+        let lost = if self.is_leased { entry.unheard_loss() } else { None };
+        match lost {
             Some(lost) => counts.outcome(&Outcome::Lost(lost, None), 0),
             None => {
                 let held = usize::from(entry.is_held());

@@ -80,3 +80,23 @@ fn who_waits_fails_with_an_outage_if_the_settings_say_so() {
     server.stop();
     assert_eq!(wait(&mut waiter).code(), Some(69));
 }
+
+#[test]
+fn what_is_lost_by_an_outage_is_counted_whoever_notices_it_first() {
+    let server = Server::start();
+    let sandbox = Sandbox::with_settings(&settings(&server, 5, ""));
+    // Three agents, each with a clock of its own.
+    let mut holders = ["a", "b", "c"].map(|name| sandbox.hold(&[name]));
+    server.stop();
+    for holder in &mut holders {
+        assert_eq!(holder.ended().code(), Some(75));
+    }
+    let counted = sandbox.written(&["daemon", "metrics"]);
+    server.go_on();
+    let of = |name: &str| {
+        let line = counted.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{counted}")).to_owned()
+    };
+    assert_eq!(of("navlock_broker_losses_total"), "3");
+    assert_eq!(of("navlock_broker_releases_total"), "0");
+}
