@@ -56,6 +56,8 @@ pub(crate) struct Waiting<'a> {
     question: Option<Question<'a>>,
     answer_by: Option<Instant>,
     known: Option<Position>,
+    /// Why it is not known: what keeps the locks does not answer.
+    outage: Option<String>,
     /// How many lines that stay were said.
     said: usize,
     is_drawn: bool,
@@ -79,6 +81,7 @@ impl<'a> Waiting<'a> {
             question: None,
             answer_by: None,
             known: None,
+            outage: None,
             said: 0,
             is_drawn: false,
             is_quiet: voice == Voice::Quiet,
@@ -113,7 +116,11 @@ impl<'a> Waiting<'a> {
         let Some(question) = &mut self.question else { return Poll::Pending };
         let Poll::Ready(answer) = question.as_mut().poll(context) else { return Poll::Pending };
         self.question = None;
-        // What is wrong with the broker will be said of the request.
+        // What is wrong with the broker itself will be said of the request.
+        self.outage = match &answer {
+            Err(Error::Unreachable(why)) => Some(printable(why)),
+            _ => None,
+        };
         self.known = answer.ok().or(self.known.take());
         if self.answer_by.is_some() {
             self.show();
@@ -152,7 +159,7 @@ impl<'a> Waiting<'a> {
         let known = self.known.as_ref();
         let suspended = self.locks.term().and_then(|term| term.suspended());
         let silent = suspended.map(|(silent, _)| silent);
-        let said = sentence(self.name, self.mode, time, known, silent);
+        let said = sentence(self.name, self.mode, time, known, silent, self.outage.as_deref());
         let columns = if is_drawable() { terminal::size(io::stderr()) } else { None };
         let line = match columns {
             // Not in the last column, in which a terminal may go to the next line.
@@ -198,6 +205,7 @@ fn sentence(
     time: Duration,
     known: Option<&Position>,
     silent: Option<Duration>,
+    outage: Option<&str>,
 ) -> String {
     let name_shown = quoted_name(name);
     let mut said = format!("navlock: waiting for {name_shown} ({mode}) {}", elapsed(time));
@@ -205,6 +213,8 @@ fn sentence(
     if let Some(silent) = silent {
         // What is known besides may be old.
         let _ = write!(said, "; etcd has not answered for {}", elapsed(silent));
+    } else if let Some(outage) = outage {
+        let _ = write!(said, "; {outage}");
     }
     let Some(known) = known else { return said };
     if let Some(holders) = holders(known) {
@@ -289,7 +299,7 @@ mod tests {
     }
 
     fn said(known: Option<&Position>) -> String {
-        sentence(&name(), Mode::Exclusive, Duration::from_secs(12), known, None)
+        sentence(&name(), Mode::Exclusive, Duration::from_secs(12), known, None, None)
     }
 
     #[test]
@@ -319,8 +329,13 @@ mod tests {
     fn who_waits_is_told_of_an_outage() {
         let (time, silent) = (Duration::from_secs(12), Some(Duration::from_secs(4)));
         assert_eq!(
-            sentence(&name(), Mode::Exclusive, time, None, silent),
+            sentence(&name(), Mode::Exclusive, time, None, silent, Some("cannot reach etcd")),
             "navlock: waiting for \"db\" (exclusive) 12s; etcd has not answered for 4s"
+        );
+        // Of what has nothing that could be lost.
+        assert_eq!(
+            sentence(&name(), Mode::Exclusive, time, None, None, Some("cannot reach etcd")),
+            "navlock: waiting for \"db\" (exclusive) 12s; cannot reach etcd"
         );
     }
 

@@ -197,6 +197,12 @@ pub fn details(user_agent: &UserAgent) -> Vec<(String, String)> {
     user_agent.details()
 }
 
+/// That whoever keeps the locks of this user agent has not answered, and for how long, if that is so; for people. See
+/// [`Reach::outage`].
+pub fn outage(user_agent: &UserAgent) -> Option<String> {
+    user_agent.outage()
+}
+
 /// Whether this user agent has been [closed](UserAgent::close).
 pub fn is_closed(user_agent: &UserAgent) -> bool {
     user_agent.is_closed()

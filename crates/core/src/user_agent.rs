@@ -251,6 +251,10 @@ impl UserAgent {
         self.0.user_agent.reach.details()
     }
 
+    pub(crate) fn outage(&self) -> Option<String> {
+        self.0.user_agent.reach.outage()
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.0.is_closed()
     }

@@ -12,10 +12,10 @@ use std::{
 };
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, Lost, ResourceName,
+    AgentInfo, ClientId, Error, Lost, Position, ResourceName,
     host::{
-        Answer, Backend, Claim, EvictFuture, InspectFuture, NameRef, QueryFuture, Reach,
-        RecallFuture, RequestKind, RevokeFuture, SightFuture, Sighting, Term, Ticket,
+        Answer, Backend, Claim, EvictFuture, InspectFuture, NameRef, PositionFuture, QueryFuture,
+        Reach, RecallFuture, RequestKind, RevokeFuture, SightFuture, Sighting, Term, Ticket,
     },
 };
 use navlock_core::{UserAgent, look::LockId};
@@ -172,6 +172,12 @@ impl EtcdReach {
     pub(crate) fn spoken_to(&self) -> (String, bool) {
         self.0.members.spoken_to()
     }
+
+    /// That no member has answered, and for how long, for people, if that is so.
+    pub(crate) fn silent(&self) -> Option<String> {
+        let silent = self.0.members.silent()?;
+        Some(format!("has not answered for {} s, and grants nothing meanwhile", silent.as_secs()))
+    }
 }
 
 impl Connection {
@@ -200,6 +206,10 @@ impl Reach for EtcdReach {
 
     fn is_leased(&self) -> bool {
         true
+    }
+
+    fn outage(&self) -> Option<String> {
+        Some(format!("etcd {}", self.silent()?))
     }
 
     fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
@@ -427,6 +437,15 @@ impl Backend for EtcdBackend {
         let most = if name.is_some() { MOST_OF_NAME } else { MOST_INSPECTED };
         let seen = self.seen(name.as_ref().map(NameKey::new), most);
         Box::pin(async move { Ok(seen.await?.into_inspection()) })
+    }
+
+    /// It is for who waits, and wants to know why, now.
+    fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
+        if self.connection.members.silent().is_some() {
+            return Box::pin(ready(Err(self.connection.members.unreachable())));
+        }
+        let inspection = self.inspect(Some(name.clone()));
+        Box::pin(async move { Ok(Position::among(inspection.await?, &name, client_id)) })
     }
 
     fn look(&self) -> SightFuture<'_> {

@@ -34,6 +34,9 @@ const ROUNDS: usize = 3;
 /// How long between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// What takes no longer than this to find another member is nothing that anybody is told of.
+const MOMENT: Duration = Duration::from_millis(500);
+
 /// How often the members are asked for, in times to live: each machine does so, and seldom is there another.
 const FOLLOWS: u32 = 6;
 
@@ -64,8 +67,8 @@ pub(crate) struct Member {
     endpoint: String,
     /// How often there was another before it.
     pub(crate) term: u64,
-    /// Another is being looked for.
-    is_avoided: bool,
+    /// It has not answered, since then at the latest, and another is being looked for.
+    avoided: Option<Instant>,
 }
 
 impl Members {
@@ -95,7 +98,7 @@ impl Members {
         };
         let why = match timeout(options.timeout, asked).await {
             Ok(Ok(((client, credentials), endpoint))) => {
-                let first = Member { client, credentials, endpoint, term: 0, is_avoided: false };
+                let first = Member { client, credentials, endpoint, term: 0, avoided: None };
                 let current = Arc::new(watch::Sender::new(first));
                 let members = Self { options: Arc::new(options), current, learned: Arc::default() };
                 if members.options.follows_members {
@@ -120,8 +123,19 @@ impl Members {
 
     /// Where that is, and whether it answers as far as is known.
     pub(crate) fn spoken_to(&self) -> (String, bool) {
-        let Member { endpoint, is_avoided, .. } = self.current();
-        (endpoint, !is_avoided)
+        let Member { endpoint, avoided, .. } = self.current();
+        (endpoint, avoided.is_none())
+    }
+
+    /// For how long no member has answered, at least, if that is more than a moment.
+    pub(crate) fn silent(&self) -> Option<Duration> {
+        let avoided = self.current().avoided?;
+        Some(avoided.elapsed()).filter(|silent| *silent >= MOMENT)
+    }
+
+    /// What is said of that.
+    pub(crate) fn unreachable(&self) -> Error {
+        Failure::Unknown(format!("no answer from {}", self.current().endpoint)).error()
     }
 
     /// The one to speak to; if another is being looked for, that, but it is not waited for longer
@@ -129,7 +143,7 @@ impl Members {
     pub(crate) async fn best(&self, patience: Duration) -> Member {
         let current = self.current();
         // Where there is but one, the old connection is as good as none.
-        if current.is_avoided && self.endpoints().len() > 1 {
+        if current.avoided.is_some() && self.endpoints().len() > 1 {
             let _ = timeout(patience, self.changed(current.term)).await;
             return self.current();
         }
@@ -164,8 +178,10 @@ impl Members {
     pub(crate) fn avoid(&self, term: u64) {
         let begins = self.current.send_if_modified(|current| {
             // Of one there is at least another connection.
-            let begins = current.term == term && !current.is_avoided;
-            current.is_avoided |= begins;
+            let begins = current.term == term && current.avoided.is_none();
+            if begins {
+                current.avoided = Some(Instant::now());
+            }
             begins
         });
         if begins {
@@ -191,8 +207,7 @@ impl Members {
                         let after = began.elapsed();
                         tracing::info!(target: LOGS, endpoint, ?after, "etcd answers again");
                         let (endpoint, term) = (endpoint.clone(), term + 1);
-                        let found =
-                            Member { client, credentials, endpoint, term, is_avoided: false };
+                        let found = Member { client, credentials, endpoint, term, avoided: None };
                         self.current.send_replace(found);
                         return;
                     }

@@ -20,7 +20,7 @@ use super::Context;
 use crate::{
     args::RequestArgs,
     exit::{self, Failure},
-    text::quoted_name,
+    text::{printable, quoted_name},
     time::taken,
     voice::Voice,
     waiting::{Waiting, holders},
@@ -120,11 +120,15 @@ pub(super) fn acquire(
                 guards.push(guard);
             }
             Had::NoAnswer if at_once => {
-                context.voice.tell(format_args!(
-                    "{}: the broker grants nothing for the moment, as when it takes over from one \
-                     that was killed; wait for it with -w",
-                    quoted_name(name)
-                ));
+                let position = block_on_timeout(locks.position(name.clone()), POSITION);
+                let why = match position {
+                    Some(Err(Error::Unreachable(why))) => printable(&why),
+                    _ => "the broker grants nothing for the moment, as when it takes over from one that \
+                          was killed, or what keeps its locks does not answer"
+                        .to_owned(),
+                };
+                let name = quoted_name(name);
+                context.voice.tell(format_args!("{name}: {why}; wait for it with -w"));
                 return Err(Failure::silent(args.conflict_exit_code));
             }
             Had::Nothing | Had::NoAnswer => return Err(conflict(context, locks, name, args)),
@@ -271,15 +275,34 @@ fn conflict(
     if context.voice != Voice::Quiet {
         // Who did not want to wait is not to wait for this either.
         let known = block_on_timeout(locks.position(name.clone()), POSITION);
-        let holders = known.and_then(Result::ok).as_ref().and_then(holders);
-        context.voice.tell(not_had(&quoted_name(name), args.timeout, holders.as_deref()));
+        let (holders, outage) = match known {
+            Some(Ok(known)) => (holders(&known), None),
+            Some(Err(Error::Unreachable(why))) => (None, Some(printable(&why))),
+            Some(Err(_)) | None => (None, None),
+        };
+        let told = not_had(&quoted_name(name), args.timeout, holders.as_deref(), outage.as_deref());
+        context.voice.tell(told);
     }
     Failure::silent(args.conflict_exit_code)
 }
 
-/// Why a lock was not had, given for how long it was waited for, and who holds it.
-fn not_had(name: &str, timeout: Option<Duration>, holders: Option<&str>) -> String {
-    match (timeout.filter(|timeout| !timeout.is_zero()), holders) {
+/// Why a lock was not had, given for how long it was waited for, and who holds it; or that what keeps it does not
+/// answer.
+fn not_had(
+    name: &str,
+    timeout: Option<Duration>,
+    holders: Option<&str>,
+    outage: Option<&str>,
+) -> String {
+    let timeout = timeout.filter(|timeout| !timeout.is_zero());
+    if let Some(outage) = outage {
+        let within = timeout.map_or_else(
+            || "at once".to_owned(),
+            |timeout| format!("within {} s", timeout.as_secs_f64()),
+        );
+        return format!("{name} could not be had {within}: {outage}");
+    }
+    match (timeout, holders) {
         (None, Some(holders)) => format!("{name} is held by {holders}"),
         (None, None) => format!("{name} cannot be had at once; see 'navlock query'"),
         (Some(timeout), holders) => {
@@ -315,7 +338,14 @@ mod tests {
             ),
             (Some(Duration::ZERO), Some("make[7]"), "\"db\" is held by make[7]"),
         ] {
-            assert_eq!(not_had("\"db\"", timeout, holders), told);
+            assert_eq!(not_had("\"db\"", timeout, holders, None), told);
+        }
+        let outage = Some("etcd has not answered for 3 s");
+        for (timeout, told) in [
+            (second, "\"db\" could not be had within 1 s: etcd has not answered for 3 s"),
+            (None, "\"db\" could not be had at once: etcd has not answered for 3 s"),
+        ] {
+            assert_eq!(not_had("\"db\"", timeout, None, outage), told);
         }
     }
 }

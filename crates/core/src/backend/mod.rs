@@ -75,6 +75,12 @@ pub trait Reach: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// That whoever keeps the locks, or a part of them, has not answered, as far as that is known, and for how long;
+    /// for people, and of no meaning to programs. `None` if it answers, or was not asked.
+    fn outage(&self) -> Option<String> {
+        None
+    }
+
     /// Looks at all buckets that are seen through this reach. `None` if it does not show what happens.
     fn look(&self, options: &LookOptions) -> Option<Box<dyn Looking>> {
         let _ = options;
@@ -675,6 +681,13 @@ impl AnyReach {
         match self {
             Self::Memory(memory) => memory.details(),
             Self::Other(reach) => reach.details(),
+        }
+    }
+
+    pub(crate) fn outage(&self) -> Option<String> {
+        match self {
+            Self::Memory(memory) => memory.outage(),
+            Self::Other(reach) => reach.outage(),
         }
     }
 

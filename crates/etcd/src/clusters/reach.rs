@@ -13,8 +13,9 @@ use futures_util::future::{join_all, try_join_all};
 use navlock_core::{
     AgentInfo, ClientId, Error, Inspected, Inspection, LockManagerSnapshot, Lost, ResourceName,
     host::{
-        Answer, Backend, Claim, EvictFuture, InspectFuture, NameRef, QueryFuture, Reach,
-        RecallFuture, RequestKind, RevokeFuture, SightFuture, Sighted, Sighting, Term, Ticket,
+        Answer, Backend, Claim, EvictFuture, InspectFuture, NameRef, PositionFuture, QueryFuture,
+        Reach, RecallFuture, RequestKind, RevokeFuture, SightFuture, Sighted, Sighting, Term,
+        Ticket,
     },
     look::LockId,
 };
@@ -163,6 +164,15 @@ impl Reach for ClustersReach {
         };
         let evicted = part.reach.evict(bucket, name, seen.into_iter().map(lowered).collect());
         Box::pin(async move { evicted.await.map_err(|error| of(&part.name, error)) })
+    }
+
+    fn outage(&self) -> Option<String> {
+        let each = self.0.parts.iter();
+        let silent = each.filter_map(|part| {
+            part.reach.silent().map(|silent| format!("etcd cluster {} {silent}", part.name))
+        });
+        let silent: Vec<_> = silent.collect();
+        (!silent.is_empty()).then(|| silent.join("; "))
     }
 
     fn details(&self) -> Vec<(String, String)> {
@@ -420,6 +430,17 @@ impl Backend for ClustersBackend {
                 all.left_out += part.left_out;
             }
             Ok(all)
+        })
+    }
+
+    /// On the cluster that the name is on.
+    fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
+        let nth = self.part_of(&name);
+        let position = self.parts[nth].position(name, client_id);
+        Box::pin(async move {
+            let mut position = position.await.map_err(|error| self.failed(nth, error))?;
+            position.holder.iter_mut().for_each(|holder| self.raise_inspected(nth, holder));
+            Ok(position)
         })
     }
 

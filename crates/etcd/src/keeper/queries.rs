@@ -164,7 +164,7 @@ impl Keeper {
             .collect();
         for number in late {
             if let Some(query) = self.queries.remove(&number) {
-                let why = "cannot reach etcd: the bucket could not be listed in time; try again";
+                let why = "cannot reach etcd: what there is could not be listed in time";
                 let _ = query.answer.send(Err(Error::Unreachable(why.to_owned())));
             }
         }

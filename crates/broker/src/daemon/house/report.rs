@@ -94,13 +94,15 @@ impl House {
         Some(("owned names".to_owned(), how))
     }
 
-    /// For how long what keeps the locks has not answered, and how long they last, if they are about
-    /// to be lost by that; in words for people.
+    /// For how long what keeps the locks has not answered, in words for people; and how long they last, if they
+    /// are about to be lost by that.
     pub(in super::super) fn outage(&self) -> Option<String> {
         let terms = self.everybody().into_iter().flat_map(|client| lock(&client).terms());
         // The one that ends first.
         let suspended = terms.filter_map(|term| term.suspended());
-        let (silent, left) = suspended.min_by_key(|(_, left)| *left)?;
+        let Some((silent, left)) = suspended.min_by_key(|(_, left)| *left) else {
+            return host::outage(&self.user_agent);
+        };
         let (silent, left) = (silent.as_secs(), left.as_secs());
         let reach = self.reach().unwrap_or("what keeps the locks");
         Some(format!("no answer for {silent} s; locks are lost in {left} s ({reach})"))

@@ -44,3 +44,57 @@ fn who_holds_is_warned_while_etcd_does_not_answer() {
     assert!(of_etcd.iter().any(|line| line.contains("etcd answers again")), "{logs}");
     assert!(!logs.contains("db"), "there is a name in it: {logs}");
 }
+
+/// What is said by a command that does not get its lock, and with which code it ends.
+fn refused(machine: &Sandbox, arguments: &[&str]) -> (String, Option<i32>) {
+    let output = machine.output(&[&["run"], arguments, &["true"]].concat());
+    (String::from_utf8(output.stderr).unwrap(), output.status.code())
+}
+
+#[test]
+fn an_outage_is_told_for_as_long_as_it_lasts_to_whoever_asks_or_waits() {
+    let server = Server::start();
+    let settings = format!("[etcd]\nendpoints = [\"{}\"]\ntime-to-live = 5\n", server.endpoint());
+    let [ours, theirs] = [(); 2].map(|()| Sandbox::with_settings(&settings));
+    let mut holder = ours.hold(&["db"]);
+    let said = theirs.path("said");
+    let mut command = theirs.navlock(&["run", "db", "sh", "-c", "echo $$; exec cat"]);
+    command.stderr(File::create(&said).unwrap());
+    let mut waiter = Holder::start(command);
+    eventually("it waits", || ours.query().len() == 2);
+    server.stop();
+    // From here on no lease is good any more, and nothing is held of which there would be a term.
+    assert_eq!(holder.ended().code(), Some(75));
+    let outage = |machine: &Sandbox| {
+        let status = machine.written(&["daemon", "status"]);
+        let row = status.lines().find_map(|line| line.strip_prefix("outage "));
+        row.map(|row| row.trim().to_owned())
+    };
+    for machine in [&ours, &theirs] {
+        eventually("its lease is over", || {
+            outage(machine).is_some_and(|outage| !outage.contains("locks are lost in"))
+        });
+        let outage = outage(machine).unwrap();
+        assert!(outage.starts_with("etcd has not answered for "), "{outage}");
+        assert!(outage.ends_with("grants nothing meanwhile"), "{outage}");
+    }
+    let endpoint = server.endpoint();
+    let because =
+        format!("cannot reach etcd: no answer from {endpoint}; etcd has not answered for ");
+    let (said_of_none, code) = refused(&ours, &["-n", "other"]);
+    assert_eq!(code, Some(1), "{said_of_none}");
+    assert!(said_of_none.contains(&format!("\"other\": {because}")), "{said_of_none}");
+    let (said_of_late, code) = refused(&ours, &["-w", "1", "other"]);
+    assert_eq!(code, Some(1), "{said_of_late}");
+    let within = format!("\"other\" could not be had within 1 s: {because}");
+    assert!(said_of_late.contains(&within), "{said_of_late}");
+    // The line that comes after 10 s.
+    let said = || fs::read_to_string(&said).unwrap();
+    eventually("who waits is told", || said().contains("etcd has not answered for "));
+    server.go_on();
+    waiter.begun();
+    waiter.release();
+    for machine in [&ours, &theirs] {
+        eventually("it is over", || outage(machine).is_none());
+    }
+}
