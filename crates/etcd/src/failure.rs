@@ -36,6 +36,15 @@ pub(crate) fn place_removed() -> Error {
     )
 }
 
+/// What those are told whose request is not known to have come to etcd before the lease under which it was to stand ended.
+pub(crate) fn never_queued() -> Error {
+    Error::Unreachable(
+        "cannot reach etcd: it has not answered the request before the lease of this machine was over; \
+         try again"
+            .to_owned(),
+    )
+}
+
 /// What those are told who waited under a lease that has ended.
 pub(crate) fn lease_lost() -> Error {
     Error::Unreachable(

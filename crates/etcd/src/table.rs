@@ -20,7 +20,7 @@ use slab::Slab;
 
 use crate::{
     clock::Moment,
-    failure::lease_lost,
+    failure::{lease_lost, never_queued},
     hash::HashState,
     keeper::AgentSerial,
     keys::{NameKey, Phase, RequestKey},
@@ -435,7 +435,8 @@ impl Table {
                 let (bucket, name) = (request.bucket, request.name.clone());
                 again.push(Again { bucket, name, id, key });
             } else {
-                request.state.end(lease_lost(), how, &mut wakers);
+                let error = if request.queued > 0 { lease_lost() } else { never_queued() };
+                request.state.end(error, how, &mut wakers);
             }
         }
         again.sort_by_key(|again| again.id.serial());

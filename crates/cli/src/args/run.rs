@@ -37,7 +37,8 @@ Exit codes:
   1    a lock is held and -n was given, or the time of -w is over; -E chooses another number
   N    of --deadlock-exit-code, if it would have waited for ever
   64   the arguments are wrong, or ask for more than the broker takes
-  69   the broker cannot be reached or started, or the disk has no room for what the command holds
+  69   the broker cannot be reached or started, or the disk has no room for what the command holds;
+       or the etcd of the settings did not answer, and the lock was not waited for in a queue yet
   75   a lock was lost, and the command told to end for it (unless --on-lost=ignore was given)
   126  the command cannot be executed
   127  the command was not found

@@ -98,3 +98,30 @@ fn an_outage_is_told_for_as_long_as_it_lasts_to_whoever_asks_or_waits() {
         eventually("it is over", || outage(machine).is_none());
     }
 }
+
+#[test]
+fn who_asks_while_etcd_is_away_is_told_so_whether_there_is_a_lease_or_a_broker_or_not() {
+    let server = Server::start();
+    let settings = format!("[etcd]\nendpoints = [\"{}\"]\ntime-to-live = 5\n", server.endpoint());
+    let [ours, theirs, begins] = [(); 3].map(|()| Sandbox::with_settings(&settings));
+    let holder = ours.hold(&["db"]);
+    // A broker that has no lease yet.
+    assert_eq!(theirs.query().len(), 1);
+    server.stop();
+    let failed = |machine: &Sandbox| {
+        let (said, code) = refused(machine, &["other"]);
+        assert_eq!(code, Some(69), "{said}");
+        assert!(!said.contains("the queue"), "it had no place there: {said}");
+        said
+    };
+    let said = failed(&ours);
+    assert!(said.contains("before the lease of this machine was over; try again"), "{said}");
+    let said = failed(&theirs);
+    assert!(said.contains("cannot reach etcd: "), "{said}");
+    let said = failed(&begins);
+    let endpoint = server.endpoint();
+    assert!(said.contains(&format!("cannot reach etcd at {endpoint}: ")), "{said}");
+    assert!(begins.broker().is_none(), "a broker has begun");
+    server.go_on();
+    drop(holder);
+}
