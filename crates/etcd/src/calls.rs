@@ -42,6 +42,12 @@ impl From<navlock_etcd_client::Error> for Failure {
             INVALID_ARGUMENT if message.contains("revision of auth store") => {
                 Self::Unknown(message.to_owned())
             }
+            RESOURCE_EXHAUSTED if message.contains("database space exceeded") => {
+                Self::Refused(Error::Unreachable(format!(
+                    "etcd refused: {message}; it is full: locks are kept and released, and none is granted \
+                     until it has room ('navlock doctor' says how)"
+                )))
+            }
             INVALID_ARGUMENT | PERMISSION_DENIED | RESOURCE_EXHAUSTED | FAILED_PRECONDITION
             | UNIMPLEMENTED | UNAUTHENTICATED => {
                 Self::Refused(Error::Unreachable(format!("etcd refused: {message}")))

@@ -49,6 +49,14 @@ impl Server {
         server
     }
 
+    /// One with these flags as well.
+    pub(crate) fn start_with(flags: impl IntoIterator<Item = String>) -> Self {
+        let [mut server] = Self::several();
+        server.flags.extend(flags);
+        server.restart();
+        server
+    }
+
     /// One that speaks TLS, with these flags as well.
     pub(crate) fn start_with_tls(flags: impl IntoIterator<Item = String>) -> Self {
         let [mut server] = Self::several();

@@ -15,6 +15,14 @@ const CLUSTERS: &str = "etcd clusters";
 const WRITES: &str = "etcd writes";
 const KEYS: &str = "etcd keys";
 
+/// What etcd says when it is full, of a write and of itself.
+const FULL: [&str; 2] = ["database space exceeded", "NOSPACE"];
+
+/// What to do then.
+const MAKE_ROOM: &str = "etcd is full: remove what fills it if that is none of navlock's ('etcdctl del --prefix'), \
+                         compact ('etcdctl compact REVISION'), defragment each member ('etcdctl defrag'), then \
+                         'etcdctl alarm disarm'; docs/etcd.md has it line by line";
+
 /// How many keys are shown one by one.
 const MOST_STRAYS: usize = 10;
 
@@ -124,8 +132,13 @@ fn endpoint(endpoint: &EndpointHealth, some_answer: bool) -> Check {
         }
     };
     if !member.complaints.is_empty() {
-        let detail = format!("it complains: {}", member.complaints.join("; "));
-        return Check::fail(what, detail).remedy("see 'etcdctl alarm list' and etcd's log");
+        let complaints = member.complaints.join("; ");
+        let remedy = if is_full(&complaints) {
+            MAKE_ROOM
+        } else {
+            "see 'etcdctl alarm list' and etcd's log"
+        };
+        return Check::fail(what, format!("it complains: {complaints}")).remedy(remedy);
     }
     releases::check(what, &member.version)
 }
@@ -169,12 +182,19 @@ fn stray(stray: &Stray) -> Check {
     Check::fail(KEYS, format!("{what} {name} in bucket {bucket}: {stray}")).remedy(remedy)
 }
 
+fn is_full(said: &str) -> bool {
+    FULL.iter().any(|sign| said.contains(sign))
+}
+
 /// Whether it can be written to, and in a time that leaves room for leases to be kept.
 fn writes(of: Of<'_>, health: &Health) -> Check {
     let what = of.of(WRITES);
     let time = match &health.round_trip {
         Ok(time) => *time,
         Err(error @ Error::Refused(_)) => return Check::fail(what, error),
+        Err(error) if is_full(&error.to_string()) => {
+            return Check::fail(what, error).remedy(MAKE_ROOM);
+        }
         Err(error) => {
             let remedy = "is there a leader ('etcdctl endpoint status')? \
                           may the user read and write what begins with the namespace and a '/'?";

@@ -5,6 +5,7 @@ mod clusters;
 mod crowd;
 mod doctor;
 mod evict;
+mod full;
 mod jams;
 mod killed;
 mod lost;
