@@ -33,8 +33,12 @@ pub enum Reason {
     Program(PathBuf, SystemError),
     /// The daemon ended before it listened, and said this.
     Failed(String),
+    /// The same, of one that had come to wait for what keeps its locks.
+    NotReached(String),
     /// The daemon did not listen within this time.
     NotReady(Duration),
+    /// The same, and it waits for this, which keeps its locks.
+    Waits(Duration, String),
     /// The daemon was gone before it had answered, or before it listened and without a word: it
     /// was killed, or had just decided to end. Again and again.
     Vanished,
@@ -102,12 +106,15 @@ impl fmt::Display for Reason {
             Self::Program(path, error) => {
                 write!(f, "it is not running, and {} cannot be started: {error}", path.display())
             }
-            Self::Failed(said) => write!(f, "it could not start: {said}"),
+            Self::Failed(said) | Self::NotReached(said) => write!(f, "it could not start: {said}"),
             Self::NotReady(time) => write!(
                 f,
                 "it was started and does not listen after {}; is the machine overloaded?",
                 in_words(*time)
             ),
+            Self::Waits(time, what) => {
+                write!(f, "it was started and waits for {what}, which has not answered within {}; 'navlock doctor' looks what is wrong", in_words(*time))
+            }
             Self::Vanished => f.write_str("it ends as soon as it is there; try again"),
             Self::Silent(time) => write!(
                 f,

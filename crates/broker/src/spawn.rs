@@ -15,7 +15,12 @@ use std::{
 #[cfg(not(target_vendor = "apple"))]
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
-use crate::{CLIENT_LOGS, Place, PlaceError, daemon::READY_LINE, error::Reason, lock_file};
+use crate::{
+    CLIENT_LOGS, Place, PlaceError,
+    daemon::{READY_LINE, WAITS_FOR},
+    error::Reason,
+    lock_file,
+};
 
 /// How long a daemon may take to accept a client, and to answer its first message.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
@@ -202,7 +207,8 @@ fn start(place: &Place, program: Option<&Path>, patience: Patience) -> Result<()
     // Ours are closed with this: the end of the stream is then the end of the daemon.
     drop(command);
     let ready = wait_until_ready(&mut said, patience.at_most(READY));
-    let is_starting = matches!(ready, Err(Reason::NotReady(_))) && Instant::now() < ready_by;
+    let is_late = matches!(ready, Err(Reason::NotReady(_) | Reason::Waits(..)));
+    let is_starting = is_late && Instant::now() < ready_by;
     if ready.is_err() && !is_starting {
         let _ = child.kill();
         let _ = child.wait();
@@ -264,20 +270,23 @@ fn wait_until_ready(said: &mut UnixStream, patience: Duration) -> Result<(), Rea
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Reason::NotReady(patience));
+            return Err(match waited_for(&text).0 {
+                Some(what) => Reason::Waits(patience, what),
+                None => Reason::NotReady(patience),
+            });
         }
         // Some systems refuse it once the other end is closed: then there is nothing to wait for.
         let _ = said.set_read_timeout(Some(left));
         match said.read(&mut bytes) {
             Ok(0) => {
-                let text = String::from_utf8_lossy(&text);
-                let text = text.trim();
+                let (what, text) = waited_for(&text);
                 // Who shows it says who we are.
-                let text = text.strip_prefix("navlock: ").unwrap_or(text);
-                return Err(match text {
+                let text = text.strip_prefix("navlock: ").unwrap_or(&text);
+                return Err(match (text, what) {
                     // It was killed.
-                    "" => Reason::Vanished,
-                    text => Reason::Failed(text.to_owned()),
+                    ("", _) => Reason::Vanished,
+                    (text, None) => Reason::Failed(text.to_owned()),
+                    (text, Some(_)) => Reason::NotReached(text.to_owned()),
                 });
             }
             Ok(length) if text.len() < ENOUGH => text.extend_from_slice(&bytes[..length]),
@@ -293,6 +302,19 @@ fn wait_until_ready(said: &mut UnixStream, patience: Duration) -> Result<(), Rea
             return Ok(());
         }
     }
+}
+
+/// For what a daemon waits, if it has said that, and what else it has said.
+fn waited_for(text: &[u8]) -> (Option<String>, String) {
+    let text = String::from_utf8_lossy(text);
+    let (mut what, mut rest) = (None, Vec::new());
+    for line in text.lines() {
+        match line.strip_prefix(WAITS_FOR) {
+            Some(said) => what = Some(said.to_owned()),
+            None => rest.push(line),
+        }
+    }
+    (what, rest.join("\n").trim().to_owned())
 }
 
 #[cfg(test)]

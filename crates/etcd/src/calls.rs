@@ -42,6 +42,10 @@ impl From<navlock_etcd_client::Error> for Failure {
             INVALID_ARGUMENT if message.contains("revision of auth store") => {
                 Self::Unknown(message.to_owned())
             }
+            // An answer, and not of gRPC.
+            _ if message.contains("grpc-status header missing") => {
+                Self::Unknown(format!("what answers there is no etcd: {message}"))
+            }
             RESOURCE_EXHAUSTED if message.contains("database space exceeded") => {
                 Self::Refused(Error::Unreachable(format!(
                     "etcd refused: {message}; it is full: locks are kept and released, and none is granted \
@@ -77,7 +81,7 @@ async fn call<T>(
     if !delay.is_zero() {
         sleep(delay).await;
     }
-    let Member { client, term, .. } = members.best(patience).await;
+    let Member { client, term, endpoint, .. } = members.best(patience).await;
     let answer = match timeout(patience, call(client)).await {
         Ok(answer) => answer.map_err(Failure::from),
         Err(_) => Err(Failure::Unknown(format!("no answer within {patience:?}"))),
@@ -85,7 +89,7 @@ async fn call<T>(
     match answer {
         Err(Failure::Unknown(why)) => {
             members.avoid(term);
-            Err(Failure::Unknown(why))
+            Err(Failure::Unknown(format!("{why}, at {endpoint}")))
         }
         // A password that was replaced meanwhile: it may go better the next time.
         Err(Failure::Refused(error)) if members.renew() => Err(Failure::Unknown(error.to_string())),

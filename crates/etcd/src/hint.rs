@@ -22,13 +22,17 @@ pub(crate) fn hint(why: &str, options: &EtcdOptions) -> Option<&'static str> {
     if says(&"not valid for name") || says(&"NotValidForName") {
         return Some("give the name that is in etcd's certificate as server-name");
     }
+    if says(&"is no etcd") {
+        return Some("mend the endpoint; a proxy on the way there has to pass gRPC (HTTP/2) on");
+    }
     let is_silent = ["transport error", "canceled", "broken pipe", "closed"].iter().any(says);
     let is_secure = options.endpoints.iter().any(|endpoint| endpoint.starts_with("https://"));
     match (is_silent, is_secure) {
-        (true, true) => {
-            Some("if it is etcd, it may want a client certificate, or no TLS (http://)")
-        }
-        (true, false) => Some("if it is etcd, it may want TLS (https://)"),
+        (true, true) => Some(
+            "if it is etcd, it may want a client certificate, or no TLS (http://); else mend the \
+                 endpoint",
+        ),
+        (true, false) => Some("if it is etcd, it may want TLS (https://); else mend the endpoint"),
         (false, _) => None,
     }
 }

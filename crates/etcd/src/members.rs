@@ -64,7 +64,7 @@ pub(crate) struct Member {
     /// With what it connects.
     credentials: Credentials,
     /// Where it is.
-    endpoint: String,
+    pub(crate) endpoint: String,
     /// How often there was another before it.
     pub(crate) term: u64,
     /// It has not answered, since then at the latest, and another is being looked for.

@@ -73,6 +73,10 @@ use crate::{
 /// else they get to read is why it did not start.
 pub const READY_LINE: &str = "ready";
 
+/// With this begins a line that it writes before, if it waits for what keeps its locks: what that is comes next. From
+/// there on it is not started a second time at once where it did not come to listen.
+pub const WAITS_FOR: &str = "waits for ";
+
 /// How often it is looked whether the bound of fencing tokens is far enough ahead.
 const LOOK: Duration = Duration::from_secs(2);
 

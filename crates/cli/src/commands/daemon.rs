@@ -75,13 +75,17 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     options.socket = passed.map(Arc::new);
     options.reach = etcd.map(|etcd| {
         let namespace = etcd.namespace.as_deref().unwrap_or("navlock");
-        format!("etcd at {etcd}, namespace {namespace}")
+        format!("{}, namespace {namespace}", etcd.whole())
     });
     options.end = Some(Arc::new(told_by_signals().map_err(|error| failed(error.to_string()))?));
     // No path is meant from here any more, and no file system is held for us.
     let _ = std::env::set_current_dir("/");
     let user_agent = |first| match etcd {
-        Some(etcd) => reach::connect(etcd),
+        Some(etcd) => {
+            // Who has started us may be gone.
+            let _ = writeln!(io::stdout(), "{}{}", daemon::WAITS_FOR, etcd.whole());
+            reach::connect(etcd)
+        }
         None => Ok(daemon::user_agent(first)),
     };
     let manager = Manager::of_environment();

@@ -194,6 +194,12 @@ impl Cluster {
 }
 
 impl Etcd {
+    /// What it is and where, for people.
+    pub(crate) fn whole(&self) -> String {
+        let are_several = self.clusters.iter().any(|cluster| cluster.name.is_some());
+        if are_several { format!("etcd clusters {self}") } else { format!("etcd at {self}") }
+    }
+
     /// Those of all clusters.
     #[cfg(feature = "etcd")]
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = &String> {
@@ -357,6 +363,7 @@ mod tests {
                      { name = \"b\", endpoints = [\"b:1\", \"b:2\"], retired = true }]";
         let of_file = etcd(None, table).unwrap();
         assert_eq!(of_file.to_string(), "a at a:1; b at b:1, b:2 (retired)");
+        assert_eq!(of_file.whole(), "etcd clusters a at a:1; b at b:1, b:2 (retired)");
         let given = etcd(Some("x=c:3, https://[::1]:4/; y=d:5"), table).unwrap();
         assert_eq!(given.to_string(), "x at c:3, https://[::1]:4/; y at d:5");
         assert_eq!(etcd(None, "endpoints = [\"a:1\"]").unwrap().to_string(), "a:1");

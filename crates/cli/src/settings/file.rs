@@ -1,9 +1,15 @@
 //! The file of settings: where it is, and what may stand in it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use navlock_broker::settings;
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, SeqAccess, Visitor},
+};
 
 /// All that may stand in it.
 #[derive(Debug, Default, Deserialize)]
@@ -25,6 +31,7 @@ pub(super) struct File {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct EtcdTable {
+    #[serde(default, deserialize_with = "some_endpoints")]
     pub(super) endpoints: Option<Vec<String>>,
     /// Several of them that share the names, in place of the endpoints of one.
     pub(super) clusters: Option<Vec<ClusterTable>>,
@@ -48,9 +55,42 @@ pub(super) struct EtcdTable {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ClusterTable {
     pub(super) name: String,
+    #[serde(deserialize_with = "endpoints")]
     pub(super) endpoints: Vec<String>,
     #[serde(default)]
     pub(super) retired: bool,
+}
+
+fn some_endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
+    endpoints(from).map(Some)
+}
+
+/// A list, which is easily forgotten where there is but one.
+fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    struct List;
+
+    impl<'de> Visitor<'de> for List {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list: [\"host:2379\"]")
+        }
+
+        // What it is may have a password in it.
+        fn visit_str<E: de::Error>(self, _: &str) -> Result<Self::Value, E> {
+            Err(E::custom("endpoints are a list, also if there is but one: [\"host:2379\"]"))
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+            let mut all = Vec::new();
+            while let Some(one) = from.next_element()? {
+                all.push(one);
+            }
+            Ok(all)
+        }
+    }
+
+    from.deserialize_any(List)
 }
 
 /// The file that was chosen, or else the first that is there, with what is in it.
@@ -92,6 +132,9 @@ mod tests {
         let said = wrong("[etcd\n");
         assert!(said.starts_with("/c.toml, line 1: "), "{said}");
         assert!(!said.contains('\n'), "{said}");
+        let said = wrong("[etcd]\nendpoints = \"http://u:secret@host:1\"\n");
+        assert!(said.starts_with("/c.toml, line 2 (endpoints): endpoints are a list"), "{said}");
+        assert!(said.ends_with("[\"host:2379\"]") && !said.contains("secret"), "{said}");
         assert!(wrong("etc = 1\n").contains("no setting `etc`"));
     }
 

@@ -38,6 +38,10 @@ fn machines_share_names_on_two_clusters_and_say_which_one_a_name_is_on() {
         assert!(status.contains(&format!("in bucket default is on {place}")), "{status}");
         assert!(status.contains(&format!("{east} answers")), "{status}");
         assert!(
+            status.contains(&format!("etcd clusters east at {east}; west at {west}")),
+            "{status}"
+        );
+        assert!(
             doctor.contains("etcd clusters: east,west: all of them have this list"),
             "{doctor}"
         );

@@ -15,6 +15,7 @@ mod restart;
 #[path = "../../../../etcd/tests/server/mod.rs"]
 mod server;
 mod sharing;
+mod wrong;
 
 use self::server::{namespace, shared};
 use crate::sandbox::Sandbox;

@@ -1,0 +1,110 @@
+//! Endpoints at which there is no etcd, and what people are told of them.
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{TcpListener, TcpStream},
+    thread,
+};
+
+use super::machines_of;
+use crate::sandbox::Sandbox;
+
+/// The beginning of HTTP/2, as a client says it.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Types of frames and flags of HTTP/2.
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const WHOLE: u8 = 5;
+
+/// Something that listens, and does this with each connection.
+fn listen(serve: fn(TcpStream) -> Option<()>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = listener.local_addr().unwrap().to_string();
+    // It ends with the process.
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            thread::spawn(move || serve(stream));
+        }
+    });
+    endpoint
+}
+
+/// A web server, which knows no HTTP/2.
+fn old(mut stream: TcpStream) -> Option<()> {
+    let mut said = [0; 1024];
+    stream.read(&mut said).ok()?;
+    stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").ok()
+}
+
+/// One that knows it, and has nothing at the path that it is asked for.
+fn proxy(mut stream: TcpStream) -> Option<()> {
+    let mut preface = [0; PREFACE.len()];
+    stream.read_exact(&mut preface).ok()?;
+    stream.write_all(&[0, 0, 0, SETTINGS, 0, 0, 0, 0, 0]).ok()?;
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).ok()?;
+        let [a, b, c, kind, _, id @ ..] = head;
+        let mut rest = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+        stream.read_exact(&mut rest).ok()?;
+        if kind == HEADERS {
+            // `:status: 404`, as HPACK spells it.
+            stream.write_all(&[&[0, 0, 1, HEADERS, WHOLE], &id[..], &[0x8d]].concat()).ok()?;
+        }
+    }
+}
+
+/// What a command is told that wants a lock, and what doctor says.
+fn told(machine: &Sandbox) -> [String; 2] {
+    let run = machine.output(&["run", "db", "true"]);
+    assert_eq!(run.status.code(), Some(69), "{run:?}");
+    let doctor = machine.output(&["doctor"]);
+    assert_eq!(doctor.status.code(), Some(1));
+    [run.stderr, doctor.stdout].map(|said| String::from_utf8(said).unwrap())
+}
+
+#[test]
+fn what_is_no_etcd_is_said_to_be_none() {
+    for (endpoint, why) in [
+        (listen(old), "if it is etcd, it may want TLS (https://); else mend the endpoint"),
+        (listen(proxy), "what answers there is no etcd"),
+        (listen(proxy), "mend the endpoint; a proxy on the way there has to pass gRPC (HTTP/2) on"),
+    ] {
+        let [machine] = machines_of(&endpoint, "navlock", "5");
+        for said in told(&machine) {
+            assert!(said.contains(why) && said.contains(&endpoint), "{said}");
+        }
+    }
+}
+
+#[test]
+fn an_etcd_that_takes_connections_and_says_nothing_is_waited_for_once() {
+    // The system takes them.
+    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = mute.local_addr().unwrap().to_string();
+    let [machine] = machines_of(&endpoint, "navlock", "5");
+    let run = |arguments: &[&str]| {
+        let output = machine.output(&[&["run"], arguments, &["db", "true"]].concat());
+        assert_eq!(output.status.code(), Some(69), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = run(&[]);
+    assert!(
+        said.contains(&format!("cannot reach etcd at {endpoint}: no answer within 5s")),
+        "{said}"
+    );
+    mute.set_nonblocking(true).unwrap();
+    mute.accept().unwrap();
+    let error = mute.accept().expect_err("a second broker was started for the same");
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+
+    // Who has no time for that is not told that the machine is overloaded.
+    let said = run(&["-w", "1"]);
+    assert!(
+        said.contains(&format!("waits for etcd at {endpoint}, which has not answered")),
+        "{said}"
+    );
+    assert!(said.contains("'navlock doctor' looks what is wrong"), "{said}");
+}
