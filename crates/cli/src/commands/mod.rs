@@ -106,12 +106,22 @@ impl Context {
         self.connect_by(ConnectOptions::default().only_questions())
     }
 
-    fn connect_by(&self, options: ConnectOptions) -> Result<BrokerReach, Failure> {
-        let mut options = options.place(self.place.clone());
-        if let Ok(program) = std::env::current_exe() {
-            options = options.program(program);
+    /// How to connect to the broker to ask it things, for who does it elsewhere.
+    fn to_ask(&self) -> ConnectOptions {
+        self.ours(ConnectOptions::default().only_questions())
+    }
+
+    /// With our broker, which is this program if it has to be started.
+    fn ours(&self, options: ConnectOptions) -> ConnectOptions {
+        let options = options.place(self.place.clone());
+        match std::env::current_exe() {
+            Ok(program) => options.program(program),
+            Err(_) => options,
         }
-        let reach = BrokerReach::connect_blocking(options).map_err(Error::from)?;
+    }
+
+    fn connect_by(&self, options: ConnectOptions) -> Result<BrokerReach, Failure> {
+        let reach = BrokerReach::connect_blocking(self.ours(options)).map_err(Error::from)?;
         self.voice.detail(format_args!("connected to {}", self.place.socket().display()));
         Ok(reach)
     }

@@ -1,14 +1,21 @@
 //! Warning a holder before its lock is lost: what keeps the lock does not answer.
 
 use std::{
+    fmt::Display,
     sync::mpsc::{RecvTimeoutError, Sender, channel},
     thread::{self, JoinHandle},
     time::Duration,
 };
 
-use navlock::{LockManager, ResourceName};
+use navlock::{BrokerReach, LockManager, Reason, ResourceName};
+use navlock_broker::Control;
 
-use crate::{exit::mention, text::quoted_name, time::elapsed};
+use super::Context;
+use crate::{
+    exit::mention,
+    text::{printable, quoted_name},
+    time::elapsed,
+};
 
 /// How often it is looked.
 const LOOK: Duration = Duration::from_millis(250);
@@ -21,9 +28,14 @@ pub(super) struct Outage {
 
 impl Outage {
     /// For an agent that holds these; `None` if nothing that it has ends by itself.
-    pub(super) fn watch(locks: &LockManager, names: &[ResourceName]) -> Option<Self> {
+    pub(super) fn watch(
+        context: &Context,
+        locks: &LockManager,
+        names: &[ResourceName],
+    ) -> Option<Self> {
         locks.term()?;
         let (locks, whose) = (locks.clone(), whose(names));
+        let (place, to_ask) = (context.place.clone(), context.to_ask());
         let (ends, has_ended) = channel();
         let watch = move || {
             let mut is_told = false;
@@ -32,7 +44,16 @@ impl Outage {
                 let said = match suspended {
                     // It is lost, which is told otherwise.
                     Some((_, Duration::ZERO)) => continue,
-                    Some((silent, left)) if !is_told => warning(silent, left, &whose),
+                    Some((silent, left)) if !is_told => {
+                        let running = Control::connect(&place);
+                        let is_none =
+                            running.is_err_and(|error| *error.reason() == Reason::NotRunning);
+                        if is_none {
+                            let to_ask = to_ask.clone();
+                            tell_why_there_is_none(move || BrokerReach::connect_blocking(to_ask));
+                        }
+                        warning(silent, left, &whose, is_none)
+                    }
                     None if is_told && locks.term().is_some() => {
                         "navlock: etcd answers again\n".to_owned()
                     }
@@ -57,13 +78,26 @@ impl Drop for Outage {
     }
 }
 
-/// `navlock: etcd has not answered for 4s; "db" is yours for 5s more`
-fn warning(silent: Duration, left: Duration, whose: &str) -> String {
-    format!(
-        "navlock: etcd has not answered for {}; {whose} yours for {} more\n",
-        elapsed(silent),
-        elapsed(left)
-    )
+/// Says why no broker can begin, if none can: that may take longer than there is.
+fn tell_why_there_is_none<T, E: Display>(connect: impl FnOnce() -> Result<T, E> + Send + 'static) {
+    let tell = move || {
+        if let Err(error) = connect() {
+            mention(format!("navlock: {}\n", printable(&error.to_string())).as_bytes());
+        }
+    };
+    // It is for people, and ends with the process.
+    let _ = thread::Builder::new().name("navlock-why".to_owned()).spawn(tell);
+}
+
+/// `navlock: etcd has not answered for 4s; "db" is yours for 5s more`, or that there is nobody who could ask it.
+fn warning(silent: Duration, left: Duration, whose: &str, is_without_broker: bool) -> String {
+    let (silent, left) = (elapsed(silent), elapsed(left));
+    let what = if is_without_broker {
+        format!("there is no broker, and etcd was last heard of {silent} ago")
+    } else {
+        format!("etcd has not answered for {silent}")
+    };
+    format!("navlock: {what}; {whose} yours for {left} more\n")
 }
 
 fn whose(names: &[ResourceName]) -> String {
@@ -80,10 +114,15 @@ mod tests {
     #[test]
     fn a_warning_says_how_long_there_is_left() {
         let names: Vec<ResourceName> = ["a", "b"].map(|name| name.try_into().unwrap()).into();
-        let said = |names| warning(Duration::from_secs(4), Duration::from_secs(65), &whose(names));
+        let (silent, left) = (Duration::from_secs(4), Duration::from_secs(65));
+        let said = |names| warning(silent, left, &whose(names), false);
         assert_eq!(
             said(&names[..1]),
             "navlock: etcd has not answered for 4s; \"a\" is yours for 1m05s more\n"
+        );
+        assert_eq!(
+            warning(silent, left, &whose(&names[..1]), true),
+            "navlock: there is no broker, and etcd was last heard of 4s ago; \"a\" is yours for 1m05s more\n"
         );
         assert!(said(&names).contains("; 2 locks are yours for"), "{}", said(&names));
     }

@@ -74,7 +74,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     })?;
     let started = Instant::now();
     context.voice.detail(format_args!("running {} (process {})", shown(&work), child.id()));
-    let outage = Outage::watch(&locks, &names);
+    let outage = Outage::watch(context, &locks, &names);
     let ended = supervisor.wait(child, &guards, &reach, policy, |name, lost, command| {
         // What the command leaves running holds nothing that others have.
         if guards.iter().all(LockGuard::is_lost) {

@@ -1,12 +1,14 @@
 //! Machines whose names are on two etcd clusters.
 
+use std::fs::{self, File};
+
 use super::{
     machines_of,
     server::{both, namespace},
 };
 use crate::{
     deadlock::{DEADLOCK, Party},
-    sandbox::Sandbox,
+    sandbox::{Holder, Sandbox, eventually},
 };
 
 /// Settings with these clusters.
@@ -119,6 +121,31 @@ fn doctor_tells_of_a_list_of_clusters_what_who_wants_a_lock_is_told() {
         "{said}"
     );
     assert_eq!(code, Some(0));
+}
+
+#[test]
+fn who_holds_is_told_why_no_broker_can_take_over() {
+    let namespace = namespace();
+    let [east, west] = both().map(super::server::Server::endpoint);
+    let [machine] = machines_of(&east, &namespace, "15");
+    let said = machine.path("said");
+    let mut command = machine.navlock(&["run", "db", "sh", "-c", "echo $$; exec cat"]);
+    command.stderr(File::create(&said).unwrap());
+    let mut holder = Holder::start(command);
+    holder.begun();
+    machine.settle(&settings(&namespace, &[("east", &east), ("west", &west)]));
+    assert_eq!(machine.code(&["daemon", "stop"]), 0);
+    // What is held is its own with the settings from before.
+    let said = || fs::read_to_string(&said).unwrap();
+    eventually("it is told", || said().contains("etcd cluster east is used by 1 machine alone"));
+    let said = said();
+    let first = said.lines().next().unwrap();
+    assert!(
+        first.starts_with("navlock: there is no broker, and etcd was last heard of "),
+        "{said}"
+    );
+    assert!(first.contains("; \"db\" is yours for "), "{said}");
+    assert_eq!(holder.ended().code(), Some(75));
 }
 
 #[test]
