@@ -30,7 +30,8 @@ const MOST_STRAYS: usize = 10;
 pub(super) fn checks(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>) -> Vec<Check> {
     let mut checks: Vec<_> =
         etcd.clusters.iter().flat_map(|cluster| of_cluster(etcd, cluster)).collect();
-    checks.extend(list(etcd, bucket, name));
+    let is_well = checks.iter().all(|check| check.level != Level::Fail);
+    checks.extend(list(etcd, bucket, name, is_well));
     checks
 }
 
@@ -61,7 +62,7 @@ impl Of<'_> {
 }
 
 /// The list of clusters, and where a name is.
-fn list(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>) -> Vec<Check> {
+fn list(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>, is_well: bool) -> Vec<Check> {
     let clusters = match reach::each(etcd) {
         Ok(Each::Several(clusters)) => clusters,
         Ok(Each::One(options)) => {
@@ -69,9 +70,10 @@ fn list(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>) -> Vec<Check> {
                 let name = plain_name(name);
                 Check::ok("name", format!("{name} in bucket {bucket} is on etcd at {etcd}"))
             };
-            // What else is wrong was said of it.
-            let refused = match navlock_etcd::check_alone(&options) {
-                Err(error @ Error::Refused(_)) => Some(Check::fail(CLUSTERS, error)),
+            // Of what does not answer it was said, and it is not waited for again.
+            let alone = is_well.then(|| navlock_etcd::check_alone(&options));
+            let refused = match alone {
+                Some(Err(error @ Error::Refused(_))) => Some(Check::fail(CLUSTERS, error)),
                 _ => None,
             };
             return refused.into_iter().chain(name.map(on_it)).collect();

@@ -119,7 +119,8 @@ fn fails(machine: &Sandbox, what: &str, why: &str) {
 fn a_namespace_in_the_format_of_another_release_is_told_and_left_as_it_is() {
     let namespace = namespace();
     let [machine] = machines_of(&shared().endpoint(), &namespace, "5");
-    let there = || shared().etcdctl(&["get", "--prefix", "--keys-only", &namespace]).unwrap();
+    let all = format!("{namespace}/");
+    let there = || shared().etcdctl(&["get", "--prefix", "--keys-only", &all]).unwrap();
     assert_eq!(checks(&machine).1, 0);
     assert_eq!(there(), "", "who only looks has begun there");
     for key in ["format", "1/default/l/db/h/x/somebody"].map(|key| format!("{namespace}/{key}")) {
