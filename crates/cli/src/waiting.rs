@@ -118,7 +118,7 @@ impl<'a> Waiting<'a> {
         self.question = None;
         // What is wrong with the broker itself will be said of the request.
         self.outage = match &answer {
-            Err(Error::Unreachable(why)) => Some(printable(why)),
+            Err(Error::Unreachable(why)) if why.contains("etcd") => Some(printable(why)),
             _ => None,
         };
         self.known = answer.ok().or(self.known.take());
