@@ -112,9 +112,12 @@ impl fmt::Display for Reason {
                 "it was started and does not listen after {}; is the machine overloaded?",
                 in_words(*time)
             ),
-            Self::Waits(time, what) => {
-                write!(f, "it was started and waits for {what}, which has not answered within {}; 'navlock doctor' looks what is wrong", in_words(*time))
-            }
+            Self::Waits(time, what) => write!(
+                f,
+                "it was started and waits for {what}, which has not answered within {}; \
+                 'navlock doctor' looks what is wrong",
+                in_words(*time)
+            ),
             Self::Vanished => f.write_str("it ends as soon as it is there; try again"),
             Self::Silent(time) => write!(
                 f,
