@@ -33,8 +33,10 @@ fn listen(serve: fn(TcpStream) -> Option<()>) -> String {
 
 /// A web server, which knows no HTTP/2.
 fn old(mut stream: TcpStream) -> Option<()> {
+    // All that was said, or it would be told that the connection was reset.
     let mut said = [0; 1024];
-    stream.read(&mut said).ok()?;
+    let length = stream.read(&mut said).ok()?;
+    assert!(said[..length].starts_with(b"PRI"), "it is no HTTP/2");
     stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").ok()
 }
 
