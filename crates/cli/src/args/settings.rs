@@ -29,7 +29,7 @@ the broker, as NAVLOCK_ETCD does, which is for containers and tests.
   time-to-live = 10                    # seconds until a machine that died has lost its locks
   margin = 2                           # seconds of these in which to end who has lost a lock: 0.5
                                        # to half of them; else a fifth, and 2 at most
-  wait-through-outages = true          # who is in a queue goes on when etcd is back after longer
+  wait-through-outages = true          # who waits goes on when etcd is back after longer than that
   user = \"locks\"
   password-file = \"/etc/navlock.secret\"
   certificate-authority = \"ca.pem\"     # for https://, in PEM, beside those of the system
