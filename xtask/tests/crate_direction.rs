@@ -3,16 +3,29 @@
 use std::{collections::BTreeMap, process::Command};
 
 /// Each crate, with those of ours that it may depend on outside its tests.
-const MAY_DEPEND_ON: [(&str, &[&str]); 19] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 20] = [
+    ("navlock-platform", &[]),
     ("navlock-engine", &[]),
     ("navlock-core", &["navlock-engine"]),
     ("navlock-delegation", &["navlock-engine"]),
     ("navlock-wire", &["navlock-engine"]),
-    ("navlock-broker", &["navlock-engine", "navlock-core", "navlock-delegation", "navlock-wire"]),
+    (
+        "navlock-broker",
+        &[
+            "navlock-platform",
+            "navlock-engine",
+            "navlock-core",
+            "navlock-delegation",
+            "navlock-wire",
+        ],
+    ),
     ("navlock-etcd-client", &[]),
-    ("navlock-etcd", &["navlock-engine", "navlock-core", "navlock-etcd-client"]),
+    (
+        "navlock-etcd",
+        &["navlock-platform", "navlock-engine", "navlock-core", "navlock-etcd-client"],
+    ),
     ("navlock", &["navlock-core", "navlock-broker", "navlock-etcd"]),
-    ("navlock-cli", &["navlock", "navlock-broker", "navlock-etcd"]),
+    ("navlock-cli", &["navlock-platform", "navlock", "navlock-broker", "navlock-etcd"]),
     ("navlock-node", &["navlock"]),
     ("navlock-js", &["navlock-core"]),
     ("navlock-boa", &["navlock", "navlock-js"]),

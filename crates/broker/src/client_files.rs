@@ -26,21 +26,20 @@ use std::{
     ffi::OsStr,
     fs::{self, File},
     io::{self, ErrorKind, Read, Seek, Write},
-    os::unix::fs::{DirBuilderExt, FileExt},
     path::{Path, PathBuf},
     thread,
     time::Duration,
 };
 
-use navlock_wire::ClientKey;
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::Errno,
+use navlock_platform::{
+    descriptor::Counted,
+    file::{create_private_directory, write_all_at},
+    file_lock,
 };
+use navlock_wire::ClientKey;
 
 use crate::{
     Place,
-    descriptors::Counted,
     lock_file::{self, Identity},
 };
 
@@ -241,8 +240,7 @@ impl ClientFiles {
     pub(crate) fn has_living(&self) -> bool {
         let lives = |client: &ClientKey| {
             let file = lock_file::open_existing(&self.path(*client));
-            let shared = FlockOperation::NonBlockingLockShared;
-            file.is_ok_and(|file| matches!(flock(&file, shared), Err(Errno::WOULDBLOCK)))
+            file.is_ok_and(|file| matches!(file_lock::try_shared(&file), Ok(false)))
         };
         self.own_files().is_ok_and(|clients| clients.iter().any(lives))
     }
@@ -378,7 +376,7 @@ impl ClientFiles {
     }
 
     fn make_directory(&self) -> io::Result<()> {
-        match fs::DirBuilder::new().mode(0o700).create(&self.directory) {
+        match create_private_directory(&self.directory) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
             _ => Ok(()),
         }
@@ -450,11 +448,7 @@ fn look_at(path: &Path) -> Looked {
 
 /// Whether somebody else has it locked. If not, it is locked by us from here on.
 fn is_locked(file: &File) -> io::Result<bool> {
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => Ok(true),
-        Ok(()) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    file_lock::try_exclusive(file).map(|is_ours| !is_ours)
 }
 
 /// Puts this into the file in place of what it had, which stays if there is no room for more.
@@ -463,11 +457,11 @@ fn rewrite(file: &File, claims: &[u8]) -> io::Result<()> {
     let known = usize::try_from(before).unwrap_or(usize::MAX).min(claims.len());
     let (head, tail) = claims.split_at(known);
     // Where more room is needed comes first: to write over what is there needs none.
-    if let Err(error) = file.write_all_at(tail, known as u64) {
+    if let Err(error) = write_all_at(file, tail, known as u64) {
         file.set_len(before)?;
         return Err(error);
     }
-    file.write_all_at(head, 0)?;
+    write_all_at(file, head, 0)?;
     file.set_len(claims.len() as u64)
 }
 
@@ -501,7 +495,7 @@ impl Drop for Registration {
     fn drop(&mut self) {
         remove(&self.path, &self.locked);
         // A map of it has it open as well.
-        let _ = flock(&self.locked, FlockOperation::Unlock);
+        let _ = file_lock::unlock(&self.locked);
     }
 }
 
@@ -582,9 +576,9 @@ impl Inherited {
     /// come.
     pub(crate) fn wait(self, and: impl FnOnce()) {
         loop {
-            match flock(&self.file, FlockOperation::LockShared) {
+            match file_lock::shared(&self.file) {
                 Ok(()) => break,
-                Err(Errno::INTR) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // No room for the lock, perhaps. Not to know is not to let go.
                 Err(_) => thread::sleep(PAUSE),
             }
@@ -597,7 +591,7 @@ impl Inherited {
 #[cfg(test)]
 mod tests {
     use std::{
-        os::unix::fs::MetadataExt,
+        os::unix::fs::{FileExt, MetadataExt},
         sync::atomic::{AtomicBool, Ordering::SeqCst},
     };
 

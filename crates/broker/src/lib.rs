@@ -33,18 +33,16 @@
 //! [`Options::log_names`](daemon::Options::log_names) asks for names. Nothing is told where a lock is
 //! taken without a message; where it is by messages, above trace nothing.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod client;
 mod client_files;
 mod clock;
 pub mod daemon;
-mod descriptors;
 mod error;
 mod forms;
 mod lock_file;
 mod numbers;
-mod priority;
 mod report;
 mod runtime_dir;
 mod seclusion;
@@ -57,6 +55,7 @@ mod testament;
 mod this_process;
 
 pub use navlock_core::look::{LookOptions, News};
+pub use navlock_platform::thread::stand_back;
 
 pub use crate::{
     client::{
@@ -65,7 +64,6 @@ pub use crate::{
     },
     error::{ConnectError, Reason},
     numbers::{Numbers, Waits},
-    priority::stand_back,
     report::{LogState, Report, SessionEnd},
     runtime_dir::{Place, PlaceError},
     status::Status,

@@ -4,20 +4,19 @@ use std::{
     ffi::OsStr,
     fs,
     io::{self, Read},
-    os::unix::fs::MetadataExt,
     path::Path,
     thread,
     time::{Duration, Instant},
 };
-#[cfg(target_os = "linux")]
-use std::{os::unix::ffi::OsStrExt, path::PathBuf};
 
-use rustix::{
-    fs::{FlockOperation, Mode, OFlags, flock},
-    io::Errno,
+use navlock_platform::{
+    file::{self, careful},
+    file_lock::try_exclusive,
+    process,
+    user::ours,
 };
 
-use crate::runtime_dir::uid;
+pub(crate) use navlock_platform::file::Identity;
 
 /// Locks the file at `path`, which is made if it is not there. Dropping it releases the lock.
 /// `None` if somebody else has it for longer than `patience`.
@@ -26,15 +25,14 @@ pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<Option<fs::Fil
     loop {
         let file = open(path)?;
         loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => break,
-                // There is no waiting for a file lock with a deadline.
-                Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {
-                    thread::sleep(Duration::from_millis(2));
-                }
-                Err(Errno::WOULDBLOCK) => return Ok(None),
-                Err(error) => return Err(error.into()),
+            if try_exclusive(&file)? {
+                break;
             }
+            if Instant::now() >= deadline {
+                return Ok(None);
+            }
+            // There is no waiting for a file lock with a deadline.
+            thread::sleep(Duration::from_millis(2));
         }
         // Or it was removed before we had it, and others lock a new one.
         if is_at(&file, path) {
@@ -44,7 +42,7 @@ pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<Option<fs::Fil
 }
 
 fn open(path: &Path) -> io::Result<fs::File> {
-    open_ours(path, OFlags::RDWR | OFlags::CREATE)
+    open_ours(path, careful().read(true).write(true).create(true))
 }
 
 /// Opens a file that is there for reading, without waiting for anything: what stands at its path may
@@ -54,7 +52,7 @@ fn open(path: &Path) -> io::Result<fs::File> {
 ///
 /// If there is none, or it is no file, or not ours.
 pub(crate) fn open_existing(path: &Path) -> io::Result<fs::File> {
-    open_ours(path, OFlags::RDONLY)
+    open_ours(path, careful().read(true))
 }
 
 /// Opens a file that is there for writing.
@@ -63,7 +61,7 @@ pub(crate) fn open_existing(path: &Path) -> io::Result<fs::File> {
 ///
 /// If there is none, or it is no file, or not ours.
 pub(crate) fn open_to_write(path: &Path) -> io::Result<fs::File> {
-    open_ours(path, OFlags::WRONLY)
+    open_ours(path, careful().write(true))
 }
 
 /// Opens a file that is there for reading and writing.
@@ -72,7 +70,7 @@ pub(crate) fn open_to_write(path: &Path) -> io::Result<fs::File> {
 ///
 /// If there is none, or it is no file, or not ours.
 pub(crate) fn open_to_share(path: &Path) -> io::Result<fs::File> {
-    open_ours(path, OFlags::RDWR)
+    open_ours(path, careful().read(true).write(true))
 }
 
 /// Opens a file to write to its end. It is made if it is not there.
@@ -81,21 +79,22 @@ pub(crate) fn open_to_share(path: &Path) -> io::Result<fs::File> {
 ///
 /// If what is there is no file, or not ours.
 pub(crate) fn open_to_append(path: &Path) -> io::Result<fs::File> {
-    open_ours(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
+    open_ours(path, careful().append(true).create(true))
 }
 
-fn open_ours(path: &Path, access: OFlags) -> io::Result<fs::File> {
-    open_to_own(path, access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK)
+fn open_ours(path: &Path, how: &fs::OpenOptions) -> io::Result<fs::File> {
+    checked(how.open(path)?)
 }
 
-fn open_to_own(path: &Path, flags: OFlags) -> io::Result<fs::File> {
-    let file = fs::File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
+/// The file, if it is one, and ours.
+fn checked(file: fs::File) -> io::Result<fs::File> {
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file; remove it"));
     }
-    if found.uid() != uid() {
-        let why = format!("it is owned by uid {}; have it removed", found.uid());
+    let owner = file::owner(&found);
+    if owner != ours() {
+        let why = format!("it is owned by uid {owner}; have it removed");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     Ok(file)
@@ -104,11 +103,7 @@ fn open_to_own(path: &Path, flags: OFlags) -> io::Result<fs::File> {
 /// Locks the file at `path` if it is there and nobody has it.
 pub(crate) fn lock_existing(path: &Path) -> io::Result<Option<fs::File>> {
     let file = open_existing(path)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(file)),
-        Err(Errno::WOULDBLOCK) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    Ok(try_exclusive(&file)?.then_some(file))
 }
 
 /// What a short file of ours says; `None` if it cannot be read, or is longer than any of ours.
@@ -119,14 +114,6 @@ pub(crate) fn read_short(path: &Path) -> Option<String> {
     (text.len() as u64 != ENOUGH).then_some(text)
 }
 
-/// What tells a file from all others that exist.
-pub(crate) type Identity = (u64, u64);
-
-/// The identity of the file with this metadata.
-fn identity(metadata: &fs::Metadata) -> Identity {
-    (metadata.dev(), metadata.ino())
-}
-
 /// Whether this file is the one at this path.
 pub(crate) fn is_at(file: &fs::File, path: &Path) -> bool {
     identity_of(file).is_some_and(|identity| identity_at(path) == Some(identity))
@@ -134,54 +121,18 @@ pub(crate) fn is_at(file: &fs::File, path: &Path) -> bool {
 
 /// What tells this file from all others.
 pub(crate) fn identity_of(file: &fs::File) -> Option<Identity> {
-    file.metadata().ok().as_ref().map(identity)
+    file::identity_of(file).ok()
 }
 
 /// The identity of what is at this path, if anything is.
 pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
-    fs::symlink_metadata(path).ok().as_ref().map(identity)
-}
-
-/// Whether the process of this number has this file open, whose name ends so.
-#[cfg(target_os = "linux")]
-pub(crate) fn is_open_in(pid: u32, file: Identity, extension: &str) -> bool {
-    let is_such = |name: &Path| name.extension().is_some_and(|is| is == extension);
-    let mut open = open_in(pid, is_such);
-    open.any(|path| fs::metadata(path).is_ok_and(|found| identity(&found) == file))
+    file::identity_at(path).ok()
 }
 
 /// Opens the file of this name that the process of this number has open, for reading. Somebody may
 /// have removed it.
-#[cfg(target_os = "linux")]
 pub(crate) fn open_of(pid: u32, name: &OsStr) -> Option<fs::File> {
-    let mut open = open_in(pid, |path| path.file_name() == Some(name));
-    // What is there is a link to it.
-    open.find_map(|path| {
-        open_to_own(&path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK).ok()
-    })
-}
-
-/// Elsewhere it cannot be told.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn open_of(_: u32, _: &OsStr) -> Option<fs::File> {
-    None
-}
-
-/// What a process has open that has, or had, such a name.
-///
-/// Only what has such a name is to be looked at: its other files may be on a file system that does
-/// not answer, and to ask for their names alone does not touch that.
-#[cfg(target_os = "linux")]
-fn open_in(pid: u32, is_such: impl Fn(&Path) -> bool) -> impl Iterator<Item = PathBuf> {
-    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    open.map(|entry| entry.path()).filter(move |path| {
-        fs::read_link(path).is_ok_and(|name| {
-            let name = name.as_os_str().as_bytes();
-            // The kernel's mark of what was removed.
-            let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
-            is_such(Path::new(OsStr::from_bytes(name)))
-        })
-    })
+    checked(process::open_of(pid, name).ok()?).ok()
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -209,8 +160,8 @@ mod tests {
             fs::remove_file(&path).unwrap();
             drop(first);
             let locked = waiter.join().unwrap();
-            let there = fs::metadata(&path).unwrap();
-            assert_eq!(identity(&locked.metadata().unwrap()), identity(&there));
+            assert!(path.exists());
+            assert_eq!(identity_of(&locked), identity_at(&path));
         });
     }
 }

@@ -4,19 +4,17 @@ use std::{
     error::Error,
     ffi::OsStr,
     fmt, fs, io,
-    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
-use crate::{
-    SystemError,
-    seclusion::{self, is_secluded},
-    settings,
+use navlock_platform::{
+    file::{create_private_directory, is_socket, mode, owner},
+    machine::is_secluded,
+    socket::MAX_PATH,
+    user::{UserId, ours, runtime_directory},
 };
 
-/// The longest path of a socket, in bytes, with room for the name under which it is made.
-/// What the kernel takes is 104 bytes at least, with the zero at the end.
-const MAX_PATH: usize = 99;
+use crate::{SystemError, seclusion, settings};
 
 /// The place of one broker.
 ///
@@ -47,7 +45,7 @@ pub enum PlaceError {
     /// The path of the socket is something else.
     NotASocket(PathBuf),
     /// It belongs to this other user.
-    Foreign(PathBuf, u32),
+    Foreign(PathBuf, UserId),
     /// With this mode others can do things in the directory.
     TooOpen(PathBuf, u32),
     /// The settings that say where it is cannot be used, for this reason.
@@ -181,7 +179,7 @@ impl Place {
     pub fn prepare(&self) -> Result<(), PlaceError> {
         if self.private_directory {
             let directory = self.directory();
-            match fs::DirBuilder::new().mode(0o700).create(directory) {
+            match create_private_directory(directory) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(PlaceError::Io(directory.to_owned(), error.into()));
                 }
@@ -202,13 +200,11 @@ impl Place {
             return Err(PlaceError::TooLong(self.socket.clone()));
         }
         let others = if self.private_directory { Others::MayNotLook } else { Others::MayLook };
-        check_directory(self.directory(), uid(), others)?;
+        check_directory(self.directory(), ours(), others)?;
         match fs::symlink_metadata(&self.socket) {
-            Ok(found) if !found.file_type().is_socket() => {
-                Err(PlaceError::NotASocket(self.socket.clone()))
-            }
-            Ok(found) if found.uid() != uid() => {
-                Err(PlaceError::Foreign(self.socket.clone(), found.uid()))
+            Ok(found) if !is_socket(&found) => Err(PlaceError::NotASocket(self.socket.clone())),
+            Ok(found) if owner(&found) != ours() => {
+                Err(PlaceError::Foreign(self.socket.clone(), owner(&found)))
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(PlaceError::Io(self.socket.clone(), error.into()))
@@ -241,7 +237,7 @@ enum Others {
     MayNotLook,
 }
 
-fn check_directory(path: &Path, uid: u32, others: Others) -> Result<(), PlaceError> {
+fn check_directory(path: &Path, uid: UserId, others: Others) -> Result<(), PlaceError> {
     let forbidden = match others {
         Others::MayLook => 0o022,
         Others::MayNotLook => 0o077,
@@ -250,10 +246,10 @@ fn check_directory(path: &Path, uid: u32, others: Others) -> Result<(), PlaceErr
         .map_err(|error| PlaceError::Io(path.to_owned(), error.into()))?;
     if !found.is_dir() {
         Err(PlaceError::NotADirectory(path.to_owned()))
-    } else if found.uid() != uid {
-        Err(PlaceError::Foreign(path.to_owned(), found.uid()))
-    } else if found.mode() & forbidden != 0 {
-        Err(PlaceError::TooOpen(path.to_owned(), found.mode() & 0o7777))
+    } else if owner(&found) != uid {
+        Err(PlaceError::Foreign(path.to_owned(), owner(&found)))
+    } else if mode(&found) & forbidden != 0 {
+        Err(PlaceError::TooOpen(path.to_owned(), mode(&found)))
     } else {
         Ok(())
     }
@@ -261,28 +257,7 @@ fn check_directory(path: &Path, uid: u32, others: Others) -> Result<(), PlaceErr
 
 /// The directory of [`Place::of_user`].
 fn own_directory() -> PathBuf {
-    own_directory_of(uid(), Path::new("/run"))
-}
-
-/// The same for this user, on a system that has this directory for what lives until it is restarted.
-///
-/// Root's own is one that nobody else can make first. It does not change while the system runs: `run`
-/// is there from its start, and who changes its owner or mode is root.
-fn own_directory_of(uid: u32, run: &Path) -> PathBuf {
-    let is_roots_alone = || {
-        fs::symlink_metadata(run)
-            .is_ok_and(|found| found.is_dir() && found.uid() == 0 && found.mode() & 0o022 == 0)
-    };
-    if cfg!(target_os = "linux") && uid == 0 && is_roots_alone() {
-        run.join("navlock")
-    } else {
-        PathBuf::from(format!("/tmp/navlock-{uid}"))
-    }
-}
-
-/// Who we are.
-pub(crate) fn uid() -> u32 {
-    rustix::process::geteuid().as_raw()
+    runtime_directory("navlock")
 }
 
 impl fmt::Display for PlaceError {
@@ -339,7 +314,7 @@ impl Error for PlaceError {}
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     use super::*;
 
@@ -356,9 +331,6 @@ mod tests {
 
     #[test]
     fn the_place_of_a_user_follows_from_the_uid_alone() {
-        // Whether or not there is a /run/user/UID.
-        let run = directory(0o755);
-        assert_eq!(own_directory_of(1000, run.path()), Path::new("/tmp/navlock-1000"));
         assert_eq!(Place::at(Place::of_user().socket()), Place::of_user());
     }
 
@@ -371,21 +343,6 @@ mod tests {
         symlink(own.directory().parent().unwrap(), &link).unwrap();
         let by_link = link.join(own.directory().file_name().unwrap()).join("sock");
         assert_eq!(Place::at(by_link), own);
-    }
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn the_place_of_root_is_where_nobody_else_can_make_it_first() {
-        if uid() != 0 {
-            println!("skipped: only root has directories of root");
-            return;
-        }
-        for (mode, is_safe) in [(0o755, true), (0o700, true), (0o777, false), (0o775, false)] {
-            let run = directory(mode);
-            let is_there = own_directory_of(0, run.path()) == run.path().join("navlock");
-            assert_eq!(is_there, is_safe, "{mode:o}");
-        }
-        assert_eq!(own_directory_of(0, Path::new("/none")), Path::new("/tmp/navlock-0"));
     }
 
     #[test]
@@ -424,7 +381,7 @@ mod tests {
     fn a_directory_of_somebody_else_is_refused() {
         // Another's, seen from us: or, who is not root cannot give it away, ours seen by another.
         let theirs = directory(0o700);
-        let us = uid();
+        let us = ours();
         let refused = check_directory(theirs.path(), us + 1, Others::MayNotLook);
         assert_eq!(refused, Err(PlaceError::Foreign(theirs.path().to_owned(), us)));
     }

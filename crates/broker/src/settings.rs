@@ -6,15 +6,14 @@
 use std::{
     env, fs,
     io::{ErrorKind, Read},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
-use nix::unistd::{Uid, User};
-use rustix::fs::OFlags;
+use navlock_platform::{
+    file::{mode, owner, without_waiting},
+    user::{self, ROOT, ours},
+};
 use serde::{Deserialize, de::DeserializeOwned};
-
-use crate::runtime_dir::uid;
 
 /// That of all users of the machine.
 const OF_THE_MACHINE: &str = "/etc/navlock.toml";
@@ -34,8 +33,7 @@ struct OfClients {
 /// The user's own directory: that of the password file and not `$HOME`, which a broker has from whoever
 /// happened to start it.
 pub fn home() -> Option<PathBuf> {
-    let user = User::from_uid(Uid::effective()).ok().flatten();
-    user.map(|user| user.dir).filter(|home| home.is_absolute())
+    user::home()
 }
 
 /// Where files are looked for: that of the user, then that of the machine.
@@ -51,9 +49,7 @@ pub fn places() -> Vec<PathBuf> {
 /// If it cannot be read, or somebody could have written it whose word does not count.
 pub fn read(path: &Path) -> Result<Option<String>, String> {
     // A path that was chosen may be anything; one of ours is a file, and is not waited for.
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let opened = fs::File::options().read(true).custom_flags(flags).open(path);
-    let file = match opened {
+    let file = match without_waiting().read(true).open(path) {
         Ok(file) => file,
         // Not even the folder: the user has no such directory, or a file in the place of one.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
@@ -67,11 +63,11 @@ pub fn read(path: &Path) -> Result<Option<String>, String> {
         return Err(format!("{shown} is no file; remove it"));
     }
     let is_of_the_machine = path == Path::new(OF_THE_MACHINE);
-    if found.uid() != 0 && (is_of_the_machine || found.uid() != uid()) {
-        return Err(format!("{shown} is owned by uid {}; give it to root (chown)", found.uid()));
+    let (owner, mode) = (owner(&found), mode(&found));
+    if owner != ROOT && (is_of_the_machine || owner != ours()) {
+        return Err(format!("{shown} is owned by uid {owner}; give it to root (chown)"));
     }
-    if found.mode() & 0o022 != 0 {
-        let mode = found.mode() & 0o7777;
+    if mode & 0o022 != 0 {
         return Err(format!(
             "{shown} has mode {mode:04o}, with which others can write it; 'chmod go-w' it"
         ));
@@ -155,7 +151,7 @@ fn socket_in(path: &Path, text: &str) -> Result<Option<PathBuf>, String> {
         Err(format!("{}: socket = {:?}: {what}", path.display(), socket.display().to_string()))
     };
     // One file of the machine may be for many users.
-    let meant = socket.to_str().map(|text| text.replace("{uid}", &uid().to_string()));
+    let meant = socket.to_str().map(|text| text.replace("{uid}", &ours().to_string()));
     match meant.map(PathBuf::from) {
         None => wrong("it is no text in UTF-8"),
         Some(meant) if meant.is_absolute() => Ok(Some(meant)),
@@ -178,7 +174,7 @@ mod tests {
         assert_eq!(socket_of(""), Ok(None));
         assert_eq!(socket_of("[etcd]\nendpoints = []\n"), Ok(None));
         let chosen = socket_of("socket = \"/run/navlock-users/{uid}/sock\"");
-        assert_eq!(chosen, Ok(Some(format!("/run/navlock-users/{}/sock", uid()).into())));
+        assert_eq!(chosen, Ok(Some(format!("/run/navlock-users/{}/sock", ours()).into())));
         assert!(socket_of("socket = \"sock\"").unwrap_err().contains("begins with a /"));
         assert!(socket_of("socket = 7").unwrap_err().starts_with("/c.toml, line 1 (socket): "));
         assert!(socket_of("socket = \"/a\"\nsocket").unwrap_err().starts_with("/c.toml, line 2"));
@@ -195,7 +191,7 @@ mod tests {
             assert_eq!(read(&path).is_ok(), counts, "{mode:o}");
         }
         assert!(read(directory.path()).unwrap_err().contains("is no file"));
-        if uid() == 0 {
+        if ours() == ROOT {
             std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
             assert!(read(&path).unwrap_err().contains("is owned by uid 65534"));

@@ -5,15 +5,16 @@ use std::{
     ffi::{OsStr, OsString},
     fs, io,
     io::Read,
-    os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf, absolute},
     process::{self, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-#[cfg(not(target_vendor = "apple"))]
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+use navlock_platform::{
+    descriptor::Descriptor,
+    socket::{self, Stream},
+};
 
 use crate::{
     CLIENT_LOGS, Place, PlaceError,
@@ -73,7 +74,7 @@ pub(crate) fn connect_or_start(
     place: &Place,
     program: Option<&Path>,
     patience: Patience,
-) -> Result<UnixStream, Reason> {
+) -> Result<Stream, Reason> {
     place.prepare()?;
     if let Some(stream) = connect(place, patience.at_most(ANSWER))? {
         return Ok(stream);
@@ -95,7 +96,7 @@ pub(crate) fn connect_or_start(
 }
 
 /// A connection to the daemon at `place`, if there is one.
-pub(crate) fn connect_to_running(place: &Place, patience: Patience) -> Result<UnixStream, Reason> {
+pub(crate) fn connect_to_running(place: &Place, patience: Patience) -> Result<Stream, Reason> {
     match place.check() {
         // It comes with the first daemon.
         Err(PlaceError::Io(_, error)) if error.kind() == io::ErrorKind::NotFound => {
@@ -107,10 +108,10 @@ pub(crate) fn connect_to_running(place: &Place, patience: Patience) -> Result<Un
 }
 
 /// A connection, unless nobody listens.
-pub(crate) fn connect(place: &Place, patience: Duration) -> Result<Option<UnixStream>, Reason> {
+pub(crate) fn connect(place: &Place, patience: Duration) -> Result<Option<Stream>, Reason> {
     let deadline = Instant::now() + patience;
     loop {
-        match try_connect(place.socket()) {
+        match socket::connect(place.socket()) {
             Ok(stream) => return Ok(Some(stream)),
             Err(error) => match error.kind() {
                 // Refused: a daemon was killed and its socket is still there.
@@ -127,27 +128,10 @@ pub(crate) fn connect(place: &Place, patience: Duration) -> Result<Option<UnixSt
     }
 }
 
-/// Connects without waiting for the daemon to have room, which one that was stopped never has.
-#[cfg(not(target_vendor = "apple"))]
-fn try_connect(path: &Path) -> io::Result<UnixStream> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-    let stream = UnixStream::from(socket);
-    stream.set_nonblocking(false)?;
-    Ok(stream)
-}
-
-/// There nobody waits for room: without it, one is refused.
-#[cfg(target_vendor = "apple")]
-fn try_connect(path: &Path) -> io::Result<UnixStream> {
-    UnixStream::connect(path)
-}
-
 /// What came of waiting to start a daemon.
 enum Turn {
     /// There is one.
-    Connected(UnixStream),
+    Connected(Stream),
     /// It is ours to start it; with the lock of those who do, if that could be had.
     Come(Option<fs::File>),
 }
@@ -188,8 +172,8 @@ fn start(place: &Place, program: Option<&Path>, patience: Patience) -> Result<()
     let program = from_here(program.into());
     let failed = |error: io::Error| Reason::Program(program.clone(), error.into());
     // What the daemon has to say on its way up. It lets go of it once it listens.
-    let (mut said, saying) = UnixStream::pair().map_err(failed)?;
-    let saying = OwnedFd::from(saying);
+    let (mut said, saying) = Stream::pair().map_err(failed)?;
+    let saying = Descriptor::from(saying);
     let mut command = Command::new(&program);
     command
         .args(["daemon", "run"])
@@ -262,7 +246,7 @@ fn from_here(program: PathBuf) -> PathBuf {
     if is_name { program } else { absolute(&program).unwrap_or(program) }
 }
 
-fn wait_until_ready(said: &mut UnixStream, patience: Duration) -> Result<(), Reason> {
+fn wait_until_ready(said: &mut Stream, patience: Duration) -> Result<(), Reason> {
     const ENOUGH: usize = 4096;
     let deadline = Instant::now() + patience;
     let mut text = Vec::new();
@@ -323,6 +307,8 @@ mod tests {
         fmt,
         sync::{Arc, Mutex},
     };
+
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
     use super::*;
 

@@ -1,8 +1,12 @@
 //! What this process says of itself.
 
-use std::{env, fs, os::unix::fs::MetadataExt, sync::OnceLock};
+use std::{env, sync::OnceLock};
 
 use navlock_core::AgentInfo;
+use navlock_platform::{
+    process,
+    user::{self, ours},
+};
 
 /// How much of a program's path is shown, in characters.
 const LONGEST_COMMAND: usize = 200;
@@ -20,14 +24,14 @@ pub fn this_process() -> AgentInfo {
 /// The PID namespace of this process, by the number of its inode: numbers of processes mean something only in
 /// the namespace in which they were seen. `None` where there are none, or that cannot be told.
 pub fn pid_namespace() -> Option<u64> {
-    Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
+    process::namespace()
 }
 
 fn look() -> AgentInfo {
     let mut info = AgentInfo::default();
     info.command = command();
     info.user = user();
-    info.host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    info.host = user::host();
     info
 }
 
@@ -46,5 +50,5 @@ fn command() -> String {
 fn user() -> String {
     let named = ["USER", "LOGNAME"].into_iter().find_map(|variable| env::var(variable).ok());
     let named = named.filter(|name| !name.is_empty());
-    named.unwrap_or_else(|| format!("uid {}", crate::runtime_dir::uid()))
+    named.unwrap_or_else(|| format!("uid {}", ours()))
 }

@@ -4,11 +4,12 @@ use std::{
     fmt,
     io::{self, Write},
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::error::ErrorKind;
 use navlock::Error;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use navlock_platform::wait::{self, Interest, Source};
 
 use crate::{args, terminal::write_out};
 
@@ -96,11 +97,9 @@ pub(crate) fn say(message: impl fmt::Display) {
 /// than to be heard, and must not wait for a reader who has gone to sleep.
 pub(crate) fn mention(text: &[u8]) {
     let stderr = io::stderr();
-    let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let _ = poll(&mut polled, Some(&now));
+    let now = wait::wait([(stderr.source(), Interest::WRITE)], Some(Duration::ZERO));
     // A pipe that has any room has it for a page, and what is said here is shorter than that.
-    if polled[0].revents().contains(PollFlags::OUT) {
+    if now.is_ok_and(|[stderr]| stderr.writable) {
         let _ = io::stderr().write_all(text);
     }
 }

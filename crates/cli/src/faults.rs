@@ -16,7 +16,7 @@ use std::{
 
 use navlock::Place;
 use navlock_broker::LOGS;
-use rustix::fs::{Mode, OFlags};
+use navlock_platform::file::careful;
 
 use crate::log::Log;
 
@@ -123,9 +123,7 @@ fn append(file: &Path, line: &str) -> io::Result<()> {
 /// If it cannot be opened, or is none.
 pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     // A pipe that nobody reads is not waited for.
-    let how = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | how;
-    let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
+    let file = careful().append(true).create(true).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(ErrorKind::InvalidInput.into()) }
 }
 

@@ -1,22 +1,18 @@
 //! `navlock`: named locks for commands, shared by all processes of a user.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 // Both panic when the stream fails; `exit::say` does not.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod args;
 mod commands;
-mod descriptors;
-mod dispositions;
 mod exit;
 mod faults;
 mod json;
 mod log;
-mod manager;
 mod reach;
 mod remedy;
 mod settings;
-mod surroundings;
 mod table;
 mod terminal;
 mod text;

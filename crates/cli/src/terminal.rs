@@ -3,32 +3,28 @@
 use std::{
     env,
     io::{self, IsTerminal, Write},
-    os::fd::AsFd,
 };
 
 use anstyle::Style;
 use clap::ColorChoice;
-use rustix::{
-    process::getpgrp,
-    termios::{tcgetpgrp, tcgetwinsize},
-};
+use navlock_platform::{terminal, wait::Source};
 
 /// The size of the terminal that this stream is, in columns and rows; `None` if it is none, or one
 /// that can only be written forward.
-pub(crate) fn size(stream: impl AsFd) -> Option<(usize, usize)> {
+pub(crate) fn size(stream: &impl Source) -> Option<(usize, usize)> {
     if env::var_os("TERM").is_some_and(|term| term == "dumb") {
         return None;
     }
-    let size = tcgetwinsize(stream).ok()?;
+    let (columns, rows) = terminal::size(stream)?;
     // A terminal that does not know has the usual size.
     let or = |number: u16, usual| if number == 0 { usual } else { usize::from(number) };
-    Some((or(size.ws_col, 80), or(size.ws_row, 24)))
+    Some((or(columns, 80), or(rows, 24)))
 }
 
 /// Whether we are in front of the terminal that this stream is, so that what we draw is not drawn
 /// over what somebody types.
-pub(crate) fn is_in_front(stream: impl AsFd) -> bool {
-    tcgetpgrp(stream).is_ok_and(|group| group == getpgrp())
+pub(crate) fn is_in_front(stream: &impl Source) -> bool {
+    terminal::is_in_front(stream)
 }
 
 /// Whether to use colours on the output stream.
@@ -38,7 +34,7 @@ pub(crate) fn colours(choice: ColorChoice) -> bool {
         ColorChoice::Never => false,
         ColorChoice::Auto => {
             let forbidden = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-            io::stdout().is_terminal() && size(io::stdout()).is_some() && !forbidden
+            io::stdout().is_terminal() && size(&io::stdout()).is_some() && !forbidden
         }
     }
 }

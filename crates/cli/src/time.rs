@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use navlock_platform::clock;
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
@@ -41,13 +41,7 @@ pub(crate) fn taken(time: Duration) -> String {
 /// The time since the start of the machine, on the clock of [`navlock::host::Term`]: it goes on while
 /// the machine is suspended.
 pub(crate) fn uptime() -> Duration {
-    #[cfg(target_os = "linux")]
-    let clock = ClockId::Boottime;
-    // Goes on meanwhile on Apple's systems.
-    #[cfg(not(target_os = "linux"))]
-    let clock = ClockId::Monotonic;
-    // It counts from the start of the machine, so it is not negative.
-    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
+    Duration::from_nanos(clock::uptime())
 }
 
 /// In milliseconds.

@@ -100,7 +100,7 @@ impl<'a> Waiting<'a> {
             self.show();
         } else if self.due.is_some_and(|due| due <= now) && self.answer_by.is_none() {
             // A terminal may come to be drawn on at any time: we are brought in front of it.
-            let is_terminal = terminal::size(io::stderr()).is_some();
+            let is_terminal = terminal::size(&io::stderr()).is_some();
             let said = self.since.checked_add(Duration::from_secs(self.next_said()));
             self.due = if is_terminal { Some(now + REDRAWN) } else { said };
             if self.wants_to_show() {
@@ -160,7 +160,7 @@ impl<'a> Waiting<'a> {
         let suspended = self.locks.term().and_then(|term| term.suspended());
         let silent = suspended.map(|(silent, _)| silent);
         let said = sentence(self.name, self.mode, time, known, silent, self.outage.as_deref());
-        let columns = if is_drawable() { terminal::size(io::stderr()) } else { None };
+        let columns = if is_drawable() { terminal::size(&io::stderr()) } else { None };
         let line = match columns {
             // Not in the last column, in which a terminal may go to the next line.
             Some((columns, _)) => {
@@ -194,7 +194,7 @@ impl Drop for Waiting<'_> {
 
 /// Whether a line can be drawn in place, over the one before.
 fn is_drawable() -> bool {
-    terminal::is_in_front(io::stderr()) && terminal::size(io::stderr()).is_some()
+    terminal::is_in_front(&io::stderr()) && terminal::size(&io::stderr()).is_some()
 }
 
 /// `navlock: waiting for "db" (exclusive) 12s; held by make[4711] user@host for 3m (why); 2 ahead`,

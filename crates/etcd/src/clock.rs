@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use rustix::time::{ClockId, clock_gettime};
+use navlock_platform::clock;
 
 /// A moment: how long after the start of the machine, with the time in which it was suspended.
 ///
@@ -17,16 +17,7 @@ impl Moment {
         if let Some(set) = set::now() {
             return set;
         }
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        let clock = ClockId::Boottime;
-        // Counts suspended time on Apple's systems.
-        #[cfg(not(any(target_os = "linux", target_os = "android")))]
-        let clock = ClockId::Monotonic;
-        let time = clock_gettime(clock);
-        // It counts from the start of the machine, so it is not negative.
-        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-        let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
-        Self(Duration::new(seconds, nanos))
+        Self(Duration::from_nanos(clock::uptime()))
     }
 
     pub(crate) fn after(self, time: Duration) -> Self {
@@ -60,9 +51,7 @@ pub(crate) fn monotonic() -> u64 {
     if let Some(set) = set::now() {
         return u64::try_from(set.since_start().as_nanos()).unwrap_or(u64::MAX);
     }
-    let time = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-    seconds.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.unsigned_abs())
+    clock::monotonic()
 }
 
 /// Milliseconds since 1970, for people: nothing is decided by them.

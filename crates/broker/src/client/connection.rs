@@ -5,7 +5,6 @@ use std::{
     io::{self, Write},
     mem,
     net::Shutdown,
-    os::unix::net::UnixStream,
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError,
@@ -21,12 +20,15 @@ use navlock_core::{
     blocking::{self, Source},
 };
 use navlock_delegation::OwnerMap;
+use navlock_platform::{
+    socket::{self, Stream},
+    wait::has_hung_up,
+};
 use navlock_wire::ClientKey;
-use rustix::net::SendFlags;
 
 use super::{
     handshake::Welcomed,
-    io::{Ear, End, Wires, has_hung_up, wait, wake},
+    io::{Ear, End, Wires, wait, wake},
     keeper::{Keeper, RETURN},
     owned::Owned,
     start_thread,
@@ -79,7 +81,7 @@ pub(super) struct Shared {
     /// Who has this hears for everybody. `None` while there is no connection.
     ear: Mutex<Option<Ear>>,
     /// A byte in here has the keeper look what there is to do.
-    nudge: UnixStream,
+    nudge: Stream,
     /// A byte in here has the thread that waits with the ear let go of it.
     interrupt: Wires,
     /// The last owner has gone.
@@ -122,7 +124,7 @@ pub(super) struct Turns {
 /// not take at once, the keeper sends later.
 #[derive(Default)]
 struct Writer {
-    socket: Option<Arc<UnixStream>>,
+    socket: Option<Arc<Stream>>,
     bytes: BytesMut,
 }
 
@@ -206,7 +208,7 @@ impl Shared {
         path: PathBuf,
         files: ClientFiles,
         key: ClientKey,
-        nudge: UnixStream,
+        nudge: Stream,
         interrupt: Wires,
         only_questions: bool,
         delegate: bool,
@@ -319,7 +321,7 @@ impl Shared {
 
     /// What becomes readable when there is something to hear that nobody hears. `None` if somebody
     /// does, or there is already something, or something to do that needs a thread.
-    pub(super) fn unheard(&self) -> Option<Arc<UnixStream>> {
+    pub(super) fn unheard(&self) -> Option<Arc<Stream>> {
         let turns = &self.turns;
         let is_unkept = turns.unkept.load(SeqCst) && !turns.lacks_thread.load(SeqCst);
         // A term ends without a word.
@@ -443,7 +445,7 @@ impl Shared {
     /// Whether the connection has ended, be it that nobody has heard it yet.
     pub(super) fn has_hung_up(&self) -> bool {
         let socket = self.writer().socket.clone();
-        socket.is_none_or(|socket| has_hung_up(&socket))
+        socket.is_none_or(|socket| has_hung_up(&*socket))
     }
 
     /// Ends what is held if a daemon has given us up, or if none would have waited for us; of what
@@ -727,20 +729,17 @@ impl Source for Shared {
 }
 
 /// Sends as much as the socket takes. Whether that was all.
-pub(super) fn send(socket: &UnixStream, bytes: &mut BytesMut) -> bool {
+pub(super) fn send(socket: &Stream, bytes: &mut BytesMut) -> bool {
     while !bytes.is_empty() {
-        // The standard library keeps the signal away where there is no such flag.
-        #[cfg(not(target_vendor = "apple"))]
-        let flags = SendFlags::NOSIGNAL;
-        #[cfg(target_vendor = "apple")]
-        let flags = SendFlags::empty();
-        match rustix::net::send(socket, bytes, flags) {
+        match socket::send(socket, bytes) {
             Ok(sent) => bytes.advance(sent),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => return false,
-            // The connection has ended, which the keeper sees as well. What was not sent is said
-            // to the next daemon in other words.
-            Err(_) => bytes.clear(),
+            Err(error) => match error.kind() {
+                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::WouldBlock => return false,
+                // The connection has ended, which the keeper sees as well. What was not sent is said
+                // to the next daemon in other words.
+                _ => bytes.clear(),
+            },
         }
     }
     true

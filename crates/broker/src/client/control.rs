@@ -6,8 +6,6 @@
 use std::{
     error, fmt,
     io::{ErrorKind, Read},
-    os::{fd::OwnedFd, unix::net::UnixStream},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -15,6 +13,11 @@ use bytes::BytesMut;
 use navlock_core::{
     AgentInfo, ClientId, FencingToken,
     look::{LockId, LockName},
+};
+use navlock_platform::{
+    peer,
+    process::{Handle, Signal, has_open},
+    socket::Stream,
 };
 use navlock_wire::{
     CONTROL_VERSION, ClientCodec, FromDaemon, REPORT_VERSION, STEAL_VERSION, ToDaemon,
@@ -38,18 +41,15 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// How long it may take to end.
 const END: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether a daemon has ended that cannot tell.
-const LOOK: Duration = Duration::from_millis(5);
-
 /// A connection to the daemon itself.
 #[derive(Debug)]
 pub struct Control {
     place: Place,
-    socket: UnixStream,
+    socket: Stream,
     heard: BytesMut,
     version: u16,
     reach: Option<String>,
-    process: Option<Process>,
+    process: Option<Handle>,
 }
 
 /// How a daemon was brought to its end.
@@ -74,13 +74,6 @@ pub enum NotStolen {
     Refused(String),
     /// Whoever keeps the locks for all machines has not answered the broker, and may have done it; for people.
     Unknown(String),
-}
-
-/// A process, by a descriptor: unlike a number it never comes to mean another one.
-#[derive(Debug)]
-struct Process {
-    pid: u32,
-    descriptor: OwnedFd,
 }
 
 impl Control {
@@ -237,7 +230,7 @@ impl Control {
         if self.version < CONTROL_VERSION {
             // It says which process it is, and the kernel says who listens.
             let known = status.as_ref().map(|status| status.pid);
-            let process = self.process.take().filter(|process| known == Some(process.pid));
+            let process = self.process.take().filter(|process| known == Some(process.number()));
             signal(process)?;
             return Ok(Stopped { status, signalled: true });
         }
@@ -254,8 +247,8 @@ impl Control {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
         );
         let pid = status.as_ref().map(|status| status.pid);
-        let process = self.process.filter(|process| Some(process.pid) == pid);
-        let has_ended = closed && process.is_none_or(|process| process.has_ended(END));
+        let process = self.process.filter(|process| Some(process.number()) == pid);
+        let has_ended = closed && process.is_none_or(|process| process.ends_within(END));
         let stopped = Stopped { status, signalled: false };
         if has_ended { Ok(stopped) } else { Err(Reason::Hangs(pid)) }
     }
@@ -335,7 +328,7 @@ pub fn stop(place: &Place) -> Result<Option<Stopped>, ConnectError> {
         Ok(()) => control.end(),
         Err(Reason::Vanished) => Ok(Stopped { status: None, signalled: false }),
         Err(Reason::Silent(_) | Reason::Refused(_)) => {
-            let process = control.process.filter(|process| process.has_lock_of(place));
+            let process = control.process.filter(|process| has_lock_of(process, place));
             signal(process).map(|()| Stopped { status: None, signalled: true })
         }
         Err(reason) => Err(reason),
@@ -351,24 +344,27 @@ fn failed(place: &Place, reason: Reason) -> ConnectError {
 fn open(place: &Place) -> Result<Control, Reason> {
     let socket = connect_to_running(place, Patience::until(Instant::now() + ANSWER))?;
     check_peer(&socket)?;
-    let process = Process::listening(&socket);
+    let process = peer::listener(&socket);
     let place = place.clone();
     Ok(Control { place, socket, heard: BytesMut::new(), version: 0, reach: None, process })
 }
 
 /// Ends a process, and waits until it has ended. A second time, for one that has heard the first and does
 /// nothing about it.
-fn signal(process: Option<Process>) -> Result<(), Reason> {
+fn signal(process: Option<Handle>) -> Result<(), Reason> {
     let Some(process) = process else {
         return Err(Reason::Hangs(None));
     };
     for _ in 0..2 {
-        process.terminate();
-        if process.has_ended(END / 2) {
+        // The second for one that was stopped, which takes the first when it goes on. If they cannot
+        // be sent, the process does not end, which is seen.
+        process.signal(Signal::TERMINATE);
+        process.signal(Signal::CONTINUE);
+        if process.ends_within(END / 2) {
             return Ok(());
         }
     }
-    Err(Reason::Hangs(Some(process.pid)))
+    Err(Reason::Hangs(Some(process.number())))
 }
 
 impl fmt::Display for NotStolen {
@@ -388,75 +384,11 @@ impl fmt::Display for NotStolen {
 
 impl error::Error for NotStolen {}
 
-#[cfg(target_os = "linux")]
-impl Process {
-    /// The process that listens at the other end: that which has begun to, if several could.
-    fn listening(socket: &UnixStream) -> Option<Self> {
-        use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
-        use rustix::process::{Pid, PidfdFlags, pidfd_open};
-        let pid = rustix::net::sockopt::socket_peercred(socket).ok()?.pid;
-        // Zero is one that we cannot see, in another PID namespace.
-        let number = u32::try_from(pid.as_raw_nonzero().get()).ok()?;
-        // Before Linux 6.5 by its number, while the connection stands; what it is besides is looked
-        // at afterwards, with this descriptor at hand.
-        let descriptor = getsockopt(socket, PeerPidfd).ok().or_else(|| {
-            pidfd_open(Pid::from_raw(pid.as_raw_nonzero().get())?, PidfdFlags::empty()).ok()
-        })?;
-        Some(Self { pid: number, descriptor })
-    }
-
-    /// Whether it is the daemon of this place: it has the file open on which that has its lock.
-    fn has_lock_of(&self, place: &Place) -> bool {
-        let Some(lock) = lock_file::identity_at(&place.broker_lock()) else {
-            return false;
-        };
-        // The number means the process as long as that has not ended.
-        lock_file::is_open_in(self.pid, lock, "lock") && !self.has_ended(Duration::ZERO)
-    }
-
-    fn terminate(&self) {
-        use rustix::process::{Signal, pidfd_send_signal};
-        // The second for one that was stopped, which takes the first when it goes on. If they cannot
-        // be sent, the process does not end, which is seen.
-        for signal in [Signal::TERM, Signal::CONT] {
-            let _ = pidfd_send_signal(&self.descriptor, signal);
-        }
-    }
-
-    /// Whether it has ended, or does within this time.
-    fn has_ended(&self, patience: Duration) -> bool {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let deadline = Instant::now() + patience;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let left = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
-            match poll(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], Some(&left)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) if Instant::now() < deadline => {
-                    thread::sleep(LOOK);
-                }
-                Ok(0) | Err(_) => return false,
-                Ok(_) => return true,
-            }
-        }
-    }
-}
-
-/// Elsewhere there are no descriptors of processes, and nothing is signalled.
-#[cfg(not(target_os = "linux"))]
-impl Process {
-    fn listening(_: &UnixStream) -> Option<Self> {
-        None
-    }
-
-    fn has_lock_of(&self, place: &Place) -> bool {
-        let _ =
-            (&self.descriptor, lock_file::identity_at(&place.broker_lock()), thread::sleep, LOOK);
-        false
-    }
-
-    fn terminate(&self) {}
-
-    fn has_ended(&self, _: Duration) -> bool {
-        false
-    }
+/// Whether it is the daemon of this place: it has the file open on which that has its lock.
+fn has_lock_of(process: &Handle, place: &Place) -> bool {
+    let Some(lock) = lock_file::identity_at(&place.broker_lock()) else {
+        return false;
+    };
+    // The number means the process as long as that has not ended.
+    has_open(process.number(), lock, "lock") && !process.has_ended()
 }

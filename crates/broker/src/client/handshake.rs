@@ -2,11 +2,11 @@
 
 use std::{
     io::{self, ErrorKind, Read},
-    os::unix::net::UnixStream,
     time::Duration,
 };
 
 use bytes::BytesMut;
+use navlock_platform::{peer, socket::Stream, user::ours};
 use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
 use tokio_util::codec::{Decoder, Encoder};
 
@@ -14,7 +14,6 @@ use super::{ConnectOptions, connection::send, io::Ear};
 use crate::{
     Place,
     error::Reason,
-    runtime_dir::uid,
     spawn::{ANSWER, Patience, connect_or_start, connect_to_running},
 };
 
@@ -74,26 +73,16 @@ fn try_connect(
 }
 
 /// Same uid or nothing. The modes of directory and socket say so already; this asks the kernel.
-pub(super) fn check_peer(socket: &UnixStream) -> Result<(), Reason> {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    {
-        use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-        // rustix has no word for a process without a number, which one in another PID namespace is.
-        let peer = getsockopt(socket, PeerCredentials)
-            .map_err(|error| Reason::Io("asking who serves it", io::Error::from(error).into()))?;
-        if peer.uid() != uid() {
-            return Err(Reason::Foreign(peer.uid()));
-        }
-    }
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let _ = (socket, uid);
-    Ok(())
+pub(super) fn check_peer(socket: &Stream) -> Result<(), Reason> {
+    let peer =
+        peer::of(socket).map_err(|error| Reason::Io("asking who serves it", error.into()))?;
+    if peer.user == ours() { Ok(()) } else { Err(Reason::Foreign(peer.user)) }
 }
 
 /// Says hello and waits to be welcomed. What has been heard beyond that stays in `heard`. The
 /// version, and how far the locks are seen, if that is further than this machine.
 pub(super) fn shake_hands(
-    socket: &mut UnixStream,
+    socket: &mut Stream,
     codec: &mut ClientCodec,
     heard: &mut BytesMut,
     patience: Patience,

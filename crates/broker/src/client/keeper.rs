@@ -2,7 +2,6 @@
 //! when the daemon dies it finds the next one.
 
 use std::{
-    os::unix::net::UnixStream,
     sync::{
         Arc,
         atomic::Ordering::SeqCst,
@@ -13,6 +12,7 @@ use std::{
 };
 
 use navlock_core::Error;
+use navlock_platform::socket::Stream;
 
 use super::{
     ConnectOptions, REGISTERING,
@@ -49,7 +49,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The keeper of a connection.
 pub(super) struct Keeper {
     shared: Arc<Shared>,
-    nudged: UnixStream,
+    nudged: Stream,
     place: Place,
     options: ConnectOptions,
 }
@@ -68,7 +68,7 @@ enum Turn {
 impl Keeper {
     pub(super) fn new(
         shared: Arc<Shared>,
-        nudged: UnixStream,
+        nudged: Stream,
         place: Place,
         options: ConnectOptions,
     ) -> Self {

@@ -1,18 +1,10 @@
 //! What a program inherits with the locks that it works under.
 
-use std::{
-    fs::File,
-    io,
-    os::fd::{OwnedFd, RawFd},
-    sync::Arc,
-};
+use std::{io, sync::Arc};
 
 use navlock_core::ResourceName;
+use navlock_platform::descriptor::{Descriptor, bequeath, numbered};
 use navlock_wire::MAX_TEXT;
-use rustix::{
-    io::{dup2, fcntl_dupfd_cloexec},
-    process::{Resource, getrlimit},
-};
 
 use super::{connection::Connection, table::Table};
 use crate::client_files::{Reserved, Testament};
@@ -20,7 +12,7 @@ use crate::client_files::{Reserved, Testament};
 /// The descriptor that is inherited, or the next that is free. Scripts take small numbers, and 200,
 /// which is a habit of those that use flock(1); shells take up to 255. All may be open by default
 /// that are smaller than 1024, or 256.
-const DESCRIPTOR: RawFd = 730;
+const DESCRIPTOR: i32 = 730;
 
 /// What a claim takes beside the lock's name, at most, in bytes.
 const CLAIM: usize = 64;
@@ -37,7 +29,7 @@ const CLAIM: usize = 64;
 pub struct Lifeline {
     connection: Arc<Connection>,
     written: Testament,
-    inherited: Option<OwnedFd>,
+    inherited: Option<Descriptor>,
 }
 
 /// Room for a [`Lifeline`], taken before there are locks: what cannot be kept is known before
@@ -51,7 +43,7 @@ pub struct PreparedLifeline {
     /// FAST: with the first number as large as that the kernel makes room for as many. For a process
     /// with one thread that is nothing; where there are more it waits until all CPUs have noticed, for
     /// some ten milliseconds, which nobody is to wait for while a lock is held.
-    descriptor: OwnedFd,
+    descriptor: Descriptor,
 }
 
 impl PreparedLifeline {
@@ -64,7 +56,7 @@ impl PreparedLifeline {
         // What an agent says of itself may become longer.
         let room = agents + claims + 4 * MAX_TEXT;
         let reserved = shared.files.reserve(shared.key, room)?;
-        let descriptor = numbered(reserved.file()?)?;
+        let descriptor = numbered(reserved.file()?, DESCRIPTOR)?;
         Ok(Self { connection: Arc::clone(connection), reserved, descriptor })
     }
 
@@ -80,8 +72,7 @@ impl PreparedLifeline {
         let (file, written) = reserved.bequeath(&claims)?;
         // From here on it is taken back if anything fails.
         let mut lifeline = Lifeline { connection, written, inherited: None };
-        // The copy lacks the mark to be closed.
-        dup2(&file, &mut descriptor)?;
+        bequeath(&file, &mut descriptor)?;
         lifeline.inherited = Some(descriptor);
         Ok(lifeline)
     }
@@ -105,20 +96,6 @@ impl Lifeline {
         }
         let claims = shared.table().testament();
         self.written.rewrite(&claims);
-    }
-}
-
-/// A copy with a number that nobody takes by habit.
-fn numbered(file: &File) -> io::Result<OwnedFd> {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let limit = RawFd::try_from(limit).unwrap_or(RawFd::MAX);
-    // Where few may be open, as large as it can be.
-    let mut number = DESCRIPTOR.min(limit.saturating_sub(1));
-    loop {
-        match fcntl_dupfd_cloexec(file, number) {
-            Err(_) if number > 3 => number -= 1,
-            copied => return Ok(copied?),
-        }
     }
 }
 

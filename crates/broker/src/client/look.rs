@@ -2,10 +2,6 @@
 
 use std::{
     io::{ErrorKind, Read},
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::net::UnixStream,
-    },
     sync::{
         Arc,
         mpsc::{self, Receiver, RecvTimeoutError},
@@ -20,8 +16,11 @@ use navlock_core::{
     host::Looking,
     look::{LookOptions, News, Overview},
 };
+use navlock_platform::{
+    socket::Stream,
+    wait::{self, BorrowedSource, Interest, Source},
+};
 use navlock_wire::{ClientCodec, FromDaemon, LOOKING_VERSION, ToDaemon};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio_util::codec::{Decoder, Encoder};
 
 use super::{
@@ -95,7 +94,7 @@ pub struct Look {
 
 #[derive(Debug)]
 struct Wire {
-    socket: UnixStream,
+    socket: Stream,
     heard: BytesMut,
 }
 
@@ -288,8 +287,8 @@ impl Look {
 
     /// What becomes readable when there are news, for who waits for other descriptors as well; `None`
     /// while there is no broker. It may be another one after each call of [`next`](Self::next).
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.wire.as_ref().map(|wire| wire.socket.as_fd())
+    pub fn descriptor(&self) -> Option<BorrowedSource<'_>> {
+        self.wire.as_ref().map(|wire| wire.socket.source())
     }
 }
 
@@ -337,14 +336,11 @@ impl Wire {
     fn is_readable(&self, deadline: Option<Instant>) -> bool {
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            // What lasts longer than can be said is as good as for ever.
-            let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-            let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
-            match poll(&mut polled, timeout.as_ref()) {
-                Ok(0) => return false,
-                Err(rustix::io::Errno::INTR) => {}
+            match wait::wait([(self.socket.source(), Interest::READ)], left) {
+                Ok([ready]) => return ready.any(),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // What is wrong is said when it is read.
-                Ok(_) | Err(_) => return true,
+                Err(_) => return true,
             }
         }
     }

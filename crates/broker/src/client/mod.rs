@@ -37,13 +37,14 @@ mod query;
 mod questions;
 mod table;
 
-use std::{env, io as std_io, os::fd::AsFd, path::PathBuf, sync::Arc, time::Duration};
+use std::{env, io as std_io, path::PathBuf, sync::Arc, time::Duration};
 
 use navlock_core::{
     ClientId, Error, ResourceName, UserAgent,
     host::{Backend, Looking, Reach},
     look::LookOptions,
 };
+use navlock_platform::wait::Source;
 use navlock_wire::ToDaemon;
 use tokio::sync::oneshot;
 
@@ -244,7 +245,7 @@ impl BrokerReach {
     /// waits for other descriptors waits for this one too, and then calls [`keep`](Self::keep). `None`
     /// if there is a thread, something to be heard already, or something to do for which there was no
     /// thread to be had: then each lock is to be asked now and then whether it is lost.
-    pub fn unheard(&self) -> Option<impl AsFd + use<>> {
+    pub fn unheard(&self) -> Option<impl Source + use<>> {
         self.0.shared().unheard()
     }
 

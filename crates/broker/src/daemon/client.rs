@@ -21,6 +21,7 @@ use navlock_core::{
     look,
 };
 use navlock_engine::{FencingToken, RequestId};
+use navlock_platform::descriptor::Counted;
 use navlock_wire::{Agent, ClientKey, ClientState, LockId, LookChange, Moment, Slot};
 
 use self::agents::OpenAgent;
@@ -41,7 +42,6 @@ use super::{
 use crate::{
     client_files::{ClientFiles, Inherited},
     clock,
-    descriptors::Counted,
     lock_file::Identity,
 };
 

@@ -8,17 +8,18 @@
 use std::{
     fs::{self, File},
     io,
-    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use rustix::fs::{
-    AtFlags, CWD, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, flock, utimensat,
+use navlock_platform::{
+    file::{create_private_directory, open_directory, touch},
+    file_lock::try_shared,
+    socket::{AsyncListener, AsyncStream},
+    watch::{Changed, Watch},
 };
 use tokio::{
-    net::UnixListener,
     sync::Notify,
     time::{sleep_until, timeout_at},
 };
@@ -28,7 +29,6 @@ use super::{
     house::House,
     listen,
     sole::{Looked, PAUSE, lock_aside, lock_name, note, take},
-    watch::{Changed, Watch},
 };
 use crate::{
     LOGS, Place,
@@ -50,7 +50,7 @@ const PREDECESSOR: Duration = Duration::from_secs(5);
 /// The socket that is listened at. Another one takes its place when its name was removed.
 #[derive(Default)]
 pub(super) struct Listening {
-    socket: Mutex<Option<Arc<UnixListener>>>,
+    socket: Mutex<Option<Arc<AsyncListener>>>,
     changed: Notify,
 }
 
@@ -82,23 +82,23 @@ enum Stands {
 }
 
 impl Listening {
-    pub(super) fn at(socket: UnixListener) -> Self {
+    pub(super) fn at(socket: AsyncListener) -> Self {
         let listening = Self::default();
         listening.replace(socket);
         listening
     }
 
-    fn socket(&self) -> MutexGuard<'_, Option<Arc<UnixListener>>> {
+    fn socket(&self) -> MutexGuard<'_, Option<Arc<AsyncListener>>> {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn replace(&self, socket: UnixListener) {
+    fn replace(&self, socket: AsyncListener) {
         *self.socket() = Some(Arc::new(socket));
         self.changed.notify_one();
     }
 
     /// The next connection.
-    pub(super) async fn accept(&self) -> io::Result<tokio::net::UnixStream> {
+    pub(super) async fn accept(&self) -> io::Result<AsyncStream> {
         loop {
             let current = self.socket().clone();
             let Some(current) = current else {
@@ -156,8 +156,8 @@ impl<'a> Foothold<'a> {
 
     fn open_clients(&mut self) {
         // Or the first client makes it.
-        let _ = fs::DirBuilder::new().mode(0o700).create(self.place.clients());
-        self.clients = open_directory(&self.place.clients());
+        let _ = create_private_directory(&self.place.clients());
+        self.clients = open_directory(&self.place.clients()).ok();
         if let Some(watch) = &mut self.watch {
             watch.name(&self.place.clients());
         }
@@ -253,7 +253,7 @@ impl<'a> Foothold<'a> {
         let is_there = |(directory, _): &(File, bool)| lock_file::is_at(directory, path);
         if !self.directory.as_ref().is_some_and(is_there) {
             self.watch = Watch::of(path);
-            self.directory = open_directory(path).map(|directory| (directory, false));
+            self.directory = open_directory(path).ok().map(|directory| (directory, false));
         }
         // Elsewhere it may be a directory that its owner locks for purposes of his own, as who has
         // used flock(1) for years.
@@ -261,8 +261,7 @@ impl<'a> Foothold<'a> {
         if let Some((directory, is_locked)) = self.directory.as_mut().filter(|_| is_cleaned()) {
             // Shared: several brokers may have been given one directory. A cleaner has it for a
             // moment; then it is tried again.
-            *is_locked =
-                *is_locked || flock(&*directory, FlockOperation::NonBlockingLockShared).is_ok();
+            *is_locked = *is_locked || matches!(try_shared(directory), Ok(true));
         }
     }
 }
@@ -275,12 +274,6 @@ impl Drop for Foothold<'_> {
             }
         }
     }
-}
-
-/// Opens what is a directory, and waits for nothing else: not for the writer of a pipe in its place.
-fn open_directory(path: &Path) -> Option<File> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    rustix::fs::open(path, flags, Mode::empty()).ok().map(File::from)
 }
 
 /// Renews the times of all files, so that nobody takes them for forgotten.
@@ -297,9 +290,7 @@ fn touch_all(place: &Place) {
         place.clients(),
     ];
     for path in ours.into_iter().chain(clients.map(|entry| entry.path())) {
-        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-        let now = Timestamps { last_access: now, last_modification: now };
-        let _ = utimensat(CWD, &path, &now, AtFlags::SYMLINK_NOFOLLOW);
+        let _ = touch(&path);
     }
 }
 
@@ -325,15 +316,6 @@ mod tests {
             assert!(found.modified().unwrap().elapsed().unwrap() < Duration::from_secs(600));
             assert!(found.accessed().unwrap().elapsed().unwrap() < Duration::from_secs(600));
         }
-    }
-
-    #[test]
-    fn a_pipe_in_the_place_of_a_directory_is_not_waited_for() {
-        let directory = tempfile::tempdir().unwrap();
-        let pipe = directory.path().join("clients");
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        assert!(open_directory(&pipe).is_none());
-        assert!(open_directory(directory.path()).is_some());
     }
 
     #[test]

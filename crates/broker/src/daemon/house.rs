@@ -17,6 +17,7 @@ use std::{
 };
 
 use navlock_core::{ClientId, UserAgent};
+use navlock_platform::descriptor::Counted;
 use navlock_wire::{ClientKey, ClientState, LookChange};
 use tokio::{
     sync::Notify,
@@ -42,7 +43,6 @@ use super::{
 use crate::{
     LOGS,
     client_files::{self, ClientFiles, Found, Inherited},
-    descriptors::Counted,
     testament,
 };
 

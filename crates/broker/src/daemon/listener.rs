@@ -1,7 +1,6 @@
 //! Who comes and who goes.
 
 use std::{
-    fs,
     future::{Future, pending},
     io, mem,
     pin::pin,
@@ -10,9 +9,11 @@ use std::{
 };
 
 use navlock_core::UserAgent;
-use rustix::process::{Resource, getrlimit};
+use navlock_platform::{
+    descriptor, peer,
+    socket::{AsyncListener, AsyncStream},
+};
 use tokio::{
-    net::{UnixListener, UnixStream},
     task::JoinSet,
     time::{Instant, interval, interval_at, sleep, sleep_until, timeout},
 };
@@ -27,7 +28,7 @@ use super::{
     process::{END, Process},
     session::Session,
 };
-use crate::{LOGS, client_files::Found, descriptors::descriptors, runtime_dir::uid};
+use crate::{LOGS, client_files::Found};
 
 /// Descriptors that clients do not get.
 const RESERVE: usize = 32;
@@ -54,7 +55,7 @@ const SWEEP: Duration = Duration::from_secs(10);
 /// # Cancel safety
 ///
 /// Dropping the future ends all sessions, as if their clients had died.
-pub async fn serve(listener: &UnixListener, user_agent: UserAgent, options: Options) {
+pub async fn serve(listener: &AsyncListener, user_agent: UserAgent, options: Options) {
     let found = Found::default();
     let house = Arc::new(House::new(user_agent, &options, None, &found, None));
     serve_in(&house, listener, found, &options).await;
@@ -86,8 +87,9 @@ pub(super) async fn serve_in(
             () = &mut recovered, if recovering => recovering = false,
             stream = accept(listener), if crowd.len() < CROWD => {
                 let (house, patience) = (Arc::clone(house), options.limits.handshake);
-                if !is_ours(&stream) {
-                } else if sessions.len() + 2 * house.orphans() + descriptors() < most {
+                // Same user or nothing. The modes of directory and socket say so already; this asks the kernel.
+                if !peer::is_ours(&stream) {
+                } else if sessions.len() + 2 * house.orphans() + descriptor::counted() < most {
                     sessions.spawn(session(stream, house, patience));
                 } else {
                     tracing::warn!(target: LOGS, most, "a client is turned away: there are too many");
@@ -125,22 +127,22 @@ pub(super) async fn serve_in(
 /// Where connections come from.
 pub(super) trait Accept {
     /// The next one.
-    fn next(&self) -> impl Future<Output = io::Result<UnixStream>> + Send;
+    fn next(&self) -> impl Future<Output = io::Result<AsyncStream>> + Send;
 }
 
-impl Accept for UnixListener {
-    async fn next(&self) -> io::Result<UnixStream> {
+impl Accept for AsyncListener {
+    async fn next(&self) -> io::Result<AsyncStream> {
         self.accept().await.map(|(stream, _)| stream)
     }
 }
 
 impl Accept for Listening {
-    async fn next(&self) -> io::Result<UnixStream> {
+    async fn next(&self) -> io::Result<AsyncStream> {
         self.accept().await
     }
 }
 
-async fn accept(listener: &impl Accept) -> UnixStream {
+async fn accept(listener: &impl Accept) -> AsyncStream {
     let mut has_failed = false;
     loop {
         match listener.next().await {
@@ -167,19 +169,18 @@ async fn idle(since: Instant, options: &Options) {
 /// So many clients leave enough descriptors for all else that we open: files of clients, and
 /// connections that are turned away or ask for something else than locks.
 fn most_clients() -> usize {
-    let Some(most) = getrlimit(Resource::Nofile).current else {
+    let Some(most) = descriptor::limit() else {
         return usize::MAX;
     };
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let open = ["/proc/self/fd", "/dev/fd"].into_iter().find_map(|list| fs::read_dir(list).ok());
     // What is open for clients by now is counted as long as it is.
-    let open = open.map_or(OPEN, Iterator::count).saturating_sub(descriptors());
+    let open = descriptor::open_count().unwrap_or(OPEN).saturating_sub(descriptor::counted());
     most.saturating_sub(open + RESERVE.min(most / 4))
 }
 
 /// Serves one for whom there is no room as a client.
-async fn turn_away(stream: UnixStream, house: Arc<House>, patience: Duration, most: usize) {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or_default();
+async fn turn_away(stream: AsyncStream, house: Arc<House>, patience: Duration, most: usize) {
+    let limit = descriptor::limit().unwrap_or_default();
     let why = format!(
         "it has {most} clients, as many as its limit of {limit} open files allows; raise that \
          (ulimit -Hn, or LimitNOFILE= of its service), then 'navlock daemon stop'"
@@ -191,12 +192,7 @@ async fn turn_away(stream: UnixStream, house: Arc<House>, patience: Duration, mo
     }
 }
 
-/// Same uid or nothing. The modes of directory and socket say so already; this asks the kernel.
-fn is_ours(stream: &UnixStream) -> bool {
-    stream.peer_cred().is_ok_and(|peer| peer.uid() == uid())
-}
-
-async fn session(stream: UnixStream, house: Arc<House>, patience: Duration) {
+async fn session(stream: AsyncStream, house: Arc<House>, patience: Duration) {
     let process = Process::peer(&stream);
     let pid = process.as_ref().map(Process::number);
     let begun = begin(stream, process.clone(), Arc::clone(&house), patience);
@@ -244,7 +240,7 @@ async fn end_of(process: Option<Process>) {
 
 /// Hears who it is and what it claims. The session, if there is one.
 async fn begin(
-    stream: UnixStream,
+    stream: AsyncStream,
     process: Option<Process>,
     house: Arc<House>,
     patience: Duration,

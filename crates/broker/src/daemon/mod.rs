@@ -36,25 +36,15 @@ mod requests;
 mod session;
 mod sole;
 mod stealing;
-mod surroundings;
 mod telling;
 mod terms;
 mod tokens;
-mod watch;
 
-use std::{
-    error::Error,
-    fmt, fs,
-    future::pending,
-    io,
-    os::unix::{fs::PermissionsExt, net},
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{error::Error, fmt, fs, future::pending, io, path::PathBuf, sync::Arc, time::Duration};
 
 use navlock_core::{FencingToken, UserAgent, host::MemoryReach};
-use tokio::{net::UnixListener, time::sleep};
+use navlock_platform::socket::{self, AsyncListener, AsyncStream, Listener, Stream};
+use tokio::time::sleep;
 
 use self::{
     delegations::Delegations,
@@ -98,7 +88,7 @@ pub struct Options {
     pub state: Option<PathBuf>,
     /// The socket, if somebody else has made it and goes on listening at it: a service manager that
     /// starts daemons when they are needed. It must be the one at the daemon's place.
-    pub socket: Option<Arc<net::UnixListener>>,
+    pub socket: Option<Arc<Listener>>,
     /// What there is to be known of it besides, for people: what, and how it is.
     pub details: Vec<(String, String)>,
     /// Where the program logs, for who asks: [`tracing`] tells it no way to see that.
@@ -111,7 +101,7 @@ pub struct Options {
     pub delegate: bool,
     /// What becomes readable, or ends, when the daemon is to end, as it does when it is asked to: for a
     /// program that is told so by signals. Only of [`run`].
-    pub end: Option<Arc<net::UnixStream>>,
+    pub end: Option<Arc<Stream>>,
 }
 
 /// What one connection can have at a time, so that a client that has gone wrong does not take
@@ -277,10 +267,10 @@ pub fn run(
 }
 
 /// Waits until the program is told that the daemon is to end.
-async fn told_to_end(end: Option<&net::UnixStream>) {
+async fn told_to_end(end: Option<&Stream>) {
     let told = end.and_then(|end| end.try_clone().ok()).and_then(|end| {
         end.set_nonblocking(true).ok()?;
-        tokio::net::UnixStream::from_std(end).ok()
+        AsyncStream::from_std(end).ok()
     });
     match told {
         // However that comes to be: nobody could say it any more.
@@ -302,22 +292,13 @@ fn is_served(place: &Place) -> bool {
     matches!(connect(place, Duration::ZERO), Ok(Some(_)) | Err(Reason::Silent(_)))
 }
 
-/// Listens at the place, whose lock we hold. Whoever can see the socket can connect to it: it gets
-/// its name last.
-fn listen(place: &Place) -> io::Result<UnixListener> {
-    let unborn = place.unborn_socket();
-    match fs::remove_file(&unborn) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let listener = UnixListener::bind(&unborn)?;
-    fs::set_permissions(&unborn, fs::Permissions::from_mode(0o600))?;
-    fs::rename(&unborn, place.socket())?;
-    Ok(listener)
+/// Listens at the place, whose lock we hold.
+fn listen(place: &Place) -> io::Result<AsyncListener> {
+    socket::listen(&place.unborn_socket(), place.socket())
 }
 
 /// Listens at a socket that was passed, which must be that of the place.
-fn take_over(place: &Place, passed: &net::UnixListener) -> Result<UnixListener, DaemonError> {
+fn take_over(place: &Place, passed: &Listener) -> Result<AsyncListener, DaemonError> {
     let wrong = |is: String| DaemonError::Passed(place.socket().to_owned(), is);
     let address = passed.local_addr().map_err(|error| wrong(error.to_string()))?;
     match address.as_pathname() {
@@ -327,7 +308,7 @@ fn take_over(place: &Place, passed: &net::UnixListener) -> Result<UnixListener, 
     }
     let ours = passed.try_clone().and_then(|socket| {
         socket.set_nonblocking(true)?;
-        UnixListener::from_std(socket)
+        AsyncListener::from_std(socket)
     });
     ours.map_err(|error| wrong(error.to_string()))
 }

@@ -7,11 +7,12 @@ use std::{
 };
 
 use futures_util::{Sink, StreamExt};
+use navlock_platform::socket::AsyncStream;
 use navlock_wire::{
     CONTROL_VERSION, ClientKey, DaemonCodec, FromDaemon, LOOKING_VERSION, OLDEST_VERSION,
     REPORT_VERSION, SHARED_VERSION, STEAL_VERSION, ToDaemon, VERSION, negotiate,
 };
-use tokio::{net::UnixStream, task::yield_now};
+use tokio::task::yield_now;
 use tokio_util::codec::Decoder;
 
 use super::{
@@ -51,7 +52,7 @@ pub(super) enum Introduced {
 }
 
 impl Newcomer {
-    pub(super) fn new(stream: UnixStream, process: Option<Process>, house: Arc<House>) -> Self {
+    pub(super) fn new(stream: AsyncStream, process: Option<Process>, house: Arc<House>) -> Self {
         Self { stream: DaemonCodec::default().framed(stream), house, crowded: None, process }
     }
 

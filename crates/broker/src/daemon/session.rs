@@ -19,15 +19,12 @@ use navlock_core::{
     ClientId, Error, Inspection, LockManagerSnapshot, Position, ResourceName, host::RequestKind,
 };
 use navlock_engine::RequestId;
+use navlock_platform::socket::{AsyncStream, shut_down};
 use navlock_wire::{
     Agent, CONTROL_VERSION, CodecError, DELEGATION_VERSION, DaemonCodec, Failure, FromDaemon,
     LOOKING_VERSION, Query, Slot, ToDaemon,
 };
-use rustix::net::{Shutdown, shutdown};
-use tokio::{
-    io::{Interest, Ready},
-    net::UnixStream,
-};
+use tokio::io::{Interest, Ready};
 use tokio_util::codec::Framed;
 
 use super::{
@@ -65,7 +62,7 @@ pub(super) struct Session {
     is_mute: bool,
 }
 
-pub(super) type Stream = Framed<UnixStream, DaemonCodec>;
+pub(super) type Stream = Framed<AsyncStream, DaemonCodec>;
 type QueryFuture = Pin<Box<dyn Future<Output = Answered> + Send>>;
 
 /// What was asked, and what there is to be said to it.
@@ -253,7 +250,7 @@ impl Session {
         if !lock(&self.stay.client).has_ended() {
             self.stay.give_up();
         }
-        let _ = shutdown(self.stream.get_ref(), Shutdown::Both);
+        shut_down(self.stream.get_ref());
         self.stream.write_buffer_mut().clear();
         self.answers.clear();
         self.queries.clear();

@@ -3,16 +3,11 @@
 use std::{
     fs::{self, File},
     io::{self, Write},
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{DirBuilderExt, MetadataExt},
-    },
     path::Path,
     time::{Duration, Instant},
 };
 
-#[cfg(target_os = "linux")]
-use rustix::fs::{AtFlags, CWD};
+use navlock_platform::{file, machine};
 
 use super::{DaemonError, aside::aside, is_served};
 use crate::{Place, lock_file};
@@ -66,7 +61,7 @@ pub(super) fn lock_aside(path: &Path) -> Looked {
     let path = path.to_owned();
     let locked = aside(PATIENCE, move || -> io::Result<_> {
         let directory = path.parent().unwrap_or(Path::new("/"));
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        file::create_private_directories(directory)?;
         sweep(directory);
         let locked = lock_file::lock(&path, PAUSE)?;
         locked.iter().for_each(note);
@@ -96,32 +91,16 @@ const EXTENSION: &str = "lock";
 /// the place is removed: the one above the place, or the place itself if something is mounted there,
 /// which in another container may be something else.
 pub(super) fn lock_name(place: &Place) -> Option<String> {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let boot = machine::boot_id()?;
     let directory = place.directory();
-    let lasting = if is_mounted(directory) { directory } else { directory.parent()? };
-    let lasting = fs::metadata(lasting).ok()?;
+    let lasting = if file::is_mounted(directory) { directory } else { directory.parent()? };
+    let (device, number) = file::identity_behind(lasting).ok()?;
     // FNV-1a. Two that come to the same would only be one too careful.
-    let hash = place.socket().as_os_str().as_bytes().iter();
+    let hash = file::path_bytes(place.socket()).iter();
     let hash = hash.fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
     });
-    let (device, file) = (lasting.dev(), lasting.ino());
-    Some(format!("{}-{device:x}-{file:x}-{hash:016x}.{EXTENSION}", boot.trim()))
-}
-
-/// Whether something is mounted at this path, so that nobody who sees it there can remove it.
-#[cfg(target_os = "linux")]
-fn is_mounted(directory: &Path) -> bool {
-    use rustix::fs::{StatxAttributes, StatxFlags, statx};
-    // Before Linux 5.8 it cannot be told, and the directory above has to do.
-    statx(CWD, directory, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::empty())
-        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
-}
-
-/// Elsewhere there is no such name.
-#[cfg(not(target_os = "linux"))]
-fn is_mounted(_: &Path) -> bool {
-    false
+    Some(format!("{boot}-{device:x}-{number:x}-{hash:016x}.{EXTENSION}"))
 }
 
 /// Notes our number, for people; the lock is what counts, also where the disk is full.

@@ -4,15 +4,14 @@
 use std::{
     convert::Infallible,
     io::{self, ErrorKind},
-    os::{fd::AsFd, unix::net},
     sync::Arc,
     thread,
 };
 
 use bytes::{Buf, BytesMut};
+use navlock_platform::socket::{self, AsyncStream, Stream};
 use navlock_wire::{CodecError, DaemonCodec, FromDaemon, encode_look_events};
 use tokio::{
-    net::UnixStream,
     runtime::{self, Handle},
     sync::{mpsc, oneshot},
     task::yield_now,
@@ -43,7 +42,7 @@ pub(super) enum Said {
 /// Tells somebody who looks.
 pub(super) struct Teller {
     looker: Arc<Looker>,
-    stream: UnixStream,
+    stream: AsyncStream,
     message: BytesMut,
 }
 
@@ -77,14 +76,13 @@ impl Thread {
 
 impl Teller {
     /// Who tells this looker, at the other end of this stream; on the runtime in which it is called.
-    pub(super) fn new(looker: Arc<Looker>, stream: net::UnixStream) -> io::Result<Self> {
-        Ok(Self { looker, stream: UnixStream::from_std(stream)?, message: BytesMut::new() })
+    pub(super) fn new(looker: Arc<Looker>, stream: Stream) -> io::Result<Self> {
+        Ok(Self { looker, stream: AsyncStream::from_std(stream)?, message: BytesMut::new() })
     }
 
     /// The same stream, for another runtime.
-    pub(super) fn stream(stream: &UnixStream) -> io::Result<net::UnixStream> {
-        // It does not block, as little as the other one.
-        stream.as_fd().try_clone_to_owned().map(Into::into)
+    pub(super) fn stream(stream: &AsyncStream) -> io::Result<Stream> {
+        socket::another(stream)
     }
 
     /// Tells each picture and, if that is wanted, in between what happens, until the looker has gone or there are

@@ -3,7 +3,6 @@
 use std::{
     fs,
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -15,8 +14,11 @@ use std::{
 };
 
 use navlock_core::FencingToken;
+use navlock_platform::{
+    file::{careful, create_private_directories, make_file_private, open_directory_behind},
+    file_lock::try_exclusive,
+};
 use navlock_wire::Moment;
-use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::{clock, lock_file};
 
@@ -99,7 +101,7 @@ impl Tokens {
                 move || {
                     // If it cannot be made, the file cannot be written either.
                     let directory = file.parent().unwrap_or(Path::new("/"));
-                    let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+                    let _ = create_private_directories(directory);
                     found(&file, now)
                 }
             });
@@ -200,10 +202,10 @@ impl Tokens {
 /// Has the file say no less than this; and no more, if what it says is what we have `promised`, and
 /// not the promise of another: who removed our files has another broker beside us for a moment.
 fn promise(file: &Path, number: u64, promised: u64) -> io::Result<()> {
-    let directory = fs::File::open(file.parent().unwrap_or(Path::new("/")))?;
+    let directory = open_directory_behind(file.parent().unwrap_or(Path::new("/")))?;
     // Nobody writes between our look and our writing; if it cannot be locked, hardly anybody. The
     // lock that a daemon has on its own directory against cleaners is another, and shared.
-    let _ = flock(&directory, FlockOperation::NonBlockingLockExclusive);
+    let _ = try_exclusive(&directory);
     let found = match found(file, number) {
         Found::Promise(found) if found > promised => found,
         _ => 0,
@@ -232,16 +234,9 @@ fn write(path: &Path, number: u64) -> io::Result<()> {
     // Whole or not at all, whenever we are killed; and nobody else's business.
     let mut unborn = path.to_owned().into_os_string();
     unborn.push(format!(".{}.new", std::process::id()));
-    let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
-    let opened = fs::File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .custom_flags(flags)
-        .open(&unborn);
+    let opened = careful().write(true).create(true).truncate(true).open(&unborn);
     let written = opened.and_then(|mut file| {
-        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        make_file_private(&file)?;
         writeln!(file, "{number}")?;
         fs::rename(&unborn, path)
     });
@@ -254,6 +249,8 @@ fn nanoseconds(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);

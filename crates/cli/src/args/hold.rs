@@ -4,7 +4,6 @@ use std::{collections::HashSet, str::FromStr, time::Duration};
 
 use clap::Args;
 use navlock::{ClientId, ResourceName};
-use rustix::process::Pid;
 
 use super::{
     run::{OnLost, RequestArgs},
@@ -65,7 +64,7 @@ pub(crate) struct HoldArgs {
     #[arg(
         long, value_name = "PID", value_parser = values::process, allow_negative_numbers = true
     )]
-    pub(crate) while_pid: Option<Pid>,
+    pub(crate) while_pid: Option<u32>,
 
     /// Hold for this many seconds (fractions allowed) from when it is had; 'navlock extend' gives it
     /// more.

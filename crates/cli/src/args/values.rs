@@ -4,7 +4,6 @@ use std::{ffi::OsStr, time::Duration};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use navlock::ResourceName;
-use rustix::process::Pid;
 
 /// A name, as an option's value.
 pub(super) fn name() -> impl TypedValueParser<Value = ResourceName> {
@@ -44,11 +43,9 @@ pub(super) fn meta(text: &str) -> Result<(String, String), String> {
 }
 
 /// The number of a process.
-pub(super) fn process(text: &str) -> Result<Pid, String> {
+pub(super) fn process(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|&number: &i32| number > 0);
-    number
-        .and_then(Pid::from_raw)
-        .ok_or_else(|| "give the number of a process, as $$ is".to_owned())
+    number.map(i32::unsigned_abs).ok_or_else(|| "give the number of a process, as $$ is".to_owned())
 }
 
 /// A time, in seconds or in units that are named.

@@ -1,13 +1,15 @@
 //! Being woken where descriptors are waited for.
 
-use std::{io::Write, os::unix::net::UnixStream, sync::Arc, task::Wake};
+use std::{io::Write, sync::Arc, task::Wake};
+
+use navlock_platform::socket::Stream;
 
 /// Has whoever waits for the other end of this look at the locks.
-pub(super) struct Bell(UnixStream);
+pub(super) struct Bell(Stream);
 
 impl Bell {
     /// By this end, which does not block.
-    pub(super) fn new(end: UnixStream) -> Self {
+    pub(super) fn new(end: Stream) -> Self {
         Self(end)
     }
 }

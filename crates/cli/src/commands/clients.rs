@@ -53,7 +53,7 @@ pub(super) fn clients(context: &Context, args: &ClientsArgs) -> Result<ExitCode,
         String::new()
     } else {
         let rows: Vec<_> = shown.iter().map(Shown::row).collect();
-        let columns = terminal::size(io::stdout()).map(|(columns, _)| columns);
+        let columns = terminal::size(&io::stdout()).map(|(columns, _)| columns);
         table::render(&COLUMNS, &rows, columns, terminal::colours(context.colour))
     };
     write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))?;

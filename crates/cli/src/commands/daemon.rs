@@ -1,11 +1,9 @@
 //! `navlock daemon`: the broker itself.
 
 use std::{
-    fs::File,
     io::{self, Write},
-    os::unix::net::UnixStream,
     process::ExitCode,
-    sync::{Arc, atomic::AtomicBool},
+    sync::Arc,
     time::Duration,
 };
 
@@ -14,24 +12,23 @@ use navlock_broker::{
     Control, LOGS, Report, Stopped,
     daemon::{self, Options},
 };
-use signal_hook::{
-    consts::{SIGINT, SIGTERM},
-    flag::register_conditional_default,
-    low_level::pipe,
+use navlock_platform::{
+    descriptor::{self, Stream},
+    inheritance::{self, close_inherited},
+    process,
+    service_manager::Manager,
+    signal::told_to_end,
 };
 
 use super::{Context, logs};
 use crate::{
     args::{DaemonArgs, DaemonCommand, DaemonRunArgs, StatusArgs},
-    descriptors::close_inherited,
     exit::{Failure, UNREACHABLE},
     faults,
     json::Object,
     log::{self, Log},
-    manager::Manager,
     reach,
-    settings::{self, Settings},
-    surroundings::{self, STARTED_BY},
+    settings::{self, STARTED_BY, Settings},
     terminal::write_out,
     text::{plain_name, printable},
     time::{elapsed, millis},
@@ -56,10 +53,10 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     let failed = |error: String| Failure::new(UNREACHABLE, error);
     let passed = close_inherited().map_err(failed)?;
     let starter = std::env::var(STARTED_BY).ok();
-    surroundings::leave(starter.is_some());
+    inheritance::leave(starter.is_some());
     // Away from the terminal and the process group of whoever happened to need us first. It fails
     // if we lead a group already, as when somebody tries us out in a shell; then that is meant.
-    let _ = rustix::process::setsid();
+    process::leave_terminal();
     let settings = Settings::load(&args.settings).map_err(failed)?;
     let etcd = settings.etcd.as_ref();
     let mut options = Options::default();
@@ -77,7 +74,7 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
         let namespace = etcd.namespace.as_deref().unwrap_or("navlock");
         format!("{}, namespace {namespace}", etcd.whole())
     });
-    options.end = Some(Arc::new(told_by_signals().map_err(|error| failed(error.to_string()))?));
+    options.end = Some(Arc::new(told_to_end().map_err(|error| failed(error.to_string()))?));
     // No path is meant from here any more, and no file system is held for us.
     let _ = std::env::set_current_dir("/");
     let user_agent = |first| match etcd {
@@ -109,23 +106,10 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     ended
 }
 
-/// What becomes readable when a signal tells us to end. The next one of its kind ends us whatever we are at.
-fn told_by_signals() -> io::Result<UnixStream> {
-    let (told, ends) = UnixStream::pair()?;
-    for signal in [SIGTERM, SIGINT] {
-        let is_told = Arc::new(AtomicBool::new(false));
-        // In this order: the first one finds that none has come before.
-        register_conditional_default(signal, Arc::clone(&is_told))?;
-        signal_hook::flag::register(signal, is_told)?;
-        pipe::register(signal, ends.try_clone()?)?;
-    }
-    Ok(told)
-}
-
 /// Who has started us, for people.
 fn started_by(client: Option<String>, is_passed: bool) -> String {
-    let parent = rustix::process::getppid().map_or(0, |parent| parent.as_raw_nonzero().get());
-    let name = std::fs::read_to_string(format!("/proc/{parent}/comm")).unwrap_or_default();
+    let parent = process::parent();
+    let name = process::name(parent);
     match (client, is_passed) {
         (Some(client), _) => format!("{client}, a client that found none"),
         (None, true) => format!("process {parent} {}, with its socket", name.trim()),
@@ -138,13 +122,8 @@ fn started_by(client: Option<String>, is_passed: bool) -> String {
 fn detach(is_on_demand: bool) {
     // Who waited for it may be gone, which is no reason not to serve the others.
     let _ = writeln!(io::stdout(), "{}", daemon::READY_LINE);
-    if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
-        let _ = rustix::stdio::dup2_stdin(&null);
-        let _ = rustix::stdio::dup2_stdout(&null);
-        if is_on_demand {
-            let _ = rustix::stdio::dup2_stderr(&null);
-        }
-    }
+    let all = [Stream::Input, Stream::Output, Stream::Error];
+    let _ = descriptor::leave(if is_on_demand { &all } else { &all[..2] });
 }
 
 fn start(context: &Context) -> Result<ExitCode, Failure> {

@@ -29,10 +29,9 @@ fn evict_from(etcd: &Etcd, _: &Context, _: &EvictArgs) -> Result<ExitCode, Failu
 /// Not by the broker: what stands in the way may be in its way as well, and it needs nothing of it.
 #[cfg(feature = "etcd")]
 fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCode, Failure> {
-    use std::os::unix::ffi::OsStrExt;
-
     use navlock::Error;
     use navlock_etcd::Evict;
+    use navlock_platform::file::bytes;
 
     use crate::{
         exit::CONFLICT,
@@ -42,7 +41,7 @@ fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCo
     };
 
     let what = match (&args.key, &args.name, args.client_id) {
-        (Some(key), ..) => Evict::Key(key.as_bytes()),
+        (Some(key), ..) => Evict::Key(bytes(key)),
         (None, Some(name), Some(client_id)) => {
             Evict::Client { bucket: &context.bucket, name, client_id }
         }

@@ -9,10 +9,7 @@ use std::{
 
 use navlock::Error;
 use navlock_broker::Control;
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-};
+use navlock_platform::wait::{self, Interest, Source};
 
 use super::Context;
 use crate::{
@@ -63,14 +60,12 @@ fn is_read(period: Duration) -> bool {
     let deadline = Instant::now() + period;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
         let stdout = io::stdout();
-        match poll(&mut [PollFd::new(&stdout, PollFlags::empty())], Some(&left)) {
-            Err(Errno::INTR) => {}
-            // It is asked for nothing but that the other end has gone.
-            Ok(ready) => return ready == 0,
+        match wait::wait([(stdout.source(), Interest::END)], Some(left)) {
+            Ok([stdout]) => return !stdout.ended,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => {
-                thread::sleep(left.try_into().unwrap_or(period));
+                thread::sleep(left);
                 return true;
             }
         }

@@ -7,7 +7,6 @@ mod completions;
 mod daemon;
 mod doctor;
 mod evict;
-mod family;
 mod hold;
 mod logs;
 mod man;

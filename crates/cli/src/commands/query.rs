@@ -14,7 +14,7 @@ use navlock::{
     blocking::block_on_timeout,
     look::{self, LockId, Overview},
 };
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use navlock_platform::wait::{self, Interest, Source};
 
 use super::{Context, tree};
 use crate::{
@@ -118,7 +118,7 @@ fn show(
     if entries.is_empty() && !args.json && io::stdout().is_terminal() {
         context.voice.tell("nothing is held and nobody waits");
     }
-    let size = terminal::size(io::stdout());
+    let size = terminal::size(&io::stdout());
     let text = render(entries, args, size, colours);
     write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))
 }
@@ -175,7 +175,7 @@ fn watch(
     loop {
         let inspection = inspect(locks, args)?;
         let entries = Entry::all(&inspection, args, verbose);
-        let size = terminal::size(io::stdout()).filter(|_| !args.json);
+        let size = terminal::size(&io::stdout()).filter(|_| !args.json);
         let text = if let Some((_, rows)) = size {
             let left_out = Some(inspection.left_out).filter(|count| *count > 0);
             let last = left_out.map(|count| left_out_of(count, args));
@@ -224,12 +224,9 @@ fn screen(table: &str, last: Option<&str>, before: Option<usize>, rows: usize) -
 pub(super) fn reader_has_gone(time: Duration) -> bool {
     let out = io::stdout();
     // The end is told without being asked for.
-    let mut polled = [PollFd::new(&out, PollFlags::empty())];
-    let timeout = Timespec::try_from(time).ok();
+    let came = wait::wait([(out.source(), Interest::END)], Some(time));
     // What ends it early otherwise is a signal that is handled, and none is.
-    poll(&mut polled, timeout.as_ref()).is_ok_and(|_| {
-        polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL)
-    })
+    came.is_ok_and(|[out]| out.ended)
 }
 
 /// A lock or a request, and where it stands; or a name that is owned.

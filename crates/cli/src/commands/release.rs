@@ -2,18 +2,15 @@
 
 use std::{
     io::{self, Read, Write},
-    os::unix::net::UnixStream,
     process::ExitCode,
     thread,
     time::{Duration, Instant},
 };
 
 use navlock::ClientId;
+use navlock_platform::{peer, socket::Stream};
 
-use super::{
-    Context,
-    hold::socket::{peer, reach},
-};
+use super::{Context, hold::socket::reach};
 use crate::{
     args::{ExtendArgs, ReleaseArgs},
     exit::{Failure, LOST, UNREACHABLE, USAGE},
@@ -142,7 +139,7 @@ fn ask(context: &Context, id: ClientId, question: Question) -> Result<Answer, Fa
             }
         }
     };
-    let keeper = peer(&stream).and_then(|peer| peer.pid);
+    let keeper = peer::of(&stream).ok().and_then(|peer| peer.process);
     match put(stream, question, deadline) {
         Ok(line) => match Answer::parse(&line) {
             Some(answer) => Ok(answer),
@@ -163,7 +160,7 @@ fn is_late(error: &io::Error) -> bool {
 }
 
 /// Puts a question, and hears the answer to its end.
-fn put(mut stream: UnixStream, question: Question, deadline: Instant) -> io::Result<String> {
+fn put(mut stream: Stream, question: Question, deadline: Instant) -> io::Result<String> {
     stream.write_all(question.line().as_bytes())?;
     let mut said = Vec::new();
     let mut bytes = [0; 1024];
@@ -195,7 +192,7 @@ fn no_such_hold(context: &Context, id: ClientId) -> Failure {
     )
 }
 
-fn silent(keeper: Option<i32>) -> Failure {
+fn silent(keeper: Option<u32>) -> Failure {
     let (who, remedy) = match keeper {
         Some(pid) => (
             format!("the process that keeps it ({pid})"),

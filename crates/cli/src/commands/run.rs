@@ -5,7 +5,6 @@ use std::{
     ffi::OsString,
     io::{self, ErrorKind},
     mem,
-    os::unix::process::{CommandExt, ExitStatusExt},
     path::Path,
     process::{Child, Command, ExitCode, ExitStatus},
     time::{Duration, Instant},
@@ -15,8 +14,11 @@ use navlock::{
     BrokerReach, INSIDE_VARIABLE, Lifeline, LockGuard, PreparedLifeline, ResourceName,
     blocking::block_on, this_process, told_to_command,
 };
-
-use rustix::io::Errno;
+use navlock_platform::{
+    process::{ended_by, execute},
+    shortage::{self, Shortage},
+    signal,
+};
 
 use super::{
     Context,
@@ -26,7 +28,6 @@ use super::{
 };
 use crate::{
     args::{OnLost, RunArgs, Work},
-    dispositions,
     exit::{self, Failure},
     text::{clipped, printable, quoted_name},
     time::taken,
@@ -142,7 +143,7 @@ fn become_command(
     guards: &[LockGuard],
 ) -> Failure {
     let mut command = prepared(args, names, work, guards);
-    let error = command.exec();
+    let error = execute(&mut command);
     // Not handed over: it is this process that inherits it. With its connection it loses all else
     // that it is known by.
     drop(lifeline);
@@ -207,7 +208,7 @@ fn not_run(command: &Command, error: &io::Error) -> Failure {
 /// The command, and what it is told of its locks.
 fn prepared(args: &RunArgs, names: &[ResourceName], work: &Work, guards: &[LockGuard]) -> Command {
     let mut command = command(work);
-    dispositions::hand_on(&mut command);
+    signal::hand_on(&mut command);
     // In the order in which the names were given, which is not that of the locks.
     let at = |name| guards.binary_search_by(|guard| guard.name().cmp(name));
     let held = names.iter().filter_map(|name| guards.get(at(name).ok()?));
@@ -228,11 +229,13 @@ fn prepared(args: &RunArgs, names: &[ResourceName], work: &Work, guards: &[LockG
 /// The command would not hold its lock by itself, which is what it counts on.
 fn no_room(context: &Context, error: &io::Error) -> Failure {
     let directory = context.place.socket().parent().unwrap_or(Path::new(".")).display();
-    let remedy = match Errno::from_io_error(error) {
-        Some(Errno::MFILE) => "raise the limit of open files (ulimit -n)",
-        Some(Errno::NFILE) => "end something, for the whole system has too many open files",
-        Some(Errno::NOSPC | Errno::DQUOT) => "make room there",
-        _ => "mend that",
+    let remedy = match shortage::of(error) {
+        Some(Shortage::OpenFiles) => "raise the limit of open files (ulimit -n)",
+        Some(Shortage::OpenFilesOfAll) => {
+            "end something, for the whole system has too many open files"
+        }
+        Some(Shortage::Room) => "make room there",
+        None => "mend that",
     };
     Failure::new(
         exit::UNREACHABLE,
@@ -304,7 +307,7 @@ fn shown(work: &Work) -> String {
 
 /// The command's end as ours.
 fn code(status: ExitStatus) -> ExitCode {
-    let code = match (status.code(), status.signal()) {
+    let code = match (status.code(), ended_by(status)) {
         (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
         (None, Some(signal)) => u8::try_from(signal)
             .ok()

@@ -5,11 +5,6 @@
 //! locks; if there is none to be had, it is heard here.
 
 use std::{
-    io,
-    os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::net::UnixStream,
-    },
     process::{Child, ExitStatus},
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -17,23 +12,18 @@ use std::{
 };
 
 use navlock::{BrokerReach, LockGuard, Lost, ResourceName, host::Term};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    process::{
-        Pid, Signal, WaitId, WaitIdOptions, getpgid, getpgrp, getpid, getsid, kill_process, waitid,
-    },
-};
-use signal_hook::{
-    consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM},
-    iterator::{backend::SignalDelivery, exfiltrator::WithOrigin},
-    low_level::siginfo::{Cause, Origin},
+use navlock_platform::{
+    family::Family,
+    process::{Handle, Signal, child_has_ended},
+    signal::PassedOn,
+    wait::{self, BorrowedSource, Interest, Source},
 };
 
-use super::{bell::Bell, family::Family};
+use super::bell::Bell;
 use crate::{
     args::OnLost,
-    dispositions,
     exit::{Failure, NOT_EXECUTABLE, mention},
+    settings::STARTED_BY,
     time::uptime,
 };
 
@@ -56,7 +46,7 @@ pub(super) enum Command {
 
 /// Catches signals, from before there is a command until it has ended.
 pub(super) struct Supervisor {
-    signals: SignalDelivery<UnixStream, WithOrigin>,
+    signals: PassedOn,
     /// A byte in here has us look at the locks. It comes where the signals come.
     bell: Arc<Bell>,
     family: Family,
@@ -80,22 +70,12 @@ pub(super) struct Ended {
 impl Supervisor {
     /// Catches what is to be forwarded from now on.
     pub(super) fn new() -> Result<Self, Failure> {
-        // What is ignored, as `nohup` has it, stays so for the command as well, which would not
-        // inherit it if it were caught.
-        let caught = [SIGHUP, SIGINT, SIGQUIT, SIGTERM]
-            .into_iter()
-            .filter(|&signal| !dispositions::is_ignored(signal))
-            // Not to hear of it, which who has it blocked does not: where it is ignored, a child's
-            // status is gone with the child.
-            .chain([SIGCHLD]);
-        let catch = || -> io::Result<Self> {
-            let (read, write) = UnixStream::pair()?;
-            write.set_nonblocking(true)?;
-            let bell = Arc::new(Bell::new(write.try_clone()?));
-            let signals = SignalDelivery::with_pipe(read, write, WithOrigin::default(), caught)?;
-            Ok(Self { signals, bell, family: Family::new() })
-        };
-        catch().map_err(|error| {
+        let caught = PassedOn::catch();
+        let caught = caught.map(|(signals, bell)| {
+            let bell = Arc::new(Bell::new(bell));
+            Self { signals, bell, family: Family::new(STARTED_BY) }
+        });
+        caught.map_err(|error| {
             Failure::new(NOT_EXECUTABLE, format_args!("cannot catch signals: {error}"))
         })
     }
@@ -111,13 +91,8 @@ impl Supervisor {
         policy: Policy,
         mut tell: impl FnMut(&ResourceName, Lost, Command),
     ) -> Result<Ended, Failure> {
-        self.family.begins(Pid::from_child(&child));
-        // What came before the command was there is told it now, also by the terminal's ^C.
-        for early in self.signals.pending() {
-            if let Some(signal) = signal(&early) {
-                send(&child, signal);
-            }
-        }
+        self.family.begins(&child);
+        self.signals.pass_on_early(&child);
         let end = ChildEnd::of(&child);
         let waker = Waker::from(Arc::clone(&self.bell));
         let context = Context::from_waker(&waker);
@@ -137,7 +112,7 @@ impl Supervisor {
             };
             if !lost.is_empty() && policy.on_lost != OnLost::Ignore {
                 if kill_at.is_none() && policy.on_lost == OnLost::Term {
-                    self.family.signal(Signal::TERM);
+                    self.family.signal(Signal::TERMINATE);
                 }
                 let term = guards.first().and_then(LockGuard::term);
                 let ends = lost.iter().map(|&(_, how)| policy.kill_at(how, term, uptime()));
@@ -147,12 +122,10 @@ impl Supervisor {
                 tell(name, how, Command::Runs);
             }
             self.family.reap();
-            let signals = self.signals.get_read();
             let looks = kill_at.is_some() || !is_heard;
-            let came = end.wait(&child, signals, unheard.as_ref().map(AsFd::as_fd), kill_at, looks);
-            for origin in self.signals.pending() {
-                forward(&child, &origin);
-            }
+            let broker = unheard.as_ref().map(Source::source);
+            let came = end.wait(&child, self.signals.source(), broker, kill_at, looks);
+            self.signals.pass_on(&child);
             if came.end {
                 let status = child.wait().map_err(|error| {
                     let message = format!("cannot wait for the command: {error}");
@@ -248,19 +221,12 @@ struct Came {
 /// one who sends it signals has heard of its end, so that none goes to a stranger who was given it.
 struct ChildEnd {
     /// Readable when it has ended. `None` where the system has no such thing, or none left.
-    process: Option<OwnedFd>,
+    process: Option<Handle>,
 }
 
 impl ChildEnd {
     fn of(child: &Child) -> Self {
-        #[cfg(target_os = "linux")]
-        let process = {
-            use rustix::process::{PidfdFlags, pidfd_open};
-            pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok()
-        };
-        #[cfg(not(target_os = "linux"))]
-        let process = None;
-        Self { process }
+        Self { process: Handle::of_child(child).ok() }
     }
 
     /// Waits until the command has ended, something can be read here or there is word from the broker,
@@ -268,29 +234,22 @@ impl ChildEnd {
     fn wait(
         &self,
         child: &Child,
-        read: &UnixStream,
-        broker: Option<BorrowedFd<'_>>,
+        signals: BorrowedSource<'_>,
+        broker: Option<BorrowedSource<'_>>,
         deadline: Option<Duration>,
         looks: bool,
     ) -> Came {
         let look = (self.process.is_none() || looks).then_some(LOOK);
         let left = deadline.map(|deadline| deadline.saturating_sub(uptime()));
         let timeout = look.into_iter().chain(left).min();
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        let process = self.process.as_ref().map(AsFd::as_fd);
-        let asked = [Some(read.as_fd()), process, broker];
-        // What is polled twice says the same twice.
-        let mut polled = asked
-            .map(|asked| PollFd::from_borrowed_fd(asked.unwrap_or(read.as_fd()), PollFlags::IN));
+        let process = self.process.as_ref().map(Source::source);
+        // What is asked for twice says the same twice.
+        let asked = [Some(signals), process, broker]
+            .map(|asked| (asked.unwrap_or(signals), Interest::READ));
         // What it fails with is that a signal has come, which is in there to be read.
-        let _ = poll(&mut polled, timeout.as_ref());
-        let came = |which: usize| asked[which].is_some() && !polled[which].revents().is_empty();
-        let has_ended = || {
-            let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-            matches!(waitid(WaitId::Pid(Pid::from_child(child)), how), Ok(Some(_)))
-        };
-        let end = if process.is_some() { came(1) } else { has_ended() };
-        Came { end, word: came(2) }
+        let came = wait::wait(asked, timeout).unwrap_or_default();
+        let end = if process.is_some() { came[1].any() } else { child_has_ended(child) };
+        Came { end, word: broker.is_some() && came[2].any() }
     }
 }
 
@@ -309,40 +268,6 @@ fn newly_lost<'a>(
         Poll::Pending => None,
     });
     lost.collect()
-}
-
-/// Passes a signal on, unless the command has it already, as far as that can be told.
-fn forward(child: &Child, origin: &Origin) {
-    if !(matches!(origin.cause, Cause::Kernel) && kernel_has_told(child, origin.signal)) {
-        if let Some(signal) = signal(origin) {
-            send(child, signal);
-        }
-    }
-}
-
-/// Whether the kernel, which has sent us this signal, has sent it to the command as well: the
-/// terminal's ^C goes to the process group that is in front of it.
-///
-/// When somebody else sends a signal to the whole group, that looks as if it was for us alone.
-fn kernel_has_told(child: &Child, signal: i32) -> bool {
-    // A terminal that hangs up tells the leader of its session only.
-    let is_for_leader = signal == SIGHUP && getsid(None) == Ok(getpid());
-    !is_for_leader && getpgid(Some(Pid::from_child(child))) == Ok(getpgrp())
-}
-
-fn signal(origin: &Origin) -> Option<Signal> {
-    Some(match origin.signal {
-        SIGHUP => Signal::HUP,
-        SIGINT => Signal::INT,
-        SIGQUIT => Signal::QUIT,
-        SIGTERM => Signal::TERM,
-        _ => return None,
-    })
-}
-
-fn send(child: &Child, signal: Signal) {
-    // Not waited for yet, so the number is still its own. It may have ended on its own.
-    let _ = kill_process(Pid::from_child(child), signal);
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub(super) fn show(context: &Context, args: &QueryArgs) -> Result<(), Failure> {
     let text: String = if args.json {
         jams.iter().map(|jam| jam.json().to_string() + "\n").collect()
     } else {
-        let columns = terminal::size(io::stdout()).map(|(columns, _)| columns);
+        let columns = terminal::size(&io::stdout()).map(|(columns, _)| columns);
         let colours = terminal::colours(context.colour);
         let texts: Vec<_> = jams.iter().map(|jam| jam.text(args, columns, colours)).collect();
         texts.join("\n")

@@ -7,15 +7,10 @@ use std::{
     net::{SocketAddr, TcpListener},
     process::ExitCode,
     sync::{Arc, OnceLock},
-    thread,
 };
 
 use navlock::look::LockName;
-use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
-    iterator::Signals,
-    low_level::emulate_default_handler,
-};
+use navlock_platform::signal::before_end;
 
 use self::socket::SocketFile;
 use super::{Context, daemon::prometheus, thief};
@@ -100,13 +95,8 @@ fn end_on_signals(socket: Option<SocketFile>, entry: Arc<OnceLock<Entry>>) -> io
     if socket.is_none() && entry.get().is_none() {
         return Ok(());
     }
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
-    thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        for signal in signals.forever() {
-            socket.iter().for_each(SocketFile::remove);
-            entry.get().into_iter().for_each(Entry::remove);
-            let _ = emulate_default_handler(signal);
-        }
-    })?;
-    Ok(())
+    before_end(move || {
+        socket.iter().for_each(SocketFile::remove);
+        entry.get().into_iter().for_each(Entry::remove);
+    })
 }

@@ -5,9 +5,10 @@ use std::{
     ffi::OsString,
     fs::{self, File},
     io::{self, ErrorKind, Write},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
+
+use navlock_platform::file::{identity_at, identity_of};
 
 use crate::faults::open_to_append;
 
@@ -63,9 +64,8 @@ pub(crate) fn predecessor(path: &Path) -> PathBuf {
 
 /// Whether the file is the one at this path.
 pub(super) fn is_at(file: &File, path: &Path) -> bool {
-    let identity = |found: fs::Metadata| (found.dev(), found.ino());
-    match (file.metadata(), fs::symlink_metadata(path)) {
-        (Ok(file), Ok(found)) => identity(file) == identity(found),
+    match (identity_of(file), identity_at(path)) {
+        (Ok(file), Ok(found)) => file == found,
         (_, Err(error)) => error.kind() != ErrorKind::NotFound,
         (Err(_), _) => false,
     }

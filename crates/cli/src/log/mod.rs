@@ -12,7 +12,6 @@ mod sink;
 
 use std::{
     env, fmt, io,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -20,6 +19,7 @@ use std::{
 
 use navlock::Place;
 use navlock_broker::daemon;
+use navlock_platform::file::identity_behind;
 use tracing_subscriber::{
     Registry, filter::Targets, fmt as formatting, layer::SubscriberExt, reload,
     util::SubscriberInitExt,
@@ -110,7 +110,7 @@ fn is_journal() -> bool {
 /// Whether this is the file that is named by its device and its inode (systemd.exec(5)). The variable
 /// alone says nothing: those inherit it whose error stream is another one.
 fn is_named(named: &str, file: &Path) -> bool {
-    let found = file.metadata().map(|found| format!("{}:{}", found.dev(), found.ino()));
+    let found = identity_behind(file).map(|(device, inode)| format!("{device}:{inode}"));
     found.is_ok_and(|found| found == named)
 }
 
@@ -121,9 +121,9 @@ mod tests {
     #[test]
     fn the_journal_is_known_by_its_device_and_its_inode() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let found = file.as_file().metadata().unwrap();
-        assert!(is_named(&format!("{}:{}", found.dev(), found.ino()), file.path()));
-        assert!(!is_named(&format!("{}:{}", found.dev(), found.ino() + 1), file.path()));
+        let (device, inode) = identity_behind(file.path()).unwrap();
+        assert!(is_named(&format!("{device}:{inode}"), file.path()));
+        assert!(!is_named(&format!("{device}:{}", inode + 1), file.path()));
         assert!(!is_named("", file.path()));
     }
 }

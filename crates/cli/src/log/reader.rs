@@ -3,11 +3,10 @@
 use std::{
     fs::File,
     io::{self, ErrorKind, Read, Seek, SeekFrom, Write},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{Mode, OFlags};
+use navlock_platform::file::{careful, identity_of};
 
 use super::bounded::{LIMIT, is_at, predecessor};
 
@@ -96,14 +95,13 @@ fn is_shown(byte: u8) -> bool {
 
 fn open(path: &Path) -> Option<File> {
     // A pipe that nobody writes is not waited for.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    let file = careful().read(true).open(path).ok()?;
     file.metadata().is_ok_and(|found| found.is_file()).then_some(file)
 }
 
 fn is_same(one: &File, other: &File) -> bool {
-    match (one.metadata(), other.metadata()) {
-        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
+    match (identity_of(one), identity_of(other)) {
+        (Ok(one), Ok(other)) => one == other,
         (Err(error), _) | (_, Err(error)) => error.kind() == ErrorKind::NotFound,
     }
 }

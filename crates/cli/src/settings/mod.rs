@@ -15,12 +15,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::process::geteuid;
+use navlock_platform::user;
 
 pub(crate) use self::etcd::Etcd;
 #[cfg(feature = "etcd")]
 pub(crate) use self::etcd::{Cluster, Secrets};
 use crate::{args::SettingsArgs, log::Filter};
+
+/// The variable by which a client says that it starts a broker, and who it is.
+pub(crate) const STARTED_BY: &str = "NAVLOCK_STARTED_BY";
 
 /// What was found.
 // Not to be printed: there is a password in it.
@@ -76,7 +79,7 @@ pub(crate) fn log(text: &str) -> Result<Option<Filter>, String> {
 pub(crate) fn state_directory() -> Option<PathBuf> {
     match env::var_os("NAVLOCK_STATE").filter(|path| !path.is_empty()) {
         Some(chosen) => Some(PathBuf::from(chosen)).filter(|path| path.is_absolute()),
-        None if geteuid().is_root() => Some("/var/lib/navlock".into()),
+        None if user::ours() == user::ROOT => Some("/var/lib/navlock".into()),
         None => {
             let home = navlock_broker::settings::home().filter(|home| home.is_dir());
             home.map(|home| home.join(".local/state/navlock"))

@@ -3,11 +3,13 @@
 use std::{
     fs::File,
     io::{Read, Result},
-    os::unix::fs::MetadataExt,
     path::Path,
 };
 
-use rustix::process::geteuid;
+use navlock_platform::{
+    file,
+    user::{ROOT, UserId, ours},
+};
 
 /// What is in the file, if nobody can read it whom it is not for.
 ///
@@ -17,8 +19,8 @@ pub(super) fn read(path: &Path) -> std::result::Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
     // The file that is looked at is the one that is read.
     let (mut file, mode, owner) = open(path).map_err(failed)?;
-    let (forbidden, good) = if owner == 0 { (0o027, "0640") } else { (0o077, "0600") };
-    if owner != 0 && owner != geteuid().as_raw() {
+    let (forbidden, good) = if owner == ROOT { (0o027, "0640") } else { (0o077, "0600") };
+    if owner != ROOT && owner != ours() {
         return Err(format!(
             "{} is owned by uid {owner}; give it to the user of the broker (chown) or to root",
             path.display()
@@ -36,10 +38,10 @@ pub(super) fn read(path: &Path) -> std::result::Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn open(path: &Path) -> Result<(File, u32, u32)> {
+fn open(path: &Path) -> Result<(File, u32, UserId)> {
     let file = File::open(path)?;
     let found = file.metadata()?;
-    Ok((file, found.mode() & 0o7777, found.uid()))
+    Ok((file, file::mode(&found), file::owner(&found)))
 }
 
 #[cfg(test)]

@@ -9,23 +9,18 @@ use std::{
     fmt::Write as _,
     fs,
     io::{self, Write},
-    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
 };
 
 use navlock::{ClientId, Place};
+use navlock_platform::{
+    file::{careful, path_bytes},
+    process::{OPENERS, set_apart},
+};
 
 use crate::voice::Voice;
-
-/// What opens a file with the program that its user likes best, if `BROWSER` does not say.
-const OPENERS: &[&str] = if cfg!(target_vendor = "apple") {
-    &["open"]
-} else {
-    // The last on a Linux within Windows.
-    &["xdg-open", "gio open", "wslview"]
-};
 
 /// A file that has a browser go to an address. It is removed with this.
 #[derive(Debug)]
@@ -36,7 +31,7 @@ impl Entry {
     pub(crate) fn new(place: &Place, address: &str) -> io::Result<Self> {
         place.prepare().map_err(io::Error::other)?;
         let path = place.page(&ClientId::random().to_string());
-        let mut file = fs::File::options().write(true).create_new(true).mode(0o600).open(&path)?;
+        let mut file = careful().write(true).create_new(true).open(&path)?;
         let entry = Self(path);
         let page = format!(
             "<!doctype html><meta charset=utf-8><meta name=referrer content=no-referrer>\
@@ -97,7 +92,8 @@ fn try_all(commands: &[Vec<String>], url: &str) -> Result<(), String> {
         let words = with_url(command, url);
         let mut started = Command::new(&words[0]);
         // What interrupts us is not meant for a browser that it may have started.
-        started.args(&words[1..]).process_group(0);
+        started.args(&words[1..]);
+        set_apart(&mut started);
         started.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         match started.status() {
             Ok(status) if status.success() => return Ok(()),
@@ -110,7 +106,7 @@ fn try_all(commands: &[Vec<String>], url: &str) -> Result<(), String> {
 
 fn file_url(path: &Path) -> String {
     let mut url = "file://".to_owned();
-    for &byte in path.as_os_str().as_bytes() {
+    for &byte in path_bytes(path) {
         if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
             url.push(byte.into());
         } else {

@@ -16,7 +16,6 @@ mod store;
 use std::{
     io,
     net::{SocketAddr, TcpListener},
-    os::unix::net::UnixListener,
     sync::Arc,
 };
 
@@ -24,6 +23,7 @@ use navlock::{
     FencingToken, Place,
     look::{LockId, LockName},
 };
+use navlock_platform::socket::{self, AsyncListener};
 use tokio::runtime;
 
 use self::{
@@ -55,7 +55,7 @@ pub(crate) struct Services {
 /// Where pages are served.
 pub(crate) enum Listener {
     Tcp(SocketAddr, TcpListener),
-    Unix(UnixListener),
+    Unix(socket::Listener),
 }
 
 /// A site that is about to be served.
@@ -101,7 +101,7 @@ impl Web {
                 }
                 Listener::Unix(listener) => {
                     listener.set_nonblocking(true)?;
-                    let listener = tokio::net::UnixListener::from_std(listener)?;
+                    let listener = AsyncListener::from_std(listener)?;
                     axum::serve(Bounded::new(listener), service).await
                 }
             }

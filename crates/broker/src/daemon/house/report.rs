@@ -1,11 +1,12 @@
 //! How the daemon is, and how it has gone.
 
 use navlock_core::{Error, host};
+use navlock_platform::surroundings;
 use navlock_wire::{Failure, Status};
 use tokio::time::Duration;
 
 use super::{
-    super::{client::failure, delegations::Tally, surroundings},
+    super::{client::failure, delegations::Tally},
     House, lock,
 };
 use crate::{LOGS, LogState, Numbers, Report, pid_namespace};

@@ -3,12 +3,13 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
-    fs,
-    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
-use rustix::process::{Resource, getrlimit};
+use navlock_platform::{
+    descriptor::highest_limit,
+    file::{identity_behind, is_executable},
+};
 
 use super::Check;
 use crate::{args, settings};
@@ -33,7 +34,7 @@ pub(super) fn checks() -> Vec<Check> {
         env::current_exe().ok().as_deref(),
         launcher.as_deref(),
     ));
-    checks.push(descriptors(getrlimit(Resource::Nofile).maximum));
+    checks.push(descriptors(highest_limit()));
     checks
 }
 
@@ -133,18 +134,13 @@ fn program(path: Option<&OsStr>, ours: Option<&Path>, launcher: Option<&Path>) -
 fn found(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
     let name = Path::new(name);
     if name.components().count() > 1 || name.has_root() {
-        return executable(name).then(|| name.to_owned());
+        return is_executable(name).then(|| name.to_owned());
     }
-    env::split_paths(path?).map(|directory| directory.join(name)).find(|found| executable(found))
-}
-
-fn executable(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    env::split_paths(path?).map(|directory| directory.join(name)).find(|found| is_executable(found))
 }
 
 fn same(a: &Path, b: &Path) -> bool {
-    let identity = |path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
-    matches!((identity(a), identity(b)), (Ok(a), Ok(b)) if a == b)
+    matches!((identity_behind(a), identity_behind(b)), (Ok(a), Ok(b)) if a == b)
 }
 
 /// Each client takes a descriptor of the broker, which raises its limit as far as it may.
@@ -161,6 +157,8 @@ fn descriptors(most: Option<u64>) -> Check {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
     use super::{super::Level, *};
 
     #[test]

@@ -3,14 +3,13 @@
 use std::{
     fs::{self, File},
     io::{self, ErrorKind, Write},
-    os::unix::{fs::MetadataExt, net::UnixListener},
     path::Path,
     time::{Duration, SystemTime},
 };
 
 use navlock::{Place, PlaceError, Reason};
 use navlock_broker::Control;
-use rustix::fs::{FlockOperation, flock};
+use navlock_platform::{file::mode, file_lock, socket::Listener};
 
 use super::Check;
 
@@ -35,7 +34,7 @@ fn usable(place: &Place) -> Check {
     let length = socket.as_os_str().len();
     match place.check() {
         Ok(()) => {
-            let mode = fs::metadata(place.directory()).map_or(0, |found| found.mode() & 0o7777);
+            let mode = fs::metadata(place.directory()).map_or(0, |found| mode(&found));
             let detail = format!("{} ({length} bytes; directory {mode:04o})", socket.display());
             Check::ok("place", detail)
         }
@@ -76,10 +75,13 @@ fn try_file_system(probe: &Path) -> Result<(), (&'static str, io::Error)> {
     let mut file = File::create_new(probe).map_err(of("new files"))?;
     // What stands there of a command takes that much.
     file.write_all(&[0; 4096]).map_err(of("room"))?;
-    let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
-    locked.map_err(|error| ("file locks", error.into()))?;
+    let locked = file_lock::try_exclusive(&file);
+    let refused = || io::Error::from(ErrorKind::WouldBlock);
+    locked
+        .and_then(|is_ours| if is_ours { Ok(()) } else { Err(refused()) })
+        .map_err(of("file locks"))?;
     fs::remove_file(probe).map_err(of("removal of files"))?;
-    UnixListener::bind(probe).map(drop).map_err(of("sockets"))
+    Listener::bind(probe).map(drop).map_err(of("sockets"))
 }
 
 /// What brokers that were killed have left.

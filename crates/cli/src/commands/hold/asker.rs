@@ -3,13 +3,13 @@
 use std::{
     env,
     io::{self, BufRead, BufReader, Read, Write},
-    os::{fd::OwnedFd, unix::net::UnixStream},
-    process::{Command, ExitCode, Stdio},
+    process::{self, Command, ExitCode, Stdio},
 };
 
-use rustix::{
-    event::{PollFd, PollFlags, poll},
-    io::Errno,
+use navlock_platform::{
+    descriptor::Descriptor,
+    socket::Stream,
+    wait::{Interest, Source, wait_many},
 };
 
 use super::{
@@ -25,7 +25,7 @@ use crate::{
 pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
     let process = args.while_pid.map(Process::open).transpose()?;
     if let Some(process) = &process {
-        if process.pid() == rustix::process::getpid() {
+        if process.number() == process::id() {
             let message = "--while-pid names this 'navlock hold' itself, which ends when it has the \
                            lock; give the number of the script, and do not start it with exec";
             return Err(Failure::new(USAGE, message));
@@ -40,7 +40,7 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
     // The keeper has looked for the process by its number, which was that of this one for as long as
     // this one has not ended.
     if let Some(process) = process.filter(Process::has_ended) {
-        return Err(ended(process.pid()));
+        return Err(ended(process.number()));
     }
     write_out(&text).map_err(|error| {
         Failure::new(1, format_args!("cannot write the id: {error}; nothing is held"))
@@ -51,12 +51,12 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Starts the keeper, with the same arguments. It has our stderr until it has the locks.
-fn start() -> Result<UnixStream, Failure> {
-    let start = || -> io::Result<UnixStream> {
-        let (ours, theirs) = UnixStream::pair()?;
+fn start() -> Result<Stream, Failure> {
+    let start = || -> io::Result<Stream> {
+        let (ours, theirs) = Stream::pair()?;
         let mut command = Command::new(env::current_exe()?);
         command.arg(KEEPER).args(env::args_os().skip(1));
-        command.stdin(Stdio::null()).stdout(OwnedFd::from(theirs));
+        command.stdin(Stdio::null()).stdout(Descriptor::from(theirs));
         // Whoever becomes its parent takes notice of its end.
         command.spawn()?;
         Ok(ours)
@@ -68,24 +68,22 @@ fn start() -> Result<UnixStream, Failure> {
 }
 
 /// Waits until the keeper has something to say.
-fn wait(keeper: &UnixStream, process: Option<&Process>) -> Result<(), Failure> {
+fn wait(keeper: &Stream, process: Option<&Process>) -> Result<(), Failure> {
     loop {
-        let mut polled: Vec<_> = vec![PollFd::new(keeper, PollFlags::IN)];
-        polled.extend(process.map(|process| PollFd::new(process, PollFlags::IN)));
-        match poll(&mut polled, None) {
-            Err(Errno::INTR) => continue,
+        let asked = [Some(keeper.source()), process.map(Process::source)].into_iter().flatten();
+        let asked: Vec<_> = asked.map(|source| (source, Interest::READ)).collect();
+        let came = match wait_many(&asked, None) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
                 return Err(Failure::new(UNREACHABLE, format_args!("cannot wait: {error}")));
             }
-            Ok(_) => {}
-        }
-        let came: Vec<_> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
-        drop(polled);
-        if let Some(process) = process.filter(|_| came.get(1) == Some(&true)) {
+            Ok(came) => came,
+        };
+        if let Some(process) = process.filter(|_| came[1].any()) {
             // The keeper sees that we are gone.
-            return Err(ended(process.pid()));
+            return Err(ended(process.number()));
         }
-        if came[0] {
+        if came[0].any() {
             return Ok(());
         }
     }
@@ -96,7 +94,7 @@ fn wait(keeper: &UnixStream, process: Option<&Process>) -> Result<(), Failure> {
 /// # Errors
 ///
 /// If it has failed, of which it has told people itself, or has gone.
-fn hear(keeper: &mut UnixStream) -> Result<Vec<u8>, Failure> {
+fn hear(keeper: &mut Stream) -> Result<Vec<u8>, Failure> {
     let mut keeper = BufReader::new(keeper);
     let mut line = String::new();
     keeper.read_line(&mut line).map_err(|_| gone())?;

@@ -1,13 +1,8 @@
 //! The process that has the locks, until what ends the hold.
 
 use std::{
-    fs::File,
     io::{self, Read, Write},
     mem,
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::net::UnixStream,
-    },
     process::{self, ExitCode},
     sync::{
         Arc,
@@ -19,11 +14,12 @@ use std::{
 };
 
 use navlock::{AgentInfo, BrokerReach, LockGuard, LockManager, ResourceName, this_process};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    fs::Mode,
-    net::sockopt::socket_type,
-    process::{Signal, umask},
+use navlock_platform::{
+    descriptor,
+    inheritance::{self, close_inherited, keep_files_private},
+    process::{Signal, leave_terminal},
+    socket::{Stream, of_output},
+    wait::{Interest, Source, wait_many},
 };
 
 use super::{Report, process::Process, socket::Socket, timer::Timer};
@@ -35,10 +31,8 @@ use crate::{
         bell::Bell,
         release::{Answer, Question},
     },
-    descriptors::close_inherited,
     exit::{Failure, UNREACHABLE, USAGE},
     json::Object,
-    surroundings,
     text::quoted_name,
 };
 
@@ -73,7 +67,7 @@ pub(super) fn keep(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failu
 
 /// The process that has started this one.
 struct Asker {
-    stream: UnixStream,
+    stream: Stream,
     /// Comes when we are to go on without it.
     released: Receiver<()>,
 }
@@ -87,12 +81,12 @@ impl Asker {
         let failed = |error: io::Error| {
             Failure::new(UNREACHABLE, format_args!("cannot keep locks in the background: {error}"))
         };
-        let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(failed)?;
-        if socket_type(&stdout).is_err() {
-            return Err(Failure::new(USAGE, "only 'navlock hold' itself starts its keeper"));
-        }
-        leave_stream(rustix::stdio::dup2_stdout).map_err(failed)?;
-        let stream = UnixStream::from(stdout);
+        let stream = of_output().map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => {
+                Failure::new(USAGE, "only 'navlock hold' itself starts its keeper")
+            }
+            _ => failed(error),
+        })?;
         let mut watched = stream.try_clone().map_err(failed)?;
         let (release, released) = channel();
         let watch = move || {
@@ -121,12 +115,6 @@ impl Asker {
     }
 }
 
-/// Puts nothing in the place of one of the standard streams.
-fn leave_stream(replace: impl FnOnce(OwnedFd) -> rustix::io::Result<()>) -> io::Result<()> {
-    let null = File::options().read(true).write(true).open("/dev/null")?;
-    Ok(replace(null.into())?)
-}
-
 /// What is held, and what its holder needs.
 struct Held {
     guards: Vec<LockGuard>,
@@ -146,10 +134,10 @@ struct Keeper {
     /// What the time was to begin with, if it is bounded.
     time: Option<Duration>,
     /// Readable when there is something to be heard of the locks.
-    rung: UnixStream,
+    rung: Stream,
     waker: Waker,
     /// Those who have a connection and have not asked yet.
-    callers: Vec<UnixStream>,
+    callers: Vec<Stream>,
 }
 
 /// Takes the locks, leaves the asker's terminal and streams, and hands over what is to be written.
@@ -161,7 +149,7 @@ fn begin(
     hand_over: impl FnOnce(&str),
 ) -> Result<Keeper, Failure> {
     let names = args.all_names();
-    let _ = umask(Mode::RWXG | Mode::RWXO);
+    keep_files_private();
     // No path is meant from here any more, and no file system is held for us.
     let _ = std::env::set_current_dir("/");
     let process = args.while_pid.map(Process::open).transpose()?;
@@ -182,7 +170,7 @@ fn begin(
         Failure::new(UNREACHABLE, format_args!("cannot keep locks in the background: {error}"))
     };
     let mut socket = Socket::prepare(&context.place, locks.client_id()).map_err(no_room)?;
-    let (rung, rings) = UnixStream::pair().map_err(cannot)?;
+    let (rung, rings) = Stream::pair().map_err(cannot)?;
     rung.set_nonblocking(true).and_then(|()| rings.set_nonblocking(true)).map_err(cannot)?;
     let mut timer = Timer::new().map_err(cannot)?;
     // Nobody blocks for an answer of the broker while they are kept.
@@ -214,9 +202,9 @@ fn begin(
 fn leave(context: &Context) -> io::Result<()> {
     context.voice.detail("the locks are kept in the background");
     // We lead no group: the asker has started us in its own.
-    let _ = rustix::process::setsid();
-    leave_stream(rustix::stdio::dup2_stderr)?;
-    surroundings::reset_signals();
+    leave_terminal();
+    descriptor::leave(&[descriptor::Stream::Error])?;
+    inheritance::reset_signals();
     Ok(())
 }
 
@@ -225,7 +213,7 @@ fn described(args: &HoldArgs, process: Option<&Process>) -> Result<AgentInfo, Fa
     let mut info = this_process();
     match process {
         Some(process) => {
-            info.pid = process.pid().as_raw_nonzero().get().unsigned_abs();
+            info.pid = process.number();
             info.command = process.name();
         }
         // It is this process that has to be killed should nobody know the id any more.
@@ -282,7 +270,7 @@ impl Keeper {
     }
 
     /// Waits for the end of the hold. Who has asked for it, if somebody has.
-    fn wait(&mut self) -> Option<UnixStream> {
+    fn wait(&mut self) -> Option<Stream> {
         loop {
             let came = self.poll();
             if came.end || self.timer.left().is_zero() {
@@ -313,24 +301,22 @@ impl Keeper {
     /// Waits until something comes, or it is time to look.
     fn poll(&self) -> Came {
         let fixed = [
-            Some(self.rung.as_fd()),
-            Some(self.socket.listener().as_fd()),
-            self.process.as_ref().map(AsFd::as_fd),
-            self.timer.descriptor().map(AsFd::as_fd),
+            Some(self.rung.source()),
+            Some(self.socket.listener().source()),
+            self.process.as_ref().map(Process::source),
+            self.timer.source(),
         ];
         let has_process = self.process.is_some();
-        let polled = |descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN);
-        let mut polled: Vec<_> = fixed
+        let asked: Vec<_> = fixed
             .into_iter()
-            // What is polled twice says the same twice.
-            .map(|descriptor| descriptor.unwrap_or(self.rung.as_fd()))
-            .chain(self.callers.iter().map(AsFd::as_fd))
-            .map(polled)
+            // What is asked for twice says the same twice.
+            .map(|source| source.unwrap_or(self.rung.source()))
+            .chain(self.callers.iter().map(Source::source))
+            .map(|source| (source, Interest::READ))
             .collect();
-        let timeout = Timespec::try_from(LOOK.min(self.timer.left())).ok();
         // What it fails with is that a signal has come.
-        let _ = poll(&mut polled, timeout.as_ref());
-        let has_come = |index: usize| !polled[index].revents().is_empty();
+        let came = wait_many(&asked, Some(LOOK.min(self.timer.left()))).unwrap_or_default();
+        let has_come = |index: usize| came.get(index).is_some_and(|came| came.any());
         let callers = (0..self.callers.len()).filter(|index| has_come(index + fixed.len()));
         Came { ring: has_come(0), end: has_process && has_come(2), callers: callers.collect() }
     }
@@ -343,7 +329,7 @@ impl Keeper {
         self.lost = format!("{}: {how}", quoted_name(&name));
         self.held = None;
         let signal = match self.on_lost {
-            OnLost::Term => Signal::TERM,
+            OnLost::Term => Signal::TERMINATE,
             OnLost::Kill => Signal::KILL,
             OnLost::Ignore => return,
         };
@@ -357,8 +343,7 @@ impl Keeper {
             return Answer::Lost(self.lost.clone());
         }
         let Some(usual) = self.time else {
-            let process =
-                self.process.as_ref().map_or(0, |process| process.pid().as_raw_nonzero().get());
+            let process = self.process.as_ref().map_or(0, Process::number);
             return Answer::Refused(format!(
                 "it has no time that it ends by: it ends when process {process} has ended"
             ));
@@ -380,7 +365,7 @@ struct Came {
 }
 
 /// What a caller asks, of whom something has come. Whoever sends no question is hung up on.
-fn hear(mut caller: &UnixStream) -> Option<Question> {
+fn hear(mut caller: &Stream) -> Option<Question> {
     let mut bytes = [0; LONGEST];
     // It was written in one piece.
     let length = caller.read(&mut bytes).ok().filter(|&length| length > 0)?;
@@ -392,7 +377,7 @@ fn hear(mut caller: &UnixStream) -> Option<Question> {
     question
 }
 
-fn tell(mut caller: &UnixStream, answer: &Answer) {
+fn tell(mut caller: &Stream, answer: &Answer) {
     // It has room for a line, and who does not wait for it does not miss it.
     let _ = caller.write_all(answer.line().as_bytes());
 }

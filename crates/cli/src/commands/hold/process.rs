@@ -1,19 +1,16 @@
 //! The process whose end ends a hold.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::ErrorKind;
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, Signal},
+use navlock_platform::{
+    process::{self, Handle, Signal, is_beyond_signals},
+    wait::{BorrowedSource, Source},
 };
 
-use crate::exit::{Failure, USAGE};
+use crate::exit::{Failure, UNREACHABLE, USAGE};
 
 /// A process, and not a number that another one may have by now.
-pub(super) struct Process {
-    pid: Pid,
-    descriptor: OwnedFd,
-}
+pub(super) struct Process(Handle);
 
 impl Process {
     /// The one that has this number now.
@@ -21,102 +18,71 @@ impl Process {
     /// # Errors
     ///
     /// If there is none, it has ended, or it cannot be watched.
-    pub(super) fn open(pid: Pid) -> Result<Self, Failure> {
-        let process = Self { pid, descriptor: open(pid)? };
+    pub(super) fn open(number: u32) -> Result<Self, Failure> {
+        let process = Self(open(number)?);
         // Who has ended keeps its number until its parent has taken notice.
-        if process.has_ended() { Err(ended(pid)) } else { Ok(process) }
+        if process.has_ended() { Err(ended(number)) } else { Ok(process) }
     }
 
-    pub(super) fn pid(&self) -> Pid {
-        self.pid
+    pub(super) fn number(&self) -> u32 {
+        self.0.number()
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        let mut polled = [PollFd::new(&self.descriptor, PollFlags::IN)];
-        poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+        self.0.has_ended()
     }
 
     /// Its program, or its script if that says by which program it is run. Empty if that is not known.
     pub(super) fn name(&self) -> String {
-        let path = format!("/proc/{}/comm", self.pid.as_raw_nonzero());
-        let name = std::fs::read_to_string(path).unwrap_or_default();
-        name.trim_end_matches('\n').to_owned()
+        process::name(self.number())
     }
 
     /// # Errors
     ///
     /// If it is not ours to send it signals.
     pub(super) fn check_signal(&self) -> Result<(), Failure> {
-        match rustix::process::test_kill_process(self.pid) {
-            Err(rustix::io::Errno::PERM) => Err(Failure::new(
-                USAGE,
-                format_args!(
-                    "process {} belongs to another user and cannot be told of a loss; leave out \
-                     --on-lost",
-                    self.pid.as_raw_nonzero()
-                ),
-            )),
-            _ => Ok(()),
+        let number = self.number();
+        if !is_beyond_signals(number) {
+            return Ok(());
         }
+        let said = "belongs to another user and cannot be told of a loss; leave out --on-lost";
+        Err(Failure::new(USAGE, format_args!("process {number} {said}")))
     }
 
-    #[cfg(target_os = "linux")]
     pub(super) fn signal(&self, signal: Signal) {
-        // It may have ended.
-        let _ = rustix::process::pidfd_send_signal(&self.descriptor, signal);
+        self.0.signal(signal);
     }
 
-    #[cfg(not(target_os = "linux"))]
-    pub(super) fn signal(&self, signal: Signal) {
-        let _ = rustix::process::kill_process(self.pid, signal);
-    }
-}
-
-/// Readable when it has ended.
-impl AsFd for Process {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_fd()
+    /// Readable when it has ended.
+    pub(super) fn source(&self) -> BorrowedSource<'_> {
+        self.0.source()
     }
 }
 
 /// What is said where it has ended.
-pub(super) fn ended(pid: Pid) -> Failure {
-    let pid = pid.as_raw_nonzero();
-    Failure::new(USAGE, format_args!("process {pid} (--while-pid) has ended; nothing is held"))
+pub(super) fn ended(number: u32) -> Failure {
+    Failure::new(USAGE, format_args!("process {number} (--while-pid) has ended; nothing is held"))
 }
 
-#[cfg(target_os = "linux")]
-fn open(pid: Pid) -> Result<OwnedFd, Failure> {
-    use rustix::{
-        io::Errno,
-        process::{PidfdFlags, pidfd_open},
-    };
-
-    let number = pid.as_raw_nonzero();
-    pidfd_open(pid, PidfdFlags::empty()).map_err(|error| match error {
-        Errno::SRCH => Failure::new(
+fn open(number: u32) -> Result<Handle, Failure> {
+    Handle::open(number).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Failure::new(
             USAGE,
             format_args!(
                 "there is no process {number} (--while-pid): it has ended, or that is its number in \
                  another container; nothing is held"
             ),
         ),
-        // Of a thread, systems say one or the other.
-        Errno::INVAL | Errno::NOENT => {
+        ErrorKind::InvalidInput => {
             let said = "is a thread's number and no process's; nothing is held";
             Failure::new(USAGE, format_args!("{number} (--while-pid) {said}"))
         }
-        error => Failure::new(
-            crate::exit::UNREACHABLE,
+        _ => Failure::new(
+            UNREACHABLE,
             format_args!(
                 "process {number} (--while-pid) cannot be watched: {error}; it needs Linux 5.3 or \
                  newer; use --ttl instead"
             ),
         ),
     })
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open(_: Pid) -> Result<OwnedFd, Failure> {
-    Err(Failure::new(USAGE, "--while-pid needs Linux; use --ttl instead"))
 }

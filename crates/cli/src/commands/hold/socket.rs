@@ -4,18 +4,19 @@
 //! their sockets are removed by whoever comes upon them.
 
 use std::{
-    env,
     ffi::OsStr,
     fs, io,
-    os::unix::{
-        fs::{DirBuilderExt, MetadataExt},
-        net::{UnixListener, UnixStream},
-    },
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use navlock::{ClientId, Place};
+use navlock_platform::{
+    file::{self, Identity, identity_at},
+    peer,
+    socket::{Listener, Stream, connect, within},
+    user::ours,
+};
 
 /// What a socket's name ends with until it is listened at by somebody who has the locks.
 const UNBORN: &str = "new";
@@ -25,13 +26,13 @@ const ABANDONED: Duration = Duration::from_secs(60);
 
 /// The socket of one hold. It is removed with this.
 pub(super) struct Socket {
-    listener: UnixListener,
+    listener: Listener,
     directory: PathBuf,
     /// Its name at the moment.
     name: String,
     id: ClientId,
-    /// What tells the file from another one of this name: device and number.
-    identity: (u64, u64),
+    /// What tells the file from another one of this name.
+    identity: Identity,
 }
 
 impl Socket {
@@ -71,18 +72,18 @@ impl Socket {
     }
 
     fn is_there(&self) -> bool {
-        identity(&self.directory.join(&self.name)).is_ok_and(|found| found == self.identity)
+        identity_at(&self.directory.join(&self.name)).is_ok_and(|found| found == self.identity)
     }
 
-    pub(super) fn listener(&self) -> &UnixListener {
+    pub(super) fn listener(&self) -> &Listener {
         &self.listener
     }
 
     /// The next one who has a question, and is of this user.
-    pub(super) fn accept(&self) -> Option<UnixStream> {
+    pub(super) fn accept(&self) -> Option<Stream> {
         let (stream, _) = self.listener.accept().ok()?;
         stream.set_nonblocking(true).ok()?;
-        (peer(&stream)?.uid == uid()).then_some(stream)
+        (peer::of(&stream).ok()?.user == ours()).then_some(stream)
     }
 }
 
@@ -96,7 +97,7 @@ impl Drop for Socket {
 
 /// Makes the directory, and sees that it is ours alone.
 fn make(directory: &Path) -> io::Result<()> {
-    match fs::DirBuilder::new().mode(0o700).create(directory) {
+    match file::create_private_directory(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
@@ -107,7 +108,7 @@ fn make(directory: &Path) -> io::Result<()> {
 fn check(directory: &Path) -> io::Result<()> {
     const OTHERS: u32 = 0o077;
     let found = fs::symlink_metadata(directory)?;
-    if found.is_dir() && found.uid() == uid() && found.mode() & OTHERS == 0 {
+    if found.is_dir() && file::owner(&found) == ours() && file::mode(&found) & OTHERS == 0 {
         return Ok(());
     }
     let why = "it is no directory that is this user's alone (mode 0700); remove it";
@@ -115,23 +116,10 @@ fn check(directory: &Path) -> io::Result<()> {
 }
 
 /// From within the directory: a path may be longer than the system takes for a socket.
-fn listen(directory: &Path, name: &str) -> io::Result<(UnixListener, (u64, u64))> {
-    let listener = within(directory, || UnixListener::bind(name))?;
+fn listen(directory: &Path, name: &str) -> io::Result<(Listener, Identity)> {
+    let listener = within(directory, || Listener::bind(name))?;
     listener.set_nonblocking(true)?;
-    Ok((listener, identity(&directory.join(name))?))
-}
-
-/// Does this in a directory, and leaves it for the root: nothing else here has a path from where we
-/// are.
-fn within<T>(directory: &Path, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    env::set_current_dir(directory)?;
-    let done = act();
-    let _ = env::set_current_dir("/");
-    done
-}
-
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
+    Ok((listener, identity_at(&directory.join(name))?))
 }
 
 /// Removes what nobody listens at any more.
@@ -169,7 +157,7 @@ fn is_abandoned(path: &Path) -> bool {
 /// # Errors
 ///
 /// `WouldBlock` if as many wait to be heard as may. Others if what is there cannot be used.
-pub(in super::super) fn reach(place: &Place, id: ClientId) -> io::Result<Option<UnixStream>> {
+pub(in super::super) fn reach(place: &Place, id: ClientId) -> io::Result<Option<Stream>> {
     let (directory, name) = (place.holds(), id.to_string());
     let found = check(&directory).and_then(|()| within(&directory, || connect(name.as_ref())));
     match found {
@@ -181,51 +169,4 @@ pub(in super::super) fn reach(place: &Place, id: ClientId) -> io::Result<Option<
         }
         Err(error) => Err(error),
     }
-}
-
-/// Connects without waiting for room, which one who was stopped never has.
-#[cfg(not(target_vendor = "apple"))]
-pub(in super::super) fn connect(path: &Path) -> io::Result<UnixStream> {
-    use rustix::net::{
-        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
-    };
-
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
-    let stream = UnixStream::from(socket);
-    stream.set_nonblocking(false)?;
-    Ok(stream)
-}
-
-/// There nobody waits for room: without it, one is refused.
-#[cfg(target_vendor = "apple")]
-pub(in super::super) fn connect(path: &Path) -> io::Result<UnixStream> {
-    UnixStream::connect(path)
-}
-
-/// Who is at the other end, or made it.
-pub(in super::super) struct Peer {
-    uid: u32,
-    /// `None` where that is not known.
-    pub(in super::super) pid: Option<i32>,
-}
-
-#[cfg(target_os = "linux")]
-pub(in super::super) fn peer(stream: &UnixStream) -> Option<Peer> {
-    use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-
-    let peer = getsockopt(stream, PeerCredentials).ok()?;
-    // Of one in another container it is 0.
-    Some(Peer { uid: peer.uid(), pid: Some(peer.pid()).filter(|&pid| pid > 0) })
-}
-
-/// The modes of the directory and the socket have said so.
-#[cfg(not(target_os = "linux"))]
-pub(in super::super) fn peer(_: &UnixStream) -> Option<Peer> {
-    Some(Peer { uid: uid(), pid: None })
-}
-
-fn uid() -> u32 {
-    rustix::process::geteuid().as_raw()
 }

@@ -1,6 +1,8 @@
 //! When the time of a hold is over.
 
-use std::{io, os::fd::OwnedFd, time::Duration};
+use std::{io, time::Duration};
+
+use navlock_platform::{clock::Alarm, wait::BorrowedSource};
 
 use crate::time::uptime;
 
@@ -11,21 +13,20 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 /// soon as it goes on.
 pub(super) struct Timer {
     ends: Duration,
-    /// Readable from then on. Other waits are measured by a clock that stands still meanwhile.
-    descriptor: Option<OwnedFd>,
+    alarm: Alarm,
 }
 
 impl Timer {
     /// One that has not been set and is never over.
     pub(super) fn new() -> io::Result<Self> {
-        Ok(Self { ends: Duration::MAX, descriptor: descriptor()? })
+        Ok(Self { ends: Duration::MAX, alarm: Alarm::new()? })
     }
 
     /// Has it be over after this time, but not sooner than it would have been if it was set before.
     pub(super) fn extend(&mut self, time: Duration) -> io::Result<()> {
         let ends = uptime().saturating_add(time.min(LONGEST));
         if self.ends == Duration::MAX || ends > self.ends {
-            set(self.descriptor.as_ref(), ends)?;
+            self.alarm.set(ends)?;
             self.ends = ends;
         }
         Ok(())
@@ -35,38 +36,10 @@ impl Timer {
         self.ends.saturating_sub(uptime())
     }
 
-    pub(super) fn descriptor(&self) -> Option<&OwnedFd> {
-        self.descriptor.as_ref()
+    /// Readable when it is over.
+    pub(super) fn source(&self) -> Option<BorrowedSource<'_>> {
+        self.alarm.source()
     }
-}
-
-#[cfg(target_os = "linux")]
-fn descriptor() -> io::Result<Option<OwnedFd>> {
-    use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
-
-    Ok(Some(timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC)?))
-}
-
-#[cfg(target_os = "linux")]
-fn set(descriptor: Option<&OwnedFd>, ends: Duration) -> io::Result<()> {
-    use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
-
-    let it_value = Timespec::try_from(ends).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
-    if let Some(descriptor) = descriptor {
-        timerfd_settime(descriptor, TimerfdTimerFlags::ABSTIME, &once)?;
-    }
-    Ok(())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn descriptor() -> io::Result<Option<OwnedFd>> {
-    Ok(None)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn set(_: Option<&OwnedFd>, _: Duration) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

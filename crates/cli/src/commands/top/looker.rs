@@ -2,16 +2,16 @@
 
 use std::{
     io::{self, Read, Write},
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::net::UnixStream,
-    },
     sync::mpsc::{Receiver, SyncSender, sync_channel},
     thread,
     time::Duration,
 };
 
 use navlock::{Look, LookOptions, News, Place};
+use navlock_platform::{
+    socket::Stream,
+    wait::{BorrowedSource, Source},
+};
 
 use super::data::Heard;
 
@@ -24,18 +24,18 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// What a thread has to say, and a descriptor that tells when.
 pub(super) struct Messages<T> {
     messages: Receiver<T>,
-    bell: UnixStream,
+    bell: Stream,
 }
 
 /// The other end.
 pub(super) struct Sender<T> {
     messages: SyncSender<T>,
-    bell: UnixStream,
+    bell: Stream,
 }
 
 impl<T> Messages<T> {
     pub(super) fn channel() -> io::Result<(Sender<T>, Self)> {
-        let (ours, theirs) = UnixStream::pair()?;
+        let (ours, theirs) = Stream::pair()?;
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let (sender, messages) = sync_channel(MOST);
@@ -43,8 +43,8 @@ impl<T> Messages<T> {
     }
 
     /// Readable when there is a message.
-    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    pub(super) fn descriptor(&self) -> BorrowedSource<'_> {
+        self.bell.source()
     }
 
     /// From now on it is readable for messages that come later.

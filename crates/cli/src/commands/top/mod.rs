@@ -13,8 +13,7 @@ mod tests;
 mod view;
 
 use std::{
-    io::{self, Read},
-    os::unix::net::UnixStream,
+    io,
     process::ExitCode,
     sync::Arc,
     thread,
@@ -22,13 +21,10 @@ use std::{
 };
 
 use navlock::{Place, look::LockName};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    process::{Signal, getpgrp, kill_process_group},
-};
-use signal_hook::{
-    consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH},
-    low_level,
+use navlock_platform::{
+    process::Signal,
+    signal::{self, Heeded},
+    wait::{Interest, Source, wait_many},
 };
 
 use self::{
@@ -40,7 +36,6 @@ use self::{
 use super::{Context, thief};
 use crate::{
     args::TopArgs,
-    dispositions::is_ignored,
     exit::{Failure, SIGNALLED, UNREACHABLE, USAGE},
     remedy::Here,
     terminal as streams,
@@ -52,6 +47,16 @@ const PERIOD: Duration = Duration::from_millis(100);
 
 /// How often it is drawn though nothing has happened: times go by.
 const TICK: Duration = Duration::from_secs(1);
+
+/// The signals that matter.
+const HEEDED: [Signal; 6] = [
+    Signal::HANG_UP,
+    Signal::INTERRUPT,
+    Signal::QUIT,
+    Signal::TERMINATE,
+    Signal::CONTINUE,
+    Signal::RESIZED,
+];
 
 /// For how long what was heard is taken in before keys are listened to.
 const SHARE: Duration = Duration::from_millis(50);
@@ -75,19 +80,19 @@ pub(super) fn top(context: &Context, args: &TopArgs) -> Result<ExitCode, Failure
     let (sender, heard) = Messages::channel().map_err(failed)?;
     looker::look(context.place.clone(), sender).map_err(failed)?;
     let (thief, stolen) = Messages::channel().map_err(failed)?;
-    let signals = Signals::catch().map_err(failed)?;
+    let signals = Heeded::catch(&HEEDED).map_err(failed)?;
     let top =
         Top { model, heard, stolen, thief: Arc::new(thief), place: context.place.clone(), signals };
     // A terminal that has gone is told by what is seen of it first: an error, or the signal.
     let end = top
         .show()
-        .or_else(|error| if terminal::has_gone() { Ok(Some(SIGHUP)) } else { Err(error) });
+        .or_else(|error| if terminal::has_gone() { Ok(Some(Signal::HANG_UP)) } else { Err(error) });
     match end {
         Ok(None) => Ok(ExitCode::SUCCESS),
         Ok(Some(signal)) => {
             // As it would have ended without being caught, which shells want to know.
-            let _ = low_level::emulate_default_handler(signal);
-            Err(Failure::silent(SIGNALLED + u8::try_from(signal).unwrap_or(0)))
+            signal::end_by(signal);
+            Err(Failure::silent(SIGNALLED + u8::try_from(signal.number()).unwrap_or(0)))
         }
         Err(error) => Err(failed(error)),
     }
@@ -101,11 +106,11 @@ struct Top {
     stolen: Messages<String>,
     thief: Arc<Sender<String>>,
     place: Place,
-    signals: Signals,
+    signals: Heeded,
 }
 
 /// Why it ends: by a key, or by a signal.
-type End = Option<i32>;
+type End = Option<Signal>;
 
 impl Top {
     fn show(mut self) -> io::Result<End> {
@@ -127,21 +132,21 @@ impl Top {
             let ready = self.wait(if is_behind { now } else { due })?;
             if let Some(signal) = ready.signal {
                 match signal {
-                    SIGWINCH => {}
-                    SIGCONT => screen.return_to()?,
+                    Signal::RESIZED => {}
+                    Signal::CONTINUE => screen.return_to()?,
                     signal => return Ok(Some(signal)),
                 }
                 due = now;
             }
             if ready.has_hung_up {
-                return Ok(Some(SIGHUP));
+                return Ok(Some(Signal::HANG_UP));
             }
             if ready.keys {
                 for key in terminal::pressed()? {
                     match self.model.press(key) {
                         None => {}
                         Some(Wish::Quit) => return Ok(None),
-                        Some(Wish::Interrupt) => return Ok(Some(SIGINT)),
+                        Some(Wish::Interrupt) => return Ok(Some(Signal::INTERRUPT)),
                         Some(Wish::Redraw) => screen.redraw()?,
                         Some(Wish::Suspend) => self.suspend(&mut screen)?,
                         Some(Wish::Steal(name, from)) => self.steal(name, from),
@@ -169,27 +174,26 @@ impl Top {
     /// Waits until there is something to do.
     fn wait(&self, until: Instant) -> io::Result<Ready> {
         let keys = terminal::keys();
-        let mut polled: Vec<_> =
-            self.signals.0.iter().map(|(_, pipe)| PollFd::new(pipe, PollFlags::IN)).collect();
-        polled.push(PollFd::new(&keys, PollFlags::IN));
-        polled.push(PollFd::from_borrowed_fd(self.heard.descriptor(), PollFlags::IN));
-        polled.push(PollFd::from_borrowed_fd(self.stolen.descriptor(), PollFlags::IN));
+        let mut asked: Vec<_> = self.signals.sources().map(|(_, source)| source).collect();
+        let first = asked.len();
+        asked.extend([keys.source(), self.heard.descriptor(), self.stolen.descriptor()]);
+        let asked: Vec<_> = asked.into_iter().map(|source| (source, Interest::READ)).collect();
         let left = until.saturating_duration_since(Instant::now());
-        match poll(&mut polled, Timespec::try_from(left).ok().as_ref()) {
-            Ok(_) => {}
+        let came = match wait_many(&asked, Some(left)) {
+            Ok(came) => came,
             // Which signal it was is heard in the next round.
-            Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
-            Err(error) => return Err(error.into()),
-        }
-        let is = |index: usize, flags| polled[index].revents().intersects(flags);
-        let first = self.signals.0.len();
-        let signal = (0..first).find(|index| is(*index, PollFlags::IN));
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                return Ok(Ready::default());
+            }
+            Err(error) => return Err(error),
+        };
+        let signal = came[..first].iter().position(|came| came.readable);
         Ok(Ready {
             signal: signal.map(|index| self.signals.take(index)),
-            keys: is(first, PollFlags::IN),
-            has_hung_up: is(first, PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL),
-            heard: is(first + 1, PollFlags::IN),
-            stolen: is(first + 2, PollFlags::IN),
+            keys: came[first].readable,
+            has_hung_up: came[first].ended,
+            heard: came[first + 1].readable,
+            stolen: came[first + 2].readable,
         })
     }
 
@@ -210,14 +214,11 @@ impl Top {
     /// Gives the terminal to the shell, until that brings us back.
     fn suspend(&self, screen: &mut Screen) -> io::Result<()> {
         terminal::give_back();
-        // As the terminal does when it is not ours. Where there is no shell to come back to, the kernel
-        // does nothing.
-        let _ = kill_process_group(getpgrp(), Signal::TSTP);
+        signal::suspend();
         // All threads have stopped by the time that this is over, if they are to stop at all.
-        let continued = self.signals.0.iter().find(|(signal, _)| *signal == SIGCONT);
-        let mut polled: Vec<_> =
-            continued.iter().map(|(_, pipe)| PollFd::new(pipe, PollFlags::IN)).collect();
-        let _ = poll(&mut polled, Timespec::try_from(PERIOD).ok().as_ref());
+        let continued = self.signals.sources().find(|(signal, _)| *signal == Signal::CONTINUE);
+        let asked: Vec<_> = continued.iter().map(|(_, pipe)| (*pipe, Interest::READ)).collect();
+        let _ = wait_many(&asked, Some(PERIOD));
         screen.return_to()
     }
 
@@ -244,36 +245,9 @@ impl Top {
 #[expect(clippy::struct_excessive_bools, reason = "they have nothing to do with each other")]
 #[derive(Default)]
 struct Ready {
-    signal: Option<i32>,
+    signal: Option<Signal>,
     keys: bool,
     has_hung_up: bool,
     heard: bool,
     stolen: bool,
-}
-
-/// The signals that matter, each with a pipe in which there is a byte when it has come.
-struct Signals(Vec<(i32, UnixStream)>);
-
-impl Signals {
-    fn catch() -> io::Result<Self> {
-        let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT, SIGWINCH];
-        // What was ignored when we were started is to be ignored.
-        let heeded = all.into_iter().filter(|signal| !is_ignored(*signal));
-        let pipes = heeded.map(|signal| {
-            let (ours, theirs) = UnixStream::pair()?;
-            ours.set_nonblocking(true)?;
-            low_level::pipe::register(signal, theirs)?;
-            Ok((signal, ours))
-        });
-        pipes.collect::<io::Result<_>>().map(Self)
-    }
-
-    /// The signal has been seen.
-    fn take(&self, index: usize) -> i32 {
-        let (signal, pipe) = &self.0[index];
-        let mut bytes = [0; 256];
-        let mut pipe = pipe;
-        while pipe.read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
-        *signal
-    }
 }

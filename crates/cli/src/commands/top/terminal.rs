@@ -14,13 +14,13 @@ use crossterm::{
     execute,
     terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
 };
+use navlock_platform::wait::{self, Interest, Source};
 use ratatui_core::{
     buffer::Buffer,
     layout::Rect,
     terminal::{Terminal, TerminalOptions, Viewport},
 };
 use ratatui_crossterm::CrosstermBackend;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::model::Key;
 use crate::terminal;
@@ -41,7 +41,7 @@ pub(super) struct Screen {
 
 /// Whether there is a terminal that can be drawn on.
 pub(super) fn is_there() -> bool {
-    io::stdin().is_terminal() && terminal::size(io::stdout()).is_some()
+    io::stdin().is_terminal() && terminal::size(&io::stdout()).is_some()
 }
 
 impl Screen {
@@ -111,7 +111,7 @@ impl Drop for Screen {
 }
 
 fn size() -> (u16, u16) {
-    let (columns, rows) = terminal::size(io::stdout()).unwrap_or((80, 24));
+    let (columns, rows) = terminal::size(&io::stdout()).unwrap_or((80, 24));
     let number = |number| u16::try_from(number).unwrap_or(u16::MAX);
     // A screen of more cells than a number of them has room for is drawn on in part.
     let columns = number(columns);
@@ -139,11 +139,9 @@ pub(super) fn give_back() {
 /// Whether it has hung up.
 pub(super) fn has_gone() -> bool {
     let keys = io::stdin();
-    let mut polled = [PollFd::new(&keys, PollFlags::empty())];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     // What else could end it early is a signal, and this does not wait.
-    let _ = poll(&mut polled, Some(&now));
-    polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+    let now = wait::wait([(keys.source(), Interest::END)], Some(Duration::ZERO));
+    now.is_ok_and(|[keys]| keys.ended)
 }
 
 /// What keys are read from.

@@ -1,26 +1,18 @@
 //! The socket at which a page is served that has no port.
 
 use std::{
-    env,
     fs::{self, File},
     io::{self, ErrorKind},
-    os::unix::{
-        fs::{FileTypeExt, MetadataExt},
-        net::UnixListener,
-    },
     path::{self, Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::{
-    fs::{CWD, FlockOperation, Mode, OFlags, flock, openat},
-    io::Errno,
-    net::SocketAddrUnix,
-    process::{fchdir, umask},
+use navlock_platform::{
+    file::{Identity, identity_at, is_socket, open_directory_behind},
+    file_lock::try_exclusive,
+    socket::{Listener, bind_private, connect, fits, within_and_back},
 };
-
-use crate::commands::hold::socket::connect;
 
 /// How long others may take to make their sockets.
 const ALONE: Duration = Duration::from_secs(2);
@@ -29,14 +21,14 @@ const ALONE: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
-    /// What tells the file from another one of this name: device and number.
-    identity: (u64, u64),
+    /// What tells the file from another one of this name.
+    identity: Identity,
 }
 
 impl SocketFile {
     /// Removes it, if it is still this one.
     pub(super) fn remove(&self) {
-        if identity(&self.path).is_ok_and(|found| found == self.identity) {
+        if identity_at(&self.path).is_ok_and(|found| found == self.identity) {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -47,34 +39,26 @@ impl SocketFile {
 /// # Errors
 ///
 /// `AddrInUse` if somebody listens there, or something else is there.
-pub(super) fn listen(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+pub(super) fn listen(path: &Path) -> io::Result<(Listener, SocketFile)> {
     let path = path::absolute(path)?;
     let _alone = path.parent().map(alone_in).transpose()?;
     if is_left_behind(&path) {
         fs::remove_file(&path)?;
     }
-    let listener = reach(&path, |path| {
-        // It is made so: to change it afterwards would be too late.
-        let before = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
-        let listener = UnixListener::bind(path);
-        umask(before);
-        listener
-    })?;
-    let identity = identity(&path)?;
+    let listener = reach(&path, bind_private)?;
+    let identity = identity_at(&path)?;
     Ok((listener, SocketFile { path, identity }))
 }
 
 /// Sees that nobody else does this in the same directory as long as this is kept: who has found a socket left
 /// behind would remove that of somebody else, who had found the same.
 fn alone_in(directory: &Path) -> io::Result<File> {
-    let file = File::open(directory)?;
+    let file = open_directory_behind(directory)?;
     let deadline = Instant::now() + ALONE;
     loop {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < deadline => {
-                thread::sleep(ALONE / 100);
-            }
-            Err(Errno::WOULDBLOCK) => {
+        match try_exclusive(&file) {
+            Ok(false) if Instant::now() < deadline => thread::sleep(ALONE / 100),
+            Ok(false) => {
                 let why = format!("{} is locked by another process", directory.display());
                 return Err(io::Error::new(ErrorKind::TimedOut, why));
             }
@@ -86,7 +70,7 @@ fn alone_in(directory: &Path) -> io::Result<File> {
 
 /// Whether it is a socket at which nobody listens.
 fn is_left_behind(path: &Path) -> bool {
-    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| is_socket(&file));
     let refused = |error: io::Error| error.kind() == ErrorKind::ConnectionRefused;
     is_socket && reach(path, connect).is_err_and(refused)
 }
@@ -94,19 +78,7 @@ fn is_left_behind(path: &Path) -> bool {
 /// Does this to a socket, from within its directory if the path is longer than the system takes for one.
 fn reach<T>(path: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return act(path) };
-    if SocketAddrUnix::new(path).is_ok() {
-        return act(path);
-    }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let here = openat(CWD, ".", flags, Mode::empty())?;
-    env::set_current_dir(directory)?;
-    let done = act(Path::new(name));
-    fchdir(here)?;
-    done
-}
-
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
+    if fits(path) { act(path) } else { within_and_back(directory, || act(Path::new(name))) }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    process::Child,
     thread,
     time::{Duration, Instant},
 };
@@ -12,10 +13,11 @@ use nix::{
 };
 use rustix::{
     io::Errno,
-    process::{Pid, Signal, WaitId, WaitIdOptions, getpid, set_child_subreaper},
+    process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper},
 };
 
 use super::processes::{Identity, Process, Processes};
+use crate::process::Signal;
 
 /// How long it may take to stop all of them. Who starts others faster than they can be stopped is
 /// killed as far as it is known, and again.
@@ -32,42 +34,49 @@ const PAUSE: Duration = Duration::from_millis(1);
 ///
 /// It is looked for anew each time: between two looks some end and some begin. Nothing is found of
 /// what works for the command and is not started by it, as a container's engine starts containers.
-pub(in super::super) struct Family {
+#[derive(Debug)]
+pub struct Family {
+    /// The variable that tells who is not of it.
+    mark: &'static str,
     command: Option<Pid>,
     /// Who was below us before: a broker, or jobs of a shell that has become us.
     strangers: HashSet<Identity>,
 }
 
 impl Family {
-    /// That of a command which is about to be started.
-    pub(in super::super) fn new() -> Self {
+    /// That of a command which is about to be started. Who has this variable is not of it, nor who is
+    /// below those: a broker, which is everybody's.
+    pub fn new(mark: &'static str) -> Self {
         // If the kernel knows no such thing, who is left behind is not found.
         let _ = set_child_subreaper(Some(getpid()));
-        let below =
-            if has_children() { Processes::now().below_us(&HashSet::new()) } else { Vec::new() };
+        let below = if has_children() {
+            Processes::now().below_us(&HashSet::new(), mark)
+        } else {
+            Vec::new()
+        };
         let strangers = below.iter().map(|process| process.identity).collect();
-        Self { command: None, strangers }
+        Self { mark, command: None, strangers }
     }
 
     /// From now on there is the command, which has not been waited for.
-    pub(in super::super) fn begins(&mut self, command: Pid) {
-        self.command = Some(command);
+    pub fn begins(&mut self, command: &Child) {
+        self.command = Some(Pid::from_child(command));
     }
 
     /// It has been waited for; its number may be anybody's.
-    pub(in super::super) fn command_has_ended(&mut self) {
+    pub fn command_has_ended(&mut self) {
         self.command = None;
     }
 
     /// Sends a signal once to each, parents before their children.
     ///
     /// Not to those who are started meanwhile: to clean up is what some of them are started for.
-    pub(in super::super) fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         self.members().iter().for_each(|member| member.signal(signal));
     }
 
     /// Kills all. They are stopped before, so that nobody starts another one unseen.
-    pub(in super::super) fn kill(&self) {
+    pub fn kill(&self) {
         let deadline = Instant::now() + STOPPING;
         let mut stopped = HashSet::new();
         loop {
@@ -88,7 +97,7 @@ impl Family {
     }
 
     /// Waits until somebody has ended, but no longer than this.
-    pub(in super::super) fn wait(&self, time: Duration) {
+    pub fn wait(&self, time: Duration) {
         match self.members().first() {
             Some(member) => member.wait(time),
             None => thread::sleep(PAUSE),
@@ -96,18 +105,18 @@ impl Family {
     }
 
     /// Whether all have ended.
-    pub(in super::super) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         // A look can miss who is handed from one parent to another, but not twice.
         !has_children() || (self.members().is_empty() && self.members().is_empty())
     }
 
     /// Who is there still, for people.
-    pub(in super::super) fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         self.members().iter().map(ToString::to_string).collect()
     }
 
     /// Takes notice of the ends of those who were left to us. Not of the command's.
-    pub(in super::super) fn reap(&self) {
+    pub fn reap(&self) {
         let all = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG;
         // Other threads see to the brokers that they start.
         let all = all | WaitPidFlag::__WNOTHREAD;
@@ -122,7 +131,7 @@ impl Family {
     }
 
     fn members(&self) -> Vec<Process> {
-        let members = Processes::now().below_us(&self.strangers);
+        let members = Processes::now().below_us(&self.strangers, self.mark);
         // Where `/proc` is not to be seen.
         let command = self.command.filter(|_| members.is_empty()).map(Process::of_child);
         members.into_iter().chain(command).collect()

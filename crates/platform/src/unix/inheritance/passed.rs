@@ -1,13 +1,12 @@
-//! Descriptors that a broker inherits from whoever happened to need it first.
+//! Descriptors that a process has from whoever has started it.
 
 use std::{
     env, fs,
-    os::{
-        fd::{FromRawFd, OwnedFd, RawFd},
-        unix::net::UnixListener,
-    },
+    os::fd::{FromRawFd, OwnedFd, RawFd},
     process,
 };
+
+use crate::socket::Listener;
 
 /// The first descriptor that a service manager passes (`sd_listen_fds(3)`).
 const FIRST_PASSED: RawFd = 3;
@@ -24,7 +23,7 @@ const FIRST_PASSED: RawFd = 3;
 ///
 /// If more was passed than one socket.
 #[allow(unsafe_code, reason = "closing a descriptor that no value of this program owns is that")]
-pub(crate) fn close_inherited() -> Result<Option<UnixListener>, String> {
+pub fn close_inherited() -> Result<Option<Listener>, String> {
     let passed = passed(|name| env::var(name).ok());
     let list = ["/proc/self/fd", "/dev/fd"].into_iter().find_map(|list| fs::read_dir(list).ok());
     // Collected first, and what was open then: the list itself is read from a descriptor.

@@ -1,8 +1,8 @@
-//! Under what a daemon runs: what it has from whoever started it, or from the system.
+//! Under what a process runs: what it has from whoever started it, or from the system, for people.
 
 use rustix::process::{Resource, Rlimit, getrlimit};
 
-/// The limits that a daemon may meet, and what they count.
+/// The limits that a process may meet, and what they count.
 const LIMITS: [(Resource, &str); 6] = [
     (Resource::Nofile, "open files"),
     (Resource::Cpu, "seconds of CPU time"),
@@ -12,10 +12,10 @@ const LIMITS: [(Resource, &str); 6] = [
     (Resource::Nproc, "processes and threads of its user"),
 ];
 
-/// What can change while the daemon runs.
-pub(super) fn now() -> Vec<(String, String)> {
-    let user = ("user".to_owned(), format!("uid {}", crate::runtime_dir::uid()));
-    let nice = rustix::process::getpriority_process(None).ok();
+/// What can change while it runs: what, and how it is.
+pub fn now() -> Vec<(String, String)> {
+    let user = ("user".to_owned(), format!("uid {}", crate::user::ours()));
+    let nice = crate::process::niceness();
     let nice = nice.map(|nice| ("nice".to_owned(), nice.to_string()));
     let limits = LIMITS.iter().filter_map(|&(resource, what)| {
         let Rlimit { current, .. } = getrlimit(resource);

@@ -10,11 +10,10 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal},
+    process::{Pid, PidfdFlags, getpid, kill_process, pidfd_open, pidfd_send_signal},
 };
 
-/// The variable that each broker has which was started by a client.
-const BROKERS_MARK: &[u8] = b"NAVLOCK_STARTED_BY=";
+use crate::process::Signal;
 
 /// What tells a process from all others: its number, which may be another's later, and when it began,
 /// in ticks since the start of the machine.
@@ -48,6 +47,7 @@ impl Process {
     /// It may have ended, and may be one that we must not send signals to.
     pub(super) fn signal(&self, signal: Signal) {
         let (pid, start) = self.identity;
+        let Some(signal) = signal.raw() else { return };
         if let Some(descriptor) = &self.descriptor {
             let _ = pidfd_send_signal(descriptor, signal);
         } else if start == 0 || Listed::read(pid).is_some_and(|now| now.start == start) {
@@ -133,9 +133,9 @@ impl Processes {
         Self(all)
     }
 
-    /// Who is below this process, parents before their children, but neither these nor brokers, which
-    /// are everybody's, nor who is below those.
-    pub(super) fn below_us(self, strangers: &HashSet<Identity>) -> Vec<Process> {
+    /// Who is below this process, parents before their children, but neither these nor whoever has this
+    /// variable, nor who is below those.
+    pub(super) fn below_us(self, strangers: &HashSet<Identity>, mark: &str) -> Vec<Process> {
         let mut children: HashMap<i32, Vec<Listed>> = HashMap::new();
         for process in self.0 {
             children.entry(process.parent).or_default().push(process);
@@ -147,7 +147,7 @@ impl Processes {
             let below = parents.iter().filter_map(|parent| children.remove(parent)).flatten();
             let below: Vec<Listed> = below
                 .filter(|process| !strangers.contains(&(process.pid, process.start)))
-                .filter(|process| !is_broker(process.pid))
+                .filter(|process| !is_marked(process.pid, mark))
                 .collect();
             parents = below.iter().map(|process| process.pid).collect();
             found.extend(below.iter().filter_map(Process::new));
@@ -156,9 +156,12 @@ impl Processes {
     }
 }
 
-fn is_broker(pid: i32) -> bool {
+fn is_marked(pid: i32, mark: &str) -> bool {
+    let is_mark = |variable: &[u8]| {
+        variable.strip_prefix(mark.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
+    };
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|&byte| byte == 0).any(|variable| variable.starts_with(BROKERS_MARK))
+    environment.split(|&byte| byte == 0).any(is_mark)
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ extern "C" fn look() {
 
 /// Whether this signal is ignored now.
 #[allow(unsafe_code, reason = "no safe library asks for a disposition without changing it")]
-pub(crate) fn is_ignored(signal: i32) -> bool {
+pub(super) fn is_ignored(signal: i32) -> bool {
     let mut now = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: There is no new disposition, and room for the present one, which is also sound as
     // the zeros that it stays if the call fails.
@@ -53,7 +53,7 @@ pub(crate) fn is_ignored(signal: i32) -> bool {
 
 /// Has the command ignore what was ignored when this program was started.
 #[allow(unsafe_code, reason = "only so does anything run after Rust has changed the signals")]
-pub(crate) fn hand_on(command: &mut Command) {
+pub fn hand_on(command: &mut Command) {
     for (ignored, was_ignored) in &CHANGED {
         if was_ignored.load(Ordering::Relaxed) {
             let ignore = || {

@@ -8,18 +8,19 @@ use std::{
 };
 
 /// A service manager that wants to know, if there is one.
-pub(crate) struct Manager(Option<(UnixDatagram, SocketAddr)>);
+#[derive(Debug)]
+pub struct Manager(Option<(UnixDatagram, SocketAddr)>);
 
 impl Manager {
     /// The one that has started us.
-    pub(crate) fn of_environment() -> Self {
+    pub fn of_environment() -> Self {
         let named = env::var_os("NOTIFY_SOCKET").filter(|path| !path.is_empty());
         // It manages us whether it hears of us or not: then it says that we are late.
         Self(named.and_then(|named| open(&named).ok()))
     }
 
     /// Tells this of us: lines of the form NAME=VALUE.
-    pub(crate) fn tell(&self, state: fmt::Arguments<'_>) {
+    pub fn tell(&self, state: fmt::Arguments<'_>) {
         if let Some((socket, address)) = &self.0 {
             let _ = socket.send_to_addr(state.to_string().as_bytes(), address);
         }

@@ -1,4 +1,7 @@
-//! What a broker has from whoever happened to need it first, and does not keep.
+//! What a process has from whoever has started it, and does not keep: a broker, which is everybody's, has
+//! it from whoever happened to need it first.
+
+mod passed;
 
 use nix::{
     libc,
@@ -11,8 +14,7 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit, umask},
 };
 
-/// The variable by which a client says that it starts a broker, and who it is.
-pub(crate) const STARTED_BY: &str = "NAVLOCK_STARTED_BY";
+pub use self::passed::close_inherited;
 
 /// Signals that end a program or have it wait, which its starter may have ignored.
 const USUAL: [Signal; 14] = [
@@ -53,8 +55,8 @@ const LIMITS: [Resource; 9] = [
 /// for what no broker wants.
 ///
 /// To be called before there is a second thread.
-pub(crate) fn leave(is_on_demand: bool) {
-    let _ = umask(Mode::RWXG | Mode::RWXO);
+pub fn leave(is_on_demand: bool) {
+    keep_files_private();
     reset_signals();
     // If any of this fails, the broker is as it would have been, and says so when it is asked.
     raise(Resource::Nofile);
@@ -67,6 +69,11 @@ pub(crate) fn leave(is_on_demand: bool) {
     }
 }
 
+/// What this process makes from now on is its user's alone, unless that is said otherwise.
+pub fn keep_files_private() {
+    let _ = umask(Mode::RWXG | Mode::RWXO);
+}
+
 /// Raises what holds for now to what may be.
 fn raise(limit: Resource) {
     let Rlimit { maximum, .. } = getrlimit(limit);
@@ -76,7 +83,7 @@ fn raise(limit: Resource) {
 /// Has signals do what they do where nobody has said otherwise. To be called where nothing in this
 /// process has set a handler.
 #[allow(unsafe_code, reason = "what a signal does is the whole process's")]
-pub(crate) fn reset_signals() {
+pub fn reset_signals() {
     for usual in USUAL {
         // SAFETY: Nothing in this process has set a handler, and none is set here: no code runs for a
         // signal, in whichever thread it comes.

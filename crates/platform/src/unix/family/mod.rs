@@ -12,6 +12,6 @@ mod other;
 mod processes;
 
 #[cfg(target_os = "linux")]
-pub(super) use self::linux::Family;
+pub use self::linux::Family;
 #[cfg(not(target_os = "linux"))]
-pub(super) use self::other::Family;
+pub use self::other::Family;

@@ -5,7 +5,8 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 use std::{ffi::OsString, path::Path};
 
 /// Word of what is removed from a directory, and from another one in it.
-pub(super) struct Watch {
+#[derive(Debug)]
+pub struct Watch {
     /// Read like a pipe, which tokio needs no unsafe word for.
     #[cfg(target_os = "linux")]
     events: tokio::net::unix::pipe::Receiver,
@@ -18,9 +19,8 @@ pub(super) struct Watch {
 
 /// What has changed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Changed {
+pub enum Changed {
     /// Nothing but what was removed from the other directory: what had these names.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is told there"))]
     Named(Vec<OsString>),
     /// Anything may have.
     Anything,
@@ -28,8 +28,9 @@ pub(super) enum Changed {
 
 #[cfg(target_os = "linux")]
 impl Watch {
-    /// `None` if there is none to be had: then it is looked now and then.
-    pub(super) fn of(directory: &Path) -> Option<Self> {
+    /// `None` if there is none to be had: then it is looked now and then. Must be called in a runtime of
+    /// tokio.
+    pub fn of(directory: &Path) -> Option<Self> {
         use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
         use tokio::net::unix::pipe::Receiver;
         let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
@@ -43,19 +44,19 @@ impl Watch {
     }
 
     /// Tells by its name what is removed from this directory, and from none before it.
-    pub(super) fn name(&mut self, directory: &Path) {
+    pub fn name(&mut self, directory: &Path) {
         use rustix::fs::inotify::{self, WatchFlags};
         let gone = WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::ONLYDIR;
         self.named = inotify::add_watch(&self.events, directory, gone).ok();
     }
 
     /// Whether it tells anything by name.
-    pub(super) fn names(&self) -> bool {
+    pub fn names(&self) -> bool {
         self.named.is_some()
     }
 
     /// Waits until something has changed.
-    pub(super) async fn changed(&mut self) -> Changed {
+    pub async fn changed(&mut self) -> Changed {
         if self.events.readable().await.is_err() {
             return std::future::pending().await;
         }
@@ -94,20 +95,21 @@ fn names_in(mut bytes: &[u8], directory: i32) -> Option<Vec<OsString>> {
 }
 
 #[cfg(not(target_os = "linux"))]
+#[allow(missing_docs, reason = "as on Linux, where there is such")]
 impl Watch {
-    pub(super) fn of(_: &Path) -> Option<Self> {
+    pub fn of(_: &Path) -> Option<Self> {
         None
     }
 
-    pub(super) fn name(&mut self, _: &Path) {
+    pub fn name(&mut self, _: &Path) {
         match self.events {}
     }
 
-    pub(super) fn names(&self) -> bool {
+    pub fn names(&self) -> bool {
         match self.events {}
     }
 
-    pub(super) async fn changed(&mut self) -> Changed {
+    pub async fn changed(&mut self) -> Changed {
         match self.events {}
     }
 }

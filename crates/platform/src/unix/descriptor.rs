@@ -1,0 +1,136 @@
+//! What a process has open: descriptors, of which there may only be so many.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+};
+
+use rustix::{
+    io::{dup2, fcntl_dupfd_cloexec},
+    process::{Resource, getrlimit},
+};
+
+/// An open descriptor, which is closed with this.
+pub type Descriptor = OwnedFd;
+
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// How many [`Counted`] there are.
+pub fn counted() -> usize {
+    COUNT.load(SeqCst)
+}
+
+/// An open descriptor that is counted.
+#[derive(Debug)]
+pub struct Counted<T>(T);
+
+impl<T: AsRawFd> Counted<T> {
+    /// `None` if many are open.
+    pub fn if_few(descriptor: T) -> Option<Self> {
+        let limit = limit().unwrap_or(u64::MAX);
+        let number = u64::try_from(descriptor.as_raw_fd()).ok()?;
+        (number < limit / 4).then(|| {
+            COUNT.fetch_add(1, SeqCst);
+            Self(descriptor)
+        })
+    }
+}
+
+impl<T> Counted<T> {
+    /// What is counted.
+    pub fn get(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> Drop for Counted<T> {
+    fn drop(&mut self) {
+        COUNT.fetch_sub(1, SeqCst);
+    }
+}
+
+impl<T: AsRawFd> AsRawFd for Counted<T> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+impl<T: AsFd> AsFd for Counted<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// How many may be open for now; `None` if there is no limit.
+pub fn limit() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
+/// To how many that can be raised; `None` if there is no limit.
+pub fn highest_limit() -> Option<u64> {
+    getrlimit(Resource::Nofile).maximum
+}
+
+/// How many are open; `None` where they cannot be counted.
+pub fn open_count() -> Option<usize> {
+    let list = ["/proc/self/fd", "/dev/fd"].into_iter().find_map(|list| fs::read_dir(list).ok());
+    list.map(Iterator::count)
+}
+
+/// A copy that programs which are started do not inherit, with this number or the next that is free.
+///
+/// # Errors
+///
+/// If there is none to be had.
+pub fn numbered(file: &File, number: i32) -> io::Result<Descriptor> {
+    let limit = RawFd::try_from(limit().unwrap_or(u64::MAX)).unwrap_or(RawFd::MAX);
+    // Where few may be open, as large as it can be.
+    let mut number = number.min(limit.saturating_sub(1));
+    loop {
+        match fcntl_dupfd_cloexec(file, number) {
+            Err(_) if number > 3 => number -= 1,
+            copied => return Ok(copied?),
+        }
+    }
+}
+
+/// Puts a copy of a file in the place of this descriptor, which programs inherit that are started from
+/// now on.
+///
+/// # Errors
+///
+/// If the system refuses.
+pub fn bequeath(file: &File, in_place_of: &mut Descriptor) -> io::Result<()> {
+    // The copy lacks the mark to be closed.
+    Ok(dup2(file, in_place_of)?)
+}
+
+/// One of the standard streams of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// What is read.
+    Input,
+    /// What is written.
+    Output,
+    /// What is written for people.
+    Error,
+}
+
+/// Puts nothing in the place of these standard streams.
+///
+/// # Errors
+///
+/// If the system refuses.
+pub fn leave(streams: &[Stream]) -> io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    for stream in streams {
+        match stream {
+            Stream::Input => rustix::stdio::dup2_stdin(&null)?,
+            Stream::Output => rustix::stdio::dup2_stdout(&null)?,
+            Stream::Error => rustix::stdio::dup2_stderr(&null)?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! Locks on files: each ends with the last process that has the file open.
+
+use std::{fs::File, io};
+
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
+
+/// Locks a file for oneself. Whether nobody else had it locked.
+///
+/// # Errors
+///
+/// If it cannot be locked at all.
+pub fn try_exclusive(file: &File) -> io::Result<bool> {
+    tried(file, FlockOperation::NonBlockingLockExclusive)
+}
+
+/// Locks a file together with others that do the same. Whether nobody had it locked for oneself.
+///
+/// # Errors
+///
+/// If it cannot be locked at all.
+pub fn try_shared(file: &File) -> io::Result<bool> {
+    tried(file, FlockOperation::NonBlockingLockShared)
+}
+
+fn tried(file: &File, how: FlockOperation) -> io::Result<bool> {
+    match flock(file, how) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits until nobody has it locked for oneself, and locks it together with others. Blocks.
+///
+/// # Errors
+///
+/// `Interrupted` if a signal came, others if it cannot be locked at all.
+pub fn shared(file: &File) -> io::Result<()> {
+    Ok(flock(file, FlockOperation::LockShared)?)
+}
+
+/// Unlocks it, whoever else has it open by the same.
+///
+/// # Errors
+///
+/// If the system refuses.
+pub fn unlock(file: &File) -> io::Result<()> {
+    Ok(flock(file, FlockOperation::Unlock)?)
+}

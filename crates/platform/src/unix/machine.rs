@@ -1,0 +1,54 @@
+//! The machine, and who sees what of it.
+
+use std::{fs, path::Path};
+
+/// What tells this run of the machine from all others of any machine; `None` where that is not known.
+pub fn boot_id() -> Option<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(boot.trim().to_owned())
+}
+
+/// Whether what we see at this path is another file system, or another part of one, than what the
+/// machine's first process sees there. `false` if that cannot be told.
+pub fn is_secluded(path: &Path) -> bool {
+    let mounted = |process: &str| {
+        let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo")).ok()?;
+        mounted_at(path, &mounts)
+    };
+    match (mounted("self"), mounted("1")) {
+        (Some(ours), Some(theirs)) => ours != theirs,
+        _ => false,
+    }
+}
+
+/// What is mounted at this path, or above it: a device, what part of it, and where.
+fn mounted_at(path: &Path, mounts: &str) -> Option<(String, String, String)> {
+    let mounts = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(2);
+        let (device, part, at) = (fields.next()?, fields.next()?, fields.next()?);
+        path.starts_with(at).then(|| (device.to_owned(), part.to_owned(), at.to_owned()))
+    });
+    // Of two at one place the later one is seen.
+    mounts.max_by_key(|(_, _, at)| at.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MACHINE: &str = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                           30 22 0:25 / /tmp rw - tmpfs tmpfs rw\n\
+                           31 22 0:26 / /tmpfiles rw - tmpfs tmpfs rw\n";
+
+    #[test]
+    fn what_is_mounted_last_and_nearest_is_what_is_seen() {
+        let at = |path: &str, mounts: &str| mounted_at(Path::new(path), mounts).unwrap();
+        assert_eq!(at("/tmp/navlock-0", MACHINE).0, "0:25");
+        assert_eq!(at("/run/navlock", MACHINE).0, "8:1");
+        let private =
+            format!("{MACHINE}40 30 0:25 /systemd-private-x/tmp /tmp rw - tmpfs tmpfs rw\n");
+        assert_ne!(at("/tmp", &private), at("/tmp", MACHINE));
+        assert_eq!(at("/tmp", &private).1, "/systemd-private-x/tmp");
+        assert_eq!(mounted_at(Path::new("/tmp"), ""), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! Who is at the other end of a socket.
+
+use std::io;
+
+use crate::{
+    process::Handle,
+    socket::{AsyncStream, Stream},
+    user::{UserId, ours},
+};
+
+/// Who is at the other end of a socket, or made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Whose process it is.
+    pub user: UserId,
+    /// Its number; `None` where that is not known, as of one in another container.
+    pub process: Option<u32>,
+}
+
+/// Who is at the other end; where the system does not say, one of this user, whose alone the socket's
+/// directory is.
+///
+/// # Errors
+///
+/// If it cannot be asked.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn of(stream: &Stream) -> io::Result<Peer> {
+    use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+    // rustix has no word for a process without a number, which one in another PID namespace is.
+    let peer = getsockopt(stream, PeerCredentials)?;
+    let process = u32::try_from(peer.pid()).ok().filter(|&number| number > 0);
+    Ok(Peer { user: peer.uid(), process })
+}
+
+/// Who is at the other end: the modes of the directory and the socket have said so.
+///
+/// # Errors
+///
+/// None.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub fn of(_: &Stream) -> io::Result<Peer> {
+    Ok(Peer { user: ours(), process: None })
+}
+
+/// The same of one that does not block. Its process is known on all systems that say it.
+///
+/// # Errors
+///
+/// If it cannot be asked.
+pub fn of_async(stream: &AsyncStream) -> io::Result<Peer> {
+    let peer = stream.peer_cred()?;
+    let process = peer.pid().and_then(|number| u32::try_from(number).ok());
+    Ok(Peer { user: peer.uid(), process })
+}
+
+/// Whether it is this user who is at the other end.
+pub fn is_ours(stream: &AsyncStream) -> bool {
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == ours())
+}
+
+/// The process that listens at the other end: that which has begun to, if several could. `None` where
+/// that is not known.
+#[cfg(target_os = "linux")]
+pub fn listener(stream: &Stream) -> Option<Handle> {
+    use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
+    let pid = rustix::net::sockopt::socket_peercred(stream).ok()?.pid;
+    // Zero is one that we cannot see, in another PID namespace.
+    let number = u32::try_from(pid.as_raw_nonzero().get()).ok()?;
+    // Before Linux 6.5 by its number, while the connection stands; what it is besides is looked
+    // at afterwards, with this descriptor at hand.
+    let known = getsockopt(stream, PeerPidfd).ok().map(|found| Handle::known(number, found));
+    known.or_else(|| Handle::open(number).ok())
+}
+
+/// The process that listens at the other end. Here it is not known.
+#[cfg(not(target_os = "linux"))]
+pub fn listener(_: &Stream) -> Option<Handle> {
+    None
+}

@@ -1,0 +1,185 @@
+//! Signals: caught, passed on to a command, and as they were before.
+
+mod dispositions;
+
+use std::{
+    io::{self, Read},
+    process::Child,
+    sync::{Arc, atomic::AtomicBool},
+    thread,
+};
+
+use rustix::process::{Pid, getpgid, getpgrp, getpid, getsid, kill_process_group};
+use signal_hook::{
+    consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM},
+    flag,
+    iterator::{Signals, backend::SignalDelivery, exfiltrator::WithOrigin},
+    low_level::{
+        emulate_default_handler, pipe,
+        siginfo::{Cause, Origin},
+    },
+};
+
+pub use self::dispositions::hand_on;
+use crate::{
+    process::{Signal, signal_child},
+    socket::Stream,
+    wait::{BorrowedSource, Source},
+};
+
+/// Whether this signal is ignored now.
+pub fn is_ignored(signal: Signal) -> bool {
+    dispositions::is_ignored(signal.number())
+}
+
+/// Catches what is to be passed on to a command, from before there is one.
+#[derive(Debug)]
+pub struct PassedOn {
+    signals: SignalDelivery<Stream, WithOrigin>,
+}
+
+impl PassedOn {
+    /// Catches them from now on. Beside this it gives an end that does not block: who writes to it has
+    /// whoever waits for the source look.
+    ///
+    /// # Errors
+    ///
+    /// If there are no descriptors left.
+    pub fn catch() -> io::Result<(Self, Stream)> {
+        // What is ignored, as `nohup` has it, stays so for the command as well, which would not
+        // inherit it if it were caught.
+        let caught = [SIGHUP, SIGINT, SIGQUIT, SIGTERM]
+            .into_iter()
+            .filter(|&signal| !dispositions::is_ignored(signal))
+            // Not to hear of it, which who has it blocked does not: where it is ignored, a child's
+            // status is gone with the child.
+            .chain([SIGCHLD]);
+        let (read, write) = Stream::pair()?;
+        write.set_nonblocking(true)?;
+        let bell = write.try_clone()?;
+        let signals = SignalDelivery::with_pipe(read, write, WithOrigin::default(), caught)?;
+        Ok((Self { signals }, bell))
+    }
+
+    /// Readable when there is one, or it was rung for.
+    pub fn source(&self) -> BorrowedSource<'_> {
+        self.signals.get_read().source()
+    }
+
+    /// Passes on to the command all that came before the command was there, also by the terminal's ^C.
+    pub fn pass_on_early(&mut self, child: &Child) {
+        for early in self.signals.pending() {
+            if let Some(signal) = passed_on(&early) {
+                signal_child(child, signal);
+            }
+        }
+    }
+
+    /// Passes on what has come, unless the command has it already, as far as that can be told.
+    pub fn pass_on(&mut self, child: &Child) {
+        for origin in self.signals.pending() {
+            if !(matches!(origin.cause, Cause::Kernel) && kernel_has_told(child, origin.signal)) {
+                if let Some(signal) = passed_on(&origin) {
+                    signal_child(child, signal);
+                }
+            }
+        }
+    }
+}
+
+/// Whether the kernel, which has sent us this signal, has sent it to the command as well: the
+/// terminal's ^C goes to the process group that is in front of it.
+///
+/// When somebody else sends a signal to the whole group, that looks as if it was for us alone.
+fn kernel_has_told(child: &Child, signal: i32) -> bool {
+    // A terminal that hangs up tells the leader of its session only.
+    let is_for_leader = signal == SIGHUP && getsid(None) == Ok(getpid());
+    !is_for_leader && getpgid(Some(Pid::from_child(child))) == Ok(getpgrp())
+}
+
+fn passed_on(origin: &Origin) -> Option<Signal> {
+    let is_meant = [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&origin.signal);
+    is_meant.then(|| Signal::of_number(origin.signal))
+}
+
+/// What becomes readable when a signal tells us to end. The next one of its kind ends us whatever we are at.
+///
+/// # Errors
+///
+/// If there are no descriptors left.
+pub fn told_to_end() -> io::Result<Stream> {
+    let (told, ends) = Stream::pair()?;
+    for signal in [SIGTERM, SIGINT] {
+        let is_told = Arc::new(AtomicBool::new(false));
+        // In this order: the first one finds that none has come before.
+        flag::register_conditional_default(signal, Arc::clone(&is_told))?;
+        flag::register(signal, is_told)?;
+        pipe::register(signal, ends.try_clone()?)?;
+    }
+    Ok(told)
+}
+
+/// Does this when a signal tells us to end, and then ends as the signal says.
+///
+/// # Errors
+///
+/// If it cannot be caught, or there is no thread to be had.
+pub fn before_end(act: impl Fn() + Send + 'static) -> io::Result<()> {
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for signal in signals.forever() {
+            act();
+            end_by(Signal::of_number(signal));
+        }
+    })?;
+    Ok(())
+}
+
+/// Ends this process as a signal would that nobody has caught; returns if it would not.
+pub fn end_by(signal: Signal) {
+    let _ = emulate_default_handler(signal.number());
+}
+
+/// Has our process group stand still, as the terminal does when it is not ours, until somebody has it
+/// go on. Where there is no shell to come back to, the kernel does nothing.
+pub fn suspend() {
+    if let Some(signal) = Signal::SUSPEND.raw() {
+        let _ = kill_process_group(getpgrp(), signal);
+    }
+}
+
+/// Signals that are heeded, each with a pipe in which there is a byte when it has come.
+#[derive(Debug)]
+pub struct Heeded(Vec<(Signal, Stream)>);
+
+impl Heeded {
+    /// Catches these from now on, but not what was ignored when we were started.
+    ///
+    /// # Errors
+    ///
+    /// If there are no descriptors left.
+    pub fn catch(all: &[Signal]) -> io::Result<Self> {
+        let heeded = all.iter().filter(|signal| !is_ignored(**signal));
+        let pipes = heeded.map(|&signal| {
+            let (ours, theirs) = Stream::pair()?;
+            ours.set_nonblocking(true)?;
+            pipe::register(signal.number(), theirs)?;
+            Ok((signal, ours))
+        });
+        pipes.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// All, each readable when it has come.
+    pub fn sources(&self) -> impl Iterator<Item = (Signal, BorrowedSource<'_>)> {
+        self.0.iter().map(|(signal, pipe)| (*signal, pipe.source()))
+    }
+
+    /// The one at this place of the [`sources`](Self::sources) has been seen.
+    pub fn take(&self, index: usize) -> Signal {
+        let (signal, pipe) = &self.0[index];
+        let mut bytes = [0; 256];
+        let mut pipe = pipe;
+        while pipe.read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
+        *signal
+    }
+}

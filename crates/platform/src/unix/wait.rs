@@ -1,0 +1,211 @@
+//! Waiting for one of several things: sockets, processes, alarms.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd},
+    time::Duration,
+};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// What can be waited for, for as long as it is borrowed.
+pub type BorrowedSource<'a> = BorrowedFd<'a>;
+
+/// What can be waited for.
+pub trait Source {
+    /// It, as the system knows it.
+    fn source(&self) -> BorrowedSource<'_>;
+}
+
+impl<T: AsFd + ?Sized> Source for T {
+    fn source(&self) -> BorrowedSource<'_> {
+        self.as_fd()
+    }
+}
+
+/// What of a source is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interest(PollFlags);
+
+impl Interest {
+    /// Its end alone, of which all others are told as well.
+    pub const END: Self = Self(PollFlags::empty());
+    /// That there is something to be read.
+    pub const READ: Self = Self(PollFlags::IN);
+    /// That there is room for something to be written.
+    pub const WRITE: Self = Self(PollFlags::OUT);
+    /// Either.
+    pub const BOTH: Self = Self(PollFlags::IN.union(PollFlags::OUT));
+}
+
+/// What has come of a source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// There is something to be read.
+    pub readable: bool,
+    /// There is room for something to be written.
+    pub writable: bool,
+    /// It has come to its end, or cannot be waited for.
+    pub ended: bool,
+}
+
+impl Ready {
+    fn of(found: PollFlags) -> Self {
+        Self {
+            readable: found.contains(PollFlags::IN),
+            writable: found.contains(PollFlags::OUT),
+            ended: found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL),
+        }
+    }
+
+    /// Whether anything has.
+    pub fn any(self) -> bool {
+        self.readable || self.writable || self.ended
+    }
+}
+
+/// Waits until something has come of one of these, but no longer than this. What is asked for twice is
+/// told twice.
+///
+/// # Errors
+///
+/// `Interrupted` if a signal came, others if it cannot be waited.
+pub fn wait<const N: usize>(
+    asked: [(BorrowedSource<'_>, Interest); N],
+    timeout: Option<Duration>,
+) -> io::Result<[Ready; N]> {
+    let mut polled = asked.map(|(source, interest)| PollFd::from_borrowed_fd(source, interest.0));
+    poll(&mut polled, timeout.map(time).as_ref())?;
+    Ok(polled.map(|polled| Ready::of(polled.revents())))
+}
+
+/// The same, of as many as there are.
+///
+/// # Errors
+///
+/// As of [`wait`].
+pub fn wait_many(
+    asked: &[(BorrowedSource<'_>, Interest)],
+    timeout: Option<Duration>,
+) -> io::Result<Vec<Ready>> {
+    let polled =
+        asked.iter().map(|(source, interest)| PollFd::from_borrowed_fd(*source, interest.0));
+    let mut polled: Vec<_> = polled.collect();
+    poll(&mut polled, timeout.map(time).as_ref())?;
+    Ok(polled.iter().map(|polled| Ready::of(polled.revents())).collect())
+}
+
+/// Whether the other end of a socket is closed, or has ended: also while there is something to be read.
+pub fn has_hung_up(socket: &impl Source) -> bool {
+    let ends = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let ends = ends | PollFlags::RDHUP;
+    let mut polled = [PollFd::from_borrowed_fd(socket.source(), ends)];
+    // What cannot be asked is not there.
+    poll(&mut polled, Some(&time(Duration::ZERO))).is_err() || polled[0].revents().intersects(ends)
+}
+
+/// Too long for the kernel is as long as it can.
+fn time(time: Duration) -> Timespec {
+    Timespec::try_from(time).unwrap_or(Timespec { tv_sec: 1 << 31, tv_nsec: 0 })
+}
+
+pub use self::pair::{Pair, Told};
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod pair {
+    use std::{io, os::fd::OwnedFd, time::Duration};
+
+    use rustix::event::epoll;
+
+    use super::Source;
+
+    /// Two things that a thread waits for, known to the kernel once and for all: a socket, and a bell.
+    ///
+    /// FAST: to `poll` them is to have the kernel enter the thread in two queues and take it out again,
+    /// each time. Where there is no epoll, there is none.
+    #[derive(Debug)]
+    pub struct Pair(OwnedFd);
+
+    /// What has come of a [`Pair`].
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Told {
+        /// There is something in the bell.
+        pub rang: bool,
+        /// The socket has come to its end, what it has still to say aside.
+        pub ended: bool,
+    }
+
+    const SOCKET: epoll::EventData = epoll::EventData::new_u64(0);
+    const BELL: epoll::EventData = epoll::EventData::new_u64(1);
+
+    impl Pair {
+        /// Of a socket, of which is told once that something came, not again that it is still there:
+        /// whoever hears hears all; and of a bell, which rings until it is silenced.
+        ///
+        /// # Errors
+        ///
+        /// If there are no descriptors left: [`wait`](super::wait) needs none.
+        pub fn new(socket: &impl Source, bell: &impl Source) -> io::Result<Self> {
+            let pair = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+            let new = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+            epoll::add(&pair, socket.source(), SOCKET, new)?;
+            epoll::add(&pair, bell.source(), BELL, epoll::EventFlags::IN)?;
+            Ok(Self(pair))
+        }
+
+        /// Waits until something has come of one of them, or a signal, but no longer than this.
+        pub fn wait(&self, timeout: Option<Duration>) -> Told {
+            const END: epoll::EventFlags = epoll::EventFlags::HUP
+                .union(epoll::EventFlags::RDHUP)
+                .union(epoll::EventFlags::ERR);
+            let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: SOCKET }; 2];
+            // Interrupted, or nothing to wait for: whoever waits looks for itself.
+            let told =
+                epoll::wait(&self.0, &mut events, timeout.map(super::time).as_ref()).unwrap_or(0);
+            let rang = events[..told].iter().any(|event| event.data.u64() == BELL.u64());
+            let ended = events[..told].iter().any(|event| {
+                // Copied out of its place, which is packed.
+                let flags = event.flags;
+                event.data.u64() == SOCKET.u64() && flags.intersects(END)
+            });
+            Told { rang, ended }
+        }
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod pair {
+    use std::{convert::Infallible, io, time::Duration};
+
+    use super::Source;
+
+    /// There is none here.
+    #[derive(Debug)]
+    pub struct Pair(Infallible);
+
+    /// What has come of a [`Pair`].
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Told {
+        /// There is something in the bell.
+        pub rang: bool,
+        /// The socket has come to its end, what it has still to say aside.
+        pub ended: bool,
+    }
+
+    impl Pair {
+        /// None.
+        ///
+        /// # Errors
+        ///
+        /// Always.
+        pub fn new(_: &impl Source, _: &impl Source) -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        /// Never called.
+        pub fn wait(&self, _: Option<Duration>) -> Told {
+            match self.0 {}
+        }
+    }
+}
