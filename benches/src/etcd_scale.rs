@@ -1,25 +1,24 @@
 //! `navlock-benches etcd-scale`: what a machine costs beside names that others hold, what a run costs etcd,
 //! what many machines cost it while they do nothing, and how much it can do for how many of them.
 //!
-//! Of the first, etcd has so many names that are held, by keys as navlock writes them. A machine, a process
-//! of its own, joins and holds one name; it is measured while nothing else happens, while others take and
-//! release names of theirs, and while it takes and releases names of its own. For the others see
+//! Of the first, etcd has so many names that are held, by keys as navlock writes them. A machine joins, whose
+//! client holds one name; its broker is measured while nothing else happens, while others take and
+//! release names of theirs, and while its client takes and releases names of its own. For the others see
 //! [`runs`], [`machines`] and [`pairs`].
 
 #![expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 
+mod goal;
 mod machines;
 mod metrics;
 mod pairs;
 mod runs;
 
 use std::{
-    env,
     fmt::Write as _,
     fs,
-    io::{self, BufRead, BufReader, Read, Write as _},
+    io::{Read, Write as _},
     net::{Shutdown, TcpListener, TcpStream},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
@@ -31,19 +30,18 @@ use std::{
 use navlock::{EtcdOptions, LockManager, blocking::block_on};
 use navlock_etcd_client::{Client, PutOptions, Txn, TxnOp};
 
+use self::goal::Goal;
 pub(crate) use self::runs::{COUNT, count};
 use crate::{
     args::Args,
     environment::{Environment, versions},
     etcd::{Server, Store, on_a_runtime},
     harness::Scale,
+    machine::Machine,
     report::{collect, number, thousands},
 };
 
 pub(crate) const ROWS: [&str; 4] = ["names", "runs", "machines", "pairs"];
-
-/// The first word of the process that is a machine.
-pub(crate) const MACHINE: &str = "etcd-machine";
 
 /// How many names others hold.
 const NAMES: [usize; 4] = [0, 10_000, 100_000, 1_000_000];
@@ -60,34 +58,25 @@ const PAIRS: u32 = 200;
 /// How often the machine does.
 const TAKEN: u32 = 200;
 
+/// How much memory a broker is to have at most, in MiB, and how much of a CPU while nothing happens, in
+/// percent.
+const MEMORY: f64 = 15.0;
+const IDLE: f64 = 0.2;
+
 /// What is measured beside so many names.
 struct Figures {
     names: usize,
-    /// Of memory, of the machine's process.
+    /// Of memory, of the broker's process.
     bytes: u64,
     /// Of each CPU second.
     idle: f64,
     busy: f64,
-    /// Bytes that the machine was sent for each name that others took and released.
+    /// Bytes that the machine was sent for each name that others took and released, beside what it is sent
+    /// in the same time while nobody does.
     told: f64,
     /// Bytes for each free name that it took and released itself, and microseconds.
     taken: f64,
     time: f64,
-}
-
-/// A machine.
-struct Machine {
-    child: Child,
-    say: ChildStdin,
-    hear: BufReader<ChildStdout>,
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// A part of the report, for people and for docs/figures.md.
@@ -127,6 +116,7 @@ fn names(scale: Scale) -> Result<Part, String> {
         fill(server.endpoint(), names)?;
         all.push(measure(server.endpoint(), names, while_idle)?);
     }
+    let goals = all.last().map(goals).unwrap_or_default();
     let text = collect(|out| {
         all.iter().try_for_each(|of| {
             writeln!(
@@ -141,15 +131,17 @@ fn names(scale: Scale) -> Result<Part, String> {
                 number(of.taken),
                 number(of.time)
             )
-        })
+        })?;
+        out.write_str(&goal::text(&goals))
     });
     let markdown = collect(|out| {
         writeln!(
             out,
-            "A machine that holds one name, beside names that others hold in the same bucket: its process's memory; \
-             its share of a CPU while nothing happens and while others take and release {PAIRS} names a second; \
-             what etcd sends it for each of those, and for each free name that it takes and releases itself, and \
-             how long that takes. Etcd of one node, with its data in memory.\n"
+            "A machine whose client holds one name, beside names that others hold in the same bucket: the memory of \
+             its broker's process; that one's share of a CPU while nothing happens and while others take and release \
+             {PAIRS} names a second; what etcd sends it for each of those, beside what it sends it in the same time \
+             while nobody takes anything, and for each free name that its client takes and releases, and how long \
+             that takes. Etcd of one node, with its data in memory. The goals are those of the most names.\n"
         )?;
         writeln!(
             out,
@@ -170,9 +162,23 @@ fn names(scale: Scale) -> Result<Part, String> {
                 number(of.time)
             )?;
         }
-        Ok(())
+        write!(out, "\n{}", goal::markdown(&goals))
     });
     Ok((text, markdown))
+}
+
+/// Of these figures, beside whatever number of names.
+fn goals(of: &Figures) -> Vec<Goal> {
+    vec![
+        Goal { what: "MiB of memory", most: MEMORY, measured: mebibytes(of.bytes) },
+        Goal { what: "% of a CPU, idle", most: IDLE, measured: of.idle * 100.0 },
+        // A keepalive may fall into the one time and not into the other.
+        Goal {
+            what: "bytes for each lock of others, in whole bytes",
+            most: 0.0,
+            measured: of.told.round(),
+        },
+    ]
 }
 
 fn mebibytes(bytes: u64) -> f64 {
@@ -201,17 +207,25 @@ fn fill(endpoint: &str, names: usize) -> Result<(), String> {
 fn measure(endpoint: &str, names: usize, while_idle: Duration) -> Result<Figures, String> {
     let cable = Cable::to(endpoint)?;
     // One is measured, and of the other it is counted what it is sent.
-    let (mut machine, mut counted) = (Machine::start(endpoint)?, Machine::start(&cable.endpoint)?);
+    let machines = [Machine::on_etcd(endpoint)?, Machine::on_etcd(&cable.endpoint)?];
+    let [measured, counted] = machines.each_ref().map(client);
+    let (measured, counted) = (measured?, counted?);
+    let pid = machines[0].pid();
+    let lock =
+        |locks: &LockManager, name: &str| locks.lock(name.to_owned()).blocking().map_err(failed);
+    let held = (lock(&measured, "measured")?, lock(&counted, "counted")?);
     // What they do when they begin is over by then.
     thread::sleep(Duration::from_secs(2));
-    let idle = machine.during(|| {
+    let before = cable.received();
+    let idle = during(pid, || {
         thread::sleep(while_idle);
         Ok(())
     })?;
-    let bytes = memory(machine.child.id())?;
+    let told_idle = cable.received() - before;
+    let bytes = memory(pid)?;
     let others = machine_here(endpoint)?;
     let (mut pairs, before) = (0, cable.received());
-    let busy = machine.during(|| {
+    let busy = during(pid, || {
         let since = Instant::now();
         while since.elapsed() < while_idle {
             drop(others.lock(format!("wanders-{}", pairs % 1000)).blocking().map_err(failed)?);
@@ -221,52 +235,34 @@ fn measure(endpoint: &str, names: usize, while_idle: Duration) -> Result<Figures
         }
         Ok(())
     })?;
-    let told = (cable.received() - before) as f64 / f64::from(pairs);
+    let told = (cable.received() - before).saturating_sub(told_idle) as f64 / f64::from(pairs);
     let before = cable.received();
-    counted.ask(&format!("take {TAKEN}"))?;
+    take(&counted)?;
     let taken = (cable.received() - before) as f64 / f64::from(TAKEN);
-    let time = machine.ask(&format!("take {TAKEN}"))?;
-    let time = time.parse().map_err(|_| format!("the machine said {time}"))?;
+    let time = take(&measured)?;
+    drop(held);
     Ok(Figures { names, bytes, idle, busy, told, taken, time })
 }
 
-impl Machine {
-    fn start(endpoint: &str) -> Result<Self, String> {
-        let program = env::current_exe().map_err(|error| error.to_string())?;
-        let mut command = Command::new(program);
-        command.args([MACHINE, endpoint]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| format!("the machine: {error}"))?;
-        let (say, hear) = (child.stdin.take(), child.stdout.take());
-        let (Some(say), Some(hear)) = (say, hear) else {
-            return Err("the machine cannot be spoken to".to_owned());
-        };
-        let mut machine = Self { child, say, hear: BufReader::new(hear) };
-        machine.hear()?;
-        Ok(machine)
-    }
+/// A client of a machine's broker.
+fn client(machine: &Machine) -> Result<LockManager, String> {
+    Ok(machine.client(false)?.lock_manager("bench"))
+}
 
-    fn hear(&mut self) -> Result<String, String> {
-        let mut line = String::new();
-        let heard = self.hear.read_line(&mut line).map_err(|error| error.to_string())?;
-        if heard == 0 {
-            Err("the machine has ended".to_owned())
-        } else {
-            Ok(line.trim().to_owned())
-        }
+/// Takes and releases free names: microseconds for each.
+fn take(locks: &LockManager) -> Result<f64, String> {
+    let since = Instant::now();
+    for nth in 0..TAKEN {
+        drop(locks.lock(format!("of {:?}: {nth}", locks.client_id())).blocking().map_err(failed)?);
     }
+    Ok(since.elapsed().as_secs_f64() * 1e6 / f64::from(TAKEN))
+}
 
-    fn ask(&mut self, what: &str) -> Result<String, String> {
-        writeln!(self.say, "{what}").map_err(|error| error.to_string())?;
-        self.hear()
-    }
-
-    /// What share of a CPU it takes meanwhile.
-    fn during(&self, act: impl FnOnce() -> Result<(), String>) -> Result<f64, String> {
-        let pid = self.child.id();
-        let (since, before) = (Instant::now(), cpu(pid)?);
-        act()?;
-        Ok((cpu(pid)? - before) / since.elapsed().as_secs_f64())
-    }
+/// What share of a CPU a process takes meanwhile.
+fn during(pid: u32, act: impl FnOnce() -> Result<(), String>) -> Result<f64, String> {
+    let (since, before) = (Instant::now(), cpu(pid)?);
+    act()?;
+    Ok((cpu(pid)? - before) / since.elapsed().as_secs_f64())
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` passes on")]
@@ -277,34 +273,6 @@ fn failed(error: impl ToString) -> String {
 fn machine_here(endpoint: &str) -> Result<LockManager, String> {
     let reach = block_on(navlock::etcd(EtcdOptions::new([endpoint]))).map_err(failed)?;
     Ok(reach.lock_manager("bench"))
-}
-
-/// The machine's process: takes names when it is told to.
-///
-/// # Errors
-///
-/// What keeps it from that.
-pub(crate) fn be_a_machine(mut args: impl Iterator<Item = String>) -> Result<(), String> {
-    let endpoint = args.next().ok_or("where is etcd?")?;
-    let locks = machine_here(&endpoint)?;
-    let held = locks.lock(format!("ours {}", std::process::id())).blocking().map_err(failed)?;
-    println!("ready");
-    for line in io::stdin().lines() {
-        let line = line.map_err(failed)?;
-        let count: u32 = line.trim_start_matches("take ").parse().map_err(failed)?;
-        let since = Instant::now();
-        for nth in 0..count {
-            drop(
-                locks
-                    .lock(format!("of {}: {nth}", std::process::id()))
-                    .blocking()
-                    .map_err(failed)?,
-            );
-        }
-        println!("{}", since.elapsed().as_secs_f64() * 1e6 / f64::from(count));
-    }
-    drop(held);
-    Ok(())
 }
 
 /// Seconds of CPU that a process has had.
@@ -320,7 +288,7 @@ fn cpu(pid: u32) -> Result<f64, String> {
     Ok(all)
 }
 
-/// Bytes of memory that are a process's own.
+/// Bytes of memory that a process has, with what it has of its program.
 fn memory(pid: u32) -> Result<u64, String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(failed)?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -344,6 +312,10 @@ impl Cable {
             for client in listener.incoming() {
                 let both = client.and_then(|client| Ok((client, TcpStream::connect(&there)?)));
                 let Ok((client, server)) = both else { return };
+                // Else small answers would wait for each other.
+                let (Ok(()), Ok(())) = (client.set_nodelay(true), server.set_nodelay(true)) else {
+                    return;
+                };
                 let copies = (client.try_clone(), server.try_clone());
                 let (Ok(from_client), Ok(from_server)) = copies else { return };
                 let counted = Arc::clone(&counted);

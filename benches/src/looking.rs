@@ -11,23 +11,20 @@ mod control;
 use std::{
     env,
     fmt::Write as _,
-    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Command,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
 
-use navlock::{
-    BrokerReach, ConnectOptions, LockManager, Look, LookOptions, Place, UserAgent,
-    blocking::block_on, stand_back,
-};
+use navlock::{LockManager, Look, LookOptions, Place, stand_back};
 
 use crate::{
     args::Args,
     environment::{Environment, versions},
     harness::{Scale, Summary},
+    machine::{self, Ended, ready},
     report::{collect, number},
 };
 
@@ -61,17 +58,6 @@ const MOST: f64 = 1.2;
 
 /// Of one round, in nanoseconds: the median and the 99th percentile.
 type Quantiles = [f64; 2];
-
-/// A process that ends when this is dropped.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// The report, for people and for docs/figures.md.
 ///
@@ -198,9 +184,7 @@ fn measure(socket: &Path, scale: Scale) -> Result<Quantiles, String> {
 
 /// A client of its own, which asks the broker for each lock.
 fn client(socket: &Path) -> Result<LockManager, String> {
-    let options = ConnectOptions::default().place(Place::at(socket)).only_running().delegate(false);
-    let reach = block_on(BrokerReach::connect(options)).map_err(|error| error.to_string())?;
-    Ok(UserAgent::with_reach(reach).lock_manager("bench"))
+    Ok(machine::client(socket, false)?.lock_manager("bench"))
 }
 
 /// The command's broker, which stands beside this program.
@@ -221,17 +205,6 @@ fn this_program(word: &str, socket: &Path) -> Result<Command, String> {
     let mut command = Command::new(env::current_exe().map_err(|error| error.to_string())?);
     command.arg(word).arg(socket);
     Ok(command)
-}
-
-/// Starts something that writes a line once it is there.
-fn ready(mut command: Command, what: &str) -> Result<Ended, String> {
-    let failed = |error: std::io::Error| format!("{what} does not start: {error}");
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
-    let mut child = Ended(child);
-    let Some(out) = child.0.stdout.take() else { return Err(format!("{what} says nothing")) };
-    let mut line = String::new();
-    BufReader::new(out).read_line(&mut line).map_err(failed)?;
-    if line.is_empty() { Err(format!("{what} ended before it was ready")) } else { Ok(child) }
 }
 
 /// Looks until it is killed.

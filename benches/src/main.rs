@@ -20,6 +20,7 @@ mod etcd;
 mod etcd_scale;
 mod harness;
 mod looking;
+mod machine;
 mod memory;
 mod report;
 mod rows;
@@ -34,8 +35,6 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1).peekable();
     let done = if args.next_if(|word| word == broker::PARTY).is_some() {
         broker::take_part(args)
-    } else if args.next_if(|word| word == etcd_scale::MACHINE).is_some() {
-        etcd_scale::be_a_machine(args)
     } else if args.next_if(|word| word == etcd_scale::COUNT).is_some() {
         etcd_scale::count(args)
     } else if args.next_if(|word| word == looking::LOOKERS).is_some() {

@@ -18,10 +18,10 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
         let usage = "usage: cargo xtask bench in-process|broker|looking|etcd|etcd-scale|embedded|js [--only ROW] [--rounds N]";
         return Err(usage.to_owned());
     };
-    if matches!(*family, "broker" | "looking" | "etcd-scale") {
+    if matches!(*family, "broker" | "looking" | "etcd" | "etcd-scale") {
         // The command is measured too, and is looked for beside the benchmarks.
         let mut command = cargo(&["build", "--release", "--quiet", "--package", "navlock-cli"]);
-        if *family == "etcd-scale" {
+        if matches!(*family, "etcd" | "etcd-scale") {
             command.args(["--features", "etcd"]);
         }
         run(&mut command)?;

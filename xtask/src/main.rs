@@ -1,7 +1,8 @@
 //! The project's own commands.
 //!
 //! - `cargo xtask test`: everything that must hold before a change lands.
-//! - `cargo xtask bench in-process`, `bench broker`, `bench etcd` and `bench js`: the tables of docs/figures.md.
+//! - `cargo xtask bench in-process`, `bench broker`, `bench looking`, `bench etcd`, `bench etcd-scale`,
+//!   `bench embedded` and `bench js`: the tables of docs/figures.md.
 //! - `cargo xtask break-rules`: breaks each rule on purpose and sees its tests fail.
 //! - `cargo xtask fresh`: follows the README on a minimal Debian that has only Rust and Node.
 //! - `cargo xtask torture`: kills, stops and starves workers at random, and sees that their locks hold.
@@ -29,8 +30,11 @@ usage: cargo xtask <command>
   test                      format, clippy, tests, doctests, model checks, rustdoc, examples, npm
   bench in-process [ARG…]   time locks within one process; writes the table into docs/figures.md
   bench broker [ARG…]       the same between processes
-  bench etcd [ARG…]         the same between machines
-  bench js [ARG…]           the same in JavaScript
+  bench looking [ARG…]      what it costs others that somebody looks
+  bench etcd [ARG…]         time locks between machines
+  bench etcd-scale [ARG…]   what many names and many machines cost
+  bench embedded [ARG…]     time locks in JavaScript engines within Rust programs
+  bench js [ARG…]           time locks in JavaScript
   break-rules [ARG…]        break each rule in copies of the sources and see its tests fail
   torture [OPTION…]         kill, stop and starve workers at random, as root; --minutes N,
                             --reach broker|etcd, --seed N, --without KIND, --break

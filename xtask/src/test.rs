@@ -62,7 +62,7 @@ pub(crate) fn test() -> Result {
     // That the benchmarks run; what they measure here means nothing.
     let benches = built_in("debug", "navlock-benches")?;
     let families: &[&str] = if cfg!(target_os = "linux") {
-        &["in-process", "broker", "looking", "etcd"]
+        &["in-process", "broker", "looking", "etcd", "etcd-scale"]
     } else {
         &["in-process", "etcd"]
     };

@@ -1,5 +1,5 @@
-//! Many who wait for one lock, on four connections, each with a lease of its own: as the clients of
-//! four daemons have.
+//! Many who wait for one lock: of navlock, each is an agent of its own, a quarter of them at each of four brokers,
+//! which are processes; of the lock service, a quarter on each of four connections, each with a lease of its own.
 
 use std::{
     sync::{
@@ -16,9 +16,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Place, each, navlock::machine, on_a_runtime, raw::lease};
+use super::{Place, each, on_a_runtime, raw::lease};
+use crate::machine::Machine;
 
-const CONNECTIONS: usize = 4;
+/// How many brokers there are, or connections.
+const MACHINES: usize = 4;
 
 /// How long the lock may be on its way through a crowd: who is slower is measured by how far it
 /// came.
@@ -27,21 +29,27 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long it may take until all wait.
 const SETTLING: Duration = Duration::from_secs(40);
 
+/// How long it takes at most until the watches of all are there who wait.
+const WATCHES: Duration = Duration::from_millis(200);
+
 /// From the release of a lock that all wait for until the last was granted: one after the other, or
 /// at once, each of so many.
 pub(super) fn navlock(place: &Place<'_>, is_shared: bool) -> Result<f64, String> {
-    let machines: Result<Vec<UserAgent>, _> =
-        (0..CONNECTIONS).map(|_| machine(place.endpoint)).collect();
-    let machines = machines?;
-    let own = machines[0].lock_manager("bench");
+    let brokers: Result<Vec<_>, _> =
+        (0..MACHINES).map(|_| Machine::on_etcd(place.endpoint)).collect();
+    let brokers = brokers?;
+    let clients: Result<Vec<UserAgent>, _> =
+        brokers.iter().map(|broker| broker.client(false)).collect();
+    let clients = clients?;
+    let own = clients[0].lock_manager("bench");
     let failed = |error: navlock::Error| error.to_string();
     let guard = own.lock(&*place.name).blocking().map_err(failed)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     runtime.block_on(async {
         let mut crowd = JoinSet::new();
-        for machine in machines.iter().cycle().take(place.count) {
-            let locks: LockManager = machine.lock_manager("bench");
+        for client in clients.iter().cycle().take(place.count) {
+            let locks: LockManager = client.lock_manager("bench");
             let name = place.name.clone();
             crowd.spawn(async move {
                 let request = locks.lock(name);
@@ -58,6 +66,7 @@ pub(super) fn navlock(place: &Place<'_>, is_shared: bool) -> Result<f64, String>
             Ok::<_, String>(())
         });
         all_wait.await.map_err(|_| "they do not all wait".to_owned())??;
+        sleep(WATCHES).await;
         let since = Instant::now();
         drop(guard);
         let (mut last, mut granted, mut kept) = (since, 0, Vec::new());
@@ -88,7 +97,7 @@ fn nobody() -> String {
 pub(super) fn lock_service(place: &Place<'_>) -> Result<f64, String> {
     let measured = on_a_runtime(async {
         let mut clients = Vec::new();
-        for _ in 0..CONNECTIONS {
+        for _ in 0..MACHINES {
             clients.push(Client::connect([place.endpoint], None).await?);
         }
         let mut own = clients[0].clone();
@@ -125,7 +134,7 @@ pub(super) fn lock_service(place: &Place<'_>) -> Result<f64, String> {
             sleep(Duration::from_millis(5)).await;
         }
         // Their watches on who is before them, too.
-        sleep(Duration::from_millis(200)).await;
+        sleep(WATCHES).await;
         let since = Instant::now();
         own.unlock(lock.key()).await?;
         let mut last = since;

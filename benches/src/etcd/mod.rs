@@ -1,8 +1,9 @@
 //! Locks between machines, on one node of etcd: once with its data on a disk, where each change
 //! waits for the disk, and once in memory.
 //!
-//! The machines are connections: each contender has clients of its own, made anew for each
-//! measurement, on threads of this process. In every round each is measured once, in an order that
+//! Where two machines are enough, they are connections: each contender has clients of its own, made anew for
+//! each measurement, on threads of this process. A crowd has brokers of its own, which are
+//! processes of the command. In every round each is measured once, in an order that
 //! is rotated from round to round. Each measurement has a name of its own, so that nobody steps
 //! over what another has left until etcd is compacted.
 
@@ -27,7 +28,7 @@ use crate::{
 
 /// What `--only` takes.
 pub(crate) const ROWS: &[&str] =
-    &["acquire", "handover", "handover-late", "crowd", "large-crowd", "readers"];
+    &["acquire", "loop", "handover", "handover-late", "crowd", "large-crowd", "readers"];
 
 /// For how long leases last that are not kept: longer than any measurement.
 const TIME_TO_LIVE: Duration = Duration::from_secs(60);
@@ -35,17 +36,19 @@ const TIME_TO_LIVE: Duration = Duration::from_secs(60);
 /// What is measured of everybody who can do it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Row {
-    /// A lock that is free is taken and released.
+    /// A lock that is free is taken and released, and only then the next.
     Acquire,
+    /// The same, but the next is asked for while the one before is released.
+    Loop,
     /// A lock goes from one machine to another that has waited for 15 ms.
     Handover,
     /// The same, after 150 ms.
     HandoverLate,
-    /// A lock goes through the hands of 100 who wait, on four connections.
+    /// A lock goes through the hands of 100 who wait, at four brokers.
     Crowd,
     /// Of 1,000.
     LargeCrowd,
-    /// 100 on four connections are admitted at once.
+    /// 100 at four brokers are admitted at once.
     Readers,
 }
 
@@ -60,8 +63,9 @@ enum Peer {
 }
 
 impl Row {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Acquire,
+        Self::Loop,
         Self::Handover,
         Self::HandoverLate,
         Self::Crowd,
@@ -76,6 +80,7 @@ impl Row {
     const fn peers(self) -> &'static [Peer] {
         match self {
             Self::Acquire => &[Peer::Navlock, Peer::Floor, Peer::LockService, Peer::Etcdctl],
+            Self::Loop => &[Peer::Navlock, Peer::Floor],
             Self::Handover | Self::HandoverLate => &[Peer::Navlock, Peer::Floor, Peer::LockService],
             Self::Crowd | Self::LargeCrowd => &[Peer::Navlock, Peer::LockService],
             // The lock service has no shared locks.
@@ -96,7 +101,7 @@ impl Row {
     const fn count(self, peer: Peer, scale: Scale) -> usize {
         let (full, quick) = match (self, peer) {
             (Self::Acquire, Peer::Etcdctl) => (5, 1),
-            (Self::Acquire, _) => (300, 10),
+            (Self::Acquire | Self::Loop, _) => (300, 10),
             (Self::Handover, Peer::LockService) | (Self::HandoverLate, _) => (7, 1),
             (Self::Handover, _) => (25, 2),
             (Self::Crowd | Self::Readers, _) => (100, 12),
@@ -151,7 +156,8 @@ pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
     let mut cases = Vec::new();
     for row in Row::ALL.into_iter().filter(|row| args.wants(row.id())) {
         for server in &servers {
-            cases.push(measure_row(row, server.as_ref().map_err(Clone::clone)?, args)?);
+            let server = server.as_ref().map_err(Clone::clone)?;
+            cases.push(measure_row(row, server, args)?);
         }
     }
     environment.look_again();
@@ -194,7 +200,9 @@ fn measure(row: Row, peer: Peer, server: &Server, scale: Scale) -> Result<f64, S
     };
     match (row, peer) {
         (Row::Acquire, Peer::Navlock) => navlock::acquire(&place),
-        (Row::Acquire, Peer::Floor) => raw::acquire(&place),
+        (Row::Acquire, Peer::Floor) => raw::acquire(&place, true),
+        (Row::Loop, Peer::Navlock) => navlock::acquire_in_a_loop(&place),
+        (Row::Loop, Peer::Floor) => raw::acquire(&place, false),
         (Row::Acquire, Peer::LockService) => lock_service::acquire(&place),
         (_, Peer::Etcdctl) => lock_service::command(&place),
         (Row::Handover | Row::HandoverLate, Peer::Navlock) => navlock::handover(&place),

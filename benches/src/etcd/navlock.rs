@@ -2,23 +2,37 @@
 
 use std::{sync::mpsc, thread, time::Instant};
 
-use navlock::{EtcdOptions, LockManager, UserAgent, blocking::block_on};
+use navlock::{EtcdOptions, LockManager, blocking::block_on};
 
-use super::{Place, TIME_TO_LIVE, each, median, micros};
+use super::{Place, TIME_TO_LIVE, each, median, micros, raw::Releases};
 
-/// A machine: a connection of its own.
-pub(super) fn machine(endpoint: &str) -> Result<UserAgent, String> {
-    let options = EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE);
-    block_on(navlock::etcd(options)).map_err(|error| error.to_string())
-}
-
+/// That of a machine of its own, which is a connection.
 fn lock_manager(endpoint: &str) -> Result<LockManager, String> {
-    Ok(machine(endpoint)?.lock_manager("bench"))
+    let options = EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE);
+    let machine = block_on(navlock::etcd(options)).map_err(|error| error.to_string())?;
+    Ok(machine.lock_manager("bench"))
 }
 
-/// Takes and releases a free lock. The release is not waited for, but the next request is sent
-/// after it.
+/// Takes and releases a free lock, each time when the release before was heard of by another client.
 pub(super) fn acquire(place: &Place<'_>) -> Result<f64, String> {
+    let locks = lock_manager(place.endpoint)?;
+    let releases = Releases::of_locks(place.endpoint)?;
+    let pair = || {
+        drop(locks.lock(&*place.name).blocking().map_err(|error| error.to_string())?);
+        releases.next()
+    };
+    // The first has asked for a lease, and begun to watch.
+    pair()?;
+    let since = Instant::now();
+    for _ in 0..place.count {
+        pair()?;
+    }
+    Ok(each(since.elapsed(), place.count))
+}
+
+/// Takes and releases a lock. The release is not waited for, but the next request is sent
+/// after it.
+pub(super) fn acquire_in_a_loop(place: &Place<'_>) -> Result<f64, String> {
     let locks = lock_manager(place.endpoint)?;
     let lock = || locks.lock(&*place.name).blocking().map_err(|error| error.to_string());
     // The first has asked for a lease, and begun to watch.

@@ -2,7 +2,10 @@
 
 use std::{sync::mpsc, thread, time::Instant};
 
-use navlock_etcd_client::{Client, Compare, CompareOp, PutOptions, Txn, TxnOp, WatchOptions};
+use navlock_etcd_client::{
+    Client, Compare, CompareOp, EventType, PutOptions, Txn, TxnOp, WatchOptions,
+};
+use tokio::runtime::Runtime;
 
 use super::{Place, TIME_TO_LIVE, each, median, micros, on_a_runtime};
 
@@ -12,9 +15,65 @@ pub(super) async fn lease(client: &mut Client) -> Result<i64, navlock_etcd_clien
     Ok(client.lease_grant(seconds).await?.id())
 }
 
-/// A transaction that puts a key if it is not there, and its deletion.
-pub(super) fn acquire(place: &Place<'_>) -> Result<f64, String> {
-    on_a_runtime(async {
+/// When keys are deleted, as another client hears of it that watches them.
+pub(super) struct Releases {
+    heard: mpsc::Receiver<Instant>,
+    // The watch ends with it.
+    _runtime: Runtime,
+}
+
+impl Releases {
+    /// Those of all exclusive locks of navlock's.
+    pub(super) fn of_locks(endpoint: &str) -> Result<Self, String> {
+        Self::of(endpoint, "navlock/", |key| key.windows(5).any(|part| part == b"/h/x/"))
+    }
+
+    /// Those of keys that begin so, and are meant.
+    fn of(endpoint: &str, prefix: &str, is_meant: fn(&[u8]) -> bool) -> Result<Self, String> {
+        let (endpoint, prefix) = (endpoint.to_owned(), prefix.to_owned());
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        let (tell, heard) = mpsc::channel();
+        runtime.spawn(async move {
+            let mut client = Client::connect([endpoint], None).await?;
+            let options = WatchOptions::new().with_prefix();
+            let mut stream = client.watch(prefix, Some(options)).await?;
+            // That it watches.
+            let _ = tell.send(Instant::now());
+            while let Some(answer) = stream.message().await? {
+                for event in answer.events() {
+                    let is_end = event.event_type() == EventType::Delete;
+                    if is_end && event.kv().is_some_and(|kv| is_meant(kv.key())) {
+                        let _ = tell.send(Instant::now());
+                    }
+                }
+            }
+            Ok::<_, navlock_etcd_client::Error>(())
+        });
+        let releases = Self { heard, _runtime: runtime };
+        releases.next()?;
+        Ok(releases)
+    }
+
+    /// The next.
+    ///
+    /// # Errors
+    ///
+    /// If there is none in time.
+    pub(super) fn next(&self) -> Result<Instant, String> {
+        let heard = self.heard.recv_timeout(TIME_TO_LIVE);
+        heard.map_err(|_| "nobody heard of a release".to_owned())
+    }
+}
+
+/// A transaction that puts a key if it is not there, and its deletion; if so, until another client has
+/// heard of that as well.
+pub(super) fn acquire(place: &Place<'_>, is_heard: bool) -> Result<f64, String> {
+    let releases = is_heard.then(|| Releases::of(place.endpoint, &place.name, |_| true));
+    let releases = releases.transpose()?;
+    let (mut failed, releases) = (None, releases.as_ref());
+    let measured = on_a_runtime(async {
         let mut client = Client::connect([place.endpoint], None).await?;
         let lease = lease(&mut client).await?;
         let mut since = Instant::now();
@@ -28,11 +87,16 @@ pub(super) fn acquire(place: &Place<'_>) -> Result<f64, String> {
             let put = TxnOp::put(name, "", Some(PutOptions::new().with_lease(lease)));
             client.txn(Txn::new().when([free]).and_then([put])).await?;
             client.delete(name, None).await?;
+            if let Some(Err(why)) = releases.map(Releases::next) {
+                failed = Some(why);
+                break;
+            }
         }
         let time = since.elapsed();
         client.lease_revoke(lease).await?;
         Ok(each(time, place.count))
-    })
+    })?;
+    failed.map_or(Ok(measured), Err)
 }
 
 /// From the call that deletes a key to its event at another client, whose watch is open.

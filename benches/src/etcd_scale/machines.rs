@@ -6,7 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Part, cpu, machine_here, mebibytes, memory, metrics::Metrics};
+use super::{
+    Part, cpu,
+    goal::{self, Goal},
+    machine_here, mebibytes, memory,
+    metrics::Metrics,
+};
 use crate::{
     etcd::{Server, Store},
     harness::Scale,
@@ -18,6 +23,9 @@ const MACHINES: [usize; 4] = [10, 100, 300, 1000];
 
 /// For how long: several times what is between two of anything that a machine does by itself.
 const WHILE: Duration = Duration::from_secs(60);
+
+/// How many keepalives a second there are to be at most, of a thousand machines.
+const KEEPALIVES: f64 = 350.0;
 
 struct Figures {
     machines: usize,
@@ -40,6 +48,12 @@ pub(super) fn measure(scale: Scale) -> Result<Part, String> {
         eprintln!("etcd-scale: {machines} machines");
         all.push(of(machines, during)?);
     }
+    let goals = all.last().map(|of| Goal {
+        what: "keepalives a second for each thousand machines, of the most that were measured",
+        most: KEEPALIVES,
+        measured: of.keepalives * 1000.0 / of.machines as f64,
+    });
+    let goals = goals.as_slice();
     let text = collect(|out| {
         all.iter().try_for_each(|of| {
             writeln!(
@@ -53,7 +67,8 @@ pub(super) fn measure(scale: Scale) -> Result<Part, String> {
                 mebibytes(of.bytes),
                 of.watches
             )
-        })
+        })?;
+        out.write_str(&goal::text(goals))
     });
     let markdown = collect(|out| {
         writeln!(
@@ -80,7 +95,7 @@ pub(super) fn measure(scale: Scale) -> Result<Part, String> {
                 of.watches
             )?;
         }
-        Ok(())
+        write!(out, "\n{}", goal::markdown(goals))
     });
     Ok((text, markdown))
 }

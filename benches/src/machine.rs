@@ -1,0 +1,137 @@
+//! Machines: each has a broker of its own, which is a process of the command that stands beside this program,
+//! and clients at its socket.
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use navlock::{BrokerReach, ConnectOptions, Place, UserAgent, blocking::block_on};
+use tempfile::TempDir;
+
+/// A process that ends when this is dropped.
+pub(crate) struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A machine. Its broker ends when this is dropped, or soon after this process.
+pub(crate) struct Machine {
+    program: PathBuf,
+    broker: Ended,
+    // Removed when the broker has ended.
+    directory: TempDir,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // Else its lease would stand for a while, with the keys below it.
+        let _ = self.navlock(&["daemon", "stop"]).stdout(Stdio::null()).status();
+    }
+}
+
+impl Machine {
+    /// One that shares its locks by the etcd at this endpoint.
+    ///
+    /// # Errors
+    ///
+    /// If its broker cannot be started.
+    pub(crate) fn on_etcd(endpoint: &str) -> Result<Self, String> {
+        Self::start(&format!("[etcd]\nendpoints = [\"{endpoint}\"]\n"))
+    }
+
+    fn start(settings: &str) -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("a machine: {error}");
+        let program = env::current_exe().map_err(failed)?.with_file_name("navlock");
+        if !program.exists() {
+            return Err(format!(
+                "there is no {}; 'cargo xtask bench' builds it",
+                program.display()
+            ));
+        }
+        let directory = tempfile::tempdir().map_err(failed)?;
+        let settings = format!("log = \"warn\"\n{settings}");
+        fs::write(directory.path().join("config.toml"), settings).map_err(failed)?;
+        let mut command = navlock(&program, directory.path());
+        // It ends by itself where this process was killed.
+        command.args(["daemon", "run", "--idle-seconds", "60"]);
+        let broker = ready(command, "the broker")?;
+        Ok(Self { program, broker, directory })
+    }
+
+    /// The broker's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.broker.0.id()
+    }
+
+    /// The command, on this machine.
+    pub(crate) fn navlock(&self, words: &[&str]) -> Command {
+        let mut command = navlock(&self.program, self.directory.path());
+        command.args(words);
+        command
+    }
+
+    /// A client of its own, which may own names, or asks the broker for each lock.
+    ///
+    /// # Errors
+    ///
+    /// If the broker is not there.
+    pub(crate) fn client(&self, may_own: bool) -> Result<UserAgent, String> {
+        client(&socket(self.directory.path()), may_own)
+    }
+}
+
+fn socket(directory: &Path) -> PathBuf {
+    directory.join("sock")
+}
+
+/// The command, for a machine whose files are in this folder.
+fn navlock(program: &Path, directory: &Path) -> Command {
+    let mut command = Command::new(program);
+    // Nothing of whoever measures.
+    for (name, _) in env::vars_os()
+        .filter(|(name, _)| name.to_str().is_some_and(|name| name.starts_with("NAVLOCK_")))
+    {
+        command.env_remove(name);
+    }
+    command.env("NAVLOCK_SOCKET", socket(directory)).env("NAVLOCK_STATE", directory);
+    command.env("NAVLOCK_CONFIG", directory.join("config.toml")).stdin(Stdio::null());
+    command
+}
+
+/// A client of the broker at this socket.
+///
+/// # Errors
+///
+/// If there is none.
+pub(crate) fn client(socket: &Path, may_own: bool) -> Result<UserAgent, String> {
+    let options = ConnectOptions::default().place(Place::at(socket)).only_running();
+    let reach = block_on(BrokerReach::connect(options.delegate(may_own)));
+    Ok(UserAgent::with_reach(reach.map_err(|error| error.to_string())?))
+}
+
+/// Starts something that says `ready` in a line of its own once it is there.
+///
+/// # Errors
+///
+/// If it ends before that.
+pub(crate) fn ready(mut command: Command, what: &str) -> Result<Ended, String> {
+    let failed = |error: std::io::Error| format!("{what} does not start: {error}");
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let mut child = Ended(child);
+    let Some(out) = child.0.stdout.take() else { return Err(format!("{what} says nothing")) };
+    for line in BufReader::new(out).lines() {
+        // A broker says before what it waits for.
+        if line.map_err(failed)? == "ready" {
+            return Ok(child);
+        }
+    }
+    Err(format!("{what} ended before it was ready"))
+}
