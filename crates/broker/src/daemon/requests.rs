@@ -137,7 +137,7 @@ struct Alarm {
 impl Requests {
     /// None yet, of which these will be told.
     pub(super) fn new(lookers: Arc<Lookers>, is_leased: bool) -> Self {
-        Self { lookers, is_leased, ..Self::default() }
+        Self { is_leased, lookers, ..Self::default() }
     }
 
     /// Whose they are, for the log.
@@ -329,12 +329,11 @@ impl Requests {
         let counts = self.lookers.counts();
         // FAST: what is not leased is not lost by a clock.
         let lost = if self.is_leased { entry.unheard_loss() } else { None };
-        match lost {
-            Some(lost) => counts.outcome(&Outcome::Lost(lost, None), 0),
-            None => {
-                let held = usize::from(entry.is_held());
-                counts.finished(held, 1 - held);
-            }
+        if let Some(lost) = lost {
+            counts.outcome(&Outcome::Lost(lost, None), 0);
+        } else {
+            let held = usize::from(entry.is_held());
+            counts.finished(held, 1 - held);
         }
     }
 
