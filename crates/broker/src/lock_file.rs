@@ -88,6 +88,10 @@ fn open_ours(path: &Path, how: &fs::OpenOptions) -> io::Result<fs::File> {
 
 /// The file, if it is one, and ours.
 fn checked(file: fs::File) -> io::Result<fs::File> {
+    check(&file).map(|()| file)
+}
+
+fn check(file: &fs::File) -> io::Result<()> {
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file; remove it"));
@@ -97,7 +101,7 @@ fn checked(file: fs::File) -> io::Result<fs::File> {
         let why = format!("it is owned by uid {owner}; have it removed");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
-    Ok(file)
+    Ok(())
 }
 
 /// Locks the file at `path` if it is there and nobody has it.
@@ -132,7 +136,7 @@ pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
 /// Opens the file of this name that the process of this number has open, for reading. Somebody may
 /// have removed it.
 pub(crate) fn open_of(pid: u32, name: &OsStr) -> Option<fs::File> {
-    checked(process::open_of(pid, name).ok()?).ok()
+    process::open_of(pid, name, |file| check(file).is_ok()).ok()
 }
 
 #[cfg(all(test, target_os = "linux"))]

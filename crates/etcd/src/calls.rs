@@ -42,8 +42,8 @@ impl From<navlock_etcd_client::Error> for Failure {
             INVALID_ARGUMENT if message.contains("revision of auth store") => {
                 Self::Unknown(message.to_owned())
             }
-            // An answer, and not of gRPC.
-            _ if message.contains("grpc-status header missing") => {
+            // An answer, and not of gRPC. A proxy whose etcd is away says so, too, and that it is for a time.
+            code if code != UNAVAILABLE && message.contains("grpc-status header missing") => {
                 Self::Unknown(format!("what answers there is no etcd: {message}"))
             }
             RESOURCE_EXHAUSTED if message.contains("database space exceeded") => {
@@ -64,6 +64,7 @@ impl From<navlock_etcd_client::Error> for Failure {
 // The codes of gRPC.
 const INVALID_ARGUMENT: i32 = 3;
 const NOT_FOUND: i32 = 5;
+const UNAVAILABLE: i32 = 14;
 const PERMISSION_DENIED: i32 = 7;
 const RESOURCE_EXHAUSTED: i32 = 8;
 const OUT_OF_RANGE: i32 = 11;

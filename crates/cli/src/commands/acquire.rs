@@ -120,8 +120,9 @@ pub(super) fn acquire(
                 guards.push(guard);
             }
             Had::NoAnswer if at_once => {
-                let position = block_on_timeout(locks.position(name.clone()), POSITION);
-                let why = match position {
+                // It is asked for nobody who would not read it.
+                let position = || block_on_timeout(locks.position(name.clone()), POSITION);
+                let why = match (context.voice != Voice::Quiet).then(position).flatten() {
                     Some(Err(Error::Unreachable(why))) => printable(&why),
                     _ => "the broker grants nothing for the moment, as when it takes over from one that \
                           was killed, or what keeps its locks does not answer"

@@ -2,13 +2,14 @@
 
 use std::{
     fmt::Display,
+    io::ErrorKind,
     sync::mpsc::{RecvTimeoutError, Sender, channel},
     thread::{self, JoinHandle},
     time::Duration,
 };
 
-use navlock::{BrokerReach, LockManager, Reason, ResourceName};
-use navlock_broker::Control;
+use navlock::{BrokerReach, LockManager, Place, ResourceName};
+use navlock_platform::socket;
 
 use super::Context;
 use crate::{
@@ -41,26 +42,23 @@ impl Outage {
             let mut is_told = false;
             while has_ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 let suspended = locks.term().and_then(|term| term.suspended());
-                let said = match suspended {
+                match suspended {
                     // It is lost, which is told otherwise.
                     Some((_, Duration::ZERO)) => continue,
                     Some((silent, left)) if !is_told => {
-                        let running = Control::connect(&place);
-                        let is_none =
-                            running.is_err_and(|error| *error.reason() == Reason::NotRunning);
+                        let is_none = is_nobody_there(&place);
+                        mention(warning(silent, left, &whose, is_none).as_bytes());
                         if is_none {
                             let to_ask = to_ask.clone();
                             tell_why_there_is_none(move || BrokerReach::connect_blocking(to_ask));
                         }
-                        warning(silent, left, &whose, is_none)
                     }
                     None if is_told && locks.term().is_some() => {
-                        "navlock: etcd answers again\n".to_owned()
+                        mention(b"navlock: etcd answers again\n");
                     }
                     _ => continue,
-                };
+                }
                 is_told = suspended.is_some();
-                mention(said.as_bytes());
             }
         };
         let thread = thread::Builder::new().name("navlock-outage".to_owned()).spawn(watch).ok()?;
@@ -76,6 +74,13 @@ impl Drop for Outage {
             let _ = thread.join();
         }
     }
+}
+
+/// Whether there is no broker. It is not waited for one that does not answer: the locks are to be released meanwhile.
+fn is_nobody_there(place: &Place) -> bool {
+    let connected = socket::connect(place.socket());
+    let kinds = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
+    connected.is_err_and(|error| kinds.contains(&error.kind()))
 }
 
 /// Says why no broker can begin, if none can: that may take longer than there is.

@@ -203,7 +203,9 @@ pub(super) async fn agreed(clusters: &EtcdClusters) -> Result<String, Error> {
             None => without += 1,
             Some(said) => {
                 one.check_said(said, &list)?;
-                if said.list == list && said.is_settled {
+                if said.list == list {
+                    // Who begins goes on with it, whoever was about to.
+                    without += usize::from(!said.is_settled);
                     continue;
                 }
                 with_another += 1;

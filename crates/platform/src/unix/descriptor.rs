@@ -125,12 +125,15 @@ pub enum Stream {
 /// If the system refuses.
 pub fn leave(streams: &[Stream]) -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
+    let mut left = Ok(());
     for stream in streams {
-        match stream {
-            Stream::Input => rustix::stdio::dup2_stdin(&null)?,
-            Stream::Output => rustix::stdio::dup2_stdout(&null)?,
-            Stream::Error => rustix::stdio::dup2_stderr(&null)?,
-        }
+        let this = match stream {
+            Stream::Input => rustix::stdio::dup2_stdin(&null),
+            Stream::Output => rustix::stdio::dup2_stdout(&null),
+            Stream::Error => rustix::stdio::dup2_stderr(&null),
+        };
+        // The others are left all the same.
+        left = left.and(this);
     }
-    Ok(())
+    Ok(left?)
 }

@@ -50,7 +50,8 @@ pub fn of(_: &Stream) -> io::Result<Peer> {
 pub fn of_async(stream: &AsyncStream) -> io::Result<Peer> {
     let peer = stream.peer_cred()?;
     let process = peer.pid().and_then(|number| u32::try_from(number).ok());
-    Ok(Peer { user: peer.uid(), process })
+    // Of another container it has no number here.
+    Ok(Peer { user: peer.uid(), process: process.filter(|&number| number > 0) })
 }
 
 /// Whether it is this user who is at the other end.

@@ -160,14 +160,14 @@ pub fn has_open(_: u32, _: Identity, _: &str) -> bool {
     false
 }
 
-/// Opens the file of this name that the process of this number has open, for reading. Somebody may
-/// have removed it.
+/// Opens the file of this name that the process of this number has open and that is it, for reading. Somebody
+/// may have removed it.
 ///
 /// # Errors
 ///
 /// `NotFound` if it has none.
 #[cfg(target_os = "linux")]
-pub fn open_of(number: u32, name: &OsStr) -> io::Result<File> {
+pub fn open_of(number: u32, name: &OsStr, is_it: impl Fn(&File) -> bool) -> io::Result<File> {
     let mut open = open_in(number, |path| path.file_name() == Some(name));
     // What is there is a link to it.
     let how = || {
@@ -175,7 +175,8 @@ pub fn open_of(number: u32, name: &OsStr) -> io::Result<File> {
         how.read(true);
         how
     };
-    open.find_map(|path| how().open(path).ok()).ok_or_else(|| io::ErrorKind::NotFound.into())
+    let found = open.find_map(|path| how().open(path).ok().filter(&is_it));
+    found.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// Opens a file that a process has open. Here it cannot be told.
@@ -184,7 +185,7 @@ pub fn open_of(number: u32, name: &OsStr) -> io::Result<File> {
 ///
 /// `Unsupported`.
 #[cfg(not(target_os = "linux"))]
-pub fn open_of(_: u32, _: &OsStr) -> io::Result<File> {
+pub fn open_of(_: u32, _: &OsStr, _: impl Fn(&File) -> bool) -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

@@ -62,6 +62,7 @@ fn alone_in(directory: &Path) -> io::Result<File> {
                 let why = format!("{} is locked by another process", directory.display());
                 return Err(io::Error::new(ErrorKind::TimedOut, why));
             }
+            Err(error) if error.kind() == ErrorKind::Interrupted && Instant::now() < deadline => {}
             // Where a directory cannot be locked at all, it is done without.
             _ => return Ok(file),
         }

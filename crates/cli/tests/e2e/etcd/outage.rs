@@ -81,13 +81,15 @@ fn an_outage_is_told_for_as_long_as_it_lasts_to_whoever_asks_or_waits() {
     let endpoint = server.endpoint();
     let because =
         format!("cannot reach etcd: no answer from {endpoint}; etcd has not answered for ");
-    let (said_of_none, code) = refused(&ours, &["-n", "other"]);
-    assert_eq!(code, Some(1), "{said_of_none}");
-    assert!(said_of_none.contains(&format!("\"other\": {because}")), "{said_of_none}");
-    let (said_of_late, code) = refused(&ours, &["-w", "1", "other"]);
-    assert_eq!(code, Some(1), "{said_of_late}");
-    let within = format!("\"other\" could not be had within 1 s: {because}");
-    assert!(said_of_late.contains(&within), "{said_of_late}");
+    // It is not waited for long what the broker says to it.
+    let is_said = |arguments: &[&str], what: &str| {
+        let (said, code) = refused(&ours, arguments);
+        assert_eq!(code, Some(1), "{said}");
+        said.contains(&format!("{what}{because}"))
+    };
+    eventually("who does not wait is told", || is_said(&["-n", "other"], "\"other\": "));
+    let within = "\"other\" could not be had within 1 s: ";
+    eventually("who waits no longer is told", || is_said(&["-w", "1", "other"], within));
     // The line that comes after 10 s.
     let said = || fs::read_to_string(&said).unwrap();
     eventually("who waits is told", || said().contains("etcd has not answered for "));
@@ -114,10 +116,11 @@ fn who_asks_while_etcd_is_away_is_told_so_whether_there_is_a_lease_or_a_broker_o
         assert!(!said.contains("the queue"), "it had no place there: {said}");
         said
     };
-    let said = failed(&ours);
-    assert!(said.contains("before the lease of this machine was over; try again"), "{said}");
-    let said = failed(&theirs);
-    assert!(said.contains("cannot reach etcd: "), "{said}");
+    // Of the first the lease is not over yet, if it comes in time.
+    for machine in [&ours, &theirs] {
+        let said = failed(machine);
+        assert!(said.contains("cannot reach etcd: "), "{said}");
+    }
     let said = failed(&begins);
     let endpoint = server.endpoint();
     assert!(said.contains(&format!("cannot reach etcd at {endpoint}: ")), "{said}");
