@@ -367,7 +367,10 @@ mod handle {
         use std::process::{Command, Stdio};
 
         use super::*;
-        use crate::{file::identity_of, process::has_open};
+        use crate::{
+            file::identity_of,
+            process::{has_open, open_of},
+        };
 
         #[test]
         fn a_process_is_known_by_its_parent_or_by_what_it_has_open() {
@@ -391,6 +394,21 @@ mod handle {
             child.wait().unwrap();
             assert!(process.has_ended() && !process.is_ending());
             assert_eq!(process.parent(), None);
+        }
+
+        #[test]
+        fn of_files_of_one_name_that_is_opened_which_is_meant() {
+            let both = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+            let name = "of one name".as_ref();
+            let files = both.each_ref().map(|of| File::create(of.path().join(name)).unwrap());
+            for file in &files {
+                let meant = identity_of(file).unwrap();
+                let is_it = |found: &File| identity_of(found).unwrap() == meant;
+                let found = open_of(std::process::id(), name, is_it).unwrap();
+                assert_eq!(identity_of(&found).unwrap(), meant);
+            }
+            let none = open_of(std::process::id(), name, |_| false).unwrap_err();
+            assert_eq!(none.kind(), io::ErrorKind::NotFound);
         }
     }
 }

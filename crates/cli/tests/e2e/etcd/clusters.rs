@@ -93,6 +93,14 @@ fn doctor_tells_of_a_list_of_clusters_what_who_wants_a_lock_is_told() {
     assert!(said.starts_with("ok") && said.contains("2 of 2 have no list yet"), "{said}");
     assert_eq!(code, Some(0));
 
+    // Somebody was killed who was about to begin with the same list: it is no other.
+    let key = format!("{namespace}/clusters");
+    both()[0].etcdctl(&["put", &key, "changing east east,west 0"]).unwrap();
+    let (said, code) = list(&ours);
+    assert!(said.starts_with("ok") && said.contains("2 of 2 have no list yet"), "{said}");
+    assert!(!said.contains("another"), "{said}");
+    assert_eq!(code, Some(0));
+
     // The list is there: who knows of one endpoint only is refused from now on.
     let held = ours.hold(&["db"]);
     assert!(refused(&alone));

@@ -42,8 +42,22 @@ fn old(mut stream: TcpStream) -> Option<()> {
     Some(())
 }
 
+/// `:status:` and a number, as HPACK spells it.
+const NOTHING_THERE: &[u8] = &[0x8d];
+const AWAY: &[u8] = &[0x08, 3, b'5', b'0', b'3'];
+
 /// One that knows it, and has nothing at the path that it is asked for.
-fn proxy(mut stream: TcpStream) -> Option<()> {
+fn elsewhere(stream: TcpStream) -> Option<()> {
+    answer(stream, NOTHING_THERE)
+}
+
+/// A proxy whose etcd is away for a while.
+fn before_etcd(stream: TcpStream) -> Option<()> {
+    answer(stream, AWAY)
+}
+
+/// Answers each request with this status and nothing else.
+fn answer(mut stream: TcpStream, status: &[u8]) -> Option<()> {
     let mut preface = [0; PREFACE.len()];
     stream.read_exact(&mut preface).ok()?;
     stream.write_all(&[0, 0, 0, SETTINGS, 0, 0, 0, 0, 0]).ok()?;
@@ -54,8 +68,8 @@ fn proxy(mut stream: TcpStream) -> Option<()> {
         let mut rest = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
         stream.read_exact(&mut rest).ok()?;
         if kind == HEADERS {
-            // `:status: 404`, as HPACK spells it.
-            stream.write_all(&[&[0, 0, 1, HEADERS, WHOLE], &id[..], &[0x8d]].concat()).ok()?;
+            let length = u8::try_from(status.len()).ok()?;
+            stream.write_all(&[&[0, 0, length, HEADERS, WHOLE], &id[..], status].concat()).ok()?;
         }
     }
 }
@@ -73,13 +87,26 @@ fn told(machine: &Sandbox) -> [String; 2] {
 fn what_is_no_etcd_is_said_to_be_none() {
     for (endpoint, why) in [
         (listen(old), "if it is etcd, it may want TLS (https://); else mend the endpoint"),
-        (listen(proxy), "what answers there is no etcd"),
-        (listen(proxy), "mend the endpoint; a proxy on the way there has to pass gRPC (HTTP/2) on"),
+        (listen(elsewhere), "what answers there is no etcd"),
+        (
+            listen(elsewhere),
+            "mend the endpoint; a proxy on the way there has to pass gRPC (HTTP/2) on",
+        ),
     ] {
         let [machine] = machines_of(&endpoint, "navlock", "5");
         for said in told(&machine) {
             assert!(said.contains(why) && said.contains(&endpoint), "{said}");
         }
+    }
+}
+
+#[test]
+fn a_proxy_whose_etcd_is_away_is_not_said_to_be_none() {
+    let endpoint = listen(before_etcd);
+    let [machine] = machines_of(&endpoint, "navlock", "5");
+    for said in told(&machine) {
+        assert!(said.contains("503") && said.contains(&endpoint), "{said}");
+        assert!(!said.contains("is no etcd"), "{said}");
     }
 }
 
