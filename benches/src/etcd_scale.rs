@@ -191,11 +191,11 @@ fn fill(endpoint: &str, names: usize) -> Result<(), String> {
     on_a_runtime(async {
         let mut client = Client::connect([endpoint], None).await?;
         let lease = client.lease_grant(TIME_TO_LIVE).await?.id();
-        let value = vec![2_u8; 120];
+        let value = vec![3_u8; 120];
         let all: Vec<usize> = (0..names).collect();
         for some in all.chunks(AT_ONCE) {
             let puts = some.iter().map(|nth| {
-                let key = format!("navlock/2/bench/l/theirs-{nth:07}/h/x/{:032x}-{nth:08x}", 1);
+                let key = format!("navlock/3/bench/l/theirs-{nth:07}/h/x/{:032x}-{nth:08x}", 1);
                 TxnOp::put(key, &*value, Some(PutOptions::new().with_lease(lease)))
             });
             client.txn(Txn::new().and_then(puts.collect::<Vec<_>>())).await?;

@@ -33,7 +33,7 @@ use crate::{
     members::Members,
     options::EtcdOptions,
     query::{Seen, SeenOne},
-    table::{State, Terminated, gone},
+    table::{Here, Nested, State, Terminated, gone},
     thread::{Order, Thread},
     values::Outer,
 };
@@ -185,6 +185,22 @@ impl Connection {
         // A thread that has ended has said so in the table.
         let _ = self.tell.send(Order::Hear(message));
     }
+
+    /// Has others know what a request that waits was made inside.
+    fn nest(&self, Nested { said, hidden }: Nested) {
+        for (bucket, name) in hidden {
+            self.tell(Message::Leave { bucket, name });
+        }
+        if let Some(serial) = said {
+            self.tell(Message::Nested { serial });
+        }
+    }
+
+    /// A request that waits was made inside this lock.
+    fn put_outer(&self, ticket: Ticket, outer: Outer) {
+        let nested = self.shared.table().put_outer(ticket.id, outer);
+        self.nest(nested);
+    }
 }
 
 impl Drop for Connection {
@@ -233,16 +249,26 @@ impl Reach for EtcdReach {
 }
 
 impl EtcdBackend {
-    /// What a lock that is held here is called, for others.
-    pub(crate) fn outer(&self, lock: LockId) -> Option<Outer> {
-        self.connection.shared.table().outer(lock)
-    }
-
-    /// As [`put_inside`](Backend::put_inside), with what the lock is called, which may be on another etcd.
-    pub(crate) fn put_outer(&self, ticket: Ticket, outer: Outer) {
-        let serial = self.connection.shared.table().put_outer(ticket.id, outer);
-        if let Some(serial) = serial {
-            self.connection.tell(Message::Nested { serial });
+    /// As [`put_inside`](Backend::put_inside), of a lock that is on another etcd, through this connection.
+    pub(crate) fn put_inside_of(&self, ticket: Ticket, from: &Self, lock: LockId) {
+        // Whoever waits may be gone by then, and its connection.
+        let waits = Arc::downgrade(&self.connection);
+        let tell = move |outer| {
+            if let Some(connection) = waits.upgrade() {
+                connection.put_outer(ticket, outer);
+            }
+        };
+        let mut table = from.connection.shared.table();
+        let (outer, hidden) = match table.outer(lock) {
+            Some(outer) => (Some(outer), None),
+            None => (None, table.tell_outer(lock, tell)),
+        };
+        drop(table);
+        if let Some(outer) = outer {
+            self.connection.put_outer(ticket, outer);
+        }
+        if let Some((bucket, name)) = hidden {
+            from.connection.tell(Message::Leave { bucket, name });
         }
     }
 
@@ -346,11 +372,23 @@ impl Backend for EtcdBackend {
         }
         let mut table = self.connection.shared.table();
         let (id, serial) = table.request(agent, name, kind, waker)?;
+        let ticket = Ticket { lane: 0, id };
+        match table.take_here(id) {
+            Some(Here::Answered { answer, wakers, own }) => {
+                let finished = matches!(answer, Answer::Unavailable).then(|| table.finish(id));
+                drop(table);
+                drop((own, finished));
+                wake(wakers);
+                return Ok((ticket, Poll::Ready(answer)));
+            }
+            Some(Here::Waits { is_known: true }) => return Ok((ticket, Poll::Pending)),
+            Some(Here::Waits { is_known: false }) | None => {}
+        }
         // Under the lock: messages come in the order of the calls.
         let (bucket, name) = (self.bucket, name.clone());
         self.connection.tell(Message::Request { bucket, serial, id, name });
         drop(table);
-        Ok((Ticket { lane: 0, id }, Poll::Pending))
+        Ok((ticket, Poll::Pending))
     }
 
     fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
@@ -403,10 +441,8 @@ impl Backend for EtcdBackend {
     }
 
     fn put_inside(&self, ticket: Ticket, lock: LockId) {
-        let serial = self.connection.shared.table().put_inside(ticket.id, lock);
-        if let Some(serial) = serial {
-            self.connection.tell(Message::Nested { serial });
-        }
+        let nested = self.connection.shared.table().put_inside(ticket.id, lock);
+        self.connection.nest(nested);
     }
 
     fn note_may_give_up(&self, ticket: Ticket) {
@@ -419,13 +455,14 @@ impl Backend for EtcdBackend {
     fn finish(&self, ticket: Ticket) {
         let mut table = self.connection.shared.table();
         let ended = table.finish(ticket.id);
-        let Some((state, finished)) = ended else { return };
+        let Some((state, finished, wakers)) = ended else { return };
         if let Some(finished) = finished {
             self.connection.tell(Message::Finish { id: ticket.id, finished });
         }
         drop(table);
         // Its wakers are foreign: dropped out here.
         drop(state);
+        wake(wakers);
     }
 
     fn query(&self) -> QueryFuture<'_> {

@@ -16,8 +16,8 @@ use crate::{
     mirror::{Entry, Mirror},
     slots::Owner,
     table::Status,
-    transactions::{Ask, Ended, MOST, MOST_ASKS, MOST_BYTES, Operation},
-    view::View,
+    transactions::{Ask, Ended, Kept, Leaving, MOST, MOST_ASKS, MOST_BYTES, Operation, Owning},
+    view::{Own, View},
 };
 
 /// One bucket.
@@ -38,6 +38,8 @@ struct Name {
     todo: VecDeque<(u64, Todo)>,
     /// What is to be ended before that.
     ending: VecDeque<(u64, Ended)>,
+    /// What is to be written before all of it, to give the name up.
+    leaving: VecDeque<(u64, Leaving)>,
     /// How many requests each agent has in `todo`.
     asking: HashMap<AgentSerial, usize, HashState>,
     /// The number of what is being done.
@@ -69,6 +71,10 @@ pub(crate) trait Surroundings {
     fn ask(&mut self, agent: AgentSerial, request: RequestId) -> Option<Result<(Ask, Kind), Wait>>;
     /// What was to be written for a request is not, for now: etcd knows nothing of it.
     fn keep_back(&mut self, request: RequestId);
+    /// What to write to have this name be ours, if that may be.
+    fn owning(&self, name: &NameKey) -> Option<Owning>;
+    /// Who we are, in keys.
+    fn me(&self) -> u128;
 }
 
 /// It has no lease yet.
@@ -148,6 +154,7 @@ impl Bucket {
         self.names.retain(|_, name| {
             (name.busy, name.tried, name.singly, name.apart) = (None, 0, false, false);
             name.ending.clear();
+            name.leaving.clear();
             name.todo.retain(|(_, todo)| matches!(todo, Todo::Request(..)));
             !name.todo.is_empty()
         });
@@ -159,7 +166,8 @@ impl Bucket {
         let oldest = |name: &Name| {
             let todo = name.todo.front().map(|&(number, _)| number);
             let ending = name.ending.front().map(|&(number, _)| number);
-            name.busy.into_iter().chain(todo).chain(ending).min()
+            let leaving = name.leaving.front().map(|&(number, _)| number);
+            name.busy.into_iter().chain(todo).chain(ending).chain(leaving).min()
         };
         self.names.values().filter_map(oldest).all(|oldest| oldest > number)
     }
@@ -191,10 +199,12 @@ impl Bucket {
         let mut name = self.names.remove(key).unwrap_or_default();
         let mut operation = None;
         if name.busy.is_none() {
-            operation = self.grant(key, &mut name, around);
-            if operation.is_some() {
-                name.busy = Some(self.number());
-            } else {
+            operation = self.leave(key, &mut name, around);
+            if operation.is_none() {
+                operation = self.grant(key, &mut name, around);
+                name.busy = operation.as_ref().map(|_| self.number());
+            }
+            if operation.is_none() {
                 operation = self.end(key, &mut name, around);
                 operation = operation.or_else(|| self.take(key, &mut name, around));
             }
@@ -205,6 +215,68 @@ impl Bucket {
             self.names.insert(key.clone(), name);
         }
         operation
+    }
+
+    /// A name of ours is to be given up, with these locks and requests, in their order.
+    pub(crate) fn push_leaving(&mut self, key: &NameKey, made: i64, owner: u128, kept: Vec<Kept>) {
+        let mut parts = vec![Vec::new()];
+        let mut bytes = 0;
+        for one in kept {
+            bytes += one.ask.value.len();
+            let last = parts.last().map_or(0, Vec::len);
+            if last == MOST || last > 0 && bytes > MOST_BYTES {
+                parts.push(Vec::new());
+                bytes = one.ask.value.len();
+            }
+            parts.last_mut().into_iter().for_each(|part| part.push(one.clone()));
+        }
+        let count = parts.len();
+        for (nth, kept) in parts.into_iter().enumerate() {
+            let (is_last, heirs, number) = (nth + 1 == count, Vec::new(), self.number());
+            let leaving = Leaving { owner, made, kept, is_last, heirs };
+            let name = self.names.entry(key.clone()).or_default();
+            name.leaving.push_back((number, leaving));
+        }
+    }
+
+    /// What is left to be written to give a name up is not: what of it was.
+    pub(crate) fn stop_leaving(&mut self, key: &NameKey) -> Vec<Kept> {
+        let left = self.names.get_mut(key).map(|name| std::mem::take(&mut name.leaving));
+        left.into_iter().flatten().flat_map(|(_, leaving)| leaving.kept).collect()
+    }
+
+    /// Gives a name up. What others wait for, and nobody here holds, is granted to them with that.
+    fn leave(
+        &self,
+        key: &NameKey,
+        name: &mut Name,
+        around: &impl Surroundings,
+    ) -> Option<Operation> {
+        let (number, mut leaving) = name.leaving.pop_front()?;
+        name.busy = Some(number);
+        if leaving.kept.is_empty() {
+            let heirs =
+                self.mirror(key).into_iter().flat_map(|of| of.heirs_of_owner(leaving.owner));
+            leaving.heirs = granted(heirs, MOST, around);
+        }
+        Some(Operation::Leave(leaving))
+    }
+
+    /// Whether a name is to be ours once this lock is released, and what to write for that: nobody else
+    /// was seen there for so many times.
+    fn own(&mut self, key: &NameKey, ended: Ended, around: &impl Surroundings) -> Option<Owning> {
+        let view = self.views.get_mut(key)?;
+        if !view.mirror.is_only(around.me()) {
+            view.note_others();
+            return None;
+        }
+        // Others of ours hold as well.
+        if !view.mirror.is_alone(ended.request) || !view.note_taken() {
+            return None;
+        }
+        let owning = around.owning(key)?;
+        view.own = Own::Asked;
+        Some(owning)
     }
 
     /// Grants what can be granted if something of ours is in it, or takes ours away if nobody wants
@@ -249,7 +321,7 @@ impl Bucket {
 
     /// Ends what is to be ended first. A lock that has heirs is handed over, alone.
     fn end(
-        &self,
+        &mut self,
         key: &NameKey,
         name: &mut Name,
         around: &mut impl Surroundings,
@@ -257,6 +329,11 @@ impl Bucket {
         let is_lock = |(_, ended): &(u64, Ended)| ended.only == Some(Phase::Held);
         if let Some(nth) = name.ending.iter().take(MOST).position(is_lock) {
             let (number, ended) = name.ending[nth];
+            if let Some(owning) = self.own(key, ended, around) {
+                name.ending.remove(nth);
+                name.busy = Some(number);
+                return Some(Operation::Own(ended, owning));
+            }
             let heirs = self.mirror(key).into_iter().flat_map(|of| of.heirs(ended.request));
             let heirs = granted(heirs, MOST, around);
             if !heirs.is_empty() {
@@ -272,7 +349,7 @@ impl Bucket {
 
     /// Makes the requests that are next, as many as go into one transaction.
     fn take(
-        &self,
+        &mut self,
         key: &NameKey,
         name: &mut Name,
         around: &mut impl Surroundings,
@@ -340,17 +417,21 @@ impl Bucket {
         }
     }
 
-    /// Since which revision a request has its keys, as a lock and as one that waits, as far as the
-    /// mirror knows.
-    pub(crate) fn has(&self, name: &NameKey, request: RequestKey) -> (Option<i64>, Option<i64>) {
-        let made = |phase| self.mirror(name)?.made(phase, request);
-        (made(Phase::Held), made(Phase::Queued))
+    /// What there is of a request, as a lock and as one that waits, as far as the mirror knows.
+    pub(crate) fn has(
+        &self,
+        name: &NameKey,
+        request: RequestKey,
+    ) -> (Option<&Entry>, Option<&Entry>) {
+        let its = |phase| self.mirror(name)?.get(phase, request);
+        (its(Phase::Held), its(Phase::Queued))
     }
 }
 
 impl Name {
     fn is_idle(&self) -> bool {
-        self.busy.is_none() && self.todo.is_empty() && self.ending.is_empty()
+        let is_empty = self.todo.is_empty() && self.ending.is_empty() && self.leaving.is_empty();
+        self.busy.is_none() && is_empty
     }
 
     /// Whether this agent has asked for something that is still to be done.

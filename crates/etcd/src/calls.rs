@@ -421,6 +421,9 @@ impl From<Step> for TxnOp {
             Step::Count(start, end) => {
                 Self::get(start, Some(GetOptions::new().with_range(end).with_count_only()))
             }
+            Step::First(start, end) => {
+                Self::get(start, Some(GetOptions::new().with_range(end).with_limit(1)))
+            }
             Step::Delete(key) => Self::delete(key, None),
             Step::DeleteRange(start, end) => {
                 Self::delete(start, Some(DeleteOptions::new().with_range(end).with_prev_key()))
@@ -447,6 +450,10 @@ impl From<TxnResponse> for Answer {
             TxnOpResponse::Put(_) => StepResult::Done,
             // Of a count, and of a key that is not there, there are no keys.
             TxnOpResponse::Get(got) => match got.kvs().first() {
+                // What was asked for without its value has none.
+                Some(kv) if !kv.value().is_empty() => {
+                    StepResult::First(Some(Box::new(kv.clone().into())))
+                }
                 Some(kv) => StepResult::Got(Some(kv.create_revision())),
                 None if got.count() > 0 => StepResult::Counted(got.count()),
                 None => StepResult::Got(None),

@@ -50,6 +50,8 @@ pub(crate) enum Step {
     Get(Vec<u8>),
     /// Asks how many keys are in this range, with those that were put before.
     Count(Vec<u8>, Vec<u8>),
+    /// Asks for the first key of this range, with what stands behind it.
+    First(Vec<u8>, Vec<u8>),
     Delete(Vec<u8>),
     /// Deletes what is in this range, and tells the keys.
     DeleteRange(Vec<u8>, Vec<u8>),
@@ -83,6 +85,7 @@ pub(crate) enum StepResult {
     /// The revision that made the key, if it is there.
     Got(Option<i64>),
     Counted(i64),
+    First(Option<Box<KeyValue>>),
     /// These are gone.
     Deleted(Vec<Vec<u8>>),
     Within(Answer),

@@ -7,6 +7,7 @@
 mod agents;
 mod history;
 mod leases;
+mod owning;
 mod queries;
 mod recalls;
 mod watching;
@@ -34,6 +35,7 @@ use self::{
     agents::{Agent, Under},
     history::{History, Known},
     leases::{Lapsing, Lease, Own},
+    owning::Adrift,
     queries::Query,
     recalls::Recall,
     watching::{Gone, Lists},
@@ -44,13 +46,14 @@ use crate::{
     data::{Answer, Listing, Transaction},
     failure::Failure,
     hash::HashState,
-    keys::{BucketKeys, NameKey, RequestKey},
+    keys::{BucketKeys, NameKey, Phase, RequestKey},
     lease::{LeaseName, Term, Word},
     mirror::Entry,
     options::EtcdOptions,
-    query::{Seen, token},
+    query::Seen,
     slots::{Owner, Slots},
     table::{Finished, State, Status, Table},
+    tokens::{Grant, token},
     transactions::{Ask, Ended, Operation, Outcome},
     watch::Watched,
 };
@@ -103,6 +106,11 @@ pub(crate) enum Message {
     /// More is known of what it waits for.
     Nested {
         serial: AgentSerial,
+    },
+    /// Somebody waits elsewhere inside a lock of this name: others have to know of it, if it is ours.
+    Leave {
+        bucket: u64,
+        name: NameKey,
     },
     /// With what etcd may know of it.
     EndAgent {
@@ -179,6 +187,11 @@ pub(crate) enum Call {
     Write {
         transaction: Transaction,
     },
+    /// Writes locks of agents that were recalled.
+    Adopt {
+        of: u64,
+        transaction: Transaction,
+    },
     /// Writes what an agent has said of itself, on which nothing depends.
     Describe {
         of: AgentSerial,
@@ -223,6 +236,8 @@ pub(crate) enum Done {
     Paused(Operated),
     Listed(Listed, Known, Result<Listing, Failure>),
     Leased(Result<(LeaseName, Term), Failure>),
+    /// What was to be written for this recall.
+    Adopted(u64, Result<Answer, Failure>),
     /// It was written what this agent says of itself, or not.
     Described(AgentSerial),
     /// The keys under this lease.
@@ -239,6 +254,8 @@ pub(crate) struct Operated {
     tries: u32,
     /// What was known when it was sent.
     known: Known,
+    /// Since when the owner of the name is asked for it.
+    asked: Option<Moment>,
 }
 
 /// What a list is for.
@@ -267,6 +284,9 @@ pub(crate) struct Keeper {
     queries: BTreeMap<u64, Query>,
     next_query: u64,
     recalls: Vec<Recall>,
+    /// Those for which something is being written.
+    adoptions: BTreeMap<u64, Recall>,
+    next_adoption: u64,
     /// Those that we keep.
     leases: HashMap<i64, Lease, HashState>,
     own: Own,
@@ -275,6 +295,8 @@ pub(crate) struct Keeper {
     /// What has gone, and is not told until it is known whether its lease has.
     gone: Vec<Gone>,
     lists: Lists,
+    /// The same of names that were ours.
+    adrift: Vec<Adrift>,
     history: History,
     calls: VecDeque<Call>,
 }
@@ -301,11 +323,14 @@ impl Keeper {
             queries: BTreeMap::new(),
             next_query: 0,
             recalls: Vec::new(),
+            adoptions: BTreeMap::new(),
+            next_adoption: 0,
             leases: HashMap::default(),
             own: Own::default(),
             lapsing: HashMap::default(),
             gone: Vec::new(),
             lists: Lists::default(),
+            adrift: Vec::new(),
             history: History::default(),
             calls: VecDeque::new(),
         }
@@ -344,13 +369,16 @@ impl Keeper {
             }
             Message::Describe { serial, info } => self.describe(serial, info),
             Message::Nested { serial } => self.say_anew(serial),
+            Message::Leave { bucket, name } => self.give_up(bucket, &name),
             Message::EndAgent { serial, ended } => self.end_agent(serial, ended),
             Message::Request { bucket, serial, id, name } => {
                 if self.agents.get(&serial).is_some_and(|agent| agent.under == Under::Nothing) {
                     self.attach(serial);
                 }
                 let key = NameKey::new(&name);
-                self.push(bucket, &key, Todo::Request(id, serial));
+                if !self.take_here(bucket, &key, serial, id) {
+                    self.push(bucket, &key, Todo::Request(id, serial));
+                }
             }
             Message::Finish { id, finished } => {
                 if let Some((bucket, name)) = self.note_finished(id, finished) {
@@ -396,7 +424,11 @@ impl Keeper {
     }
 
     fn start(&mut self, bucket: u64, name: NameKey, operation: Operation, tries: u32) {
-        let of = Operated { bucket, name, operation, tries, known: self.history.known() };
+        let (known, asked) = (self.history.known(), None);
+        self.send(Operated { bucket, name, operation, tries, known, asked });
+    }
+
+    fn send(&mut self, of: Operated) {
         let Some(house) = self.buckets.get(&of.bucket) else { return };
         let keys = house.bucket.keys.name(&of.name);
         let transaction = of.operation.transaction(&keys, of.tries > 0);
@@ -408,9 +440,9 @@ impl Keeper {
         if !self.goes_on(of.known, None) {
             return;
         }
-        let Operated { bucket, name, operation, tries, .. } = of;
-        match self.wanted(operation) {
-            Some(operation) => self.start(bucket, name, operation, tries),
+        let (bucket, name, known) = (of.bucket, of.name.clone(), self.history.known());
+        match self.wanted(bucket, &name, of.operation) {
+            Some(operation) => self.send(Operated { operation, known, ..of }),
             None => self.ended(bucket, &name),
         }
     }
@@ -418,7 +450,7 @@ impl Keeper {
     /// As much of it as somebody waits for. Whose request has ended meanwhile, by itself or with its
     /// agent, must not be granted anything, nor take it from others; what may have been made for it is
     /// removed next.
-    fn wanted(&self, operation: Operation) -> Option<Operation> {
+    fn wanted(&self, bucket: u64, name: &NameKey, operation: Operation) -> Option<Operation> {
         let mut table = self.shared.table();
         let mut is_wanted = |ask: &Ask| {
             let id = self.slots.holder(ask.request);
@@ -431,6 +463,14 @@ impl Keeper {
             }
             Operation::IfAvailable(ref ask) | Operation::Steal(ref ask) => {
                 is_wanted(ask).then_some(operation)
+            }
+            // Under a lease that is lost nothing is ours.
+            Operation::Own(from, owning) if !self.is_good(owning.lease) => {
+                Some(Operation::Remove(vec![from]))
+            }
+            // Its locks and requests may be lost by now, with their lease.
+            Operation::Leave(ref leaving) => {
+                self.is_leaving(bucket, name, leaving).then_some(operation)
             }
             operation => Some(operation),
         }
@@ -454,6 +494,7 @@ impl Keeper {
                 }
             }
             Done::Leased(result) => self.leased(result),
+            Done::Adopted(of, result) => self.adopted(of, result),
             Done::Described(serial) => self.described(serial),
             // It is looked again later.
             Done::Under(_, Why::Sweep, Err(_)) => {}
@@ -469,6 +510,7 @@ impl Keeper {
         }
         let (bucket, name) = (of.bucket, of.name.clone());
         match result {
+            Ok(answer) if self.asks_owner(&of, &answer) => return,
             Ok(answer) => self.succeeded(&of, &answer),
             Err(Failure::Unknown(_)) => {
                 for key in of.operation.own() {
@@ -505,15 +547,15 @@ impl Keeper {
     }
 
     fn succeeded(&mut self, of: &Operated, answer: &Answer) {
-        let Some(house) = self.buckets.get(&of.bucket) else { return };
         let outcomes = of.operation.read(of.tries > 0, answer);
+        let Some(house) = self.buckets.get(&of.bucket) else { return };
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
         // Before the thief is told, so that it finds them robbed.
         for victim in &outcomes.victims {
-            let Some(victim) = house.bucket.keys.parse(victim).map(|key| key.request) else {
-                continue;
-            };
+            let victim = house.bucket.keys.parse(victim);
+            let Some(victim) = victim.filter(|key| key.phase == Phase::Held) else { continue };
+            let victim = victim.request;
             if let Owner::Request(id) = self.slots.owner(victim, answer.revision) {
                 wakers.extend(table.lose(id, Lost::Stolen));
             }
@@ -521,7 +563,7 @@ impl Keeper {
         for &(request, outcome) in &outcomes.requests {
             let Some(id) = self.slots.holder(request) else { continue };
             let state = match outcome {
-                Outcome::Held(made) => State::Held(token(made), Vec::new()),
+                Outcome::Held(made) => State::Held(Grant::at(made), Vec::new()),
                 Outcome::Queued(made) => {
                     table.queued(id, made);
                     continue;
@@ -533,6 +575,8 @@ impl Keeper {
                     }
                     State::Unavailable
                 }
+                // Told below.
+                Outcome::Gone if matches!(of.operation, Operation::Leave(_)) => continue,
                 Outcome::Gone => {
                     let since = match table.status(id) {
                         Status::Pending(since) => token(since),
@@ -552,6 +596,16 @@ impl Keeper {
             self.remove_late(of.bucket, &of.name, ended.request, answer.revision);
         }
         wake(wakers);
+        match &of.operation {
+            Operation::Own(_, owning) => {
+                self.owned(of.bucket, &of.name, outcomes.owned, owning, of.tries > 0);
+            }
+            Operation::Leave(leaving) => {
+                let is_done = answer.succeeded;
+                self.given_up(of.bucket, &of.name, leaving, is_done, &outcomes.requests);
+            }
+            _ => {}
+        }
         let is_there = |outcome| matches!(outcome, Outcome::Held(_) | Outcome::Queued(_));
         if outcomes.is_all {
             let all = of.operation.all_events(&of.name, answer.revision);
@@ -576,6 +630,20 @@ impl Keeper {
         let leases = match of.operation {
             // Of an heir.
             Operation::HandOver(from, _) => return Some(Operation::Remove(vec![from])),
+            Operation::Own(from, owning) => {
+                self.owned(of.bucket, &of.name, None, &owning, of.tries > 0);
+                if no_lease {
+                    self.lease_is_gone(owning.lease);
+                }
+                return Some(Operation::Remove(vec![from]));
+            }
+            Operation::Leave(leaving) if no_lease => {
+                leaving.kept.iter().map(|kept| (kept.ask.request, kept.ask.lease)).collect()
+            }
+            Operation::Leave(leaving) => {
+                let waiting = self.not_left(of.bucket, &of.name, &leaving);
+                waiting.iter().map(|kept| (kept.ask.request, kept.ask.lease)).collect()
+            }
             // It ends with its lease.
             Operation::Remove(_) => return None,
             Operation::Grant(entries) if entries.len() > 1 && no_lease => {
@@ -653,6 +721,7 @@ impl Keeper {
         }
         if self.cleaned.elapsed() >= CLEANUP {
             self.cleaned = Moment::now();
+            self.check_owned();
             self.close_unused();
         }
     }

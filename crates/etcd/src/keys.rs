@@ -4,10 +4,11 @@
 //! {namespace}/format                                            the number of the format
 //! {namespace}/clusters                                          the list of clusters that it is in, if it is
 //! {namespace}/clusters/{lease}                                  who uses it
-//! {namespace}/2/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock, or a request that waits
+//! {namespace}/3/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock, or a request that waits
+//! {namespace}/3/{bucket}/l/{name}/h/x/o-{owner}                 whose machine's the name is
 //! ```
 //!
-//! The 2 is the number of the format, of keys and of values: who uses another one is not understood,
+//! The 3 is the number of the format, of keys and of values: who uses another one is not understood,
 //! and looks for that before anything else (see [`formats`](crate::formats)).
 //!
 //! Namespace, bucket and name are any bytes; each is spelled without a `/`, and no two alike, so
@@ -15,18 +16,26 @@
 //! fencing token is the revision of the grant: a lock's key is made by the grant. That is its create
 //! revision, and stays so when its agent says more of itself, which is written into the value of the
 //! same key. Within them, exclusive and shared stand apart so that a transaction can ask for either.
+//!
+//! Who owns a name (see [`owned`](crate::owned)) stands among those who hold it exclusively, so that it
+//! keeps away whom such a lock keeps away, and goes where that goes: to whoever steals.
 
 use std::sync::Arc;
 
 use navlock_core::{Mode, ResourceName, host::NameRef};
 use sha2::{Digest, Sha256};
 
+use crate::data::end_of_prefix;
+
 /// How many bytes the spelling of a name may have. A longer one is known by its hash, and stands
 /// in the value: a transaction has each key several times, and etcd takes 1.5 MiB at a time.
 const LONGEST: usize = 192;
 
 /// The number of the format.
-pub(crate) const FORMAT: &str = "2";
+pub(crate) const FORMAT: &str = "3";
+
+/// With this the last part of a key begins which says whose a name is. It comes after all numbers.
+const OWNED: &str = "o-";
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
@@ -56,6 +65,8 @@ pub(crate) struct RequestKey {
 pub(crate) enum Phase {
     Held,
     Queued,
+    /// It is neither, but says that the name is this connection's. Its slot means nothing.
+    Owned,
 }
 
 /// What a key is taken for, be it ours or not, because of the range that it is in.
@@ -78,7 +89,7 @@ pub(crate) struct LockKey {
 impl BucketKeys {
     pub(crate) fn new(namespace: &str, bucket: &str) -> Self {
         let mut prefix = spell(namespace.as_bytes());
-        prefix.extend_from_slice(b"/2/");
+        prefix.extend_from_slice(b"/3/");
         prefix.extend_from_slice(&spell(bucket.as_bytes()));
         prefix.push(b'/');
         Self(prefix.into())
@@ -128,7 +139,7 @@ impl BucketKeys {
     pub(crate) fn other_formats(namespace: &str) -> [(Vec<u8>, Vec<u8>); 2] {
         let root = Self::root(namespace);
         let of = |rest: &[u8]| [&*root, rest].concat();
-        [(of(b"0"), of(b"2/")), (of(b"20"), of(b":"))]
+        [(of(b"0"), of(b"3/")), (of(b"30"), of(b":"))]
     }
 
     /// The format of a key: the number behind the namespace.
@@ -142,7 +153,7 @@ impl BucketKeys {
 
     /// The bucket that a key is in, and how that is spelled; `None` if it is in none.
     pub(crate) fn around(namespace: &str, key: &[u8]) -> Option<(Vec<u8>, Self)> {
-        let prefix = [&*Self::root(namespace), b"2/"].concat();
+        let prefix = [&*Self::root(namespace), b"3/"].concat();
         let rest = key.strip_prefix(&*prefix)?;
         let bucket = &rest[..rest.iter().position(|&byte| byte == b'/')?];
         Some((bucket.to_vec(), Self([&*prefix, bucket, b"/"].concat().into())))
@@ -210,7 +221,13 @@ impl BucketKeys {
             b"s" => Mode::Shared,
             _ => return None,
         };
-        let request = RequestKey::parse(std::str::from_utf8(request).ok()?)?;
+        let request = std::str::from_utf8(request).ok()?;
+        let (phase, request) = match (phase, mode, request.strip_prefix(OWNED)) {
+            (Phase::Held, Mode::Exclusive, Some(owner)) => {
+                (Phase::Owned, RequestKey { owner: RequestKey::owner(owner)?, slot: 0 })
+            }
+            _ => (phase, RequestKey::parse(request)?),
+        };
         Some(LockKey { name: NameKey(name.into()), phase, mode, request })
     }
 }
@@ -281,16 +298,46 @@ impl NameKeys {
         self.with(b"q/")
     }
 
+    /// The key that says that the name is this connection's.
+    pub(crate) fn owned(&self, owner: u128) -> Vec<u8> {
+        self.with(format!("h/x/{OWNED}{owner:032x}").as_bytes())
+    }
+
+    /// The range of all such keys.
+    pub(crate) fn all_owned(&self) -> (Vec<u8>, Vec<u8>) {
+        let prefix = self.with(format!("h/x/{OWNED}").as_bytes());
+        let end = end_of_prefix(&prefix);
+        (prefix, end)
+    }
+
+    /// The ranges of the requests of this connection that wait, in their order.
+    pub(crate) fn queue_of(&self, owner: u128) -> [(Vec<u8>, Vec<u8>); 2] {
+        ['s', 'x'].map(|mode| {
+            let prefix = self.with(format!("q/{mode}/{owner:032x}-").as_bytes());
+            let end = end_of_prefix(&prefix);
+            (prefix, end)
+        })
+    }
+
+    /// The ranges of what waits and is not this connection's.
+    pub(crate) fn queue_of_others(&self, owner: u128) -> [(Vec<u8>, Vec<u8>); 3] {
+        let [(first, after_first), (second, after_second)] = self.queue_of(owner);
+        let queue = self.queue();
+        let end = end_of_prefix(&queue);
+        [(queue, first), (after_first, second), (after_second, end)]
+    }
+
     pub(crate) fn request(&self, phase: Phase, mode: Mode, request: RequestKey) -> Vec<u8> {
+        let RequestKey { owner, slot } = request;
         let phase = match phase {
             Phase::Held => 'h',
             Phase::Queued => 'q',
+            Phase::Owned => return self.owned(owner),
         };
         let mode = match mode {
             Mode::Exclusive => 'x',
             Mode::Shared => 's',
         };
-        let RequestKey { owner, slot } = request;
         self.with(format!("{phase}/{mode}/{owner:032x}-{slot:08x}").as_bytes())
     }
 }
@@ -300,11 +347,15 @@ impl RequestKey {
         let (owner, slot) = text.split_once('-')?;
         // One spelling only, or two keys were one request.
         let is_long = slot.len() > 8 && !slot.starts_with('0');
-        if owner.len() != 32 || !(slot.len() == 8 || is_long) || text.contains('+') {
+        if !(slot.len() == 8 || is_long) || text.contains('+') {
             return None;
         }
-        let owner = u128::from_str_radix(owner, 16).ok()?;
-        Some(Self { owner, slot: u64::from_str_radix(slot, 16).ok()? })
+        Some(Self { owner: Self::owner(owner)?, slot: u64::from_str_radix(slot, 16).ok()? })
+    }
+
+    fn owner(text: &str) -> Option<u128> {
+        let is_plain = text.len() == 32 && !text.contains('+');
+        u128::from_str_radix(text, 16).ok().filter(|_| is_plain)
     }
 }
 
@@ -433,11 +484,46 @@ mod tests {
         for cut in 0..good.len() {
             assert_eq!(keys.parse(&good[..cut]), None);
         }
-        for foreign in ["", "navlock/2/b/l/db/h/x/+1-2", "navlock/2/b/l/db/h/z/1-2"] {
+        for foreign in ["", "navlock/3/b/l/db/h/x/+1-2", "navlock/3/b/l/db/h/z/1-2"] {
             assert_eq!(keys.parse(foreign.as_bytes()), None);
         }
         let more = [&*good, b"/x"].concat();
         assert_eq!(keys.parse(&more), None);
+    }
+
+    #[test]
+    fn whose_a_name_is_stands_among_its_exclusive_locks() {
+        let (bucket, name) = (BucketKeys::new("navlock", "b"), NameKey::new(&of("db")));
+        let keys = bucket.name(&name);
+        let owned = keys.owned(u128::MAX - 7);
+        let request = RequestKey { owner: u128::MAX - 7, slot: 0 };
+        let read = LockKey { name, phase: Phase::Owned, mode: Mode::Exclusive, request };
+        assert_eq!(bucket.parse(&owned), Some(read));
+        assert_eq!(keys.request(Phase::Owned, Mode::Exclusive, request), owned);
+        let last = RequestKey { owner: u128::MAX, slot: u64::MAX };
+        let (start, end) = keys.all_owned();
+        assert!(keys.request(Phase::Held, Mode::Exclusive, last) < start);
+        assert!(start < owned && owned < end && end < keys.end_of_held());
+        assert!(owned.starts_with(&keys.held_exclusive()));
+    }
+
+    #[test]
+    fn the_queue_is_ones_own_and_that_of_others() {
+        let keys = BucketKeys::new("navlock", "b").name(&NameKey::new(&of("db")));
+        let is_in = |key: &Vec<u8>, ranges: &[(Vec<u8>, Vec<u8>)]| {
+            ranges.iter().filter(|(start, end)| start <= key && key < end).count()
+        };
+        for owner in [0, 1, 15, 16, u128::MAX] {
+            for other in [0, 1, 15, 16, u128::MAX] {
+                for (mode, slot) in [(Mode::Exclusive, 0), (Mode::Shared, u64::MAX)] {
+                    let request = RequestKey { owner: other, slot };
+                    let key = keys.request(Phase::Queued, mode, request);
+                    let is_own = usize::from(owner == other);
+                    assert_eq!(is_in(&key, &keys.queue_of(owner)), is_own);
+                    assert_eq!(is_in(&key, &keys.queue_of_others(owner)), 1 - is_own);
+                }
+            }
+        }
     }
 
     #[test]

@@ -14,12 +14,12 @@ use crate::{
     calls,
     data::{Check, KeyValue, Step, StepResult, Transaction},
     failure::Failure,
-    keys::{BucketKeys, NameKey},
+    keys::{BucketKeys, NameKey, Phase},
     lease::{LeaseName, Share},
     members::Members,
     options::EtcdOptions,
-    query::token,
     strays,
+    tokens::Grant,
     transactions::MOST,
     values::Value,
 };
@@ -95,7 +95,10 @@ pub(crate) async fn evict(
         calls::list(members.clone(), start.clone(), usize::MAX, Duration::ZERO, patience).await?;
     let is_seen = |kv: &KeyValue| {
         let client_id = strays::client(&keys, kv);
-        client_id.is_some_and(|client_id| seen.contains(&(client_id, token(kv.made))))
+        let is_lock = keys.parse(&kv.key).is_some_and(|key| key.phase == Phase::Held);
+        let mark = if is_lock { Value::mark(&kv.value) } else { 0 };
+        let token = Grant::marked(kv.made, mark).token;
+        client_id.is_some_and(|client_id| seen.contains(&(client_id, token)))
     };
     if listed.found.is_empty() {
         return Ok(Eviction::Free);

@@ -19,7 +19,8 @@
 //! # What holds
 //!
 //! Etcd orders the requests of all machines; each grant is one transaction, and its revision is the
-//! fencing token. A connection has a lease, and all that its agents have in etcd ends with that: when its
+//! fencing token, but for names that a connection [keeps](EtcdOptions::keep_names), which it grants by itself
+//! and counts within the revision in which they became its own. A connection has a lease, and all that its agents have in etcd ends with that: when its
 //! process ends, when its machine dies, when it is cut off. What one agent has ends with that agent, by
 //! transactions of the connection. Whoever cannot keep its lease is told
 //! [`Lost::Disconnected`](navlock_core::Lost::Disconnected) a fifth of the time to live (two seconds
@@ -78,6 +79,7 @@ mod slots;
 mod strays;
 mod table;
 mod thread;
+mod tokens;
 mod transactions;
 mod values;
 mod view;

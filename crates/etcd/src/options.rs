@@ -26,6 +26,8 @@ pub struct EtcdOptions {
     pub(crate) namespace: String,
     pub(crate) waits_through_outages: bool,
     pub(crate) follows_members: bool,
+    /// How often a name is taken before it is owned; never if this is 0.
+    pub(crate) taken: u32,
     margin: Option<Duration>,
 }
 
@@ -44,6 +46,7 @@ impl EtcdOptions {
             namespace: "navlock".to_owned(),
             waits_through_outages: true,
             follows_members: true,
+            taken: 0,
             margin: None,
         }
     }
@@ -113,6 +116,16 @@ impl EtcdOptions {
     #[must_use]
     pub fn follow_members(mut self, follows: bool) -> Self {
         self.follows_members = follows;
+        self
+    }
+
+    /// How often in a row this connection has to take a name, with nobody else there, until it keeps it:
+    /// from then on its agents take it and hand it over without etcd, and the first who asks for it
+    /// through another connection waits until it is given up. The number doubles for a name with each
+    /// time that this happens. Never if it is 0, or this is not called.
+    #[must_use]
+    pub fn keep_names(mut self, taken: u32) -> Self {
+        self.taken = taken;
         self
     }
 

@@ -8,13 +8,14 @@ use navlock_core::{
     AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot,
     host::{LockRef, Sighted, Unheard},
 };
-use navlock_engine::FencingToken;
 
 use crate::{
     clock::wall_millis,
     data::KeyValue,
     keys::{BucketKeys, NameKey, Phase, Range, RequestKey},
+    mirror::order,
     strays::{self, Stray},
+    tokens::{Grant, token},
     values::{Outer, Said, Value},
 };
 
@@ -45,8 +46,8 @@ pub(crate) struct SeenOne {
 /// A lock or request, with what it is ordered by.
 type Found = ((i64, u64, RequestKey), SeenOne);
 
-/// What a list of a bucket says.
-pub(crate) fn seen(keys: &BucketKeys, listed: &[KeyValue]) -> Seen {
+/// What a list of a bucket says to this connection, which has shown what it knows alone.
+pub(crate) fn seen(keys: &BucketKeys, listed: &[KeyValue], me: u128) -> Seen {
     // Of one agent, what it has said of itself is kept once if all its requests say the same.
     let mut agents: HashMap<ClientId, Arc<AgentInfo>> = HashMap::new();
     let (mut held, mut pending): (Vec<Found>, Vec<Found>) = Default::default();
@@ -55,7 +56,7 @@ pub(crate) fn seen(keys: &BucketKeys, listed: &[KeyValue]) -> Seen {
             match blocking(keys, kv, &stray) {
                 Some((Phase::Held, found)) => held.push(found),
                 Some((Phase::Queued, found)) => pending.push(found),
-                None => {}
+                Some((Phase::Owned, _)) | None => {}
             }
             continue;
         }
@@ -72,15 +73,20 @@ pub(crate) fn seen(keys: &BucketKeys, listed: &[KeyValue]) -> Seen {
         }
         let age = wall_millis().saturating_sub(value.since);
         inspected.age = Some(Duration::from_millis(age));
-        inspected.fencing_token = (key.phase == Phase::Held).then(|| token(kv.made));
-        let (made, request) = ((kv.made, value.place), key.request);
+        let is_lock = key.phase == Phase::Held;
+        inspected.fencing_token = is_lock.then(|| Grant::marked(kv.made, value.mark).token);
+        let made = if is_lock { kv.made } else { order(kv.made, &kv.value) };
+        let (made, request) = ((made, value.place), key.request);
         let Value { asked, said, .. } = value;
         let (name, lease) = (key.name, kv.lease);
         let one = SeenOne { inspected, name, lease, request, made, asked, said };
-        let found = ((kv.made, value.place, request), one);
+        let found = ((made.0, made.1, request), one);
         match key.phase {
             Phase::Held => held.push(found),
             Phase::Queued => pending.push(found),
+            // It was asked what it holds, and has not said so.
+            Phase::Owned if request.owner != me => held.push(not_said(found)),
+            Phase::Owned => {}
         }
     }
     Seen { held: in_order(held), pending: in_order(pending), left_out: 0 }
@@ -156,14 +162,19 @@ fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, F
     Some((phase, ((kv.made, 0, request), one)))
 }
 
+/// A name whose owner does not say what is held of it, as a lock.
+fn not_said((made, mut one): Found) -> Found {
+    let mut agent = AgentInfo::default();
+    "(a machine)".clone_into(&mut agent.command);
+    "it keeps the name, and does not say who holds it".clone_into(&mut agent.why);
+    one.inspected.agent = Some(Arc::new(agent));
+    one.inspected.fencing_token = Some(token(made.0));
+    (made, one)
+}
+
 fn in_order(mut found: Vec<Found>) -> Vec<SeenOne> {
     found.sort_by_key(|&(made, _)| made);
     found.into_iter().map(|(_, one)| one).collect()
-}
-
-/// The fencing token of a lock: the revision of its grant.
-pub(crate) fn token(revision: i64) -> FencingToken {
-    FencingToken::new(u64::try_from(revision).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -56,6 +56,11 @@ impl Slots {
         Self { owner, next: 0, free: Vec::new(), by_key: HashMap::default(), has_spent: false }
     }
 
+    /// The connection.
+    pub(crate) fn me(&self) -> u128 {
+        self.owner
+    }
+
     /// A key for a request.
     pub(crate) fn take(&mut self, id: RequestId) -> RequestKey {
         let slot = self.free.pop().unwrap_or_else(|| {

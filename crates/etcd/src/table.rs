@@ -1,7 +1,9 @@
 //! What the callers see: agents, requests and locks, and how they stand.
 //!
 //! Shared between callers and the [thread](crate::thread) that speaks to etcd. Callers make and end
-//! entries; the thread says what becomes of them.
+//! entries; the thread says what becomes of them, but for those of names that are [`owned`].
+
+mod owned;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,7 +17,7 @@ use navlock_core::{
     host::{Answer, RequestKind},
     look::LockId,
 };
-use navlock_engine::{AgentId, FencingToken, RequestId};
+use navlock_engine::{AgentId, RequestId};
 use slab::Slab;
 
 use crate::{
@@ -26,9 +28,13 @@ use crate::{
     keys::{NameKey, Phase, RequestKey},
     lease::{Share, Span},
     slots::Slots,
+    tokens::Grant,
     transactions::Ended,
     values::{LONGEST_BUCKET, MOST_INSIDE, Outer, Said},
 };
+
+use self::owned::Owned;
+pub(crate) use self::owned::{Begun, Here, Leaver, Usage};
 
 /// Agents and requests.
 #[derive(Default)]
@@ -39,14 +45,23 @@ pub(crate) struct Table {
     names: HashMap<(u64, NameKey), HashSet<usize, HashState>, HashState>,
     /// Where each request is, by its serial number.
     serials: HashMap<u64, usize, HashState>,
+    /// The names that are ours: what is asked for of them is granted here.
+    owned: HashMap<(u64, NameKey), Owned, HashState>,
     /// By name, those that are in use or of which something is on its way.
     buckets: HashMap<String, OpenBucket>,
+    /// Who was made inside locks of which nobody else knows yet.
+    inside_hidden: Vec<RequestId>,
+    /// Who waits on another etcd, and was made inside such a lock of this one.
+    told_where: Vec<(LockId, TellOuter)>,
     next_bucket: u64,
     next_request: u64,
     next_agent: AgentSerial,
     /// There is nobody who speaks to etcd.
     gone: bool,
 }
+
+/// What is told what a lock is called.
+pub(crate) type TellOuter = Box<dyn FnOnce(Outer) + Send>;
 
 struct OpenBucket {
     number: u64,
@@ -78,6 +93,8 @@ struct Request {
     bucket: u64,
     /// What it is called in etcd, if that may know of it.
     key: Option<RequestKey>,
+    /// Its name is ours, and it is known here only.
+    is_here: bool,
     /// The revision in which it began to wait; 0 until that is known.
     queued: i64,
     /// When it was made here.
@@ -86,6 +103,8 @@ struct Request {
     patience: Patience,
     /// What was said of it.
     said: Said,
+    /// The same of locks of which nobody else knows yet.
+    inside_hidden: Vec<LockId>,
     state: State,
 }
 
@@ -105,14 +124,14 @@ pub(crate) struct Again {
     pub(crate) bucket: u64,
     pub(crate) name: ResourceName,
     pub(crate) id: RequestId,
-    /// What it was called.
-    pub(crate) key: RequestKey,
+    /// What it was called, if etcd may know of it.
+    pub(crate) key: Option<RequestKey>,
 }
 
 /// Where a request or lock stands.
 pub(crate) enum State {
     Pending(Waker),
-    Held(FencingToken, Vec<Waker>),
+    Held(Grant, Vec<Waker>),
     Unavailable,
     Failed(Error),
     Lost(Lost),
@@ -123,7 +142,7 @@ pub(crate) enum State {
 pub(crate) enum Status {
     /// Waiting, since this revision; 0 if that is not known yet.
     Pending(i64),
-    Held(FencingToken),
+    Held(Grant),
     /// Answered in another way, and not forgotten yet.
     Ended,
     /// Forgotten: aborted or released.
@@ -148,6 +167,15 @@ pub(crate) struct Terminated {
     pub(crate) wakers: Vec<Waker>,
     /// What etcd may know of.
     pub(crate) ended: Vec<(RequestId, Finished)>,
+}
+
+/// What comes of a request that was made inside a lock.
+#[derive(Debug, Default)]
+pub(crate) struct Nested {
+    /// Of whom there is more to say.
+    pub(crate) said: Option<AgentSerial>,
+    /// Names that are ours, of which others have to know.
+    pub(crate) hidden: Vec<(u64, NameKey)>,
 }
 
 /// A request that is about to be sent.
@@ -222,7 +250,9 @@ impl Table {
             return all;
         };
         *terminated = true;
+        let mut freed = Vec::new();
         for index in mem::take(requests) {
+            freed.extend(self.end_here(index));
             let request = &mut self.requests[index];
             let id = RequestId::from_parts(narrow(index), request.serial);
             // From here on it is to be ended by that, and by nothing else.
@@ -232,6 +262,8 @@ impl Table {
             unname(&mut self.names, request.bucket, &request.name, index);
             request.state.end(Error::Terminated, Lost::Terminated, &mut all.wakers);
         }
+        // All of it has ended before anybody else is granted any of it.
+        all.wakers.extend(freed.iter().flat_map(|of| self.process(of)));
         all.ended.sort_by_key(|(id, _)| id.serial());
         all
     }
@@ -257,6 +289,7 @@ impl Table {
         self.next_request += 1;
         let (name, bucket) = (name.clone(), found.bucket);
         let (agent, key, queued, since) = (Some(agent), None, 0, Moment::now());
+        let is_here = false;
         let waits = matches!(kind, RequestKind::Wait(_));
         let patience = if waits { Patience::Waits } else { Patience::None };
         let said = Said::default();
@@ -267,10 +300,12 @@ impl Table {
             kind,
             bucket,
             key,
+            is_here,
             queued,
             since,
             patience,
             said,
+            inside_hidden: Vec::new(),
             state,
         };
         let of = (bucket, NameKey::new(&request.name));
@@ -281,10 +316,14 @@ impl Table {
         Ok((RequestId::from_parts(narrow(index), serial), found.serial))
     }
 
-    /// Ends a request or lock and forgets it. Its state, for the caller to drop elsewhere, and what
-    /// etcd is to be told.
-    pub(crate) fn finish(&mut self, id: RequestId) -> Option<(State, Option<Finished>)> {
+    /// Ends a request or lock and forgets it. Its state, for the caller to drop elsewhere, what etcd is to
+    /// be told, and whom to wake.
+    pub(crate) fn finish(
+        &mut self,
+        id: RequestId,
+    ) -> Option<(State, Option<Finished>, Vec<Waker>)> {
         self.find(id)?;
+        let freed = self.end_here(id.index());
         let request = self.requests.remove(id.index());
         self.serials.remove(&request.serial);
         if let Some(agent) = request.agent {
@@ -293,7 +332,8 @@ impl Table {
         }
         let agent = request.agent.and_then(|agent| self.agent(agent));
         let finished = request.key.map(|key| request.finished(id, key, agent));
-        Some((request.state, finished))
+        let wakers = freed.map(|of| self.process(&of)).unwrap_or_default();
+        Some((request.state, finished, wakers))
     }
 
     fn find(&mut self, id: RequestId) -> Option<&mut Request> {
@@ -320,7 +360,9 @@ impl Table {
     /// Notes that etcd may know of it from now on, unless nobody wants it any more.
     pub(crate) fn send(&mut self, id: RequestId, slots: &mut Slots) -> Option<Sent> {
         let request = self.find(id)?;
-        if !matches!(request.state, State::Pending(_)) {
+        // Or it was written by the owner of its name, who we were meanwhile.
+        let is_known = request.is_here || request.key.is_some();
+        if !matches!(request.state, State::Pending(_)) || is_known {
             return None;
         }
         let key = slots.take(id);
@@ -433,7 +475,7 @@ impl Table {
                 request.patience = Patience::HasWaited;
                 let id = RequestId::from_parts(narrow(index), request.serial);
                 let (bucket, name) = (request.bucket, request.name.clone());
-                again.push(Again { bucket, name, id, key });
+                again.push(Again { bucket, name, id, key: Some(key) });
             } else {
                 let error = if request.queued > 0 { lease_lost() } else { never_queued() };
                 request.state.end(error, how, &mut wakers);
@@ -460,7 +502,7 @@ impl Table {
         (request.key, request.queued) = (None, 0);
         request.patience = Patience::HasWaited;
         let (bucket, name) = (request.bucket, request.name.clone());
-        Some((serial, Again { bucket, name, id, key }))
+        Some((serial, Again { bucket, name, id, key: Some(key) }))
     }
 
     /// There is no lease to be had: those fail that have waited for one for so long, and had no place
@@ -563,22 +605,50 @@ impl Table {
         all.into_iter().map(known).collect()
     }
 
-    /// Notes that a request that waits was made inside this lock, which is held. Whose it is, if that is news.
-    pub(crate) fn put_inside(&mut self, id: RequestId, lock: LockId) -> Option<AgentSerial> {
-        let outer = self.outer(lock)?;
-        self.put_outer(id, outer)
+    /// Notes that a request that waits was made inside this lock, which is held.
+    pub(crate) fn put_inside(&mut self, id: RequestId, lock: LockId) -> Nested {
+        if let Some(outer) = self.outer(lock) {
+            return self.put_outer(id, outer);
+        }
+        let Some(hidden) = self.hidden(lock) else { return Nested::default() };
+        let Some(request) = self.find(id) else { return Nested::default() };
+        if !matches!(request.state, State::Pending(_)) {
+            return Nested::default();
+        }
+        let here = request.is_here.then(|| (request.bucket, NameKey::new(&request.name)));
+        if !request.inside_hidden.contains(&lock) && request.inside_hidden.len() < MOST_INSIDE {
+            request.inside_hidden.push(lock);
+            self.inside_hidden.push(id);
+        }
+        Nested { said: None, hidden: here.into_iter().chain([hidden]).collect() }
     }
 
     /// The same with what the lock is called.
-    pub(crate) fn put_outer(&mut self, id: RequestId, outer: Outer) -> Option<AgentSerial> {
-        let request = self.find(id)?;
-        let is_pending = matches!(request.state, State::Pending(_));
-        let inside = &mut request.said.inside;
-        if !is_pending || inside.len() >= MOST_INSIDE || inside.contains(&outer) {
-            return None;
+    pub(crate) fn put_outer(&mut self, id: RequestId, outer: Outer) -> Nested {
+        let Some(request) = self.find(id) else { return Nested::default() };
+        if !matches!(request.state, State::Pending(_)) {
+            return Nested::default();
         }
-        inside.push(outer);
-        self.agent_of(id)
+        let here = request.is_here.then(|| (request.bucket, NameKey::new(&request.name)));
+        let inside = &mut request.said.inside;
+        let is_news = inside.len() < MOST_INSIDE && !inside.contains(&outer);
+        if is_news {
+            inside.push(outer);
+        }
+        let said = if is_news { self.agent_of(id) } else { None };
+        Nested { said, hidden: here.into_iter().collect() }
+    }
+
+    /// Tells what a lock of which nobody else knows is called, once others do. The name of which they have
+    /// to know; `None` if they do, or there is no such lock.
+    pub(crate) fn tell_outer(
+        &mut self,
+        lock: LockId,
+        tell: impl FnOnce(Outer) + Send + 'static,
+    ) -> Option<(u64, NameKey)> {
+        let hidden = self.hidden(lock)?;
+        self.told_where.push((lock, Box::new(tell)));
+        Some(hidden)
     }
 
     /// Notes that a request that waits may give up by itself. Whose it is, if that is news.
@@ -588,7 +658,36 @@ impl Table {
             return None;
         }
         request.said.may_give_up = true;
+        // Else it is said when it is written.
+        request.key?;
         self.agent_of(id)
+    }
+
+    /// The name of a lock that is held, if others do not know of that yet.
+    fn hidden(&self, lock: LockId) -> Option<(u64, NameKey)> {
+        let known = self.requests.get(*self.serials.get(&lock.serial)?)?;
+        let is_hidden = matches!(known.state, State::Held(grant, _) if grant.made == i64::MAX);
+        is_hidden.then(|| (known.bucket, NameKey::new(&known.name)))
+    }
+
+    /// Others know of locks of which they did not. Of whom there is more to say by that, and whom to tell
+    /// what such a lock is called, without any table's lock.
+    pub(crate) fn say_where(&mut self) -> (Vec<AgentSerial>, Vec<(Outer, TellOuter)>) {
+        let (mut news, mut told) = (Vec::new(), Vec::new());
+        for id in mem::take(&mut self.inside_hidden) {
+            let Some(request) = self.find(id) else { continue };
+            for lock in mem::take(&mut request.inside_hidden) {
+                news.extend(self.put_inside(id, lock).said);
+            }
+        }
+        for (lock, tell) in mem::take(&mut self.told_where) {
+            match self.outer(lock) {
+                Some(outer) => told.push((outer, tell)),
+                None if self.hidden(lock).is_some() => self.told_where.push((lock, tell)),
+                None => {}
+            }
+        }
+        (news, told)
     }
 
     /// What a lock that is held is called, for others.
@@ -596,10 +695,11 @@ impl Table {
         let known = self.requests.get(*self.serials.get(&lock.serial)?)?;
         let agent = self.agents.get(known.agent?.index())?;
         let whose = agent.lease.map(|share| share.client_id);
-        let (State::Held(token, _), Some(request)) = (&known.state, known.key) else { return None };
+        let (State::Held(grant, _), Some(request)) = (&known.state, known.key) else { return None };
         let mut buckets = self.buckets.iter();
         let (bucket, _) = buckets.find(|(_, open)| open.number == known.bucket)?;
-        let made = i64::try_from(token.get()).ok()?;
+        // Until it is written, nobody else knows of it.
+        let made = Some(grant.made).filter(|made| *made < i64::MAX)?;
         let is_its = whose == Some(lock.client_id) && bucket.len() <= LONGEST_BUCKET;
         let name = NameKey::new(&known.name);
         is_its.then(|| Outer { bucket: bucket.clone(), name, request, made })
@@ -639,7 +739,7 @@ impl Table {
         let (bucket, agent, key, queued) = (found.bucket, Some(agent), Some(key), 0);
         let waits = matches!(kind, RequestKind::Wait(_)) && !is_lock;
         let patience = if waits { Patience::HasWaited } else { Patience::None };
-        let (serial, since, said) = (number, Moment::now(), Said::default());
+        let (serial, since, said, is_here) = (number, Moment::now(), Said::default(), false);
         let request = Request {
             serial,
             agent,
@@ -647,10 +747,12 @@ impl Table {
             kind,
             bucket,
             key,
+            is_here,
             queued,
             since,
             patience,
             said,
+            inside_hidden: Vec::new(),
             state,
         };
         let of = (bucket, NameKey::new(&request.name));
@@ -732,7 +834,7 @@ impl Request {
         }
         match self.state {
             State::Pending(_) => Status::Pending(self.queued),
-            State::Held(token, _) => Status::Held(token),
+            State::Held(grant, _) => Status::Held(grant),
             _ => Status::Ended,
         }
     }
@@ -757,7 +859,7 @@ impl State {
     pub(crate) fn answer(&self) -> Option<Result<Answer, Error>> {
         match self {
             Self::Pending(_) => None,
-            Self::Held(token, _) => Some(Ok(Answer::Granted(*token))),
+            Self::Held(grant, _) => Some(Ok(Answer::Granted(grant.token))),
             Self::Unavailable => Some(Ok(Answer::Unavailable)),
             Self::Failed(error) => Some(Err(error.clone())),
             Self::Lost(lost) => Some(Err((*lost).into())),

@@ -231,6 +231,9 @@ impl Thread {
             Call::Write { transaction } => {
                 calls::transaction(members, transaction, patience).map(|_| None).boxed()
             }
+            Call::Adopt { of, transaction } => calls::transaction(members, transaction, patience)
+                .map(move |result| Some(Done::Adopted(of, result)))
+                .boxed(),
             Call::Describe { of, transaction } => {
                 calls::transaction(members, transaction, patience)
                     .map(move |_| Some(Done::Described(of)))

@@ -15,7 +15,7 @@ use navlock_engine::RequestId;
 
 use crate::{
     clock::wall_millis,
-    data::{Answer, Check, Step, StepResult, Transaction, end_of_prefix},
+    data::{Answer, Check, KeyValue, Step, StepResult, Transaction, end_of_prefix},
     keys::{LockKey, NameKey, NameKeys, Phase, RequestKey},
     mirror::{Entry, Event, Put},
     values::Value,
@@ -57,6 +57,34 @@ pub(crate) struct Ended {
     pub(crate) only: Option<Phase>,
 }
 
+/// What is to say whose a name is.
+#[derive(Clone, Debug)]
+pub(crate) struct Owning {
+    pub(crate) owner: u128,
+    pub(crate) lease: i64,
+    pub(crate) value: Vec<u8>,
+}
+
+/// A name that is to be given up.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaving {
+    pub(crate) owner: u128,
+    /// The revision since which it is owned.
+    pub(crate) made: i64,
+    /// Locks and requests that are to be written: some of them, or the last of them.
+    pub(crate) kept: Vec<Kept>,
+    pub(crate) is_last: bool,
+    /// If there are none at all: who waits for it.
+    pub(crate) heirs: Vec<Entry>,
+}
+
+/// A lock or request of who owns a name.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) phase: Phase,
+    pub(crate) ask: Ask,
+}
+
 /// Something to be done to one name.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
@@ -71,6 +99,11 @@ pub(crate) enum Operation {
     Remove(Vec<Ended>),
     /// Releases a lock, and grants the next in the same revision.
     HandOver(Ended, Vec<Entry>),
+    /// Releases the last lock, and has the name be this connection's from then on, with all of its
+    /// requests that wait, if there are no others.
+    Own(Ended, Owning),
+    /// Gives such a name up.
+    Leave(Leaving),
 }
 
 /// What became of a request.
@@ -94,6 +127,10 @@ pub(crate) struct Outcomes {
     pub(crate) is_all: bool,
     /// The keys of the locks that were stolen.
     pub(crate) victims: Vec<Vec<u8>>,
+    /// Since when the name is this connection's.
+    pub(crate) owned: Option<i64>,
+    /// It is another's, who is to be asked for it.
+    pub(crate) owner: Option<Box<KeyValue>>,
 }
 
 impl Operation {
@@ -105,7 +142,10 @@ impl Operation {
                 let mut then = vec![put(keys, Phase::Held, ask)];
                 then.extend(count(keys, ask));
                 let when = admits(keys, ask.mode, true);
-                let transaction = Transaction { when, then, or_else: Vec::new() };
+                // Whoever owns it may not need it.
+                let (start, end) = keys.all_owned();
+                let transaction =
+                    Transaction { when, then, or_else: vec![Step::First(start, end)] };
                 only_new(keys, std::slice::from_ref(ask), again, transaction)
             }
             Self::Steal(ask) => only_new(keys, std::slice::from_ref(ask), again, steal(keys, ask)),
@@ -114,6 +154,8 @@ impl Operation {
                 Transaction { then: removals(keys, ended), ..Transaction::default() }
             }
             Self::HandOver(from, heirs) => hand_over(keys, *from, heirs),
+            Self::Own(from, owning) => own(keys, *from, owning),
+            Self::Leave(leaving) => leave(keys, leaving),
         }
     }
 
@@ -123,6 +165,25 @@ impl Operation {
         let mut outcomes = Outcomes::default();
         match self {
             Self::Remove(_) | Self::HandOver(..) => {}
+            Self::Own(..) => {
+                let found = answer.results.iter().find_map(|result| match result {
+                    StepResult::Got(made) => *made,
+                    _ => None,
+                });
+                outcomes.owned = if answer.succeeded { Some(revision) } else { found };
+            }
+            Self::Leave(leaving) => {
+                let requests = leaving.kept.iter().map(|kept| (kept.phase, kept.ask.request));
+                let written = |(phase, request)| match phase {
+                    Phase::Queued => (request, Outcome::Queued(revision)),
+                    Phase::Held | Phase::Owned => (request, Outcome::Held(revision)),
+                };
+                outcomes.requests = if answer.succeeded {
+                    requests.map(written).collect()
+                } else {
+                    found(requests.map(|(_, request)| request), answer)
+                };
+            }
             Self::Grant(entries) => {
                 let requests = entries.iter().map(|entry| entry.request);
                 outcomes.requests = if answer.succeeded {
@@ -158,8 +219,12 @@ impl Operation {
                 outcomes.is_all =
                     matches!(self, Self::IfAvailable(_)) && inner.succeeded && is_alone(ask, inner);
                 for result in &inner.results {
-                    if let StepResult::Deleted(victims) = result {
-                        outcomes.victims.extend_from_slice(victims);
+                    match result {
+                        StepResult::Deleted(victims) => {
+                            outcomes.victims.extend_from_slice(victims);
+                        }
+                        StepResult::First(owner) => outcomes.owner.clone_from(owner),
+                        _ => {}
                     }
                 }
             }
@@ -192,7 +257,8 @@ impl Operation {
             Self::IfAvailable(ask) | Self::Steal(ask) => vec![ask.request],
             Self::Grant(entries) => entries.iter().map(|entry| entry.request).collect(),
             Self::Remove(ended) => ended.iter().map(|ended| ended.request).collect(),
-            Self::HandOver(ended, _) => vec![ended.request],
+            Self::HandOver(ended, _) | Self::Own(ended, _) => vec![ended.request],
+            Self::Leave(leaving) => leaving.kept.iter().map(|kept| kept.ask.request).collect(),
         }
     }
 
@@ -207,7 +273,7 @@ impl Operation {
     /// What it ends, and so frees the keys of.
     pub(crate) fn ends(&self) -> &[Ended] {
         match self {
-            Self::HandOver(ended, _) => std::slice::from_ref(ended),
+            Self::HandOver(ended, _) | Self::Own(ended, _) => std::slice::from_ref(ended),
             Self::Remove(ended) => ended,
             _ => &[],
         }
@@ -353,6 +419,53 @@ fn hand_over(keys: &NameKeys, from: Ended, heirs: &[Entry]) -> Transaction {
     Transaction { when, then, or_else: removals(keys, &[from]) }
 }
 
+/// A key that was made by a late try of this is noticed by its owner, who does not know of it.
+fn own(keys: &NameKeys, from: Ended, owning: &Owning) -> Transaction {
+    let &Owning { owner, lease, ref value } = owning;
+    let held = keys.request(Phase::Held, from.mode, from.request);
+    let owned = keys.owned(owner);
+    let mut when = vec![Check::Present(held.clone())];
+    let others = others(keys, &held).into_iter().chain(keys.queue_of_others(owner));
+    when.extend(others.map(|(start, end)| Check::Empty(start, end)));
+    let mut then = vec![Step::Delete(held)];
+    then.extend(keys.queue_of(owner).map(|(start, end)| Step::DeleteRange(start, end)));
+    then.push(Step::Put { key: owned.clone(), value: value.clone(), lease });
+    let mut or_else = removals(keys, &[from]);
+    or_else.push(Step::Get(owned));
+    Transaction { when, then, or_else }
+}
+
+/// Nobody else puts or grants anything that this could collide with, for as long as the key is there that
+/// says whose the name is. So what is written in several transactions is there in one, that of the last.
+fn leave(keys: &NameKeys, leaving: &Leaving) -> Transaction {
+    let owned = keys.owned(leaving.owner);
+    let is_owned = Check::MadeIn(owned.clone(), leaving.made);
+    if !leaving.heirs.is_empty() {
+        let when = [is_owned.clone()].into_iter();
+        let when = when.chain(leaving.heirs.iter().map(|heir| waits(keys, heir))).collect();
+        let gone = Step::Delete(owned);
+        let then = [gone.clone()].into_iter().chain(promote_all(keys, &leaving.heirs)).collect();
+        let alone = Transaction { when: vec![is_owned], then: vec![gone], or_else: Vec::new() };
+        return Transaction { when, then, or_else: vec![Step::Within(alone)] };
+    }
+    let put = |kept: &Kept| put(keys, kept.phase, &kept.ask);
+    let mut then: Vec<_> = leaving.kept.iter().map(put).collect();
+    if leaving.is_last {
+        then.push(Step::Delete(owned));
+    }
+    let all = leaving.kept.iter().map(|kept| &kept.ask);
+    let all = all.flat_map(|ask| both_keys(keys, ask.mode, ask.request));
+    Transaction { when: vec![is_owned], then, or_else: all.map(Step::Get).collect() }
+}
+
+/// Asks the owner of a name for it, by what stands behind the key that says so.
+pub(crate) fn ask_owner(owned: &KeyValue) -> Transaction {
+    let KeyValue { key, value, made, lease, .. } = owned;
+    let (when, value) = (vec![Check::MadeIn(key.clone(), *made)], Value::marked(value, 1));
+    let then = vec![Step::Put { key: key.clone(), value, lease: *lease }];
+    Transaction { when, then, or_else: Vec::new() }
+}
+
 /// What came of the transaction itself; `None` if it was wrapped and not done this time.
 fn inner(again: bool, answer: &Answer) -> Option<&Answer> {
     if !again {
@@ -407,6 +520,14 @@ mod tests {
         when.len().max(then.len()).max(or_else.len()) + within.max().unwrap_or(0)
     }
 
+    fn leaving(
+        kept: impl IntoIterator<Item = Kept>,
+        heirs: impl IntoIterator<Item = Entry>,
+    ) -> Operation {
+        let (kept, heirs) = (kept.into_iter().collect(), heirs.into_iter().collect());
+        Operation::Leave(Leaving { owner: 1, made: 1, kept, is_last: true, heirs })
+    }
+
     #[test]
     fn etcd_takes_as_many_operations_as_any_transaction_has() {
         let name = NameKey::new(&ResourceName::try_from("db").unwrap());
@@ -425,6 +546,9 @@ mod tests {
                 Operation::Grant((0..MOST).map(entry).collect()),
                 Operation::Remove((0..MOST).map(ended).collect()),
                 Operation::HandOver(ended(0), (0..MOST).map(entry).collect()),
+                Operation::Own(ended(0), Owning { owner: 1, lease: 1, value: Vec::new() }),
+                leaving((0..MOST).map(|nth| Kept { phase: Phase::Held, ask: ask(nth) }), []),
+                leaving([], (0..MOST).map(entry)),
             ];
             for operation in all {
                 for again in [false, true] {

@@ -5,7 +5,10 @@ use navlock_core::{AgentInfo, ClientId, ResourceName, host::NameRef};
 use crate::keys::{NameKey, RequestKey};
 
 /// The first byte of each value.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+
+/// Where the mark stands.
+const MARK: std::ops::Range<usize> = 41..49;
 
 /// What stands behind the key of a request or lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +21,10 @@ pub(crate) struct Value {
     pub(crate) asked: u64,
     /// Its place among those that the same revision has made: the first is the smallest.
     pub(crate) place: u64,
+    /// What its revision does not say; 0 if there is nothing. Of a request that had a place in the queue
+    /// of who owned the name: the revision after which all others have theirs. Of a lock that was
+    /// granted there: its token. Of the key that says whose a name is: that somebody has asked for it.
+    pub(crate) mark: u64,
     /// What its agent has said of itself before it asked.
     pub(crate) info: AgentInfo,
     /// What was said of the request while it waited. It is written once that is known, which is mostly a
@@ -58,12 +65,12 @@ impl Value {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let name = self.name.as_ref().map(ResourceName::as_bytes).unwrap_or_default();
         let (since, place) = (self.since.to_be_bytes(), self.place.to_be_bytes());
-        let asked = self.asked.to_be_bytes();
+        let (asked, mark) = (self.asked.to_be_bytes(), self.mark.to_be_bytes());
         let is_empty = self.info == AgentInfo::default() && self.said == Said::default();
         let info = if is_empty { Vec::new() } else { encode_info(&self.info, &self.said) };
         let length = u32::try_from(info.len()).unwrap_or_default().to_be_bytes();
         let client_id = self.client_id.to_bytes();
-        [&[VERSION][..], &client_id, &since, &place, &asked, &length, &info, name].concat()
+        [&[VERSION][..], &client_id, &since, &place, &asked, &mark, &length, &info, name].concat()
     }
 
     /// `None` if it is none of ours.
@@ -75,6 +82,7 @@ impl Value {
         let (since, rest) = rest.split_first_chunk()?;
         let (place, rest) = rest.split_first_chunk()?;
         let (asked, rest) = rest.split_first_chunk()?;
+        let (mark, rest) = rest.split_first_chunk()?;
         let (length, rest) = rest.split_first_chunk()?;
         let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
         let (info, name) = rest.split_at_checked(length)?;
@@ -85,8 +93,8 @@ impl Value {
         };
         let client_id = ClientId::from_bytes(*client_id);
         let (since, place) = (u64::from_be_bytes(*since), u64::from_be_bytes(*place));
-        let asked = u64::from_be_bytes(*asked);
-        Some(Self { client_id, since, asked, place, info, said, name })
+        let (asked, mark) = (u64::from_be_bytes(*asked), u64::from_be_bytes(*mark));
+        Some(Self { client_id, since, asked, place, mark, info, said, name })
     }
 
     /// Whose it is, without all the rest; `None` if it is none of ours.
@@ -97,10 +105,10 @@ impl Value {
         Some(ClientId::from_bytes(*rest.first_chunk()?))
     }
 
-    /// The same, with another moment and another place written over it.
+    /// The same, with another moment and another place written over it, and no mark.
     pub(crate) fn restamp(bytes: &[u8], since: u64, place: u64) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
-        for (range, number) in [(17..25, since), (25..33, place)] {
+        for (range, number) in [(17..25, since), (25..33, place), (MARK, 0)] {
             if let Some(old) = bytes.get_mut(range) {
                 old.copy_from_slice(&number.to_be_bytes());
             }
@@ -112,6 +120,21 @@ impl Value {
     pub(crate) fn place(bytes: &[u8]) -> u64 {
         let place = bytes.get(25..33).and_then(|place| place.try_into().ok());
         place.map_or(0, u64::from_be_bytes)
+    }
+
+    /// The mark that is written there.
+    pub(crate) fn mark(bytes: &[u8]) -> u64 {
+        let mark = bytes.get(MARK).and_then(|mark| mark.try_into().ok());
+        mark.map_or(0, u64::from_be_bytes)
+    }
+
+    /// The same with this mark.
+    pub(crate) fn marked(bytes: &[u8], mark: u64) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        if let Some(old) = bytes.get_mut(MARK) {
+            old.copy_from_slice(&mark.to_be_bytes());
+        }
+        bytes
     }
 }
 
@@ -258,14 +281,18 @@ mod tests {
         });
         for (name, info, said) in both {
             let client_id = ClientId::random();
-            let value = Value { client_id, since: 7, asked: 5, place: 3, info, said, name };
+            let value =
+                Value { client_id, since: 7, asked: 5, place: 3, mark: 9, info, said, name };
             let bytes = value.encode();
             assert_eq!(Value::decode(&bytes), Some(value.clone()));
             assert_eq!(Value::client_id(&bytes), Some(client_id));
             assert_eq!(Value::place(&bytes), 3);
-            let later = Value { since: u64::MAX, place: 1, ..value };
+            assert_eq!(Value::mark(&bytes), 9);
+            let marked = Value { mark: u64::MAX, ..value.clone() };
+            assert_eq!(Value::decode(&Value::marked(&bytes, u64::MAX)), Some(marked));
+            let later = Value { since: u64::MAX, place: 1, mark: 0, ..value };
             assert_eq!(Value::decode(&Value::restamp(&bytes, u64::MAX, 1)), Some(later));
-            for cut in 0..45 {
+            for cut in 0..53 {
                 assert_eq!(Value::decode(&bytes[..cut]), None);
             }
         }

@@ -21,6 +21,23 @@ pub(crate) const MOST_UNUSED: usize = 1000;
 /// How often a name in which ours wait is listed, in case that a watch has missed something.
 const LOOK: Duration = Duration::from_secs(15);
 
+/// How often this connection has to take a name at most to own it: the number doubles each time that others
+/// want what is owned. So a name that wanders is rarely owned, and costs what it costs without that.
+const MOST_TAKEN: u32 = 256;
+
+/// Whether a name is ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Own {
+    #[default]
+    No,
+    /// It may be: etcd was asked.
+    Asked,
+    /// Since this revision.
+    Since(i64),
+    /// It was since this revision, and is being given up.
+    Leaving(i64),
+}
+
 /// One name.
 #[derive(Debug)]
 pub(crate) struct View {
@@ -35,6 +52,13 @@ pub(crate) struct View {
     is_looking: bool,
     /// Since when nobody uses it.
     unused: Option<Moment>,
+    pub(crate) own: Own,
+    /// How often it was taken in a row with nobody else there.
+    taken: u32,
+    /// How often that has to be to own it.
+    needed: u32,
+    /// How often it had been granted since it is ours when it was last looked, and since when it is so.
+    granted: (u64, Moment),
 }
 
 impl View {
@@ -42,7 +66,57 @@ impl View {
     pub(crate) fn unknown(watch: u64) -> Self {
         let (mirror, early) = (Mirror::default(), Some(Vec::new()));
         let looked = Moment::now();
-        Self { mirror, watch, early, begun: 0, looked, is_looking: false, unused: None }
+        let (begun, is_looking, unused, own) = (0, false, None, Own::No);
+        let (taken, needed, granted) = (0, 0, (0, looked));
+        Self {
+            mirror,
+            watch,
+            early,
+            begun,
+            looked,
+            is_looking,
+            unused,
+            own,
+            taken,
+            needed,
+            granted,
+        }
+    }
+
+    /// It is owned once it was taken so often.
+    pub(crate) fn owned_after(&mut self, taken: u32) {
+        self.needed = taken;
+    }
+
+    /// It was taken, with nobody else there. Whether that was often enough to own it.
+    pub(crate) fn note_taken(&mut self) -> bool {
+        self.taken = self.taken.saturating_add(1);
+        self.own == Own::No && self.taken >= self.needed
+    }
+
+    /// Others were seen there.
+    pub(crate) fn note_others(&mut self) {
+        self.taken = 0;
+    }
+
+    /// Others want it that was ours, or it was of no use that it was.
+    pub(crate) fn note_wanted(&mut self) {
+        self.taken = 0;
+        self.needed = self.needed.max(self.needed.saturating_mul(2).min(MOST_TAKEN));
+    }
+
+    /// It was granted so often since it is ours. For how long it has not been granted again.
+    pub(crate) fn idle_since(&mut self, granted: u64) -> Moment {
+        if self.granted.0 != granted {
+            self.granted = (granted, Moment::now());
+        }
+        self.granted.1
+    }
+
+    /// It is ours from now on.
+    pub(crate) fn begin_owned(&mut self, made: i64) {
+        self.own = Own::Since(made);
+        self.granted = (0, Moment::now());
     }
 
     /// A name in which this was all there was at this revision. The watch tells what comes after it.

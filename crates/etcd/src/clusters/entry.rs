@@ -46,7 +46,7 @@ use crate::{
     keys::BucketKeys,
     members::Members,
     options::EtcdOptions,
-    query::token,
+    tokens::{MOST, counted},
 };
 
 /// How often it is begun anew when others change the list as well.
@@ -326,7 +326,8 @@ async fn try_to_agree(
     }
     let given = found.iter().filter_map(|found| {
         let base = found.said.as_ref()?.base;
-        Some(base.saturating_add(token(found.looked.revision).get()))
+        // Also after what somebody counted who owned a name.
+        Some(base.saturating_add(counted(found.looked.revision, MOST).get()))
     });
     let base = given.max().unwrap_or_default().saturating_add(1);
     let mut agreed = Vec::with_capacity(all.len());

@@ -365,9 +365,11 @@ impl Backend for ClustersBackend {
         let (from, serial) = self.split(lock.serial);
         let lock = LockId { serial, ..lock };
         // What a lock is called is the same for all clusters.
-        if let Some(outer) = self.parts[from].outer(lock) {
-            let (part, ticket) = self.of(ticket);
-            part.put_outer(ticket, outer);
+        let (part, of_part) = self.of(ticket);
+        if from == lane(ticket) {
+            part.put_inside(of_part, lock);
+        } else {
+            part.put_inside_of(of_part, &self.parts[from], lock);
         }
     }
 

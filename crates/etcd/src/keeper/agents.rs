@@ -1,6 +1,6 @@
 //! Agents, and what they ask for.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, task::Waker, time::Duration};
 
 use navlock_core::{AgentInfo, ClientId};
 use navlock_engine::{AgentId, RequestId};
@@ -8,6 +8,7 @@ use navlock_engine::{AgentId, RequestId};
 use super::{
     AgentSerial, Call, Keeper, Shared, kind,
     leases::{Lease, State},
+    owning, wake,
 };
 use crate::{
     bucket::{Kind, Surroundings, Wait},
@@ -16,8 +17,8 @@ use crate::{
     hash::HashState,
     keys::{NameKey, Phase, RequestKey},
     slots::{Owner, Slots},
-    table::{Finished, KnownOf, Sent, Status},
-    transactions::{Ask, MOST, MOST_BYTES, Operation},
+    table::{Finished, Here, KnownOf, Sent, Status},
+    transactions::{Ask, MOST, MOST_BYTES, Operation, Owning},
     values::{Said, Value},
 };
 
@@ -73,6 +74,11 @@ impl Agent {
         Self { bucket, id, client_id, info, stale: None, under, is_recalled: false }
     }
 
+    /// What it has said of itself.
+    pub(super) fn info(&self) -> &AgentInfo {
+        &self.info
+    }
+
     /// The lease under which it has what it has.
     pub(super) fn lease_id(&self) -> Option<i64> {
         match self.under {
@@ -90,6 +96,10 @@ struct Around<'a> {
     leases: &'a HashMap<i64, Lease, HashState>,
     /// Who needs a lease.
     needs: Option<AgentSerial>,
+    /// Under which lease names may be ours.
+    owns: Option<i64>,
+    /// Whom to wake.
+    wakers: Vec<Waker>,
 }
 
 impl Surroundings for Around<'_> {
@@ -104,6 +114,14 @@ impl Surroundings for Around<'_> {
     fn ask(&mut self, serial: AgentSerial, id: RequestId) -> Option<Result<(Ask, Kind), Wait>> {
         let agent = self.agents.get(&serial)?;
         let mut table = self.shared.table();
+        // The name may be ours by now.
+        if let Some(Here::Answered { wakers, own, .. }) = table.take_here(id) {
+            self.wakers.extend(wakers.into_iter().chain(own));
+            return None;
+        }
+        if table.is_here(id) {
+            return None;
+        }
         let lease = agent.lease_id().filter(|id| {
             let is_live = self.leases.get(id).is_some_and(|lease| lease.state == State::Live);
             is_live && !table.is_over(serial, agent.id)
@@ -119,7 +137,8 @@ impl Surroundings for Around<'_> {
         let name = NameKey::new(&name).is_hash().then_some(name);
         let (client_id, since, place) = (agent.client_id, wall_millis(), id.serial());
         let (asked_at, info) = (monotonic(), agent.info.clone());
-        let value = Value { client_id, since, asked: asked_at, place, info, said, name }.encode();
+        let value = Value { client_id, since, asked: asked_at, place, mark: 0, info, said, name };
+        let value = value.encode();
         Some(Ok((Ask { request, mode: asked.mode(), lease, value }, kind(asked))))
     }
 
@@ -129,15 +148,29 @@ impl Surroundings for Around<'_> {
             self.slots.free(key, id, 0);
         }
     }
+
+    fn owning(&self, name: &NameKey) -> Option<Owning> {
+        // Of a name that is known by its hash the key alone would not say which it is.
+        let lease = self.owns.filter(|_| !name.is_hash())?;
+        Some(owning::owning(self.slots.me(), lease))
+    }
+
+    fn me(&self) -> u128 {
+        self.slots.me()
+    }
 }
 
 impl Keeper {
     /// What is next for a name.
     pub(super) fn next_operation(&mut self, bucket: u64, key: &NameKey) -> Option<Operation> {
+        let owns = self.may_own();
         let Self { shared, slots, agents, leases, .. } = self;
-        let mut around = Around { shared, slots, agents, leases, needs: None };
+        let (needs, wakers) = (None, Vec::new());
+        let mut around = Around { shared, slots, agents, leases, needs, owns, wakers };
         let operation = self.buckets.get_mut(&bucket)?.bucket.step(key, &mut around);
-        if let Some(serial) = around.needs {
+        let Around { needs, wakers, .. } = around;
+        wake(wakers);
+        if let Some(serial) = needs {
             self.need_lease(serial);
         }
         operation

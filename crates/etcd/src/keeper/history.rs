@@ -139,6 +139,7 @@ impl Keeper {
     pub(super) fn doubt(&mut self, lease: i64) {
         let Some(found) = self.leases.get_mut(&lease) else { return };
         found.state = State::Doubted;
+        self.shared.table().close_under(lease);
         let prefix = BucketKeys::nothing(&self.options.namespace);
         self.list(Listed::Lease(lease), prefix, Duration::ZERO);
     }

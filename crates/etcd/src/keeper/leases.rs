@@ -23,7 +23,7 @@ use crate::{
     keys::{BucketKeys, NameKey, Phase, RequestKey},
     lease::{LeaseName, Share, Term, Word},
     slots::Owner,
-    table::{Again, Status},
+    table::Status,
     transactions::{Ended, MOST},
     values::Value,
 };
@@ -92,6 +92,10 @@ impl Keeper {
         table.revive(serial, agent.id, span);
         agent.under = Under::Lease(id);
         table.set_lease(serial, agent.id, Share { lease: name, client_id: agent.client_id });
+        // It may have waited for that.
+        let wakers = table.process_of(agent.id);
+        drop(table);
+        wake(wakers);
         true
     }
 
@@ -278,6 +282,7 @@ impl Keeper {
                 self.revive(serial, term);
             }
             self.judge_held_back(id, term.sent);
+            self.judge_adrift(id, term.sent);
             return self.step_buckets();
         }
         let span = self.options.span(term);
@@ -288,6 +293,7 @@ impl Keeper {
         };
         if is_kept {
             self.judge_held_back(id, term.sent);
+            self.judge_adrift(id, term.sent);
         } else {
             self.lose_lease(id, Lost::Disconnected);
         }
@@ -344,6 +350,7 @@ impl Keeper {
     /// Ends the connection's lease, under which nobody has anything.
     fn end_own(&mut self) {
         if let Own::There(lease) = self.own {
+            self.lose_names_under(lease, Lost::Disconnected);
             self.own = Own::None;
             self.leases.remove(&lease);
             self.slots.forget_spent();
@@ -364,6 +371,13 @@ impl Keeper {
         for key in under {
             let found = BucketKeys::around(&self.options.namespace, key);
             let Some(of) = found.and_then(|(_, keys)| keys.parse(key)) else { continue };
+            if of.phase == Phase::Owned {
+                // Of who had the lease before us, and nobody goes on with that.
+                if !is_own {
+                    nobodys.push(Step::Delete(key.clone()));
+                }
+                continue;
+            }
             if self.slots.is_spent(of.request) || self.is_over(of.request, of.phase, id) {
                 nobodys.push(Step::Delete(key.clone()));
                 continue;
@@ -427,6 +441,11 @@ impl Keeper {
     /// All that is under a lease is lost. Whose it was get another lease when they ask for something;
     /// what they wait for is asked for again, in the order in which it was.
     pub(super) fn lose_lease(&mut self, id: i64, how: Lost) {
+        if !self.leases.contains_key(&id) {
+            return;
+        }
+        // First, since it is known by the lease what that is.
+        self.lose_names_under(id, how);
         let Some(lease) = self.leases.remove(&id) else { return };
         self.gone.retain(|gone| gone.lease != id);
         let is_own = self.own == Own::There(id);
@@ -463,13 +482,8 @@ impl Keeper {
             );
         }
         wake(wakers);
-        for (serial, Again { bucket, name, id, key }) in again {
-            // What is on its way under this key, or is there, is nobody's from here on.
-            self.slots.retire(key, id);
-            if let Some(house) = self.buckets.get_mut(&bucket) {
-                house.bucket.push_again(&NameKey::new(&name), vec![(id, serial)]);
-            }
-        }
+        // What is on its way under their keys, or is there, is nobody's from here on.
+        self.ask_again(again);
         self.calls.push_back(Call::LetGo { lease: id });
         let is_held = |&(phase, ..): &(Phase, _, _, _)| phase == Phase::Held;
         let (held, waits): (Vec<_>, Vec<_>) = left.into_iter().partition(is_held);
@@ -570,6 +584,8 @@ impl Keeper {
             self.lapsing.values_mut().for_each(|lapsing| lapsing.expires = Moment::default());
             self.check_lapsing();
             self.step_buckets();
+        } else {
+            self.leave_all();
         }
     }
 

@@ -9,6 +9,7 @@
 //!
 //! - Of calls, operations alone are lost, late, or answered some time after they were done. The others are
 //!   answered when they come to etcd.
+//! - Who has asked the owner of a name for it looks again when nothing else happens.
 //! - One bucket is used. Beside it there may be another that keeps a machine busy.
 //! - A clock goes on when a machine is cut off and when nothing else happens, and each moment counts as
 //!   one of these: before its leases are over, between that and their end in etcd, or after it. Clocks do
@@ -57,13 +58,13 @@ impl Drop for Taken<'_> {
 }
 
 /// Looks at all that can happen with these scripts and these faults.
-fn explore(scripts: &[&[Act]], faults: Faults, is_warm: bool) -> Seen {
+fn explore(scripts: &[&[Act]], faults: Faults, is_warm: bool, owns: bool) -> Seen {
     let mut known = HashSet::new();
     let mut seen = Seen::default();
     // Which step was taken at each point, and of how many.
     let mut path: Vec<(usize, usize)> = Vec::new();
     loop {
-        let mut world = World::new(scripts, faults, is_warm);
+        let mut world = World::new(scripts, faults, is_warm, owns);
         let mut taken = Taken::of(scripts);
         let mut at = 0;
         loop {
@@ -142,6 +143,27 @@ const CROWD: &[Act] = &[
     Finish(1),
     Finish(2),
 ];
+const CROWD_AGAIN: &[Act] = &[
+    RequestBy(0, "a", X),
+    Finish(0),
+    RequestBy(0, "a", X),
+    RequestBy(1, "a", S),
+    RequestBy(2, "a", X),
+    Finish(1),
+    Finish(2),
+    RequestBy(1, "a", IfAvailable(Exclusive)),
+    End(2),
+    Finish(4),
+];
+const READER_AGAIN: &[Act] = &[Request("a", S), Finish(0), Request("a", S)];
+const READERS_AGAIN: &[Act] = &[
+    RequestBy(0, "a", S),
+    Finish(0),
+    RequestBy(0, "a", S),
+    RequestBy(1, "a", S),
+    RequestBy(0, "a", X),
+    Finish(1),
+];
 /// Two agents of one machine, one of which holds something beside what both wait for.
 const BESIDE: &[Act] =
     &[RequestBy(0, "b", X), RequestBy(1, "a", X), RequestBy(1, "a", X), RequestBy(0, "a", X)];
@@ -170,10 +192,10 @@ const DESCRIBED: &[Act] =
 /// so that it is noticed if the explorer looks at nothing any more. Machines that are cold know
 /// nothing yet of the names that they use.
 macro_rules! explore {
-    ($($name:ident: $scripts:expr, $faults:expr, $is_warm:expr, $least:expr;)*) => {$(
+    ($owns:expr; $($name:ident: $scripts:expr, $faults:expr, $is_warm:expr, $least:expr;)*) => {$(
         #[test]
         fn $name() {
-            let seen = explore(&$scripts, $faults, $is_warm);
+            let seen = explore(&$scripts, $faults, $is_warm, $owns);
             assert!(seen.states >= $least && seen.ends > 1, "{seen:?}");
             println!("{seen:?}");
         }
@@ -182,8 +204,12 @@ macro_rules! explore {
 
 const WARM: bool = true;
 const COLD: bool = false;
+/// A name is owned by whoever releases it and is alone there, or never.
+const OWNED: bool = true;
+const NOT_OWNED: bool = false;
 
 explore! {
+    NOT_OWNED;
     writers_exclude_each_other: [WRITER, WRITER], NONE, WARM, 4000;
     readers_and_writers_take_turns: [READS, READS, HOLDER], NONE, WARM, 1000;
     keys_are_used_again: [AGAIN, WRITER], NONE, WARM, 40_000;
@@ -209,19 +235,34 @@ explore! {
     watches_break_of_who_has_not_used_it_before: [WRITER, HOLDER], WATCH, COLD, 1000;
 }
 
+explore! {
+    OWNED;
+    who_owns_a_name_gives_it_up: [AGAIN, HOLDER], NONE, WARM, 100;
+    who_owns_a_name_gives_it_to_who_does_not_wait: [AGAIN, TRIER], NONE, WARM, 100;
+    who_owns_a_name_is_robbed: [AGAIN, THIEF], NONE, WARM, 100;
+    two_want_to_own_a_name: [WRITER, WRITER], NONE, WARM, 100;
+    readers_of_who_owns_a_name: [READER_AGAIN, READS], NONE, WARM, 100;
+    calls_get_lost_of_who_owns_a_name: [WRITER, HOLDER], CALL, WARM, 100;
+    watches_begin_anew_of_who_owns_a_name: [WRITER, HOLDER], WATCH, WARM, 100;
+    who_owns_a_name_is_cut_off: [WRITER, HOLDER], CUT, WARM, 100;
+    who_owns_a_name_is_killed: [AGAIN, &[]], KILL, WARM, 100;
+    who_owns_a_name_has_not_used_it_before: [AGAIN, HOLDER], NONE, COLD, 100;
+}
+
 /// Each a test: who does what, what goes wrong, and how many runs at random are made of it. There
 /// are too many states to look at each; by hand, `NAVLOCK_MODEL_RUNS` has it look for longer.
 macro_rules! search {
-    ($($name:ident: $scripts:expr, $faults:expr, $runs:expr;)*) => {$(
+    ($owns:expr; $($name:ident: $scripts:expr, $faults:expr, $runs:expr;)*) => {$(
         #[test]
         fn $name() {
             let test = concat!("keeper::model::", stringify!($name));
-            search::search(test, $runs, |random| search::run(random, &$scripts, $faults));
+            search::search(test, $runs, |random| search::run(random, &$scripts, $faults, $owns));
         }
     )*};
 }
 
 search! {
+    NOT_OWNED;
     readers_of_two_machines_behind_a_writer: [WRITER, READS, READS], NONE, 300;
     three_writers: [WRITER, WRITER, WRITER], NONE, 300;
     readers: [READER, READER, WRITER], NONE, 300;
@@ -253,12 +294,33 @@ search! {
     a_lease_of_a_crowd_is_ended_and_a_call_is_lost: [CROWD, WRITER], Faults { calls: 1, ..REVOKE }, 300;
 }
 
+search! {
+    OWNED;
+    a_crowd_of_an_owner: [CROWD_AGAIN, WRITER], NONE, 1000;
+    a_crowd_of_an_owner_and_readers: [CROWD_AGAIN, READER, READER], NONE, 300;
+    a_crowd_of_an_owner_is_robbed: [CROWD_AGAIN, THIEF], NONE, 1000;
+    a_crowd_of_an_owner_and_who_does_not_wait: [CROWD_AGAIN, TRIER], NONE, 300;
+    two_crowds_that_own: [CROWD_AGAIN, CROWD_AGAIN], NONE, 1000;
+    calls_of_owners_get_lost: [CROWD_AGAIN, WRITER], Faults { calls: 2, ..NONE }, 1000;
+    calls_of_owners_get_lost_and_one_is_robbed: [CROWD_AGAIN, THIEF], CALL, 1000;
+    watches_of_owners_begin_anew: [CROWD_AGAIN, WRITER], Faults { calls: 1, ..WATCH }, 300;
+    an_owner_is_cut_off: [CROWD_AGAIN, WRITER], CUT, 1000;
+    an_owner_is_cut_off_for_a_moment: [CROWD_AGAIN, WRITER], NOTICED_CUT, 1000;
+    an_owner_is_killed: [CROWD_AGAIN, WRITER], KILL, 1000;
+    an_owner_is_killed_and_calls_get_lost: [CROWD_AGAIN, WRITER], Faults { calls: 1, ..KILL }, 1000;
+    an_owner_of_readers_is_killed: [READERS_AGAIN, WRITER], KILL, 1000;
+    the_lease_of_an_owner_is_ended: [CROWD_AGAIN, WRITER], REVOKE, 1000;
+    somebody_removes_what_says_whose_a_name_is: [CROWD_AGAIN, WRITER], EVICT, 1000;
+    an_owner_does_nothing_for_a_while: [CROWD_AGAIN, WRITER], PAUSE, 1000;
+}
+
 /// Who does what and what goes wrong is drawn as well.
 #[test]
 fn anything_may_happen() {
     search::search("keeper::model::anything_may_happen", 2000, |random| {
         let (scripts, faults) = search::scenario(random);
         let scripts: Vec<&[Act]> = scripts.iter().map(Vec::as_slice).collect();
-        search::run(random, &scripts, faults)
+        let owns = search::coin(random);
+        search::run(random, &scripts, faults, owns)
     });
 }

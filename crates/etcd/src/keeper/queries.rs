@@ -8,15 +8,22 @@ use tokio::sync::oneshot;
 use super::{Call, Keeper, Listed};
 use crate::{
     clock::Moment,
-    data::{KeyValue, Listing, end_of_prefix},
+    data::{KeyValue, Listing, Step, Transaction, end_of_prefix},
     failure::Failure,
     hash::HashState,
-    keys::NameKey,
+    keys::{NameKey, Phase},
     query::{Seen, seen},
+    table::Usage,
+    transactions::{MOST, ask_owner},
+    values::Value,
+    view::Own,
 };
 
 /// How often a snapshot is taken again because ours were just being granted.
 const ROUNDS: u32 = 5;
+
+/// How long after owners of names were asked what they hold that is looked at.
+const AGAIN: Duration = Duration::from_millis(5);
 
 /// For how long a snapshot is tried to be had: who asks what is wrong is told that etcd does not
 /// answer while its locks may still last.
@@ -33,6 +40,10 @@ pub(super) struct Query {
     after: u64,
     rounds: u32,
     is_asking: bool,
+    /// How often each name of ours had been granted that nobody used when it was asked.
+    idle: HashMap<NameKey, u64, HashState>,
+    /// Until when it is waited for the owners of names, once one is asked.
+    owners: Option<Moment>,
     deadline: Moment,
     answer: oneshot::Sender<Result<Seen, Error>>,
 }
@@ -45,11 +56,13 @@ impl Keeper {
         most: usize,
         answer: oneshot::Sender<Result<Seen, Error>>,
     ) {
+        let idle = self.show_owned(bucket, name.as_ref());
         let Some(house) = self.buckets.get(&bucket) else { return };
         let after = house.bucket.last();
         let deadline = Moment::now().after(self.options.time_to_live.min(PATIENCE));
-        let (rounds, is_asking) = (0, false);
-        let query = Query { bucket, name, most, after, rounds, is_asking, deadline, answer };
+        let (rounds, is_asking, owners) = (0, false, None);
+        let query =
+            Query { bucket, name, most, after, rounds, is_asking, idle, owners, deadline, answer };
         self.queries.insert(self.next_query, query);
         self.next_query += 1;
         self.advance_queries();
@@ -70,7 +83,8 @@ impl Keeper {
             let all = |name| keys.name(name).all();
             let prefix = query.name.as_ref().map_or_else(|| keys.all(), all);
             let of = Listed::Query(number);
-            let (known, most, delay) = (self.history.known(), query.most, Duration::ZERO);
+            let delay = if query.owners.is_some() { AGAIN } else { Duration::ZERO };
+            let (known, most) = (self.history.known(), query.most);
             self.calls.push_back(Call::List { of, known, prefix, most, delay });
         }
     }
@@ -100,13 +114,15 @@ impl Keeper {
         let Some(house) = self.buckets.get(&bucket) else { return };
         // Ours that were just being granted: part of what came before.
         let is_settled = self.waiting(&house.bucket).iter().all(|name| house.bucket.is_idle(name));
+        let is_shown = self.is_shown(number, &listed);
+        let Some(house) = self.buckets.get(&bucket) else { return };
         let Some(query) = self.queries.get_mut(&number) else { return };
         query.rounds += 1;
-        if !is_settled && query.rounds < ROUNDS {
+        if !is_settled && query.rounds < ROUNDS || !is_shown {
             query.after = house.bucket.last();
             return self.advance_queries();
         }
-        let mut seen = seen(&house.bucket.keys, &listed.found);
+        let mut seen = seen(&house.bucket.keys, &listed.found, self.slots.me());
         // How it is with ours is known.
         for one in seen.held.iter_mut().chain(&mut seen.pending) {
             one.lease =
@@ -116,6 +132,73 @@ impl Keeper {
         if let Some(query) = self.queries.remove(&number) {
             let _ = query.answer.send(Ok(seen));
         }
+    }
+
+    /// Has others see what is held of names of ours, and who waits for them. How often those were granted
+    /// that nobody uses.
+    fn show_owned(
+        &mut self,
+        bucket: u64,
+        of: Option<&NameKey>,
+    ) -> HashMap<NameKey, u64, HashState> {
+        let mut idle = HashMap::default();
+        let Some(house) = self.buckets.get(&bucket) else { return idle };
+        let is_asked = |name: &&NameKey| of.is_none_or(|of| of == *name);
+        let owned = house.bucket.views.iter().filter(|(_, view)| view.own != Own::No);
+        let owned: Vec<_> = owned.map(|(name, _)| name).filter(is_asked).cloned().collect();
+        for name in owned {
+            let of = (bucket, name);
+            let usage = self.shared.table().usage(&of);
+            match usage {
+                Some(usage) if usage.is_used => self.leave(bucket, &of.1),
+                Some(usage) => drop(idle.insert(of.1, usage.granted)),
+                None => {}
+            }
+        }
+        idle
+    }
+
+    /// Whether a list shows all that there is, as far as that can be had: owners of names show what they
+    /// know alone when they are asked, and those of ours of which something was not shown are given up.
+    fn is_shown(&mut self, number: u64, listed: &Listing) -> bool {
+        let Some(query) = self.queries.get(&number) else { return true };
+        let Some(house) = self.buckets.get(&query.bucket) else { return true };
+        let (bucket, me) = (query.bucket, self.slots.me());
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for kv in &listed.found {
+            let Some(key) = house.bucket.keys.parse(&kv.key) else { continue };
+            if key.phase != Phase::Owned {
+                continue;
+            }
+            if key.request.owner != me {
+                theirs.push(kv);
+                continue;
+            }
+            let known = query.idle.get(&key.name).copied();
+            let usage = self.shared.table().usage(&(bucket, key.name.clone()));
+            let is_idle = |usage: Usage| !usage.is_used && known == Some(usage.granted);
+            if !usage.is_some_and(is_idle) {
+                ours.push(key.name);
+            }
+        }
+        let is_late = query.owners.is_some_and(|until| until <= Moment::now());
+        if !theirs.is_empty() && !is_late {
+            let asked = theirs.iter().filter(|kv| Value::mark(&kv.value) == 0);
+            let steps: Vec<_> = asked.map(|kv| Step::Within(ask_owner(kv))).collect();
+            for some in steps.chunks(MOST) {
+                let transaction = Transaction { then: some.to_vec(), ..Transaction::default() };
+                self.calls.push_back(Call::Write { transaction });
+            }
+        }
+        let is_shown = ours.is_empty() && (theirs.is_empty() || is_late);
+        let patience = self.options.time_to_live.min(PATIENCE) / 2;
+        if let Some(query) = self.queries.get_mut(&number).filter(|_| !is_shown) {
+            query.owners.get_or_insert_with(|| Moment::now().after(patience));
+        }
+        for name in ours {
+            self.leave(bucket, &name);
+        }
+        is_shown
     }
 
     /// Takes in what a snapshot, of one name or all, says of names in which something of ours waits:

@@ -6,23 +6,25 @@
 use std::{collections::HashSet, time::Duration};
 
 use navlock_core::{
-    Lost,
+    Lost, Mode,
     host::{Claim, RequestKind, Ticket},
 };
 use tokio::sync::oneshot;
 
-use super::{AgentSerial, House, Keeper, wake};
+use super::{AgentSerial, Call, House, Keeper, wake};
 use crate::{
     bucket::{Bucket, Todo},
-    clock::Moment,
+    clock::{Moment, wall_millis},
+    data::{Answer, Check, Step, Transaction},
+    failure::Failure,
     keys::{NameKey, Phase, RequestKey},
     lease::Term,
     mirror::{Entry, Mirror},
-    query::token,
     slots::Owner,
     table::State,
-    transactions::Ended,
-    values::Value,
+    tokens::{self, token},
+    transactions::{Ended, MOST},
+    values::{Said, Value},
 };
 
 /// For how long it is tried: whoever speaks for the agents does not let others wait for longer.
@@ -35,8 +37,17 @@ pub(super) struct Recall {
     claims: Vec<Claim>,
     /// Those of the claims.
     names: Vec<NameKey>,
+    /// What is known of those is of use from this revision on.
+    after: i64,
+    /// What is not found is not there.
+    is_settled: bool,
     answer: oneshot::Sender<Vec<Option<Ticket>>>,
 }
+
+/// The slots of locks that were granted by who owned their names and are written for those who go on with
+/// them: no request has had one of these. Behind it stands the token, as no two names become one's own in one
+/// revision.
+const ADOPTED: u64 = 1 << 63;
 
 impl Recall {
     pub(super) fn is_of(&self, name: &NameKey) -> bool {
@@ -64,7 +75,8 @@ impl Keeper {
         for name in &names {
             self.open_view(bucket, name, None);
         }
-        self.recalls.push(Recall { serial, since: Moment::now(), claims, names, answer });
+        let (since, after, is_settled) = (Moment::now(), 0, false);
+        self.recalls.push(Recall { serial, since, claims, names, after, is_settled, answer });
         self.advance_recalls();
     }
 
@@ -73,9 +85,9 @@ impl Keeper {
         let is_known = |keeper: &Self, recall: &Recall| {
             let bucket = keeper.agents.get(&recall.serial).map(|agent| agent.bucket);
             let house = bucket.and_then(|bucket| keeper.buckets.get(&bucket));
-            let is_known = |house: &House, name: &NameKey| {
-                house.bucket.mirror(name).is_none_or(Mirror::is_listed)
-            };
+            let is_fresh = |of: &Mirror| of.is_listed() && of.revision() >= recall.after;
+            let is_known =
+                |house: &House, name: &NameKey| house.bucket.mirror(name).is_none_or(is_fresh);
             house.is_none_or(|house| recall.names.iter().all(|name| is_known(house, name)))
         };
         while let Some(nth) = self.recalls.iter().position(|recall| is_known(self, recall)) {
@@ -94,7 +106,81 @@ impl Keeper {
         }
     }
 
+    /// Has locks be written of which nobody knew but who owned their names, whose connection has ended.
+    /// Then they are as any others. `None` if that is on its way.
+    fn adopt(&mut self, recall: Recall) -> Option<Recall> {
+        if recall.is_settled {
+            return Some(recall);
+        }
+        let agent = self.agents.get(&recall.serial)?;
+        let house = self.buckets.get(&agent.bucket)?;
+        let mut steps = Vec::new();
+        for (claim, name) in recall.claims.iter().zip(&recall.names) {
+            let Some(token) = claim.token.filter(|token| tokens::is_counted(*token)) else {
+                continue;
+            };
+            let Some(mirror) = house.bucket.mirror(name) else { continue };
+            let is_it = |owned: &&Entry| {
+                owned.made == tokens::revision(token) && owned.request.owner != self.slots.me()
+            };
+            let Some(owned) = mirror.owner().filter(is_it) else { continue };
+            let slot = ADOPTED | token.get();
+            let (mode, request) = (claim.kind.mode(), RequestKey { slot, ..owned.request });
+            // By the time it was written as well.
+            if mirror.get(Phase::Held, request).is_some() || steps.len() == MOST / 2 {
+                continue;
+            }
+            let value = Value {
+                client_id: agent.client_id,
+                since: wall_millis(),
+                asked: claim.since,
+                place: 0,
+                mark: token.get(),
+                info: agent.info().clone(),
+                said: Said::default(),
+                name: name.is_hash().then(|| claim.name.clone()),
+            };
+            let keys = house.bucket.keys.name(name);
+            let key = keys.request(Phase::Held, mode, request);
+            let owns = keys.owned(request.owner);
+            let when = vec![Check::MadeIn(owns.clone(), owned.made)];
+            let mut then = vec![Step::Put { key, value: value.encode(), lease: owned.lease }];
+            // Nobody else can have held it.
+            then.extend((mode == Mode::Exclusive).then_some(Step::Delete(owns)));
+            steps.push(Step::Within(Transaction { when, then, or_else: Vec::new() }));
+        }
+        if steps.is_empty() {
+            return Some(recall);
+        }
+        let of = self.next_adoption;
+        self.next_adoption += 1;
+        self.adoptions.insert(of, recall);
+        let transaction = Transaction { then: steps, ..Transaction::default() };
+        self.calls.push_back(Call::Adopt { of, transaction });
+        None
+    }
+
+    /// What was to be written has been, or has come to nothing.
+    pub(super) fn adopted(&mut self, of: u64, result: Result<Answer, Failure>) {
+        let Some(mut recall) = self.adoptions.remove(&of) else { return };
+        match result {
+            Ok(answer) => recall.after = answer.revision,
+            // It is tried again, for as long as it is of use.
+            Err(Failure::Unknown(_)) => {}
+            Err(_) => recall.is_settled = true,
+        }
+        let bucket = self.agents.get(&recall.serial).map(|agent| agent.bucket);
+        let names = recall.names.clone();
+        self.recalls.push(recall);
+        for name in names {
+            bucket.into_iter().for_each(|bucket| self.look(bucket, &name, Duration::ZERO));
+        }
+        self.check_recalls();
+        self.advance_recalls();
+    }
+
     fn recall_now(&mut self, recall: Recall) {
+        let Some(recall) = self.adopt(recall) else { return };
         let Recall { serial, claims, answer, .. } = recall;
         let mut tickets = vec![None; claims.len()];
         let Some(agent) = self.agents.get(&serial) else { return };
@@ -162,10 +248,10 @@ impl Keeper {
         // What was granted meanwhile could not be answered yet.
         for (request, name, key) in table.pending_of(id) {
             match house.bucket.has(&name, key) {
-                (Some(made), _) => {
-                    wakers.extend(table.answer(request, State::Held(token(made), Vec::new())));
+                (Some(lock), _) => {
+                    wakers.extend(table.answer(request, State::Held(lock.grant(), Vec::new())));
                 }
-                (None, Some(made)) => table.queued(request, made),
+                (None, Some(waits)) => table.queued(request, waits.made),
                 // It was there when it was recalled.
                 (None, None) => {
                     let how = house.bucket.mirror(&name).map(|of| of.why_gone(token(0)));
@@ -215,7 +301,7 @@ fn find(bucket: &Bucket, is_its: impl Fn(&Entry) -> bool, claims: &[Claim]) -> V
                 && found.phase == Phase::Held
                 && found.name == names[nth]
                 && found.entry.mode == claim.kind.mode()
-                && token(found.entry.made) == held
+                && found.entry.grant().token == held
         };
         if let Some(found) = found.iter_mut().find(is_it) {
             found.claim = Some(nth);

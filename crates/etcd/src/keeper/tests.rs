@@ -114,7 +114,7 @@ impl Machine {
 
     /// It is released.
     fn release(&mut self, id: RequestId, revision: i64) -> Vec<Call> {
-        let finished = self.shared.table().finish(id).and_then(|(_, finished)| finished);
+        let finished = self.shared.table().finish(id).and_then(|(_, finished, _)| finished);
         self.keeper.hear(Message::Finish { id, finished: finished.unwrap() });
         self.answered(revision)
     }
@@ -149,7 +149,8 @@ impl Machine {
     ) -> oneshot::Receiver<Vec<Option<Ticket>>> {
         let (answer, answered) = oneshot::channel();
         let kind = RequestKind::Wait(Mode::Exclusive);
-        let claim = Claim { name: of(name), kind, token: Some(token(MADE)), since: 0 };
+        let claim =
+            Claim { name: of(name), kind, token: Some(crate::tokens::token(MADE)), since: 0 };
         self.keeper.hear(Message::Recall { serial, claims: vec![claim], answer });
         answered
     }
@@ -166,9 +167,17 @@ fn lock(name: &str, client: u8) -> KeyValue {
     let key = keys.request(Phase::Held, Mode::Exclusive, request);
     let client_id = ClientId::from_bytes([client; 16]);
     let info = AgentInfo::default();
-    let value =
-        Value { client_id, since: 0, asked: 1, place: 0, info, said: Said::default(), name: None }
-            .encode();
+    let value = Value {
+        client_id,
+        since: 0,
+        asked: 1,
+        place: 0,
+        mark: 0,
+        info,
+        said: Said::default(),
+        name: None,
+    }
+    .encode();
     KeyValue { key, value, made: MADE, written: MADE, lease: LEASE }
 }
 

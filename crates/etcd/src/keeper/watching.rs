@@ -18,12 +18,12 @@ use crate::{
     failure::{Failure, place_removed},
     keys::{LockKey, NameKey, Phase, RequestKey},
     mirror::{Entry, Event, Mirror},
-    query::token,
     slots::Owner,
     table::{Again, State, Status, Table},
+    tokens::{Grant, token},
     transactions::Ended,
     values::Value,
-    view::{MOST_UNUSED, UNUSED, View},
+    view::{MOST_UNUSED, Own, UNUSED, View},
     watch::{self, Watched},
 };
 
@@ -44,10 +44,11 @@ impl Keeper {
         let watch = self.next_watch;
         self.next_watch += 1;
         let from = known.as_ref().map(|&(_, revision)| revision + 1);
-        let view = match known {
+        let mut view = match known {
             Some((all, revision)) => View::known(watch, all, revision),
             None => View::unknown(watch),
         };
+        view.owned_after(self.options.taken);
         house.bucket.views.insert(name.clone(), view);
         self.watches.insert(watch, (bucket, name.clone()));
         let keys = house.bucket.keys.clone();
@@ -77,7 +78,8 @@ impl Keeper {
                 let is_recalled = self.recalls.iter().any(|recall| recall.is_of(name));
                 // It is watched for what it was found to have, or nobody knows yet.
                 let is_unknown = view.early.is_some();
-                let is_used = is_asked_for || is_gone_from || is_recalled || is_unknown;
+                let is_owned = view.own != Own::No;
+                let is_used = is_asked_for || is_gone_from || is_recalled || is_unknown || is_owned;
                 idle.extend(view.note_use(is_used).map(|since| (since, name.clone())));
             }
             idle.retain(|(_, name)| house.bucket.is_idle(name));
@@ -119,9 +121,20 @@ impl Keeper {
     fn happened(&mut self, bucket: u64, name: &NameKey, events: Vec<Event>) {
         let left = self.left();
         let is_left = |lease, value: &[u8]| left.covers(lease, value);
+        // Its requests have gone in the same revision, and are here; or a late try has done that.
+        let mut absorbed = Vec::new();
+        for event in &events {
+            let LockKey { phase, request, .. } = event.key;
+            let is_ours = phase == Phase::Owned && request.owner == self.slots.me();
+            if let Some(put) = event.put.as_ref().filter(|_| is_ours) {
+                self.begin_owned(bucket, name, put.made, put.lease);
+                absorbed.push(put.made);
+            }
+        }
         let house = self.buckets.get_mut(&bucket);
         let Some(view) = house.and_then(|house| house.bucket.views.get_mut(name)) else { return };
         let (mut gone, mut strays, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
+        let mut again = Vec::new();
         // Whoever steals puts its own in the revision in which it takes the others'.
         let steals = |event: &Event| {
             let is_lock = event.key.phase == Phase::Held && event.key.mode == Mode::Exclusive;
@@ -129,6 +142,7 @@ impl Keeper {
             (is_lock && is_new).then_some(event.revision)
         };
         let thefts: Vec<_> = events.iter().filter_map(steals).collect();
+        let mut is_robbed = false;
         let shared = Arc::clone(&self.shared);
         let mut table = shared.table();
         for event in events {
@@ -139,6 +153,13 @@ impl Keeper {
             let is_lapsing = key.phase == Phase::Held
                 && put.as_ref().is_some_and(|put| self.lapsing.contains_key(&put.lease));
             if !view.mirror.apply(event) {
+                continue;
+            }
+            if key.request.owner != self.slots.me() && made.is_some() {
+                view.note_others();
+            }
+            if key.phase == Phase::Owned {
+                is_robbed |= made.is_none() && thefts.contains(&revision);
                 continue;
             }
             let id = match self.slots.owner(key.request, revision) {
@@ -164,10 +185,15 @@ impl Keeper {
                     strays.push((key, Some(Phase::Queued)));
                 }
                 (Some(made), Phase::Held) => {
-                    let granted = State::Held(token(made), Vec::new());
-                    wakers.extend(table.answer(id, granted));
+                    let lock = view.mirror.get(Phase::Held, key.request);
+                    let grant = lock.map_or_else(|| Grant::at(made), Entry::grant);
+                    wakers.extend(table.answer(id, State::Held(grant, Vec::new())));
                 }
                 (Some(made), Phase::Queued) => table.queued(id, made),
+                (Some(_), Phase::Owned) => {}
+                (None, Phase::Queued) if absorbed.contains(&revision) => {
+                    again.extend(table.wait_again(id, true));
+                }
                 (None, _) => gone.push((key, id, revision)),
             }
         }
@@ -183,6 +209,8 @@ impl Keeper {
             }
         }
         self.settle_gone(fallout);
+        self.ask_again(again);
+        self.heed_owned(bucket, name, is_robbed);
         self.step(bucket, name);
     }
 
@@ -261,7 +289,7 @@ impl Keeper {
         for Gone { id, revision, .. } in due {
             // It may be there again, by a late try.
             let is_gone = match table.status(id) {
-                Status::Held(of) => of <= token(revision),
+                Status::Held(grant) => grant.made <= revision,
                 Status::Pending(since) => since <= revision,
                 Status::Ended | Status::Absent => false,
             };
@@ -276,12 +304,7 @@ impl Keeper {
     /// Does what is to be done because of it.
     fn settle_gone(&mut self, Fallout { again, doubted, held_back }: Fallout) {
         self.gone.extend(held_back);
-        for (serial, Again { bucket, name, id, key }) in again {
-            self.slots.retire(key, id);
-            if let Some(house) = self.buckets.get_mut(&bucket) {
-                house.bucket.push_again(&NameKey::new(&name), vec![(id, serial)]);
-            }
-        }
+        self.ask_again(again);
         for lease in doubted {
             self.look_after(lease);
         }
@@ -350,6 +373,8 @@ impl Keeper {
         // A restored etcd may have come further since than the one before it had.
         let is_undone = |kv: &KeyValue| {
             let found = self.buckets.values().find_map(|house| house.bucket.keys.parse(&kv.key));
+            // Who owns a name has no slot for that.
+            let found = found.filter(|key| key.phase != Phase::Owned);
             found.is_some_and(|key| self.slots.was_gone(key.request, kv.made, listed.revision))
         };
         if listed.found.iter().any(is_undone) {
@@ -390,6 +415,12 @@ impl Keeper {
         let events = found.iter().filter_map(|kv| watch::read(keys, kv));
         mirror.reset(events.filter(|event| event.key.name == *name), at);
         let revision = mirror.revision();
+        let owned = mirror.owned(self.slots.me()).map(|owned| (owned.made, owned.lease));
+        if let Some((made, lease)) = owned {
+            self.begin_owned(bucket, name, made, lease);
+        }
+        let Some(house) = self.buckets.get_mut(&bucket) else { return };
+        let is_asked = house.bucket.views.get(name).is_some_and(|view| view.own == Own::Asked);
 
         let house = &*house;
         let Some(mirror) = house.bucket.mirror(name) else { return };
@@ -399,21 +430,23 @@ impl Keeper {
             if self.gone.iter().any(|gone| gone.id == id) {
                 continue;
             }
-            let is_its = |made: &i64| self.slots.owner(key, *made) == Owner::Request(id);
-            let made = |phase| mirror.made(phase, key).filter(is_its);
-            match (status, made(Phase::Held), made(Phase::Queued)) {
-                (Status::Pending(_), Some(made), _) => {
-                    wakers.extend(table.answer(id, State::Held(token(made), Vec::new())));
+            let is_its = |of: &&Entry| self.slots.owner(key, of.made) == Owner::Request(id);
+            let its = |phase| mirror.get(phase, key).filter(is_its);
+            match (status, its(Phase::Held), its(Phase::Queued)) {
+                (Status::Pending(_), Some(lock), _) => {
+                    wakers.extend(table.answer(id, State::Held(lock.grant(), Vec::new())));
                 }
-                (Status::Pending(_), None, Some(made)) => table.queued(id, made),
+                (Status::Pending(_), None, Some(waits)) => table.queued(id, waits.made),
+                // It may be here.
+                _ if is_asked => {}
                 // Granted and taken again while nobody watched. Had its lease ended, that would be
                 // told by whoever keeps it.
                 (Status::Pending(since), None, None) if since > 0 && since <= revision => {
                     let how = mirror.why_gone(token(since));
                     wakers.extend(table.answer(id, State::Lost(how)));
                 }
-                (Status::Held(since), None, _) if since <= token(revision) => {
-                    wakers.extend(table.lose(id, mirror.why_gone(since)));
+                (Status::Held(since), None, _) if since.made <= revision => {
+                    wakers.extend(table.lose(id, mirror.why_gone(since.token)));
                 }
                 _ => {}
             }
@@ -429,7 +462,7 @@ impl Keeper {
             let only = match self.slots.owner(entry.request, entry.made) {
                 Owner::Request(id) => match (table.status(id), phase) {
                     (Status::Held(_), Phase::Queued)
-                        if mirror.made(Phase::Held, entry.request).is_some() =>
+                        if mirror.get(Phase::Held, entry.request).is_some() =>
                     {
                         Some(Phase::Queued)
                     }
@@ -449,6 +482,7 @@ impl Keeper {
                 house.bucket.push(name.clone(), Todo::Remove(ended, None));
             }
         }
+        self.heed_owned(bucket, name, false);
         self.step(bucket, name);
     }
 }

@@ -20,8 +20,16 @@ fn put(phase: Phase, mode: Mode, request: RequestKey, revision: i64) -> Event {
 
 fn put_at(place: u64, phase: Phase, mode: Mode, request: RequestKey, revision: i64) -> Event {
     let (client_id, info) = (ClientId::from_bytes([0; 16]), AgentInfo::default());
-    let value =
-        Value { client_id, since: 0, asked: 0, place, info, said: Said::default(), name: None };
+    let value = Value {
+        client_id,
+        since: 0,
+        asked: 0,
+        place,
+        mark: 0,
+        info,
+        said: Said::default(),
+        name: None,
+    };
     let put = Put { made: revision, lease: 1, value: value.encode().into() };
     let key = LockKey { name: name(), phase, mode, request };
     Event { key, revision, put: Some(put) }
@@ -128,7 +136,7 @@ fn what_nobody_wants_is_forgotten() {
     let mut mirror =
         mirror([put(Held, Exclusive, request(ME, 1), 1), put(Queued, Shared, request(ME, 2), 2)]);
     assert_eq!(mirror.entries().count(), 2);
-    assert_eq!(mirror.made(Held, request(ME, 1)), Some(1));
+    assert_eq!(mirror.get(Held, request(ME, 1)).map(|lock| lock.made), Some(1));
     mirror.apply(delete(Held, Exclusive, request(ME, 1), 3));
     mirror.apply(delete(Queued, Shared, request(ME, 2), 3));
     assert_eq!(mirror.entries().count(), 0);
@@ -139,7 +147,7 @@ fn what_nobody_wants_is_forgotten() {
 fn only_another_holder_is_evidence_of_a_theft() {
     let mut mirror = mirror([put(Held, Exclusive, request(ME, 1), 1)]);
     mirror.apply(delete(Held, Exclusive, request(ME, 1), 2));
-    assert_eq!(mirror.why_gone(token(1)), Lost::Removed);
+    assert_eq!(mirror.why_gone(crate::tokens::token(1)), Lost::Removed);
     mirror.apply(put(Held, Exclusive, request(OTHER, 2), 3));
-    assert_eq!(mirror.why_gone(token(1)), Lost::Stolen);
+    assert_eq!(mirror.why_gone(crate::tokens::token(1)), Lost::Stolen);
 }

@@ -38,7 +38,7 @@ fn spread(clusters: &EtcdClusters, bucket: &str) -> Vec<String> {
 
 /// How many keys of locks and requests a server has in a namespace.
 fn keys(server: &Server, namespace: &str) -> usize {
-    let prefix = format!("{namespace}/2/");
+    let prefix = format!("{namespace}/3/");
     let said = server.etcdctl(&["get", "--prefix", "--keys-only", &prefix]).unwrap();
     said.lines().filter(|line| !line.is_empty()).count()
 }

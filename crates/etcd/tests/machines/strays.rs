@@ -43,7 +43,7 @@ fn held(locks: &LockManager) -> Vec<Inspected> {
 fn a_key_that_is_no_lock_is_shown_as_a_holder_and_can_be_evicted() {
     let (namespace, options, locks) = alone();
     let slot = "0".repeat(32) + "-00000000";
-    let below = |rest: &str| format!("{namespace}/2/bucket/l/db/{rest}");
+    let below = |rest: &str| format!("{namespace}/3/bucket/l/db/{rest}");
     for (key, value, why) in [
         // By hand.
         (below("h/x/mine"), "", "navlock writes no such key"),
@@ -76,7 +76,7 @@ fn a_key_that_is_no_lock_is_shown_as_a_holder_and_can_be_evicted() {
 #[test]
 fn a_key_that_is_no_request_is_shown_as_one_and_lets_others_pass() {
     let (namespace, options, locks) = alone();
-    let key = format!("{namespace}/2/bucket/l/db/q/x/mine");
+    let key = format!("{namespace}/3/bucket/l/db/q/x/mine");
     put(&key, "");
     assert_eq!(state(&locks), (vec![], vec![Exclusive]));
     drop(exclusive(&locks, "db"));

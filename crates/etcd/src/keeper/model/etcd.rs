@@ -8,7 +8,8 @@ use crate::{
     data::{Answer, Check, KeyValue, Listing, Step, StepResult, Transaction, end_of_prefix},
     failure::Failure,
     keys::{BucketKeys, LockKey, NameKey, Phase},
-    mirror::{Event, Put},
+    mirror::{self, Event, Put},
+    tokens::{Grant, revision},
     values::Value,
     watch,
 };
@@ -50,7 +51,7 @@ impl Etcd {
             let is_theft = steals(transaction);
             if is_theft {
                 let gone = before.iter().filter(|(key, _)| !self.found.contains_key(*key));
-                self.stolen.extend(gone.map(|(_, kv)| kv.made));
+                self.stolen.extend(gone.map(|(_, kv)| since(kv.made, &kv.value)));
             }
             self.check(&before, is_theft);
             self.commit(changes);
@@ -91,6 +92,10 @@ impl Etcd {
                 Step::Count(start, end) => {
                     let count = self.found.range(start.clone()..end.clone()).count();
                     StepResult::Counted(i64::try_from(count).expect("few"))
+                }
+                Step::First(start, end) => {
+                    let first = self.found.range(start.clone()..end.clone()).next();
+                    StepResult::First(first.map(|(_, kv)| Box::new(kv.clone())))
                 }
                 Step::Delete(key) => {
                     self.delete(key, revision, changes);
@@ -198,9 +203,17 @@ impl Etcd {
             let held = new.iter().filter(|(key, _)| key.name == *name && key.phase == Phase::Held);
             let modes: Vec<Mode> = held.map(|(key, _)| key.mode).collect();
             assert!(modes.len() < 2 || modes.iter().all(|mode| *mode == Mode::Shared), "{modes:?}");
+            let of = |phase| {
+                let of = new.iter().filter(move |(key, _)| key.name == *name && key.phase == phase);
+                of.map(|(key, _)| key.request.owner)
+            };
+            for owner in of(Phase::Owned) {
+                let mut all = of(Phase::Owned).chain(of(Phase::Held));
+                assert!(all.all(|other| other == owner), "it is held beside its owner");
+            }
         }
         let mut granted = Vec::new();
-        for (key, _) in new.iter().filter(|(key, _)| key.phase == Phase::Held) {
+        for (key, put) in new.iter().filter(|(key, _)| key.phase == Phase::Held) {
             if is_there(&old, key) || is_theft {
                 continue;
             }
@@ -210,12 +223,15 @@ impl Etcd {
                 old.iter().filter(waits)
             };
             let was = queue().find(|(of, _)| of.request == key.request).map(|(_, put)| order(put));
+            // It was granted before it was written.
+            let owned = Value::mark(&put.value) != 0;
+            let was = was.or_else(|| owned.then(|| (since(put.made, &put.value), 0)));
             for (other, put) in queue() {
                 let was_before = was.is_none_or(|was| order(put) < was);
                 let waits_on = is_there(&new, other);
                 assert!(!(was_before && waits_on), "{key:?} has overtaken {other:?}");
             }
-            granted.extend(was.map(|was| (key.name.clone(), was)));
+            granted.extend(was.filter(|_| !owned).map(|was| (key.name.clone(), was)));
         }
         // By the order of their requests, which is that of their keys.
         granted.sort_by_key(|&(_, was)| was);
@@ -231,15 +247,21 @@ fn entries(keys: &BucketKeys, found: &BTreeMap<Vec<u8>, KeyValue>) -> Vec<(LockK
     events.map(|event| (event.key, event.put.expect("it is there"))).collect()
 }
 
+/// The revision of a token of who has a key.
+fn since(made: i64, value: &[u8]) -> i64 {
+    revision(Grant::marked(made, Value::mark(value)).token)
+}
+
 /// By what a queue is ordered.
 pub(super) fn order(put: &Put) -> (i64, u64) {
-    (put.made, Value::place(&put.value))
+    (mirror::order(put.made, &put.value), Value::place(&put.value))
 }
 
 /// Whether it takes locks from whoever holds them.
 pub(super) fn steals(transaction: &Transaction) -> bool {
     transaction.then.iter().any(|step| match step {
-        Step::DeleteRange(..) => true,
+        // And not from its own queue.
+        Step::DeleteRange(start, _) => !start.windows(3).any(|part| part == b"/q/"),
         Step::Within(inner) => steals(inner),
         _ => false,
     })

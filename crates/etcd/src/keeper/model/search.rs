@@ -83,9 +83,9 @@ impl Drop for Failing<'_> {
 }
 
 /// One run of these scripts, to its end. How many steps it took.
-pub(super) fn run(random: &mut Random, scripts: &[&[Act]], faults: Faults) -> usize {
-    let is_warm = random.below(2) == 0;
-    let mut world = World::new(scripts, faults, is_warm);
+pub(super) fn run(random: &mut Random, scripts: &[&[Act]], faults: Faults, owns: bool) -> usize {
+    let is_warm = coin(random);
+    let mut world = World::new(scripts, faults, is_warm, owns);
     let mut taken = Taken::of(scripts);
     let pace = Pace::new(random, scripts.len());
     loop {
@@ -138,6 +138,10 @@ impl Pace {
         }
         unreachable!("it is less than the sum")
     }
+}
+
+pub(super) fn coin(random: &mut Random) -> bool {
+    random.below(2) == 0
 }
 
 /// What a few machines may do, and what may go wrong.

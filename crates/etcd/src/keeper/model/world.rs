@@ -13,7 +13,7 @@ use navlock_core::{
     AgentInfo, ClientId, Lost, Mode, ResourceName,
     host::{Claim, RequestKind, Ticket},
 };
-use navlock_engine::{AgentId, RequestId};
+use navlock_engine::{AgentId, FencingToken, RequestId};
 use tokio::sync::oneshot;
 
 use super::etcd::{Etcd, order, steals};
@@ -21,12 +21,13 @@ use crate::{
     clock::{self, Moment},
     data::Transaction,
     failure::{Failure, place_removed},
-    keeper::{AgentSerial, Call, Done, Keeper, Message, Shared, token},
+    keeper::{AgentSerial, Call, Done, Keeper, Message, Shared},
     keys::{BucketKeys, NameKey, Phase},
     lease::{LeaseName, Term, Word},
     mirror::Event,
     options::EtcdOptions,
-    table::{State, Status},
+    table::{Here, State, Status},
+    tokens::{Grant, revision},
     view::UNUSED,
     watch::Watched,
 };
@@ -175,6 +176,7 @@ pub(super) struct World {
     ticks: (i64, usize),
     next_owner: u128,
     has_thief: bool,
+    owns: bool,
     /// Whether a holder may have lost its lock before it hears of that.
     has_overlap: bool,
     /// Whom something has happened to by which it may lose what it has: machines and agents.
@@ -208,7 +210,7 @@ struct Cut {
     leases: Vec<i64>,
     /// The requests under whose locks something works still, by number in the script, and the tokens
     /// of those.
-    working: Vec<(usize, u64)>,
+    working: Vec<(usize, FencingToken)>,
 }
 
 /// A watch of a name.
@@ -252,8 +254,9 @@ struct Asked {
 }
 
 impl World {
-    /// Each machine has a lease; it watches the names that are to be used already, if it is warm.
-    pub(super) fn new(scripts: &[&[Act]], faults: Faults, is_warm: bool) -> Self {
+    /// Each machine has a lease; it watches the names that are to be used already, if it is warm. It
+    /// `owns` names once it has taken them, or never does.
+    pub(super) fn new(scripts: &[&[Act]], faults: Faults, is_warm: bool, owns: bool) -> Self {
         clock::set::to(Duration::from_secs(1));
         let etcd = Etcd::new(BucketKeys::new("n", "b"));
         let is_theft =
@@ -269,6 +272,7 @@ impl World {
             has_overlap: false,
             troubled: BTreeSet::new(),
             has_thief: scripts.iter().any(is_theft),
+            owns: false,
         };
         for (nth, script) in scripts.iter().enumerate() {
             let count = script.iter().map(Act::agent).max().unwrap_or_default() + 1;
@@ -282,6 +286,10 @@ impl World {
             world.machines.push(machine);
         }
         world.warm_up(is_warm);
+        world.owns = owns;
+        for machine in world.machines.iter_mut().filter(|_| owns) {
+            machine.own_names();
+        }
         world
     }
 
@@ -343,7 +351,7 @@ impl World {
             Party { client: client_id, agent, serial, recall: None, claimed: Vec::new() }
         };
         let agents = clients.iter().map(party).collect();
-        Machine {
+        let mut machine = Machine {
             script,
             acted: 0,
             now: Duration::from_secs(1),
@@ -356,15 +364,22 @@ impl World {
             kept: Vec::new(),
             cut: None,
             revoked: Vec::new(),
+        };
+        if self.owns {
+            machine.own_names();
         }
+        machine
     }
 
     /// All that can happen next, always in the same order. Empty when nothing is left to happen.
     pub(super) fn steps(&self) -> Vec<Step> {
-        let mut steps = Vec::new();
+        let (mut steps, mut later) = (Vec::new(), Vec::new());
         for (nth, machine) in self.machines.iter().enumerate() {
             for (at, flight) in machine.flights.iter().enumerate() {
                 match flight {
+                    Flight::Out(Call::Pause { of, .. }) if of.asked.is_some() => {
+                        later.push(Step::Execute(nth, at));
+                    }
                     Flight::Out(_) | Flight::Late(_) => steps.push(Step::Execute(nth, at)),
                     Flight::Back(_) => steps.push(Step::Answer(nth, at)),
                 }
@@ -424,6 +439,9 @@ impl World {
         let ticks = self.ticks();
         if !is_busy && ticks < ROUNDS * self.machines.len() {
             steps.push(Step::Tick(ticks % self.machines.len()));
+        }
+        if steps.is_empty() {
+            steps = later;
         }
         steps
     }
@@ -504,6 +522,11 @@ impl World {
                 for (nth, machine) in self.machines.iter().enumerate() {
                     let agents = machine.agents.iter().position(whose);
                     self.troubled.extend(agents.map(|agent| (nth, agent)));
+                    // Or of all of them, what said whose the name is.
+                    let me = machine.keeper.slots.me();
+                    if value.client_id == ClientId::from_bytes(me.to_be_bytes()) {
+                        self.troubled.extend((0..machine.agents.len()).map(|agent| (nth, agent)));
+                    }
                 }
                 self.has_overlap = true;
             }
@@ -635,6 +658,9 @@ impl World {
                     let _ = self.etcd.transact(&transaction);
                     return;
                 }
+                Call::Adopt { of, transaction } => {
+                    Done::Adopted(of, self.etcd.transact(&transaction))
+                }
                 Call::Describe { of, transaction } => {
                     let _ = self.etcd.transact(&transaction);
                     Done::Described(of)
@@ -686,7 +712,7 @@ impl World {
         for (number, asked) in std::mem::take(&mut old.requests).into_iter().enumerate() {
             let status = asked.id.map(|id| old.status(id));
             let token = match status {
-                Some((Status::Held(token), false)) => Some(Some(token)),
+                Some((Status::Held(grant), false)) => Some(Some(grant.token)),
                 Some((Status::Pending(_), _)) => Some(None),
                 _ => None,
             };
@@ -727,9 +753,10 @@ impl World {
     fn check(&mut self) {
         for (nth, machine) in self.machines.iter().enumerate() {
             for (number, asked) in machine.requests.iter().enumerate() {
-                let Some((Status::Held(token), _)) = asked.id.map(|id| machine.status(id)) else {
+                let Some((Status::Held(grant), _)) = asked.id.map(|id| machine.status(id)) else {
                     continue;
                 };
+                let token = grant.token;
                 let whose = (nth, number);
                 let is_its = *self.tokens.entry(token.get()).or_insert(whose) == whose;
                 assert!(is_its || asked.kind.mode() == Mode::Shared, "a token is given twice");
@@ -756,12 +783,12 @@ impl World {
             // Of those that wait in one queue, the tokens grow in the order of the requests.
             let mut last = BTreeMap::new();
             for asked in &machine.requests {
-                let Some((Status::Held(token), _)) = asked.id.map(|id| machine.status(id)) else {
+                let Some((Status::Held(grant), _)) = asked.id.map(|id| machine.status(id)) else {
                     continue;
                 };
                 if matches!(asked.kind, RequestKind::Wait(_)) {
-                    let before = last.insert((asked.name, asked.agent), token);
-                    assert!(before.is_none_or(|before| before <= token), "tokens go back");
+                    let before = last.insert((asked.name, asked.agent), grant.token);
+                    assert!(before.is_none_or(|before| before <= grant.token), "tokens go back");
                 }
             }
         }
@@ -772,7 +799,7 @@ impl World {
         for machine in &self.machines {
             for (name, mode, token) in machine.believes() {
                 // Who was robbed hears of that later.
-                if i64::try_from(token).is_ok_and(|made| self.etcd.stolen.contains(&made)) {
+                if self.etcd.stolen.contains(&revision(token)) {
                     continue;
                 }
                 let excludes = |&(other, held): &(&str, Mode)| {
@@ -786,8 +813,18 @@ impl World {
 
     /// What must hold when nothing is left to happen.
     pub(super) fn check_end(&mut self) {
-        let entries = self.etcd.entries();
+        let (owned, entries): (Vec<_>, Vec<_>) =
+            self.etcd.entries().into_iter().partition(|(key, _)| key.phase == Phase::Owned);
         let mut known = 0;
+        for (key, _) in &owned {
+            let whose = |machine: &&Machine| machine.keeper.slots.me() == key.request.owner;
+            let usage = self
+                .machines
+                .iter()
+                .find(whose)
+                .and_then(|machine| machine.shared.table().usage(&(0, key.name.clone())));
+            assert!(usage.is_some_and(|usage| usage.is_held), "{key:?} is kept for nothing");
+        }
         for machine in &mut self.machines {
             for number in 0..machine.requests.len() {
                 let Asked { agent, name: of, kind, id, ended, .. } = &machine.requests[number];
@@ -799,10 +836,18 @@ impl World {
                     Status::Pending(_) => Phase::Queued,
                     _ => continue,
                 };
+                if machine.shared.table().is_here(id) {
+                    let me = machine.keeper.slots.me();
+                    let is_its = |(key, _): &(crate::keys::LockKey, _)| {
+                        key.name == NameKey::new(&name(of)) && key.request.owner == me
+                    };
+                    assert!(owned.iter().any(is_its), "{of}: {status:?} is not its machine's");
+                    continue;
+                }
                 let is_it = |(key, put): &&(crate::keys::LockKey, crate::mirror::Put)| {
                     let value = crate::values::Value::decode(&put.value).expect("it is ours");
                     let held = match status {
-                        Status::Held(held) => token(put.made) == held,
+                        Status::Held(held) => Grant::marked(put.made, value.mark) == held,
                         _ => true,
                     };
                     key.name == NameKey::new(&name(of))
@@ -859,6 +904,8 @@ impl World {
             note(format_args!("{:?}{:?}", machine.keeper.own, machine.keeper.leases));
             note(format_args!("{:?}{:?}", machine.keeper.gone, machine.keeper.lapsing));
             note(format_args!("{:?}", machine.keeper.slots));
+            note(format_args!("{:?}", machine.keeper.adrift));
+            note(format_args!("{:?}", machine.shared.table().owned_names()));
             for number in 0..machine.requests.len() {
                 let status = machine.requests[number].id.map(|id| machine.status(id));
                 note(format_args!("{status:?}"));
@@ -872,6 +919,14 @@ impl Machine {
     fn within<T>(&mut self, act: impl FnOnce(&mut Keeper) -> T) -> T {
         clock::set::to(self.now);
         act(&mut self.keeper)
+    }
+
+    /// It owns names once it has taken them.
+    fn own_names(&mut self) {
+        self.keeper.options.taken = 1;
+        let views =
+            self.keeper.buckets.values_mut().flat_map(|house| house.bucket.views.values_mut());
+        views.for_each(|view| view.owned_after(1));
     }
 
     fn watched(&mut self, watch: u64, watched: Watched) {
@@ -956,7 +1011,7 @@ impl Machine {
         let Some(id) = id else { return };
         clock::set::to(self.now);
         let finished = self.shared.table().finish(id);
-        if let Some((_, Some(finished))) = finished {
+        if let Some((_, Some(finished), _)) = finished {
             self.within(|keeper| keeper.hear(Message::Finish { id, finished }));
         }
     }
@@ -967,6 +1022,11 @@ impl Machine {
         let made = self.shared.table().request(agent, &name(of), kind, Waker::noop());
         let (id, serial) = made.ok()?;
         let name = name(of);
+        // As a caller does.
+        match { self.shared.table().take_here(id) } {
+            Some(Here::Answered { .. } | Here::Waits { is_known: true }) => return Some(id),
+            Some(Here::Waits { is_known: false }) | None => {}
+        }
         self.within(|keeper| keeper.hear(Message::Request { bucket: 0, serial, id, name }));
         Some(id)
     }
@@ -993,11 +1053,11 @@ impl Machine {
     }
 
     /// The requests that it would say it holds, by number, and the tokens of their locks.
-    fn holds(&self) -> Vec<(usize, u64)> {
+    fn holds(&self) -> Vec<(usize, FencingToken)> {
         let holds = |nth: usize| {
             let Asked { id, ended, .. } = self.requests[nth];
             match self.status(id.filter(|_| !ended)?) {
-                (Status::Held(token), false) => Some((nth, token.get())),
+                (Status::Held(grant), false) => Some((nth, grant.token)),
                 _ => None,
             }
         };
@@ -1005,7 +1065,7 @@ impl Machine {
     }
 
     /// What it would say that it holds, and under what something works still, each with its token.
-    fn believes(&self) -> Vec<(&'static str, Mode, u64)> {
+    fn believes(&self) -> Vec<(&'static str, Mode, FencingToken)> {
         let working = self.cut.iter().flat_map(|cut| &cut.working);
         let working = working.copied().filter(|&(nth, _)| !self.requests[nth].ended);
         let all = working.chain(self.holds()).map(|(nth, token)| {

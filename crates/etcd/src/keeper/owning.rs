@@ -1,0 +1,503 @@
+//! Names that are this connection's: when one begins to be, and when it ends.
+//!
+//! While it is, callers grant it themselves (see [`owned`](crate::table)); here it is looked after that it
+//! is ours still, and that nobody waits for it elsewhere.
+
+use std::time::Duration;
+
+use navlock_core::{AgentInfo, ClientId, Lost};
+use navlock_engine::RequestId;
+
+use super::{AgentSerial, Call, Keeper, Operated, agents::Agent, leases, wake};
+use crate::{
+    clock::{Moment, monotonic, wall_millis},
+    data::Answer,
+    keys::{NameKey, Phase, RequestKey},
+    lease::LeaseName,
+    mirror::Entry,
+    table::{Again, Begun, Here, Leaver, Status},
+    tokens,
+    transactions::{Ask, Kept, Leaving, Operation, Outcome, Owning, ask_owner},
+    values::{Said, Value},
+    view::Own,
+};
+
+/// For how long a name stays ours that nobody takes any more.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// How long it is waited for the owner of a name to give it up, before it counts as one who holds it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long after the owner of a name was asked for it that is looked at again.
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// How many names are ours at most.
+const MOST: usize = 10_000;
+
+/// What is written to own a name under this lease.
+pub(super) fn owning(owner: u128, lease: i64) -> Owning {
+    let client_id = ClientId::from_bytes(owner.to_be_bytes());
+    let value = Value {
+        client_id,
+        since: wall_millis(),
+        asked: monotonic(),
+        place: 0,
+        mark: 0,
+        info: AgentInfo::default(),
+        said: Said::default(),
+        name: None,
+    };
+    Owning { owner, lease, value: value.encode() }
+}
+
+impl Keeper {
+    /// Under which lease one more name may be ours.
+    pub(super) fn may_own(&self) -> Option<i64> {
+        let lease = self.good_lease().filter(|_| self.options.taken > 0)?;
+        (self.shared.table().count_owned() < MOST).then_some(lease.id)
+    }
+
+    /// What is ours of a name by now, as far as it was heard.
+    fn own_state(&self, bucket: u64, name: &NameKey) -> Own {
+        let view = self.buckets.get(&bucket).and_then(|house| house.bucket.views.get(name));
+        view.map(|view| view.own).unwrap_or_default()
+    }
+
+    fn set_own(&mut self, bucket: u64, name: &NameKey, own: Own) {
+        let view = self.buckets.get_mut(&bucket).map(|house| &mut house.bucket.views);
+        if let Some(view) = view.and_then(|views| views.get_mut(name)) {
+            view.own = own;
+        }
+    }
+
+    /// The connection's lease, if it is good.
+    fn good_lease(&self) -> Option<LeaseName> {
+        let leases::Own::There(id) = self.own else { return None };
+        let lease = self.leases.get(&id)?;
+        (lease.state == leases::State::Live).then_some(lease.name)
+    }
+
+    /// Whether this is the connection's lease, and good.
+    pub(super) fn is_good(&self, lease: i64) -> bool {
+        self.good_lease().is_some_and(|good| good.id == lease)
+    }
+
+    /// A name is ours since this revision, under this lease.
+    pub(super) fn begin_owned(&mut self, bucket: u64, name: &NameKey, made: i64, lease: i64) {
+        if self.own_state(bucket, name) != Own::Asked {
+            return;
+        }
+        self.set_own(bucket, name, Own::No);
+        let of = (bucket, name.clone());
+        // What was under another is lost with it, and asked for again.
+        let Some(lease) = self.good_lease().filter(|good| good.id == lease) else { return };
+        let Begun { wakers, freed, has_strangers, without_lease } =
+            self.shared.table().own(&of, made, lease);
+        for (key, id) in freed {
+            self.slots.free(key, id, made);
+        }
+        let house = self.buckets.get_mut(&bucket);
+        if let Some(view) = house.and_then(|house| house.bucket.views.get_mut(name)) {
+            view.begin_owned(made);
+        }
+        wake(wakers);
+        for serial in without_lease {
+            self.need_lease(serial);
+        }
+        if has_strangers {
+            self.leave(bucket, name);
+        }
+        self.heed(bucket, name, false);
+    }
+
+    /// An operation that was to have a name be ours has come to this.
+    pub(super) fn owned(
+        &mut self,
+        bucket: u64,
+        name: &NameKey,
+        of: Option<i64>,
+        owning: &Owning,
+        again: bool,
+    ) {
+        match of {
+            Some(made) => self.begin_owned(bucket, name, made, owning.lease),
+            None if self.own_state(bucket, name) != Own::Asked => {}
+            None => {
+                self.set_own(bucket, name, Own::No);
+                if again {
+                    // It may have been ours, and be another's by now: then nothing is left of what waits.
+                    self.ask_all_again(bucket, name);
+                }
+            }
+        }
+    }
+
+    /// What waits for a name is asked for again, whatever is there of it.
+    fn ask_all_again(&mut self, bucket: u64, name: &NameKey) {
+        let mut table = self.shared.table();
+        let all = table.of_name(bucket, name);
+        let waiting = all.into_iter().filter(|(.., status)| matches!(status, Status::Pending(_)));
+        let again: Vec<_> = waiting.filter_map(|(id, ..)| table.wait_again(id, true)).collect();
+        drop(table);
+        self.ask_again(again);
+    }
+
+    /// These are asked for again, and what there is of them is nobody's.
+    pub(super) fn ask_again(&mut self, again: Vec<(AgentSerial, Again)>) {
+        for (serial, Again { bucket, name, id, key }) in again {
+            if let Some(key) = key {
+                self.slots.retire(key, id);
+            }
+            if let Some(house) = self.buckets.get_mut(&bucket) {
+                house.bucket.push_again(&NameKey::new(&name), vec![(id, serial)]);
+            }
+        }
+    }
+
+    /// Does what a request asks for whose name is ours. Whether it needs nothing else.
+    pub(super) fn take_here(
+        &mut self,
+        bucket: u64,
+        name: &NameKey,
+        serial: AgentSerial,
+        id: RequestId,
+    ) -> bool {
+        let mut table = self.shared.table();
+        let (here, is_here) = (table.take_here(id), table.is_here(id));
+        drop(table);
+        if let Some(Here::Answered { mut wakers, own, .. }) = here {
+            // Whoever asked was told that it waits.
+            wakers.extend(own);
+            wake(wakers);
+            return true;
+        }
+        if !is_here {
+            return false;
+        }
+        let lease = self.agents.get(&serial).and_then(Agent::lease_id);
+        match lease {
+            // What it has was another connection's: this name is not its.
+            Some(lease) if self.own != leases::Own::There(lease) => self.leave(bucket, name),
+            _ => {
+                let agent = self.agents.get(&serial).map(|agent| agent.id);
+                let wakers = agent.map(|agent| self.shared.table().process_of(agent));
+                wake(wakers.unwrap_or_default());
+                let is_over = agent.is_some_and(|id| self.shared.table().is_over(serial, id));
+                if lease.is_none() || is_over {
+                    self.need_lease(serial);
+                }
+            }
+        }
+        true
+    }
+
+    /// Sees what the watch or a list has told of whose a name is.
+    pub(super) fn heed_owned(&mut self, bucket: u64, name: &NameKey, is_stolen: bool) {
+        self.heed(bucket, name, is_stolen);
+        if let Some(stray) = self.stray_owned(bucket, name) {
+            self.disown(bucket, name, &stray);
+        }
+    }
+
+    /// Sees what others have done to a name of ours. It may just have been stolen.
+    pub(super) fn heed(&mut self, bucket: u64, name: &NameKey, is_stolen: bool) {
+        let Own::Since(made) = self.own_state(bucket, name) else { return };
+        let Some(mirror) = self.buckets.get(&bucket).and_then(|house| house.bucket.mirror(name))
+        else {
+            return;
+        };
+        let me = self.slots.me();
+        let is_there = mirror.owned(me).is_some_and(|owned| owned.made == made);
+        if !is_there {
+            if !mirror.is_listed() || mirror.revision() < made {
+                // It is behind.
+                return;
+            }
+            let how = mirror.why_gone(tokens::token(made));
+            if is_stolen || how == Lost::Stolen {
+                return self.lose_name(bucket, name, Lost::Stolen);
+            }
+            return self.doubt_name(bucket, name);
+        }
+        let is_asked = mirror.owned(me).is_some_and(|owned| Value::mark(&owned.value) != 0);
+        let is_wanted = mirror.queue().any(|entry| entry.request.owner != me);
+        if is_asked || is_wanted {
+            self.note_wanted(bucket, name);
+            self.leave(bucket, name);
+        }
+    }
+
+    fn note_wanted(&mut self, bucket: u64, name: &NameKey) {
+        let house = self.buckets.get_mut(&bucket);
+        if let Some(view) = house.and_then(|house| house.bucket.views.get_mut(name)) {
+            view.note_wanted();
+        }
+    }
+
+    /// The key is gone that says that a name is ours, be it with its lease or by itself.
+    fn doubt_name(&mut self, bucket: u64, name: &NameKey) {
+        let of = (bucket, name.clone());
+        self.shared.table().close(&of);
+        let leases::Own::There(lease) = self.own else { return };
+        if !self.adrift.iter().any(|adrift| adrift.of == of) {
+            self.adrift.push(Adrift { of, lease, since: Moment::now() });
+        }
+        self.look_after(lease);
+    }
+
+    /// Etcd kept a lease at this moment: names that had gone from under it before were taken away.
+    pub(super) fn judge_adrift(&mut self, lease: i64, kept: Moment) {
+        let is_due = |adrift: &Adrift| adrift.lease == lease && adrift.since <= kept;
+        let adrift = std::mem::take(&mut self.adrift);
+        let (due, rest) = adrift.into_iter().partition::<Vec<_>, _>(is_due);
+        self.adrift = rest;
+        for Adrift { of: (bucket, name), .. } in due {
+            if matches!(self.own_state(bucket, &name), Own::Since(_)) {
+                self.lose_name(bucket, &name, Lost::Removed);
+            }
+        }
+    }
+
+    /// A name is not ours any more. What was held of it is lost, and what waits is asked for.
+    fn lose_name(&mut self, bucket: u64, name: &NameKey, how: Lost) {
+        let of = (bucket, name.clone());
+        let waits_on = match how {
+            Lost::Disconnected => self.options.waits_through_outages,
+            _ => true,
+        };
+        let (wakers, again) = self.shared.table().lose_name(&of, how, waits_on);
+        self.set_own(bucket, name, Own::No);
+        self.note_wanted(bucket, name);
+        wake(wakers);
+        self.ask_again(again);
+    }
+
+    /// The same of all that is ours under a lease, which is lost.
+    pub(super) fn lose_names_under(&mut self, lease: i64, how: Lost) {
+        self.adrift.retain(|adrift| adrift.lease != lease);
+        let owned = self.shared.table().owned_under(lease);
+        for (bucket, name) in owned {
+            self.lose_name(bucket, &name, how);
+        }
+        if self.own != leases::Own::There(lease) {
+            return;
+        }
+        for house in self.buckets.values_mut() {
+            let mut left = Vec::new();
+            for (name, view) in &mut house.bucket.views {
+                if view.own != Own::No {
+                    view.own = Own::No;
+                    left.push(name.clone());
+                }
+            }
+            // What was not written is lost with what was.
+            left.iter().for_each(|name| drop(house.bucket.stop_leaving(name)));
+        }
+    }
+
+    /// Gives up a name that is ours. What is held of it, and who waits, is written to etcd, where all go
+    /// on in their order.
+    pub(super) fn leave(&mut self, bucket: u64, name: &NameKey) {
+        let Own::Since(made) = self.own_state(bucket, name) else { return };
+        let Some(lease) = self.good_lease() else { return };
+        let leavers = self.shared.table().leave(&(bucket, name.clone()), &mut self.slots);
+        let kept = leavers.into_iter().enumerate();
+        let kept = kept.filter_map(|(nth, leaver)| self.kept(nth, leaver, made, lease.id));
+        let kept = kept.collect();
+        self.set_own(bucket, name, Own::Leaving(made));
+        let me = self.slots.me();
+        if let Some(house) = self.buckets.get_mut(&bucket) {
+            house.bucket.push_leaving(name, made, me, kept);
+        }
+        self.step(bucket, name);
+    }
+
+    /// What is written of a lock or request, of which others have not heard.
+    fn kept(&self, nth: usize, leaver: Leaver, made: i64, lease: i64) -> Option<Kept> {
+        let Leaver { id, agent, key, name, mode, grant, said } = leaver;
+        let agent = self.agents.get(&agent)?;
+        let phase = if grant.is_some() { Phase::Held } else { Phase::Queued };
+        let order = u64::try_from(made).unwrap_or_default();
+        let name = NameKey::new(&name).is_hash().then_some(name);
+        let value = Value {
+            client_id: agent.client_id,
+            since: wall_millis(),
+            asked: monotonic(),
+            place: nth as u64,
+            mark: grant.map_or(order, |grant| grant.token.get()),
+            info: agent.info().clone(),
+            said,
+            name,
+        };
+        let _ = id;
+        Some(Kept { phase, ask: Ask { request: key, mode, lease, value: value.encode() } })
+    }
+
+    /// What was to be written to give a name up has been, or has come to nothing.
+    pub(super) fn given_up(
+        &mut self,
+        bucket: u64,
+        name: &NameKey,
+        leaving: &Leaving,
+        written: bool,
+        outcomes: &[(RequestKey, Outcome)],
+    ) {
+        let why = |of| {
+            let mirror = self.buckets.get(&bucket).and_then(|house| house.bucket.mirror(name));
+            mirror.map_or(Lost::Removed, |mirror| mirror.why_gone(of))
+        };
+        let (mut wakers, mut again) = (Vec::new(), Vec::new());
+        let mut table = self.shared.table();
+        for &(key, outcome) in outcomes {
+            let Some(id) = self.slots.holder(key) else { continue };
+            match (outcome, table.status(id)) {
+                (Outcome::Held(made), Status::Held(_)) => table.settle(id, made),
+                (Outcome::Gone, Status::Held(grant)) => {
+                    wakers.extend(table.lose(id, why(grant.token)));
+                }
+                (Outcome::Gone, Status::Pending(_)) => again.extend(table.wait_again(id, true)),
+                // The others are as any that etcd answers.
+                _ => {}
+            }
+        }
+        let (news, told) = table.say_where();
+        drop(table);
+        told.into_iter().for_each(|(outer, tell)| tell(outer));
+        wake(wakers);
+        self.ask_again(again);
+        news.into_iter().for_each(|serial| self.say_anew(serial));
+        // There is more to be written, or it was a stray.
+        let is_over = !written || leaving.is_last;
+        if !is_over || self.own_state(bucket, name) != Own::Leaving(leaving.made) {
+            return;
+        }
+        self.set_own(bucket, name, Own::No);
+        let rest = self.buckets.get_mut(&bucket).map(|house| house.bucket.stop_leaving(name));
+        let gone: Vec<_> =
+            rest.into_iter().flatten().map(|kept| (kept.ask.request, Outcome::Gone)).collect();
+        if !gone.is_empty() {
+            self.given_up(bucket, name, leaving, false, &gone);
+        }
+    }
+
+    /// Whether what is to be written to give a name up is wanted: all of it may be lost by now.
+    pub(super) fn is_leaving(&self, bucket: u64, name: &NameKey, leaving: &Leaving) -> bool {
+        leaving.kept.is_empty() || self.own_state(bucket, name) == Own::Leaving(leaving.made)
+    }
+
+    /// Others are to see what is held of a name, and who waits.
+    pub(super) fn give_up(&mut self, bucket: u64, name: &NameKey) {
+        if matches!(self.own_state(bucket, name), Own::Since(_)) {
+            self.note_wanted(bucket, name);
+            self.leave(bucket, name);
+        }
+    }
+
+    /// Whether a request that does not wait has found that the name is another's, who may not need it.
+    /// Then that is asked for it, and the request is made again in a moment.
+    pub(super) fn asks_owner(&mut self, of: &Operated, answer: &Answer) -> bool {
+        let Operation::IfAvailable(ask) = &of.operation else { return false };
+        let Some(owned) = of.operation.read(of.tries > 0, answer).owner else { return false };
+        let asked = of.asked.unwrap_or_else(Moment::now);
+        let id = self.slots.holder(ask.request);
+        let status = id.map(|id| self.shared.table().status(id));
+        let is_wanted = matches!(status, Some(Status::Pending(_)));
+        if !is_wanted || asked.elapsed() >= self.options.time_to_live.min(PATIENCE) {
+            return false;
+        }
+        if Value::mark(&owned.value) == 0 {
+            self.calls.push_back(Call::Write { transaction: ask_owner(&owned) });
+        }
+        let of = Operated { asked: Some(asked), ..of.clone() };
+        self.calls.push_back(Call::Pause { of, delay: AGAIN });
+        true
+    }
+
+    /// Etcd refuses to have it written. Who waits is told; what is held stays what it is, with the name,
+    /// until it is released: then there is nothing to be written.
+    pub(super) fn not_left(&mut self, bucket: u64, name: &NameKey, leaving: &Leaving) -> Vec<Kept> {
+        let rest = self.buckets.get_mut(&bucket).map(|house| house.bucket.stop_leaving(name));
+        let all = leaving.kept.iter().cloned().chain(rest.into_iter().flatten());
+        let (held, waiting): (Vec<_>, Vec<_>) =
+            all.partition(|kept: &Kept| kept.phase == Phase::Held);
+        let held: Vec<_> = held
+            .iter()
+            .filter_map(|kept| Some((kept.ask.request, self.slots.holder(kept.ask.request)?)))
+            .collect();
+        if let Some(lease) = self.good_lease() {
+            let ids: Vec<_> = held.iter().map(|&(_, id)| id).collect();
+            let of = (bucket, name.clone());
+            self.shared.table().stay(&of, leaving.made, lease, &ids);
+            self.set_own(bucket, name, Own::Since(leaving.made));
+            for (key, id) in held {
+                self.slots.retire(key, id);
+            }
+        }
+        waiting
+    }
+
+    /// Removes a key that says that a name is ours, of which we do not know: a late try has made it.
+    pub(super) fn disown(&mut self, bucket: u64, name: &NameKey, owned: &Entry) {
+        if self.lapsing.contains_key(&owned.lease) {
+            return;
+        }
+        let me = self.slots.me();
+        if let Some(house) = self.buckets.get_mut(&bucket) {
+            house.bucket.push_leaving(name, owned.made, me, Vec::new());
+        }
+    }
+
+    /// The key of ours that says that a name is ours, though it is not as far as we know.
+    pub(super) fn stray_owned(&self, bucket: u64, name: &NameKey) -> Option<Entry> {
+        let mirror = self.buckets.get(&bucket)?.bucket.mirror(name)?;
+        let owned = mirror.owned(self.slots.me())?;
+        let is_known = match self.own_state(bucket, name) {
+            Own::No => false,
+            Own::Asked => true,
+            Own::Since(made) | Own::Leaving(made) => made == owned.made,
+        };
+        (!is_known).then(|| owned.clone())
+    }
+
+    /// Gives up names that nobody takes any more, and those of which no more can be granted.
+    pub(super) fn check_owned(&mut self) {
+        let mut over = Vec::new();
+        let table = self.shared.table();
+        for (&bucket, house) in &mut self.buckets {
+            for (name, view) in &mut house.bucket.views {
+                let Own::Since(_) = view.own else { continue };
+                let Some(usage) = table.usage(&(bucket, name.clone())) else { continue };
+                let is_idle = view.idle_since(usage.granted).elapsed() >= IDLE && !usage.is_used;
+                if is_idle || usage.is_closed && !usage.is_held {
+                    over.push((bucket, name.clone()));
+                }
+            }
+        }
+        drop(table);
+        for (bucket, name) in over {
+            if !self.adrift.iter().any(|adrift| adrift.of == (bucket, name.clone())) {
+                self.leave(bucket, &name);
+            }
+        }
+    }
+
+    /// Gives up all names that are ours.
+    pub(super) fn leave_all(&mut self) {
+        let mut all = Vec::new();
+        for (&bucket, house) in &self.buckets {
+            let owned = house.bucket.views.iter().filter(|(_, view)| view.own != Own::No);
+            all.extend(owned.map(|(name, _)| (bucket, name.clone())));
+        }
+        for (bucket, name) in all {
+            self.leave(bucket, &name);
+        }
+    }
+}
+
+/// A name whose key has gone, and it is not known why.
+#[derive(Debug)]
+pub(super) struct Adrift {
+    of: (u64, NameKey),
+    lease: i64,
+    since: Moment,
+}

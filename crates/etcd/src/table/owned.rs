@@ -1,0 +1,431 @@
+//! Names that are this connection's: what is asked for of them is granted here, and etcd hears nothing
+//! of it.
+//!
+//! While a key of ours stands there that says so (see [`Phase::Owned`](crate::keys::Phase)), nobody else
+//! is granted the name. So it is enough that the requests of this connection have a queue of their own,
+//! in the order of the calls. Whoever calls does what is next in it, under the table's lock; the thread
+//! says when a name begins to be ours, and when it ends.
+//!
+//! # Invariant
+//!
+//! A request that is here has no key in etcd, and nothing about it is on its way there. Between calls the
+//! first that waits here cannot be granted.
+
+use std::{collections::BTreeMap, mem, task::Waker};
+
+use navlock_core::{
+    Lost, Mode, ResourceName,
+    host::{Answer, RequestKind},
+};
+use navlock_engine::{AgentId, RequestId};
+
+use super::{Again, Agent, AgentSerial, Patience, State, Table, is_over, narrow};
+use crate::{
+    failure::lease_lost,
+    keys::{NameKey, RequestKey},
+    lease::LeaseName,
+    slots::Slots,
+    tokens::{self, Grant},
+    values::Said,
+};
+
+/// A name that is ours.
+#[derive(Debug)]
+pub(super) struct Owned {
+    /// The revision that made the key which says so.
+    made: i64,
+    /// Under which that stands.
+    lease: LeaseName,
+    /// How often it was granted since.
+    granted: u64,
+    shared: usize,
+    /// Never beside shared ones.
+    exclusive: bool,
+    /// Who waits: the places of the requests, by their serial numbers, which grow with the calls.
+    queue: BTreeMap<u64, usize>,
+    /// Nobody is granted anything any more: it is to be given up, or it is not certain that it is ours.
+    is_closed: bool,
+}
+
+/// What has become of a request whose name is ours.
+#[derive(Debug)]
+pub(crate) enum Here {
+    /// It is answered.
+    Answered {
+        answer: Answer,
+        /// From whom it was taken.
+        wakers: Vec<Waker>,
+        /// Its own, to be dropped.
+        own: Option<Waker>,
+    },
+    /// It waits. The thread is to be told if its agent has no lease yet.
+    Waits { is_known: bool },
+}
+
+/// What becomes of requests when a name begins to be ours.
+#[derive(Debug, Default)]
+pub(crate) struct Begun {
+    pub(crate) wakers: Vec<Waker>,
+    /// The keys that are not there any more, and whose they were.
+    pub(crate) freed: Vec<(RequestKey, RequestId)>,
+    /// Somebody waits who cannot be granted it: what its agent has stands under another lease.
+    pub(crate) has_strangers: bool,
+    /// Agents that wait and have no lease yet.
+    pub(crate) without_lease: Vec<AgentSerial>,
+}
+
+/// A lock or request that is to be written to etcd.
+#[derive(Debug)]
+pub(crate) struct Leaver {
+    pub(crate) id: RequestId,
+    pub(crate) agent: AgentSerial,
+    /// What it is to be called.
+    pub(crate) key: RequestKey,
+    pub(crate) name: ResourceName,
+    pub(crate) mode: Mode,
+    /// If it is a lock.
+    pub(crate) grant: Option<Grant>,
+    pub(crate) said: Said,
+}
+
+/// How a name of ours is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// How often it was granted.
+    pub(crate) granted: u64,
+    /// Somebody holds it.
+    pub(crate) is_held: bool,
+    /// Or waits.
+    pub(crate) is_used: bool,
+    pub(crate) is_closed: bool,
+}
+
+impl Owned {
+    fn admits(&self, mode: Mode) -> bool {
+        match mode {
+            Mode::Exclusive => !self.exclusive && self.shared == 0,
+            Mode::Shared => !self.exclusive,
+        }
+    }
+
+    /// A lock of this mode is granted.
+    fn grant(&mut self, mode: Mode) -> Grant {
+        match mode {
+            Mode::Exclusive => self.exclusive = true,
+            Mode::Shared => self.shared += 1,
+        }
+        self.granted += 1;
+        // There is no token after this one.
+        self.is_closed |= self.granted >= tokens::MOST;
+        Grant::counted(self.made, self.granted)
+    }
+
+    /// A lock of this mode has ended.
+    fn release(&mut self, mode: Mode) {
+        match mode {
+            Mode::Exclusive => self.exclusive = false,
+            Mode::Shared => self.shared = self.shared.saturating_sub(1),
+        }
+    }
+
+    /// Whether this agent can be granted the name: what it has ends when the name does.
+    fn is_of(&self, agent: &Agent) -> bool {
+        agent.lease.is_some_and(|share| share.lease == self.lease) && !is_over(agent.ends)
+    }
+}
+
+impl Table {
+    /// Does what a request asks for that was just made, or that the thread has heard of, if its name is
+    /// ours. `None` if it is to be sent to etcd, or is here already.
+    pub(crate) fn take_here(&mut self, id: RequestId) -> Option<Here> {
+        let of = self.name_of(id)?;
+        let owned = self.owned.get_mut(&of)?;
+        let request = self.requests.get_mut(id.index())?;
+        if request.is_here || !matches!(request.state, State::Pending(_)) {
+            return None;
+        }
+        let agent = self.agents.get(request.agent?.index())?;
+        let (is_known, mode) = (owned.is_of(agent), request.kind.mode());
+        let is_granted = match request.kind {
+            RequestKind::Wait(_) => {
+                request.is_here = true;
+                if is_known {
+                    request.patience = Patience::HasWaited;
+                }
+                let is_first = owned.queue.is_empty() && !owned.is_closed;
+                if !is_first || !is_known || !owned.admits(mode) {
+                    owned.queue.insert(request.serial, id.index());
+                    return Some(Here::Waits { is_known });
+                }
+                true
+            }
+            // They do not wait here: the thread finds them a lease, and asks again.
+            _ if !is_known || owned.is_closed => return None,
+            RequestKind::IfAvailable(_) => owned.queue.is_empty() && owned.admits(mode),
+            RequestKind::Steal => true,
+        };
+        let mut wakers = Vec::new();
+        if request.kind == RequestKind::Steal {
+            (owned.exclusive, owned.shared) = (false, 0);
+            for &index in self.names.get(&of).into_iter().flatten() {
+                let victim = &mut self.requests[index];
+                if victim.is_here && matches!(victim.state, State::Held(..)) {
+                    victim.is_here = false;
+                    victim.state.end(Lost::Stolen.into(), Lost::Stolen, &mut wakers);
+                }
+            }
+        }
+        let request = self.requests.get_mut(id.index())?;
+        request.is_here = is_granted;
+        let (state, answer) = if is_granted {
+            let grant = owned.grant(mode);
+            (State::Held(grant, Vec::new()), Answer::Granted(grant.token))
+        } else {
+            (State::Unavailable, Answer::Unavailable)
+        };
+        let own = match mem::replace(&mut request.state, state) {
+            State::Pending(waker) => Some(waker),
+            _ => None,
+        };
+        Some(Here::Answered { answer, wakers, own })
+    }
+
+    /// The name that a request is of.
+    fn name_of(&mut self, id: RequestId) -> Option<(u64, NameKey)> {
+        if self.owned.is_empty() {
+            return None;
+        }
+        self.find(id).map(|request| (request.bucket, NameKey::new(&request.name)))
+    }
+
+    /// Whether it is known here only.
+    pub(crate) fn is_here(&mut self, id: RequestId) -> bool {
+        self.find(id).is_some_and(|request| request.is_here)
+    }
+
+    /// Grants what can be granted of a name of ours. Whom to wake.
+    pub(super) fn process(&mut self, of: &(u64, NameKey)) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        let Some(owned) = self.owned.get_mut(of) else { return wakers };
+        while let Some((_, &first)) = owned.queue.first_key_value() {
+            let request = &mut self.requests[first];
+            let mode = request.kind.mode();
+            let agent = request.agent.and_then(|agent| self.agents.get(agent.index()));
+            if owned.is_closed || !owned.admits(mode) || !agent.is_some_and(|of| owned.is_of(of)) {
+                break;
+            }
+            owned.queue.pop_first();
+            let granted = State::Held(owned.grant(mode), Vec::new());
+            if let State::Pending(waker) = mem::replace(&mut request.state, granted) {
+                wakers.push(waker);
+            }
+        }
+        wakers
+    }
+
+    /// An agent has a lease now. Whom to wake.
+    pub(crate) fn process_of(&mut self, agent: AgentId) -> Vec<Waker> {
+        if self.owned.is_empty() {
+            return Vec::new();
+        }
+        let Some(agent) = self.agents.get(agent.index()) else { return Vec::new() };
+        let mut names = Vec::new();
+        for &index in &agent.requests {
+            let request = &mut self.requests[index];
+            if !request.is_here {
+                continue;
+            }
+            let of = (request.bucket, NameKey::new(&request.name));
+            let is_place = self.owned.get(&of).is_some_and(|owned| owned.is_of(agent));
+            if is_place && matches!(request.kind, RequestKind::Wait(_)) {
+                request.patience = Patience::HasWaited;
+            }
+            names.push(of);
+        }
+        names.iter().flat_map(|of| self.process(of)).collect()
+    }
+
+    /// A request that is here has ended, or is about to. Which name may be somebody else's now.
+    pub(super) fn end_here(&mut self, index: usize) -> Option<(u64, NameKey)> {
+        let request = self.requests.get_mut(index).filter(|request| request.is_here)?;
+        request.is_here = false;
+        let of = (request.bucket, NameKey::new(&request.name));
+        let owned = self.owned.get_mut(&of)?;
+        match request.state {
+            State::Pending(_) => drop(owned.queue.remove(&request.serial)),
+            State::Held(..) => owned.release(request.kind.mode()),
+            _ => {}
+        }
+        Some(of)
+    }
+
+    /// A name is ours since this revision. All that waits for it waits here.
+    pub(crate) fn own(&mut self, of: &(u64, NameKey), made: i64, lease: LeaseName) -> Begun {
+        let mut begun = Begun::default();
+        let queue = BTreeMap::new();
+        let (granted, shared, exclusive, is_closed) = (0, 0, false, false);
+        let mut owned = Owned { made, lease, granted, shared, exclusive, queue, is_closed };
+        for &index in self.names.get(of).into_iter().flatten() {
+            let request = &mut self.requests[index];
+            let waits = matches!(request.kind, RequestKind::Wait(_));
+            if !waits || request.is_here || !matches!(request.state, State::Pending(_)) {
+                continue;
+            }
+            let Some(agent) = request.agent.and_then(|agent| self.agents.get(agent.index())) else {
+                continue;
+            };
+            match agent.lease {
+                Some(share) => begun.has_strangers |= share.lease != lease,
+                None => begun.without_lease.push(agent.serial),
+            }
+            let id = RequestId::from_parts(narrow(index), request.serial);
+            begun.freed.extend(request.key.take().map(|key| (key, id)));
+            (request.is_here, request.queued) = (true, 0);
+            request.patience = Patience::HasWaited;
+            owned.queue.insert(request.serial, index);
+        }
+        self.owned.insert(of.clone(), owned);
+        begun.without_lease.sort_unstable();
+        begun.without_lease.dedup();
+        begun.wakers = self.process(of);
+        begun
+    }
+
+    /// A name is to be others' as well. What is asked for from here on is asked of etcd; what has been is
+    /// to be written there: locks first, in the order of their grants, then requests in theirs.
+    pub(crate) fn leave(&mut self, of: &(u64, NameKey), slots: &mut Slots) -> Vec<Leaver> {
+        let mut leavers = Vec::new();
+        if self.owned.remove(of).is_none() {
+            return leavers;
+        }
+        for &index in self.names.get(of).into_iter().flatten() {
+            let request = &mut self.requests[index];
+            if !mem::take(&mut request.is_here) {
+                continue;
+            }
+            let id = RequestId::from_parts(narrow(index), request.serial);
+            let agent = request.agent.and_then(|agent| self.agents.get(agent.index()));
+            let Some(agent) = agent.map(|agent| agent.serial) else { continue };
+            let grant = match request.state {
+                State::Held(grant, _) => Some(grant),
+                _ => None,
+            };
+            let key = slots.take(id);
+            request.key = Some(key);
+            let (name, said, mode) =
+                (request.name.clone(), request.said.clone(), request.kind.mode());
+            leavers.push(Leaver { id, agent, key, name, mode, grant, said });
+        }
+        let place = |of: &Leaver| (of.grant.is_none(), of.grant.map(|of| of.token), of.id.serial());
+        leavers.sort_by_key(place);
+        leavers
+    }
+
+    /// What was to be written could not be: these locks are here again, until they end, and nobody is
+    /// granted anything.
+    pub(crate) fn stay(
+        &mut self,
+        of: &(u64, NameKey),
+        made: i64,
+        lease: LeaseName,
+        held: &[RequestId],
+    ) {
+        let queue = BTreeMap::new();
+        let (granted, shared, exclusive, is_closed) = (tokens::MOST, 0, false, true);
+        let mut owned = Owned { made, lease, granted, shared, exclusive, queue, is_closed };
+        for &id in held {
+            let Some(request) = self.find(id) else { continue };
+            if let State::Held(..) = request.state {
+                (request.key, request.is_here) = (None, true);
+                match request.kind.mode() {
+                    Mode::Exclusive => owned.exclusive = true,
+                    Mode::Shared => owned.shared += 1,
+                }
+            }
+        }
+        self.owned.insert(of.clone(), owned);
+    }
+
+    /// A lock that was written stands there since this revision.
+    pub(crate) fn settle(&mut self, id: RequestId, made: i64) {
+        if let Some(State::Held(grant, _)) = self.find(id).map(|request| &mut request.state) {
+            grant.made = made;
+        }
+    }
+
+    /// A name is not ours any more, and what was held of it is lost. Whom to wake, and what is to be
+    /// asked for, if it `waits_on`.
+    pub(crate) fn lose_name(
+        &mut self,
+        of: &(u64, NameKey),
+        how: Lost,
+        waits_on: bool,
+    ) -> (Vec<Waker>, Vec<(AgentSerial, Again)>) {
+        let (mut wakers, mut again) = (Vec::new(), Vec::new());
+        if self.owned.remove(of).is_none() {
+            return (wakers, again);
+        }
+        for &index in self.names.get(of).into_iter().flatten() {
+            let request = &mut self.requests[index];
+            if !mem::take(&mut request.is_here) {
+                continue;
+            }
+            let agent = request.agent.and_then(|agent| self.agents.get(agent.index()));
+            let Some(agent) = agent.map(|agent| agent.serial) else { continue };
+            // Who had no lease for it has lost no place, and asks for one.
+            let waits_on = request.patience == Patience::Waits || request.waits_on(how, waits_on);
+            if matches!(request.state, State::Pending(_)) && waits_on {
+                let id = RequestId::from_parts(narrow(index), request.serial);
+                let (bucket, name) = (request.bucket, request.name.clone());
+                again.push((agent, Again { bucket, name, id, key: None }));
+            } else {
+                request.state.end(lease_lost(), how, &mut wakers);
+            }
+        }
+        again.sort_by_key(|(_, again)| again.id.serial());
+        (wakers, again)
+    }
+
+    /// Nobody is granted what is ours under this lease any more: it is not certain that it is.
+    pub(crate) fn close_under(&mut self, lease: i64) {
+        let under = self.owned.values_mut().filter(|owned| owned.lease.id == lease);
+        under.for_each(|owned| owned.is_closed = true);
+    }
+
+    /// The same of one name.
+    pub(crate) fn close(&mut self, of: &(u64, NameKey)) {
+        if let Some(owned) = self.owned.get_mut(of) {
+            owned.is_closed = true;
+        }
+    }
+
+    /// The names that are ours under this lease.
+    pub(crate) fn owned_under(&self, lease: i64) -> Vec<(u64, NameKey)> {
+        let under = self.owned.iter().filter(|(_, owned)| owned.lease.id == lease);
+        let mut under: Vec<_> = under.map(|(of, owned)| (owned.made, of.clone())).collect();
+        under.sort_by_key(|&(made, _)| made);
+        under.into_iter().map(|(_, of)| of).collect()
+    }
+
+    /// How a name is used that is ours.
+    pub(crate) fn usage(&self, of: &(u64, NameKey)) -> Option<Usage> {
+        let owned = self.owned.get(of)?;
+        let (granted, is_closed) = (owned.granted, owned.is_closed);
+        let is_held = owned.exclusive || owned.shared > 0;
+        let is_used = is_held || !owned.queue.is_empty();
+        Some(Usage { granted, is_held, is_used, is_closed })
+    }
+
+    /// The names that are ours.
+    #[cfg(test)]
+    pub(crate) fn owned_names(&self) -> impl std::fmt::Debug {
+        let mut all: Vec<_> = self.owned.iter().map(|(of, owned)| (of, owned)).collect();
+        all.sort_by_key(|(_, owned)| owned.made);
+        all
+    }
+
+    /// How many names are ours.
+    pub(crate) fn count_owned(&self) -> usize {
+        self.owned.len()
+    }
+}
