@@ -77,6 +77,9 @@ pub(crate) fn options(etcd: &Etcd, cluster: &Cluster) -> Result<navlock_etcd::Et
     if let Some(waits) = etcd.wait_through_outages {
         options = options.wait_through_outages(waits);
     }
+    if let Some(taken) = etcd.keep_names {
+        options = options.keep_names(taken);
+    }
     #[cfg(feature = "etcd-tls")]
     if let Some(name) = &etcd.server_name {
         options = options.server_name(name);

@@ -38,6 +38,8 @@ pub(crate) struct Etcd {
     pub(crate) time_to_live: Option<Duration>,
     pub(crate) margin: Option<Duration>,
     pub(crate) wait_through_outages: Option<bool>,
+    /// How often a name is taken before it is kept.
+    pub(crate) keep_names: Option<u32>,
     pub(crate) files: Files,
     pub(crate) server_name: Option<String>,
 }
@@ -171,6 +173,7 @@ impl Etcd {
             time_to_live,
             margin,
             wait_through_outages: table.wait_through_outages,
+            keep_names: table.keep_names,
             files,
             server_name,
         })
@@ -411,6 +414,7 @@ mod tests {
             ("endpoints = [\"a:1\"]\nmargin = -1", "margin = -1"),
             ("endpoints = [\"a:1\"]\ntime-to-live = nan", "time-to-live = NaN"),
             ("endpoints = [\"a:1\"]\ntime-to-live = 86401", "86400 s at most"),
+            ("endpoints = [\"a:1\"]\nkeep-names = -1", "keep-names = -1"),
             ("endpoints = [\"https://a:1\"]\ncertificate = \"open\"", "no key"),
             ("endpoints = [\"https://a:1\"]\nkey = \"secret\"", "no certificate"),
             (

@@ -44,6 +44,8 @@ pub(super) struct EtcdTable {
     /// In seconds.
     pub(super) margin: Option<f64>,
     pub(super) wait_through_outages: Option<bool>,
+    /// How often a name is taken before it is kept.
+    pub(super) keep_names: Option<u32>,
     pub(super) certificate_authority: Option<PathBuf>,
     pub(super) certificate: Option<PathBuf>,
     pub(super) key: Option<PathBuf>,
