@@ -79,8 +79,9 @@ pub(crate) struct Etcd {
 }
 
 impl Etcd {
-    /// Starts three members, and tells the machines of them.
-    pub(crate) fn start(sandbox: &Sandbox) -> io::Result<Self> {
+    /// Starts three members, and tells the machines of them, all but the first of which keep names if they
+    /// may.
+    pub(crate) fn start(sandbox: &Sandbox, may_keep: bool) -> io::Result<Self> {
         let free = (0..6).map(|_| Port::take()).collect::<io::Result<Vec<_>>>()?;
         let ports: Vec<_> = free.iter().map(Port::number).collect();
         // Where nothing waits for a disk, and nothing is left.
@@ -99,11 +100,13 @@ impl Etcd {
         let machines = 0..sandbox.machines.len();
         let cables = machines.map(|_| members.iter().map(cable).collect::<io::Result<Vec<_>>>());
         let cables = cables.collect::<io::Result<Vec<_>>>()?;
-        for (machine, cables) in sandbox.machines.iter().zip(&cables) {
+        for (nth, (machine, cables)) in sandbox.machines.iter().zip(&cables).enumerate() {
             let endpoints = cables.iter().map(|cable| format!("\"127.0.0.1:{}\"", cable.port));
             let endpoints = endpoints.collect::<Vec<_>>().join(", ");
-            let settings =
-                format!("[etcd]\nendpoints = [{endpoints}]\ntime-to-live = {TIME_TO_LIVE}\n");
+            let taken = if may_keep { nth } else { 0 };
+            let settings = format!(
+                "[etcd]\nendpoints = [{endpoints}]\ntime-to-live = {TIME_TO_LIVE}\nkeep-names = {taken}\n"
+            );
             fs::write(&machine.config, settings)?;
         }
         let cut = vec![None; cables.len()];
@@ -372,7 +375,7 @@ impl Etcd {
 
     /// The keys of locks that are there.
     pub(crate) fn keys(&self) -> String {
-        let words = ["get", "--prefix", "--keys-only", "navlock/2/"];
+        let words = ["get", "--prefix", "--keys-only", "navlock/3/"];
         self.ask(&self.members[0], &words).unwrap_or_else(|| "etcd does not answer".to_owned())
     }
 

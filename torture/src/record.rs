@@ -2,8 +2,10 @@
 //! a name that must not, who waited is granted in the order of its requests, and nobody passes those who
 //! wait but thieves. Then holders' tokens are looked for in it.
 //!
-//! A key of a lock is `navlock/2/BUCKET/l/NAME/{h|q}/{x|s}/REQUEST`; its create revision is the token. What
-//! stands in other keys is none of ours.
+//! A key of a lock is `navlock/3/BUCKET/l/NAME/{h|q}/{x|s}/REQUEST`; its create revision is that of the token, but
+//! for what its machine has granted, of which the value says the token. That a name is a machine's says
+//! `navlock/3/BUCKET/l/NAME/h/x/o-MACHINE`: it grants by itself then, with tokens of that key's revision. What stands in
+//! other keys is none of ours.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,6 +35,8 @@ struct Known {
     names: BTreeMap<String, Name>,
     /// The grants of each name: by revision, the modes.
     grants: BTreeMap<String, BTreeMap<u64, bool>>,
+    /// Since when each name was a machine's.
+    kept: BTreeMap<String, BTreeSet<u64>>,
     /// The revision after the last one that was read.
     next: i64,
     /// What was compacted before it was read: from, and to.
@@ -43,15 +47,30 @@ struct Known {
     granted: u64,
     from_queue: u64,
     thefts: u64,
+    /// How often a name became a machine's, and how many locks machines have said that they granted.
+    became: u64,
+    told: u64,
     wrong: Vec<String>,
 }
 
-/// A name: who holds it, and who waits, by their keys' last parts. Each with whether it is exclusive, and
-/// the revision that made it.
+/// A name: who holds it, who waits, and whose machine's it is, by their keys' last parts.
 #[derive(Clone, Default)]
 struct Name {
-    held: BTreeMap<String, (bool, i64)>,
-    queue: BTreeMap<String, (bool, i64)>,
+    held: BTreeMap<String, One>,
+    queue: BTreeMap<String, One>,
+    owners: BTreeMap<String, One>,
+}
+
+/// A lock, or a request that waits.
+#[derive(Clone, Copy, Debug)]
+struct One {
+    is_exclusive: bool,
+    /// The revision that made the key.
+    made: i64,
+    /// That by which it has its place in the queue.
+    asked: i64,
+    /// The token, if its machine has granted it.
+    told: Option<u64>,
 }
 
 /// The record, and who reads it.
@@ -110,7 +129,11 @@ impl Record {
                 i64::try_from(revision).is_ok_and(|revision| (*from..=*to).contains(&revision))
             });
             let grants = known.grants.get(&hold.name);
-            let is_granted = grants.is_some_and(|grants| grants.contains_key(&revision));
+            let mut is_granted = grants.is_some_and(|grants| grants.contains_key(&revision));
+            if is_counted(hold.token) {
+                is_granted =
+                    known.kept.get(&hold.name).is_some_and(|kept| kept.contains(&revision));
+            }
             if !is_unread && !is_granted && revision > 1 {
                 wrong.push(format!("etcd has no grant of {} with this token: {hold:?}", hold.name));
             }
@@ -122,21 +145,31 @@ impl Record {
         let known = self.known();
         let unread: i64 = known.gaps.iter().map(|(from, to)| to - from).sum();
         format!(
-            "recorded by etcd: {} changes of {} names, {} grants, {} of them of who waited, {} thefts; {unread} \
-             revisions were compacted before they were read, {} times",
+            "recorded by etcd: {} changes of {} names, {} grants, {} of them of who waited, {} thefts; {} times a name \
+             became a machine's, which told of {} locks; {unread} revisions were compacted before they were read, {} times",
             known.changes,
             known.grants.len(),
             known.granted,
             known.from_queue,
             known.thefts,
+            known.became,
+            known.told,
             known.gaps.len()
         )
     }
 }
 
-/// The revision of a grant with this token.
+/// How many bits of a token its machine counts.
+const COUNTED: u32 = 20;
+
+/// The revision of a grant with this token, or that since which its machine has granted.
 fn revision(token: u64) -> u64 {
-    token
+    token >> COUNTED
+}
+
+/// Whether its machine has granted it.
+fn is_counted(token: u64) -> bool {
+    token & ((1 << COUNTED) - 1) != 0
 }
 
 fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
@@ -186,13 +219,10 @@ async fn list(client: &mut Client, known: &Mutex<Known>) -> Result<(), navlock_e
     for kv in answer.take_kvs() {
         known.note_mark(&kv);
         let Some(key) = Key::of(kv.key()) else { continue };
-        let made = (key.is_exclusive, kv.create_revision());
+        let one = key.one(&kv);
         let name = known.names.entry(key.name.clone()).or_default();
-        name.all(key.is_held).insert(key.request, made);
-        if key.is_held {
-            let grants = known.grants.entry(key.name).or_default();
-            grants.insert(u64::try_from(kv.create_revision()).unwrap_or(0), key.is_exclusive);
-        }
+        name.all(key.phase).insert(key.request, one);
+        known.note(key.name, key.phase, one);
     }
     known.next = revision + 1;
     Ok(())
@@ -201,31 +231,82 @@ async fn list(client: &mut Client, known: &Mutex<Known>) -> Result<(), navlock_e
 /// A key of a lock, taken apart.
 struct Key {
     name: String,
-    is_held: bool,
+    phase: Phase,
     is_exclusive: bool,
     request: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Held,
+    Queued,
+    Owned,
 }
 
 impl Key {
     fn of(key: &[u8]) -> Option<Self> {
         let parts: Vec<_> = std::str::from_utf8(key).ok()?.split('/').collect();
-        let ["navlock", "2", _, "l", name, phase @ ("h" | "q"), mode @ ("x" | "s"), request] =
+        let ["navlock", "3", _, "l", name, phase @ ("h" | "q"), mode @ ("x" | "s"), request] =
             parts[..]
         else {
             return None;
         };
+        let (phase, request) = match (phase, request.strip_prefix("o-")) {
+            ("q", _) => (Phase::Queued, request),
+            (_, None) => (Phase::Held, request),
+            (_, Some(machine)) => (Phase::Owned, machine),
+        };
         let (name, request) = (name.to_owned(), request.to_owned());
-        Some(Self { name, is_held: phase == "h", is_exclusive: mode == "x", request })
+        Some(Self { name, phase, is_exclusive: mode == "x", request })
+    }
+
+    fn one(&self, kv: &KeyValue) -> One {
+        // As `crates/etcd/src/values.rs` has it.
+        let mark = kv.value().get(41..49).and_then(|mark| mark.try_into().ok());
+        let mark = Some(mark.map_or(0, u64::from_be_bytes)).filter(|mark| *mark != 0);
+        let made = kv.create_revision();
+        let queued = mark.filter(|_| self.phase == Phase::Queued);
+        let asked = queued.and_then(|mark| i64::try_from(mark).ok()).unwrap_or(made);
+        let told = mark.filter(|_| self.phase == Phase::Held);
+        One { is_exclusive: self.is_exclusive, made, asked, told }
     }
 }
 
 impl Name {
-    fn all(&mut self, held: bool) -> &mut BTreeMap<String, (bool, i64)> {
-        if held { &mut self.held } else { &mut self.queue }
+    fn all(&mut self, phase: Phase) -> &mut BTreeMap<String, One> {
+        match phase {
+            Phase::Held => &mut self.held,
+            Phase::Queued => &mut self.queue,
+            Phase::Owned => &mut self.owners,
+        }
+    }
+
+    /// Whether some hold it that must not at one time. What its machine has granted may stand beside whose
+    /// it is.
+    fn is_shared_wrongly(&self) -> bool {
+        let exclusive = self.held.values().any(|one| one.is_exclusive);
+        let is_its = |request: &String, machine: &String| {
+            request.strip_prefix(machine.as_str()).is_some_and(|rest| rest.starts_with('-'))
+        };
+        let mut owners = self.owners.keys();
+        exclusive && self.held.len() > 1
+            || self.owners.len() > 1
+            || owners.any(|machine| !self.held.keys().all(|request| is_its(request, machine)))
     }
 }
 
 impl Known {
+    fn note(&mut self, name: String, phase: Phase, one: One) {
+        let made = u64::try_from(one.made).unwrap_or(0);
+        match phase {
+            Phase::Held if one.told.is_none() => {
+                self.grants.entry(name).or_default().insert(made, one.is_exclusive);
+            }
+            Phase::Owned => _ = self.kept.entry(name).or_default().insert(made),
+            _ => {}
+        }
+    }
+
     fn note_mark(&mut self, kv: &KeyValue) {
         if kv.key() == MARK.as_bytes() {
             let mark = std::str::from_utf8(kv.value()).ok().and_then(|text| text.parse().ok());
@@ -256,10 +337,15 @@ impl Known {
             self.changes += 1;
             let name = self.names.entry(key.name.clone()).or_default();
             changed.entry(key.name.clone()).or_insert_with(|| name.clone());
-            let all = name.all(key.is_held);
+            let all = name.all(key.phase);
             match event.event_type() {
                 EventType::Put => {
-                    _ = all.insert(key.request, (key.is_exclusive, kv.create_revision()));
+                    let one = key.one(kv);
+                    self.became += u64::from(key.phase == Phase::Owned && one.made == at);
+                    _ = all.insert(key.request, one);
+                    if key.phase == Phase::Owned {
+                        self.note(key.name, key.phase, one);
+                    }
                 }
                 EventType::Delete => _ = all.remove(&key.request),
             }
@@ -267,7 +353,7 @@ impl Known {
         for (of, before) in changed {
             let Some(name) = self.names.get(&of).cloned() else { continue };
             self.judge(at, &of, &before, &name);
-            if name.held.is_empty() && name.queue.is_empty() {
+            if name.held.is_empty() && name.queue.is_empty() && name.owners.is_empty() {
                 self.names.remove(&of);
             }
         }
@@ -275,28 +361,40 @@ impl Known {
 
     /// What has become of a name in one revision.
     fn judge(&mut self, at: i64, of: &str, before: &Name, after: &Name) {
-        let exclusive = after.held.values().any(|(is_exclusive, _)| *is_exclusive);
-        if exclusive && after.held.len() > 1 {
-            self.wrong.push(format!("etcd has two holders of {of} at {at}: {:?}", after.held));
+        if after.is_shared_wrongly() {
+            self.wrong.push(format!(
+                "etcd has two holders of {of} at {at}: {:?}, {:?}",
+                after.held, after.owners
+            ));
         }
         let is_robbed = before.held.keys().any(|request| !after.held.contains_key(request));
-        let granted: BTreeSet<_> = after.held.iter().filter(|(_, (_, made))| *made == at).collect();
-        for (request, (is_exclusive, _)) in granted {
+        let granted: Vec<_> = after.held.iter().filter(|(_, one)| one.made == at).collect();
+        for (request, one) in granted {
+            if let Some(token) = one.told {
+                self.told += 1;
+                let mut owners = before.owners.values();
+                if !owners.any(|own| u64::try_from(own.made) == Ok(revision(token))) {
+                    self.wrong.push(format!(
+                        "etcd has {request} with the token {token} at {at}, and {of} was {:?}",
+                        before.owners
+                    ));
+                }
+                continue;
+            }
             self.granted += 1;
-            let grants = self.grants.entry(of.to_owned()).or_default();
-            grants.insert(u64::try_from(at).unwrap_or(0), *is_exclusive);
-            if let Some((_, asked)) = before.queue.get(request) {
+            self.note(of.to_owned(), Phase::Held, *one);
+            if let Some(One { asked, .. }) = before.queue.get(request) {
                 self.from_queue += 1;
                 let mut rest = after.queue.iter();
-                if let Some(passed) = rest.find(|(_, (_, made))| made < asked) {
+                if let Some(passed) = rest.find(|(_, other)| other.asked < *asked) {
                     self.wrong.push(format!(
                         "etcd has {request} granted {of} at {at}, asked for at {asked}, before {passed:?}"
                     ));
                 }
-            } else if after.queue.values().any(|(_, made)| *made < at) {
+            } else if after.queue.values().any(|other| other.asked < at) {
                 // Those who were asked for in the same change came after it. A thief takes a name from who holds it, or would.
                 self.thefts += 1;
-                if !is_exclusive {
+                if !one.is_exclusive {
                     self.wrong.push(format!(
                         "etcd has {request} granted {of} at {at} without waiting, before {:?}; {}",
                         after.queue,
