@@ -5,3 +5,8 @@
 mod server;
 
 navlock_testkit::backend_suite!(server::alone());
+
+/// The same where names stay the machine's.
+mod keeping {
+    navlock_testkit::backend_suite!(crate::server::keeping());
+}

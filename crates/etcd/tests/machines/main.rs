@@ -11,6 +11,7 @@ mod formats;
 mod given_up;
 mod leases;
 mod members;
+mod owned;
 mod paused;
 mod process;
 mod proxy;

@@ -5,6 +5,7 @@
 mod cluster;
 
 use std::{
+    env,
     io::{Read, Write},
     net::TcpStream,
     path::{Path, PathBuf},
@@ -258,8 +259,23 @@ impl GrpcProxy {
     }
 }
 
+/// If it is set, every machine keeps each name that it has taken once: all tests hold for such as well.
+const KEEP: &str = "NAVLOCK_TEST_KEEP_NAMES";
+
+/// Whether it is.
+pub(crate) fn keeps_all() -> bool {
+    env::var_os(KEEP).is_some()
+}
+
+/// With this said as well.
+fn as_told(options: &EtcdOptions) -> EtcdOptions {
+    let options = options.clone();
+    if keeps_all() { options.keep_names(1) } else { options }
+}
+
 /// Connects, once etcd answers.
 pub(crate) fn connect(options: &EtcdOptions) -> UserAgent {
+    let options = as_told(options);
     let since = Instant::now();
     loop {
         let connected = block_on_timeout(EtcdReach::connect(options.clone()), DEADLINE);
@@ -275,6 +291,11 @@ pub(crate) fn alone() -> UserAgent {
     shared().machine(|options| options.namespace(namespace()))
 }
 
+/// The same, where each name stays the machine's that was taken.
+pub(crate) fn keeping() -> UserAgent {
+    shared().machine(|options| options.namespace(namespace()).keep_names(1))
+}
+
 /// The same on two clusters.
 pub(crate) fn alone_on_two() -> UserAgent {
     two(&namespace()).unwrap()
@@ -283,7 +304,7 @@ pub(crate) fn alone_on_two() -> UserAgent {
 /// A machine on two clusters, which are called `east` and `west`.
 pub(crate) fn two(namespace: &str) -> Result<UserAgent, Error> {
     let [east, west] =
-        both().map(|server| EtcdOptions::new([server.endpoint()]).namespace(namespace));
+        both().map(|server| as_told(&EtcdOptions::new([server.endpoint()]).namespace(namespace)));
     join(&EtcdClusters::new().cluster("east", east).cluster("west", west))
 }
 

@@ -36,8 +36,9 @@ fn machines_of<const N: usize>(
     namespace: &str,
     time_to_live: &str,
 ) -> [Sandbox; N] {
+    let keep = if server::keeps_all() { "keep-names = 1\n" } else { "" };
     let settings = format!(
-        "[etcd]\nendpoints = [\"{endpoint}\"]\nnamespace = \"{namespace}\"\ntime-to-live = {time_to_live}\n"
+        "[etcd]\nendpoints = [\"{endpoint}\"]\nnamespace = \"{namespace}\"\ntime-to-live = {time_to_live}\n{keep}"
     );
     [(); N].map(|()| Sandbox::with_settings(&settings))
 }

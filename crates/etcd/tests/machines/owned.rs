@@ -1,0 +1,305 @@
+//! Names that stay a machine's: what its agents do with them costs etcd nothing, and others get them when
+//! they ask.
+
+use std::{
+    pin::Pin,
+    task::{Context, Waker},
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock_core::{
+    ClientId, LockFuture, LockGuard, LockManager, Lost, Mode,
+    host::{self, Claim, RequestKind},
+};
+use navlock_etcd::EtcdOptions;
+
+use super::{exclusive, proxy::Proxy, settle, soon, state, until_waiting};
+use crate::server::{DEADLINE, Server, connect, namespace, shared};
+
+const TIME_TO_LIVE: Duration = Duration::from_secs(3);
+
+/// A machine that keeps what it has taken and released once.
+fn keeping(endpoint: String, namespace: &str) -> LockManager {
+    connect(&EtcdOptions::new([endpoint]).namespace(namespace).keep_names(1)).lock_manager("bucket")
+}
+
+fn machines<const N: usize>() -> [LockManager; N] {
+    let namespace = namespace();
+    std::array::from_fn(|_| keeping(shared().endpoint(), &namespace))
+}
+
+/// Another agent of the same machine.
+fn beside(locks: &LockManager) -> LockManager {
+    host::lock_manager_as(&locks.bucket(), ClientId::random())
+}
+
+/// Has the name be this machine's.
+#[track_caller]
+fn own(locks: &LockManager, name: &str) {
+    let since = Instant::now();
+    loop {
+        drop(exclusive(locks, name));
+        let mut future = locks.lock(name).into_future();
+        // If it is there at once, etcd cannot have been asked.
+        if poll(&mut future) {
+            return;
+        }
+        assert!(since.elapsed() < DEADLINE, "{name} is never its own");
+        drop(soon(future));
+    }
+}
+
+/// Whether it is ready.
+fn poll<F: Future + Unpin>(future: &mut F) -> bool {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
+/// A request that has to wait.
+#[track_caller]
+fn asked<'a>(locks: &'a LockManager, name: &'a str) -> LockFuture<'a, LockGuard, &'a str> {
+    let mut future = locks.lock(name).into_future();
+    assert!(!poll(&mut future), "it has to wait");
+    future
+}
+
+/// The revision of etcd: how often it was written to.
+fn revision(server: &Server) -> u64 {
+    let said = server.etcdctl(&["get", "nothing", "--write-out=json"]).unwrap();
+    let at = said.find("\"revision\":").expect("there is a revision") + 11;
+    let revision: String = said[at..].chars().take_while(char::is_ascii_digit).collect();
+    revision.parse().unwrap()
+}
+
+#[test]
+fn what_nobody_else_uses_costs_etcd_nothing() {
+    let server = Server::start();
+    let locks = keeping(server.endpoint(), "navlock");
+    own(&locks, "db");
+    let (before, other) = (revision(&server), beside(&locks));
+    let mut last = exclusive(&locks, "db").fencing_token();
+    for nth in 0..1000 {
+        let by = if nth % 2 == 0 { &locks } else { &other };
+        let guard = exclusive(by, "db");
+        assert!(guard.fencing_token() > last);
+        last = guard.fencing_token();
+    }
+    let readers = [&locks, &other].map(|by| soon(by.lock("db").shared()).unwrap());
+    assert!(soon(locks.lock("db").if_available()).unwrap().is_none());
+    let mut writer = asked(&other, "db");
+    let thief = soon(locks.lock("db").steal()).unwrap();
+    assert!(readers.iter().all(LockGuard::is_lost));
+    assert!(!poll(&mut writer));
+    let last = thief.fencing_token();
+    drop(thief);
+    assert!(soon(writer).unwrap().fencing_token() > last);
+    assert_eq!(revision(&server), before);
+}
+
+#[test]
+fn who_asks_on_another_machine_gets_an_idle_name() {
+    let [a, b] = machines();
+    own(&a, "db");
+    let last = exclusive(&a, "db").fencing_token();
+    let guard = exclusive(&b, "db");
+    assert!(guard.fencing_token() > last);
+    drop(guard);
+    own(&a, "tried");
+    assert!(soon(b.lock("tried").if_available()).unwrap().is_some());
+    own(&a, "read");
+    drop(soon(b.lock("read").shared()).unwrap());
+    own(&a, "stolen");
+    drop(soon(b.lock("stolen").steal()).unwrap());
+    drop(exclusive(&a, "stolen"));
+}
+
+#[test]
+fn nobody_is_preferred_who_asks_after_another_machine() {
+    let [a, b] = machines();
+    let (before, after) = (beside(&a), beside(&a));
+    own(&a, "db");
+    let guard = exclusive(&a, "db");
+    thread::scope(|scope| {
+        let first = asked(&before, "db");
+        let first = scope.spawn(|| soon(first).unwrap());
+        let second = scope.spawn(|| exclusive(&b, "db"));
+        until_waiting(&b, 2);
+        let third = scope.spawn(|| exclusive(&after, "db"));
+        until_waiting(&b, 3);
+        let mut last = guard.fencing_token();
+        drop(guard);
+        for next in [first, second, third] {
+            let guard = next.join().unwrap();
+            assert!(guard.fencing_token() > last);
+            last = guard.fencing_token();
+        }
+    });
+    settle(&a);
+    assert_eq!(state(&b), (vec![], vec![]));
+}
+
+#[test]
+fn who_does_not_wait_is_told_what_only_the_owner_knows() {
+    let [a, b] = machines();
+    own(&a, "db");
+    let guard = exclusive(&a, "db");
+    assert!(soon(b.lock("db").if_available()).unwrap().is_none());
+    assert!(!guard.is_lost());
+    drop(guard);
+    own(&a, "read");
+    let reader = soon(a.lock("read").shared()).unwrap();
+    let other = soon(b.lock("read").shared().if_available()).unwrap().expect("readers share");
+    assert!(soon(b.lock("read").if_available()).unwrap().is_none());
+    drop((reader, other));
+}
+
+#[test]
+fn a_thief_does_not_wait_for_the_owner() {
+    let server = Server::start();
+    let cable = Proxy::to(server.port());
+    let (a, b) = (keeping(cable.endpoint(), "navlock"), keeping(server.endpoint(), "navlock"));
+    own(&a, "db");
+    let (guard, next) = (exclusive(&a, "db"), beside(&a));
+    thread::scope(|scope| {
+        let waiting = asked(&next, "db");
+        let waiting = scope.spawn(|| soon(waiting).unwrap());
+        // It cannot say anything.
+        cable.cut();
+        let since = Instant::now();
+        let thief = soon(b.lock("db").steal()).unwrap();
+        assert!(since.elapsed() < Duration::from_secs(2), "after {:?}", since.elapsed());
+        assert!(thief.fencing_token() > guard.fencing_token());
+        cable.mend();
+        assert_eq!(soon(guard.lost()), Lost::Stolen);
+        drop(thief);
+        drop(waiting.join().unwrap());
+    });
+}
+
+#[test]
+fn a_query_of_another_machine_shows_who_holds_and_who_waits() {
+    let [a, b] = machines();
+    let next = beside(&a);
+    own(&a, "db");
+    own(&a, "idle");
+    let guard = exclusive(&a, "db");
+    thread::scope(|scope| {
+        let waiting = asked(&next, "db");
+        let waiting = scope.spawn(|| soon(waiting).unwrap());
+        let seen = soon(b.inspect(None)).unwrap();
+        let [held] = &*seen.held else { panic!("{seen:?}") };
+        assert_eq!(held.lock.client_id, a.client_id());
+        assert_eq!(held.fencing_token, Some(guard.fencing_token()));
+        assert_eq!(seen.pending.len(), 1);
+        assert_eq!(seen.pending[0].lock.client_id, next.client_id());
+        drop(guard);
+        drop(waiting.join().unwrap());
+    });
+    own(&a, "db");
+    let reader = soon(a.lock("db").shared()).unwrap();
+    assert_eq!(state(&a), (vec![Mode::Shared], vec![]));
+    drop(reader);
+    assert_eq!(state(&a), (vec![], vec![]));
+}
+
+#[test]
+fn to_look_at_names_that_are_kept_ends_nothing() {
+    let [a, _] = machines();
+    own(&a, "idle");
+    own(&a, "db");
+    let guard = exclusive(&a, "db");
+    for _ in 0..3 {
+        assert_eq!(state(&a), (vec![Mode::Exclusive], vec![]));
+    }
+    assert!(!guard.is_lost());
+    let next = asked(&a, "idle-next");
+    assert!(soon(next).is_ok());
+}
+
+#[test]
+fn what_an_owner_holds_that_is_cut_off_is_lost_before_another_has_it() {
+    let server = Server::start();
+    let cable = Proxy::to(server.port());
+    let machine = |endpoint| {
+        let options = EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE).keep_names(1);
+        connect(&options).lock_manager("bucket")
+    };
+    let (a, b) = (machine(cable.endpoint()), machine(server.endpoint()));
+    own(&a, "db");
+    own(&a, "idle");
+    let guard = exclusive(&a, "db");
+    cable.cut();
+    thread::scope(|scope| {
+        let idle = scope.spawn(|| exclusive(&b, "idle"));
+        let heir = scope.spawn(|| (exclusive(&b, "db"), Instant::now()));
+        assert_eq!(soon(guard.lost()), Lost::Disconnected);
+        let lost = Instant::now();
+        // It has lost its names as well.
+        assert!(soon(a.lock("idle")).is_err());
+        let (heir, granted) = heir.join().unwrap();
+        assert!(lost < granted);
+        assert!(heir.fencing_token() > guard.fencing_token());
+        drop(idle.join().unwrap());
+    });
+}
+
+#[test]
+fn what_an_agent_had_of_a_name_ends_with_it() {
+    let [a, b] = machines();
+    let (gone, next) = (beside(&a), beside(&a));
+    own(&a, "db");
+    let guard = exclusive(&gone, "db");
+    thread::scope(|scope| {
+        let heir = asked(&next, "db");
+        let heir = scope.spawn(|| soon(heir).unwrap());
+        gone.terminate();
+        assert_eq!(soon(guard.lost()), Lost::Terminated);
+        drop(heir.join().unwrap());
+    });
+    drop(exclusive(&b, "db"));
+}
+
+/// Of what was held.
+fn claim(name: &str, guard: &LockGuard) -> Claim {
+    let (name, kind) = (name.try_into().unwrap(), RequestKind::Wait(guard.mode()));
+    Claim { name, kind, token: Some(guard.fencing_token()), since: 0 }
+}
+
+#[test]
+fn what_only_a_killed_owner_knew_is_gone_on_with() {
+    let server = Server::start();
+    let (client, cable) = (ClientId::random(), Proxy::to(server.port()));
+    let options = |endpoint| EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE).keep_names(1);
+    let killed = connect(&options(cable.endpoint()));
+    let locks = host::lock_manager_as(&killed.bucket("bucket"), client);
+    let other = connect(&options(server.endpoint())).lock_manager("bucket");
+    own(&locks, "written");
+    own(&locks, "read");
+    own(&locks, "idle");
+    let written = exclusive(&locks, "written");
+    let read = soon(locks.lock("read").shared()).unwrap();
+
+    cable.cut();
+    let user_agent = connect(&options(server.endpoint()));
+    let next = host::lock_manager_as(&user_agent.bucket("bucket"), client);
+    let claims = vec![claim("written", &written), claim("read", &read)];
+    let found = soon(host::recall(&next, claims)).unwrap();
+    let mut again =
+        found.into_iter().map(|found| soon(found.expect("it is held")).unwrap().unwrap());
+    let (written_again, read_again) = (again.next().unwrap(), again.next().unwrap());
+    assert_eq!(written_again.fencing_token(), written.fencing_token());
+    assert_eq!(read_again.fencing_token(), read.fencing_token());
+    thread::scope(|scope| {
+        let heir = scope.spawn(|| exclusive(&other, "written"));
+        until_waiting(&other, 1);
+        // Longer than a lease that nobody keeps.
+        thread::sleep(TIME_TO_LIVE + Duration::from_secs(1));
+        assert!(!written_again.is_lost() && !read_again.is_lost());
+        assert!(soon(other.lock("read").if_available()).unwrap().is_none());
+        drop(written_again);
+        assert!(heir.join().unwrap().fencing_token() > written.fencing_token());
+    });
+    drop(read_again);
+    drop(exclusive(&other, "read"));
+    drop(exclusive(&other, "idle"));
+}
