@@ -176,7 +176,9 @@ impl Keeper {
             }
             let known = query.idle.get(&key.name).copied();
             let usage = self.shared.table().usage(&(bucket, key.name.clone()));
-            let is_idle = |usage: Usage| !usage.is_used && known == Some(usage.granted);
+            // If it has become ours since, nobody has had it since.
+            let is_idle =
+                |usage: Usage| !usage.is_used && known.unwrap_or_default() == usage.granted;
             if !usage.is_some_and(is_idle) {
                 ours.push(key.name);
             }

@@ -12,7 +12,7 @@ use navlock_core::{
 use navlock_etcd::EtcdOptions;
 
 use super::{exclusive, proxy::Proxy, settle, soon, state};
-use crate::server::{DEADLINE, Server, connect, namespace, shared};
+use crate::server::{DEADLINE, Server, connect, keeps_all, namespace, shared};
 
 /// So long that a machine with much to do comes to what it has to do within it.
 const TIME_TO_LIVE: Duration = Duration::from_secs(10);
@@ -84,7 +84,8 @@ fn a_lock_for_a_moment_is_two_proposals() {
     let mut taken: Vec<u64> = counts.windows(2).map(|of| of[1] - of[0]).collect();
     taken.sort_unstable();
     // Of most. Etcd has a few of its own, and what it does not answer in time is asked again.
-    assert_eq!(taken[TIMES / 2], 2, "{taken:?}");
+    let expected = if keeps_all() { 0 } else { 2 };
+    assert_eq!(taken[TIMES / 2], expected, "{taken:?}");
 }
 
 #[test]
