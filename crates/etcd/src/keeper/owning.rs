@@ -28,7 +28,7 @@ const IDLE: Duration = Duration::from_secs(10);
 /// How long it is waited for the owner of a name to give it up, before it counts as one who holds it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long after the owner of a name was asked for it that is looked at again.
+/// How long after the owner of a name was asked for it that is looked at again, at first.
 const AGAIN: Duration = Duration::from_millis(5);
 
 /// How many names are ours at most.
@@ -409,7 +409,9 @@ impl Keeper {
             self.calls.push_back(Call::Write { transaction: ask_owner(&owned) });
         }
         let of = Operated { asked: Some(asked), ..of.clone() };
-        self.calls.push_back(Call::Pause { of, delay: AGAIN });
+        // Ever more rarely, of one that does not answer.
+        let delay = AGAIN.max(asked.elapsed() / 4);
+        self.calls.push_back(Call::Pause { of, delay });
         true
     }
 

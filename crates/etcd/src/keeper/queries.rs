@@ -22,7 +22,7 @@ use crate::{
 /// How often a snapshot is taken again because ours were just being granted.
 const ROUNDS: u32 = 5;
 
-/// How long after owners of names were asked what they hold that is looked at.
+/// How long after owners of names were asked what they hold that is looked at, at first.
 const AGAIN: Duration = Duration::from_millis(5);
 
 /// For how long a snapshot is tried to be had: who asks what is wrong is told that etcd does not
@@ -83,7 +83,9 @@ impl Keeper {
             let all = |name| keys.name(name).all();
             let prefix = query.name.as_ref().map_or_else(|| keys.all(), all);
             let of = Listed::Query(number);
-            let delay = if query.owners.is_some() { AGAIN } else { Duration::ZERO };
+            // Ever more rarely, of an owner that does not answer.
+            let again = AGAIN * (1 << query.rounds.min(5));
+            let delay = if query.owners.is_some() { again } else { Duration::ZERO };
             let (known, most) = (self.history.known(), query.most);
             self.calls.push_back(Call::List { of, known, prefix, most, delay });
         }
