@@ -3,6 +3,7 @@
 
 use std::{
     pin::Pin,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     task::{Context, Waker},
     thread,
     time::{Duration, Instant},
@@ -14,7 +15,7 @@ use navlock_core::{
 };
 use navlock_etcd::EtcdOptions;
 
-use super::{exclusive, proxy::Proxy, settle, soon, state, until_waiting};
+use super::{exclusive, process::Process, proxy::Proxy, settle, soon, state, until_waiting};
 use crate::server::{DEADLINE, Server, connect, namespace, shared};
 
 const TIME_TO_LIVE: Duration = Duration::from_secs(3);
@@ -36,7 +37,7 @@ fn beside(locks: &LockManager) -> LockManager {
 
 /// Has the name be this machine's.
 #[track_caller]
-fn own(locks: &LockManager, name: &str) {
+pub(crate) fn own(locks: &LockManager, name: &str) {
     let since = Instant::now();
     loop {
         drop(exclusive(locks, name));
@@ -48,6 +49,12 @@ fn own(locks: &LockManager, name: &str) {
         assert!(since.elapsed() < DEADLINE, "{name} is never its own");
         drop(soon(future));
     }
+}
+
+/// Has the machine take a name of its own until it has done so this often.
+#[track_caller]
+fn until_taken(locks: &LockManager, name: &str, times: u64) {
+    while exclusive(locks, name).fencing_token().get() & 0xf_ffff < times {}
 }
 
 /// Whether it is ready.
@@ -203,6 +210,115 @@ fn a_query_of_another_machine_shows_who_holds_and_who_waits() {
 }
 
 #[test]
+fn a_reader_elsewhere_joins_readers_here_and_waits_behind_a_writer() {
+    let [a, b] = machines();
+    let (next, last) = (beside(&a), beside(&b));
+    own(&a, "db");
+    let reader = soon(a.lock("db").shared()).unwrap();
+    drop(soon(b.lock("db").shared()).unwrap());
+    drop(reader);
+    own(&a, "db");
+    let reader = soon(a.lock("db").shared()).unwrap();
+    let mut writer = asked(&next, "db");
+    thread::scope(|scope| {
+        let behind = scope.spawn(|| soon(last.lock("db").shared()).unwrap());
+        until_waiting(&b, 2);
+        assert!(!poll(&mut writer));
+        drop(reader);
+        let writer = soon(writer).unwrap();
+        until_waiting(&b, 1);
+        let token = writer.fencing_token();
+        drop(writer);
+        assert!(behind.join().unwrap().fencing_token() > token);
+    });
+}
+
+#[test]
+fn who_gives_up_while_the_owner_is_asked_leaves_nothing_behind() {
+    let [a, b] = machines();
+    let next = beside(&a);
+    for nth in 0..50 {
+        own(&a, "db");
+        let guard = exclusive(&a, "db");
+        let waits = (nth % 2 == 0).then(|| asked(&next, "db"));
+        let gives_up = asked(&b, "db");
+        if nth % 3 == 0 {
+            until_waiting(&b, 1 + usize::from(waits.is_some()));
+        }
+        drop(gives_up);
+        drop(guard);
+        if let Some(waits) = waits {
+            drop(soon(waits).unwrap());
+        }
+    }
+    settle(&a);
+    settle(&b);
+    assert_eq!(state(&b), (vec![], vec![]));
+    drop(exclusive(&b, "db"));
+}
+
+#[test]
+fn machines_that_take_turns_hold_alone_and_their_tokens_grow() {
+    const TIMES: usize = 60;
+    let [a, b] = machines();
+    let last = AtomicU64::new(0);
+    let is_held = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for locks in [&a, &b, &beside(&a), &beside(&b)] {
+            let (last, is_held, locks) = (&last, &is_held, locks.clone());
+            scope.spawn(move || {
+                for nth in 0..TIMES {
+                    let guard = if nth % 5 == 4 {
+                        loop {
+                            if let Some(guard) = soon(locks.lock("db").if_available()).unwrap() {
+                                break guard;
+                            }
+                        }
+                    } else {
+                        exclusive(&locks, "db")
+                    };
+                    assert!(!is_held.swap(true, SeqCst), "two hold it");
+                    let token = guard.fencing_token().get();
+                    assert!(last.swap(token, SeqCst) < token, "tokens go back");
+                    is_held.store(false, SeqCst);
+                    drop(guard);
+                }
+            });
+        }
+    });
+    let elsewhere = exclusive(&a, "db");
+    assert!(elsewhere.fencing_token().get() > last.load(SeqCst));
+}
+
+#[test]
+fn tokens_grow_over_machines_that_come_and_go() {
+    let namespace = namespace();
+    let mut last = None;
+    for _ in 0..4 {
+        let locks = keeping(shared().endpoint(), &namespace);
+        own(&locks, "db");
+        for _ in 0..3 {
+            let token = Some(exclusive(&locks, "db").fencing_token());
+            assert!(token > last);
+            last = token;
+        }
+    }
+}
+
+#[test]
+fn what_a_killed_machine_kept_is_anothers_when_its_lease_is_over() {
+    let namespace = namespace();
+    let (process, mut line) = Process::start("owner", &namespace);
+    let token = line.hear_of("held")[0];
+    drop(process);
+    let other = keeping(shared().endpoint(), &namespace);
+    let since = Instant::now();
+    let heir = exclusive(&other, "db");
+    assert!(heir.fencing_token().get() > token);
+    assert!(since.elapsed() < DEADLINE / 2, "{:?}", since.elapsed());
+}
+
+#[test]
 fn to_look_at_names_that_are_kept_ends_nothing() {
     let [a, _] = machines();
     own(&a, "idle");
@@ -276,6 +392,9 @@ fn what_only_a_killed_owner_knew_is_gone_on_with() {
     own(&locks, "written");
     own(&locks, "read");
     own(&locks, "idle");
+    // As often, so that nothing but the revision tells the locks of the two apart.
+    until_taken(&locks, "written", 9);
+    until_taken(&locks, "read", 9);
     let written = exclusive(&locks, "written");
     let read = soon(locks.lock("read").shared()).unwrap();
 

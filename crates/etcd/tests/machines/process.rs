@@ -13,7 +13,7 @@ use navlock_core::UserAgent;
 use navlock_etcd::EtcdOptions;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use super::{fenced, paused};
+use super::{fenced, owned, paused};
 use crate::server::{DEADLINE, connect, shared};
 
 /// What tells a process its role, where it speaks to, and its etcd.
@@ -39,6 +39,7 @@ fn another_process() {
     let options =
         EtcdOptions::new([role.etcd]).namespace(role.namespace).time_to_live(paused::TIME_TO_LIVE);
     let line = Line::new(TcpStream::connect(role.speak_to).unwrap());
+    let options = if role.name == "owner" { options.keep_names(1) } else { options };
     play(role.name, &connect(&options), line);
 }
 
@@ -46,6 +47,10 @@ fn play(role: &str, machine: &UserAgent, line: Line) {
     let locks = machine.lock_manager("bucket");
     match role {
         "holder" => paused::hold(&locks, line),
+        "owner" => {
+            owned::own(&locks, "db");
+            paused::hold(&locks, line);
+        }
         "worker" => fenced::work(&locks, line),
         _ => panic!("there is no role {role}"),
     }

@@ -43,24 +43,25 @@ fn held(locks: &LockManager) -> Vec<Inspected> {
 fn a_key_that_is_no_lock_is_shown_as_a_holder_and_can_be_evicted() {
     let (namespace, options, locks) = alone();
     let slot = "0".repeat(32) + "-00000000";
-    let below = |rest: &str| format!("{namespace}/3/bucket/l/db/{rest}");
-    for (key, value, why) in [
+    let below = |name: &str, rest: &str| format!("{namespace}/3/bucket/l/{name}/{rest}");
+    // Of two names: who keeps one does not look for such keys.
+    for (name, key, value, why) in [
         // By hand.
-        (below("h/x/mine"), "", "navlock writes no such key"),
+        ("db", below("db", "h/x/mine"), "", "navlock writes no such key"),
         // Of another kind of value, or without a lease.
-        (below(&format!("h/x/{slot}")), "?", "no lease"),
+        ("other", below("other", &format!("h/x/{slot}")), "?", "no lease"),
     ] {
         put(&key, value);
         let [found] = held(&locks).try_into().expect("it is shown");
-        assert_eq!((found.lock.name.to_string().as_str(), found.lock.mode), ("db", Exclusive));
+        assert_eq!((found.lock.name.to_string().as_str(), found.lock.mode), (name, Exclusive));
         let said = &found.agent.as_ref().unwrap().why;
         assert!(said.contains(&key) && said.contains(why), "{said}");
-        assert!(soon(locks.lock("db").if_available()).unwrap().is_none());
+        assert!(soon(locks.lock(name).if_available()).unwrap().is_none());
         let [stray] = strays(&options).unwrap().try_into().expect("it is named");
         assert_eq!(stray.spelled(), key);
         assert!(stray.blocks.as_ref().is_some_and(|blocked| blocked.is_held), "{stray:?}");
         thread::scope(|scope| {
-            let waits = scope.spawn(|| exclusive(&locks, "db"));
+            let waits = scope.spawn(|| exclusive(&locks, name));
             until_waiting(&locks, 1);
             let (bucket, client_id) = ("bucket", found.lock.client_id);
             let what = Evict::Client { bucket, name: &found.lock.name, client_id };

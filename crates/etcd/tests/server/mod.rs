@@ -268,7 +268,7 @@ pub(crate) fn keeps_all() -> bool {
 }
 
 /// With this said as well.
-fn as_told(options: &EtcdOptions) -> EtcdOptions {
+pub(crate) fn as_told(options: &EtcdOptions) -> EtcdOptions {
     let options = options.clone();
     if keeps_all() { options.keep_names(1) } else { options }
 }
