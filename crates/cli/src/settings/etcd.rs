@@ -414,7 +414,7 @@ mod tests {
             ("endpoints = [\"a:1\"]\nmargin = -1", "margin = -1"),
             ("endpoints = [\"a:1\"]\ntime-to-live = nan", "time-to-live = NaN"),
             ("endpoints = [\"a:1\"]\ntime-to-live = 86401", "86400 s at most"),
-            ("endpoints = [\"a:1\"]\nkeep-names = -1", "keep-names = -1"),
+            ("endpoints = [\"a:1\"]\nkeep-names = -1", "(keep-names): invalid value"),
             ("endpoints = [\"https://a:1\"]\ncertificate = \"open\"", "no key"),
             ("endpoints = [\"https://a:1\"]\nkey = \"secret\"", "no certificate"),
             (
