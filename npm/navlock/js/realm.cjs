@@ -149,6 +149,11 @@ class Realm {
     return this.#addon.bucket(manager);
   }
 
+  /** Whether locks end by themselves there, as on etcd. */
+  hasLease(manager) {
+    return this.#addon.hasLease(manager) === 1;
+  }
+
   /** Requests a lock. Throws an OperationError where the addon cannot. */
   request(entry, manager, name, { ifAvailable, isShared, signal, steal }) {
     const addon = this.#addon;

@@ -32,6 +32,7 @@ pub(crate) unsafe fn export(env: napi_env, exports: napi_value) -> Result<(), Fa
     js.define(exports, c"closeManager", Some(close_manager), realm)?;
     js.define(exports, c"clientId", Some(client_id), realm)?;
     js.define(exports, c"bucket", Some(bucket), realm)?;
+    js.define(exports, c"hasLease", Some(has_lease), realm)?;
     js.define(exports, c"request", Some(request), realm)?;
     js.define(exports, c"putInside", Some(put_inside), realm)?;
     js.define(exports, c"deadlock", Some(deadlock), realm)?;
@@ -165,6 +166,13 @@ function! {
 function! {
     /// `(manager: number): string`
     bucket[manager] |js, realm| js.string(&realm.bucket(js.to_u32(manager)?)?)
+}
+
+function! {
+    /// `(manager: number): 0 | 1`
+    ///
+    /// Whether what it has ends by itself, as on etcd.
+    has_lease[manager] |js, realm| js.u32(realm.has_lease(js.to_u32(manager)?)?.into())
 }
 
 function! {

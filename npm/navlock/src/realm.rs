@@ -153,6 +153,10 @@ impl Realm {
         self.with(|state| Ok(state.managers.bucket(manager)?.to_owned()))
     }
 
+    pub(crate) fn has_lease(&self, manager: u32) -> Result<bool, Failure> {
+        self.with(|state| Ok(state.managers.term(manager).is_some()))
+    }
+
     /// What has failed, and why.
     pub(crate) fn failure(&self, id: u32) -> Result<Told, Failure> {
         self.with(|state| {

@@ -99,7 +99,8 @@ test('where that cannot be told it has: after other names, after a shared lock, 
   }
 });
 
-test('on etcd, where a request and a release are writes, a name has changed but for who waited since before it was granted last', async (context) => {
+/** A machine on an etcd of its own: how it is set, for programs. */
+async function openMachine(context, settings = '') {
   const { folder, socket, remove } = openPlace();
   const etcd = await startEtcd(folder);
   context.after(() => {
@@ -107,8 +108,12 @@ test('on etcd, where a request and a release are writes, a name has changed but 
     etcd.kill('SIGKILL');
   });
   const config = path.join(folder, 'config.toml');
-  writeFileSync(config, `[etcd]\nendpoints = ["${etcd.endpoint}"]\n`);
-  const env = { NAVLOCK_BUCKET: 'shop', NAVLOCK_CONFIG: config, NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: socket };
+  writeFileSync(config, `[etcd]\nendpoints = ["${etcd.endpoint}"]\n${settings}`);
+  return { NAVLOCK_BUCKET: 'shop', NAVLOCK_CONFIG: config, NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: socket };
+}
+
+test('on etcd, where a request and a release are writes, a name has changed but for who waited since before it was granted last', async (context) => {
+  const env = await openMachine(context);
   const seen = await evaluateOn(runtimes.node, env, async ({ inspect, locks }) => {
     const changed = (lock) => inspect(lock).changed;
     const seen = [await locks.request('db', changed), await locks.request('db', changed)];
@@ -121,6 +126,41 @@ test('on etcd, where a request and a release are writes, a name has changed but 
     return [...seen, ...await Promise.all(waiting)];
   });
   assert.deepEqual(seen, [true, true, true, true, false, false]);
+});
+
+test('on etcd a name that its machine keeps has not changed, and has once another agent has had it', async (context) => {
+  const env = await openMachine(context, 'keep-names = 1\n');
+  const seen = await evaluateOn(runtimes.node, env, async ({ createUserAgent, inspect, locks }) => {
+    const look = (locks) => locks.request('db', (lock) => {
+      const { changed, fencingToken } = inspect(lock);
+      return { changed, counted: fencingToken & 0xfffffn };
+    });
+    // It is the machine's once what is granted is counted by it.
+    while ((await look(locks)).counted === 0n);
+    const kept = [await look(locks), await look(locks)].map(({ changed }) => changed);
+    await look(createUserAgent({ bucket: 'shop' }).locks);
+    return [...kept, (await look(locks)).changed, (await look(locks)).changed];
+  });
+  assert.deepEqual(seen, [false, false, true, false]);
+});
+
+test('tokens in a row are those of etcd only where locks have leases', () => {
+  const { haveOthersHeld, noteUse } = createRequire(import.meta.resolve('navlock'))('./holders.cjs');
+  const after = (last, token, hasLease) => {
+    const request = { isShared: false, manager: { number: 0 }, name: 'db', realm: { hasLease: () => hasLease } };
+    noteUse(request, last);
+    return haveOthersHeld(request, token);
+  };
+  const at = (revision, counted = 0n) => (revision << 20n) + counted;
+  for (const hasLease of [false, true]) {
+    for (const [last, token] of [[7n, 8n], [at(7n, 3n), at(7n, 4n)]]) assert.equal(after(last, token, hasLease), false);
+    for (const [last, token] of [
+      [at(7n), at(7n)], [at(7n), at(9n)], [at(7n), at(8n, 2n)], [at(7n), at(9n, 1n)],
+      // Who was counted last is not known.
+      [at(7n, 1n), at(8n)], [at(7n, 1n), at(8n, 1n)], [at(7n, 1n), at(8n, 2n)], [at(7n, 3n), at(7n, 5n)],
+    ]) assert.equal(after(last, token, hasLease), true, `${last} ${token}`);
+    for (const token of [at(8n), at(8n, 1n)]) assert.equal(after(at(7n), token, hasLease), !hasLease);
+  }
 });
 
 test('names that have been inspected leave nothing behind', async () => {
