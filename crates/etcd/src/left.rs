@@ -95,7 +95,9 @@ pub(crate) async fn evict(
         calls::list(members.clone(), start.clone(), usize::MAX, Duration::ZERO, patience).await?;
     let is_seen = |kv: &KeyValue| {
         let client_id = strays::client(&keys, kv);
-        let is_lock = keys.parse(&kv.key).is_some_and(|key| key.phase == Phase::Held);
+        // As it is shown: what cannot be read has no mark.
+        let is_lock = keys.parse(&kv.key).is_some_and(|key| key.phase == Phase::Held)
+            && strays::of_bucket(&keys, kv).is_none();
         let mark = if is_lock { Value::mark(&kv.value) } else { 0 };
         let token = Grant::marked(kv.made, mark).token;
         client_id.is_some_and(|client_id| seen.contains(&(client_id, token)))

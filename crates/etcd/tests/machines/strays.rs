@@ -127,6 +127,20 @@ fn a_name_is_taken_from_those_alone_who_were_seen_to_hold_it() {
     takes_what_was_seen(&connect(&options), &locks, "db");
 }
 
+#[test]
+fn a_name_is_taken_from_what_is_no_lock_though_its_key_is_spelled_like_one() {
+    let (namespace, options, locks) = alone();
+    // It has no lease, and what stands there cannot be read.
+    for (nth, value) in ["x".repeat(60), String::new()].iter().enumerate() {
+        let name = format!("db-{nth}");
+        put(&format!("{namespace}/3/bucket/l/{name}/h/x/{:032x}-00000000", 7), value);
+        let seen = held(&locks);
+        let [one] = &*seen else { panic!("{seen:?}") };
+        assert_eq!(take(&connect(&options), &name, &[one]), Eviction::From(1));
+        drop(exclusive(&locks, &name));
+    }
+}
+
 /// Takes what the agent holds by another connection, which is to the same bucket.
 pub(crate) fn takes_what_was_seen(by: &UserAgent, locks: &LockManager, name: &str) {
     assert_eq!(take(by, name, &[]), Eviction::Free);
