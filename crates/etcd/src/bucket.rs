@@ -275,7 +275,7 @@ impl Bucket {
             return None;
         }
         let owning = around.owning(key)?;
-        view.own = Own::Asked;
+        view.own = Own::Asked(owning.after);
         Some(owning)
     }
 

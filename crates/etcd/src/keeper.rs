@@ -54,7 +54,8 @@ use crate::{
     slots::{Owner, Slots},
     table::{Finished, State, Status, Table},
     tokens::{Grant, token},
-    transactions::{Ask, Ended, Operation, Outcome},
+    transactions::{Ask, Ended, Leaving, Operation, Outcome},
+    view::{self, View},
     watch::Watched,
 };
 
@@ -548,10 +549,11 @@ impl Keeper {
 
     fn succeeded(&mut self, of: &Operated, answer: &Answer) {
         let outcomes = of.operation.read(of.tries > 0, answer);
+        // Before the thief is told, so that it finds them robbed.
+        self.robbed(of.bucket, &of.name, &outcomes.victims);
         let Some(house) = self.buckets.get(&of.bucket) else { return };
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
-        // Before the thief is told, so that it finds them robbed.
         for victim in &outcomes.victims {
             let victim = house.bucket.keys.parse(victim);
             let Some(victim) = victim.filter(|key| key.phase == Phase::Held) else { continue };
@@ -630,6 +632,9 @@ impl Keeper {
         let leases = match of.operation {
             // Of an heir.
             Operation::HandOver(from, _) => return Some(Operation::Remove(vec![from])),
+            Operation::Leave(leaving) if no_lease && !leaving.heirs.is_empty() => {
+                return Some(Operation::Leave(Leaving { heirs: Vec::new(), ..leaving }));
+            }
             Operation::Own(from, owning) => {
                 self.owned(of.bucket, &of.name, None, &owning, of.tries > 0);
                 if no_lease {
@@ -726,14 +731,17 @@ impl Keeper {
         }
     }
 
-    /// Lists the names in which something of ours waits, now and then.
+    /// Lists the names in which something of ours waits, now and then, and those that are ours: others may wait
+    /// for them.
     fn look_where_ours_wait(&mut self, bucket: u64) {
         let Some(house) = self.buckets.get(&bucket) else { return };
         let due = house.bucket.views.iter().filter(|(_, view)| view.is_due());
         // Not by their mirrors, which may have been told nothing.
         let table = self.shared.table();
-        let due = due.map(|(name, _)| name).filter(|name| table.waits_for(bucket, name));
-        let due: Vec<_> = due.cloned().collect();
+        let is_of_interest = |(name, view): &(&NameKey, &View)| {
+            matches!(view.own, view::Own::Since(_)) || table.waits_for(bucket, name)
+        };
+        let due: Vec<_> = due.filter(is_of_interest).map(|(name, _)| name.clone()).collect();
         drop(table);
         for name in due {
             self.look(bucket, &name, Duration::ZERO);

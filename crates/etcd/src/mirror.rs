@@ -250,6 +250,11 @@ impl Mirror {
         if self.held.values().any(is_thief) { Lost::Stolen } else { Lost::Removed }
     }
 
+    /// Whether anybody holds.
+    pub(crate) fn is_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// The requests that wait.
     pub(crate) fn queue(&self) -> impl Iterator<Item = &Entry> {
         self.queue.values()

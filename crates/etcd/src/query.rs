@@ -12,7 +12,7 @@ use navlock_core::{
 use crate::{
     clock::wall_millis,
     data::KeyValue,
-    keys::{BucketKeys, NameKey, Phase, Range, RequestKey},
+    keys::{BucketKeys, LockKey, NameKey, Phase, Range, RequestKey},
     mirror::order,
     strays::{self, Stray},
     tokens::{Grant, token},
@@ -46,8 +46,13 @@ pub(crate) struct SeenOne {
 /// A lock or request, with what it is ordered by.
 type Found = ((i64, u64, RequestKey), SeenOne);
 
-/// What a list of a bucket says to this connection, which has shown what it knows alone.
-pub(crate) fn seen(keys: &BucketKeys, listed: &[KeyValue], me: u128) -> Seen {
+/// What a list of a bucket says. Of these names it is known that the list shows all that is held of them: of others
+/// that are a machine's, that has not said so.
+pub(crate) fn seen(
+    keys: &BucketKeys,
+    listed: &[KeyValue],
+    is_said: impl Fn(&KeyValue, &LockKey) -> bool,
+) -> Seen {
     // Of one agent, what it has said of itself is kept once if all its requests say the same.
     let mut agents: HashMap<ClientId, Arc<AgentInfo>> = HashMap::new();
     let (mut held, mut pending): (Vec<Found>, Vec<Found>) = Default::default();
@@ -75,7 +80,12 @@ pub(crate) fn seen(keys: &BucketKeys, listed: &[KeyValue], me: u128) -> Seen {
         inspected.age = Some(Duration::from_millis(age));
         let is_lock = key.phase == Phase::Held;
         inspected.fencing_token = is_lock.then(|| Grant::marked(kv.made, value.mark).token);
-        let made = if is_lock { kv.made } else { order(kv.made, &kv.value) };
+        // The mark of a key that says whose the name is is no place in a queue.
+        let made = match key.phase {
+            Phase::Queued => order(kv.made, &kv.value),
+            Phase::Held | Phase::Owned => kv.made,
+        };
+        let is_said = key.phase == Phase::Owned && is_said(kv, &key);
         let (made, request) = ((made, value.place), key.request);
         let Value { asked, said, .. } = value;
         let (name, lease) = (key.name, kv.lease);
@@ -85,7 +95,7 @@ pub(crate) fn seen(keys: &BucketKeys, listed: &[KeyValue], me: u128) -> Seen {
             Phase::Held => held.push(found),
             Phase::Queued => pending.push(found),
             // It was asked what it holds, and has not said so.
-            Phase::Owned if request.owner != me => held.push(not_said(found)),
+            Phase::Owned if !is_said => held.push(not_said(found)),
             Phase::Owned => {}
         }
     }
@@ -180,6 +190,29 @@ fn in_order(mut found: Vec<Found>) -> Vec<SeenOne> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_a_machine_keeps_is_shown_by_its_revision_also_once_somebody_has_asked() {
+        let keys = BucketKeys::new("n", "b");
+        let client_id = ClientId::random();
+        let value = Value {
+            client_id,
+            since: 0,
+            asked: 0,
+            place: 0,
+            mark: 1,
+            info: AgentInfo::default(),
+            said: Said::default(),
+            name: None,
+        };
+        let name = NameKey::new(&"db".try_into().expect("it is one"));
+        let key = keys.name(&name).owned(7);
+        let kv = KeyValue { key, value: value.encode(), made: 9, written: 12, lease: 1 };
+        let shown = seen(&keys, &[kv], |_, _| false).held;
+        assert_eq!(shown.len(), 1);
+        assert_eq!(shown[0].inspected.fencing_token, Some(token(9)));
+        assert_eq!(shown[0].made, (9, 0));
+    }
 
     #[test]
     fn of_very_many_there_is_no_snapshot_and_what_can_be_done_is_said() {

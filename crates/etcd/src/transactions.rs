@@ -63,6 +63,8 @@ pub(crate) struct Owning {
     pub(crate) owner: u128,
     pub(crate) lease: i64,
     pub(crate) value: Vec<u8>,
+    /// The last revision that was heard of before.
+    pub(crate) after: i64,
 }
 
 /// A name that is to be given up.
@@ -345,7 +347,7 @@ fn steal(keys: &NameKeys, ask: &Ask) -> Transaction {
 }
 
 /// The ranges of all held locks but this.
-fn others(keys: &NameKeys, own: &[u8]) -> [(Vec<u8>, Vec<u8>); 2] {
+pub(crate) fn others(keys: &NameKeys, own: &[u8]) -> [(Vec<u8>, Vec<u8>); 2] {
     let after = [own, &[0]].concat();
     [(keys.held(), own.to_vec()), (after, keys.end_of_held())]
 }
@@ -421,7 +423,7 @@ fn hand_over(keys: &NameKeys, from: Ended, heirs: &[Entry]) -> Transaction {
 
 /// A key that was made by a late try of this is noticed by its owner, who does not know of it.
 fn own(keys: &NameKeys, from: Ended, owning: &Owning) -> Transaction {
-    let &Owning { owner, lease, ref value } = owning;
+    let &Owning { owner, lease, ref value, .. } = owning;
     let held = keys.request(Phase::Held, from.mode, from.request);
     let owned = keys.owned(owner);
     let mut when = vec![Check::Present(held.clone())];
@@ -539,6 +541,7 @@ mod tests {
                 Entry { request, mode, made: 1, lease: 1, value }
             };
             let ended = |nth| Ended { id: None, request: key(nth), mode, only: None };
+            let owning = Owning { owner: 1, lease: 1, value: Vec::new(), after: 0 };
             let all = [
                 Operation::Request((0..MOST_ASKS).map(ask).collect()),
                 Operation::IfAvailable(ask(0)),
@@ -546,7 +549,7 @@ mod tests {
                 Operation::Grant((0..MOST).map(entry).collect()),
                 Operation::Remove((0..MOST).map(ended).collect()),
                 Operation::HandOver(ended(0), (0..MOST).map(entry).collect()),
-                Operation::Own(ended(0), Owning { owner: 1, lease: 1, value: Vec::new() }),
+                Operation::Own(ended(0), owning),
                 leaving((0..MOST).map(|nth| Kept { phase: Phase::Held, ask: ask(nth) }), []),
                 leaving([], (0..MOST).map(entry)),
             ];

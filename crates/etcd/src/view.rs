@@ -30,8 +30,8 @@ const MOST_TAKEN: u32 = 256;
 pub(crate) enum Own {
     #[default]
     No,
-    /// It may be: etcd was asked.
-    Asked,
+    /// It may be: etcd was asked. Then it is so since a later revision than this.
+    Asked(i64),
     /// Since this revision.
     Since(i64),
     /// It was since this revision, and is being given up.

@@ -98,6 +98,8 @@ struct Around<'a> {
     needs: Option<AgentSerial>,
     /// Under which lease names may be ours.
     owns: Option<i64>,
+    /// The last revision that was heard of.
+    revision: i64,
     /// Whom to wake.
     wakers: Vec<Waker>,
 }
@@ -112,8 +114,12 @@ impl Surroundings for Around<'_> {
     }
 
     fn ask(&mut self, serial: AgentSerial, id: RequestId) -> Option<Result<(Ask, Kind), Wait>> {
-        let agent = self.agents.get(&serial)?;
         let mut table = self.shared.table();
+        let Some(agent) = self.agents.get(&serial) else {
+            // It has come while the name was ours, and is about to be heard of.
+            let is_wanted = matches!(table.status(id), Status::Pending(_));
+            return is_wanted.then_some(Err(Wait));
+        };
         // The name may be ours by now.
         if let Some(Here::Answered { wakers, own, .. }) = table.take_here(id) {
             self.wakers.extend(wakers.into_iter().chain(own));
@@ -152,7 +158,7 @@ impl Surroundings for Around<'_> {
     fn owning(&self, name: &NameKey) -> Option<Owning> {
         // Of a name that is known by its hash the key alone would not say which it is.
         let lease = self.owns.filter(|_| !name.is_hash())?;
-        Some(owning::owning(self.slots.me(), lease))
+        Some(owning::owning(self.slots.me(), lease, self.revision))
     }
 
     fn me(&self) -> u128 {
@@ -164,9 +170,10 @@ impl Keeper {
     /// What is next for a name.
     pub(super) fn next_operation(&mut self, bucket: u64, key: &NameKey) -> Option<Operation> {
         let owns = self.may_own();
+        let revision = self.history.revision();
         let Self { shared, slots, agents, leases, .. } = self;
         let (needs, wakers) = (None, Vec::new());
-        let mut around = Around { shared, slots, agents, leases, needs, owns, wakers };
+        let mut around = Around { shared, slots, agents, leases, needs, owns, revision, wakers };
         let operation = self.buckets.get_mut(&bucket)?.bucket.step(key, &mut around);
         let Around { needs, wakers, .. } = around;
         wake(wakers);

@@ -58,6 +58,11 @@ impl History {
         self.cluster
     }
 
+    /// The largest revision that was heard of.
+    pub(super) fn revision(&self) -> i64 {
+        self.revision
+    }
+
     /// Something happened in this revision.
     pub(super) fn heard(&mut self, revision: i64) {
         self.revision = self.revision.max(revision);

@@ -155,6 +155,19 @@ const CROWD_AGAIN: &[Act] = &[
     End(2),
     Finish(4),
 ];
+/// After a kill, one of two agents goes on with what it had under the lease of before, and the other has the name be
+/// the machine's.
+const RECALLED_BESIDE: &[Act] = &[
+    RequestBy(0, "b", X),
+    RequestBy(1, "a", X),
+    Finish(1),
+    RequestBy(1, "a", X),
+    RequestBy(0, "a", X),
+    RequestBy(1, "a", X),
+    Finish(2),
+    Finish(3),
+    Finish(4),
+];
 const READER_AGAIN: &[Act] = &[Request("a", S), Finish(0), Request("a", S)];
 const READERS_AGAIN: &[Act] = &[
     RequestBy(0, "a", S),
@@ -310,6 +323,8 @@ search! {
     an_owner_is_killed_and_calls_get_lost: [CROWD_AGAIN, WRITER], Faults { calls: 1, ..KILL }, 1000;
     an_owner_of_readers_is_killed: [READERS_AGAIN, WRITER], KILL, 1000;
     the_lease_of_an_owner_is_ended: [CROWD_AGAIN, WRITER], REVOKE, 1000;
+    an_owner_has_agents_of_another_lease: [RECALLED_BESIDE, WRITER], KILL, 1000;
+    an_owner_has_agents_of_another_lease_that_ends: [RECALLED_BESIDE, WRITER], Faults { revokes: 1, ..KILL }, 1000;
     somebody_removes_what_says_whose_a_name_is: [CROWD_AGAIN, WRITER], EVICT, 1000;
     an_owner_does_nothing_for_a_while: [CROWD_AGAIN, WRITER], PAUSE, 1000;
 }

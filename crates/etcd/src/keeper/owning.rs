@@ -11,7 +11,7 @@ use navlock_engine::RequestId;
 use super::{AgentSerial, Call, Keeper, Operated, agents::Agent, leases, wake};
 use crate::{
     clock::{Moment, monotonic, wall_millis},
-    data::Answer,
+    data::{Answer, KeyValue},
     keys::{NameKey, Phase, RequestKey},
     lease::LeaseName,
     mirror::Entry,
@@ -25,7 +25,8 @@ use crate::{
 /// For how long a name stays ours that nobody takes any more.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// How long it is waited for the owner of a name to give it up, before it counts as one who holds it.
+/// How long whoever asks has patience. Half of it is for the owner of a name to give that up, before it counts as one
+/// who holds it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long after the owner of a name was asked for it that is looked at again, at first.
@@ -34,8 +35,8 @@ const AGAIN: Duration = Duration::from_millis(5);
 /// How many names are ours at most.
 const MOST: usize = 10_000;
 
-/// What is written to own a name under this lease.
-pub(super) fn owning(owner: u128, lease: i64) -> Owning {
+/// What is written to own a name under this lease, after this revision.
+pub(super) fn owning(owner: u128, lease: i64, after: i64) -> Owning {
     let client_id = ClientId::from_bytes(owner.to_be_bytes());
     let value = Value {
         client_id,
@@ -47,7 +48,7 @@ pub(super) fn owning(owner: u128, lease: i64) -> Owning {
         said: Said::default(),
         name: None,
     };
-    Owning { owner, lease, value: value.encode() }
+    Owning { owner, lease, value: value.encode(), after }
 }
 
 impl Keeper {
@@ -84,13 +85,17 @@ impl Keeper {
 
     /// A name is ours since this revision, under this lease.
     pub(super) fn begin_owned(&mut self, bucket: u64, name: &NameKey, made: i64, lease: i64) {
-        if self.own_state(bucket, name) != Own::Asked {
+        // Not one that was there before that was asked, and is told of late.
+        if !matches!(self.own_state(bucket, name), Own::Asked(after) if after < made) {
             return;
         }
         self.set_own(bucket, name, Own::No);
         let of = (bucket, name.clone());
-        // What was under another is lost with it, and asked for again.
-        let Some(lease) = self.good_lease().filter(|good| good.id == lease) else { return };
+        // What was under another is lost with it, and asked for again. So is what has another lease: its
+        // requests are gone as well.
+        let Some(lease) = self.good_lease().filter(|good| good.id == lease) else {
+            return self.ask_all_again(bucket, name);
+        };
         let Begun { wakers, freed, has_strangers, without_lease } =
             self.shared.table().own(&of, made, lease);
         for (key, id) in freed {
@@ -105,6 +110,7 @@ impl Keeper {
             self.need_lease(serial);
         }
         if has_strangers {
+            self.note_wanted(bucket, name);
             self.leave(bucket, name);
         }
         self.heed(bucket, name, false);
@@ -121,7 +127,7 @@ impl Keeper {
     ) {
         match of {
             Some(made) => self.begin_owned(bucket, name, made, owning.lease),
-            None if self.own_state(bucket, name) != Own::Asked => {}
+            None if !matches!(self.own_state(bucket, name), Own::Asked(_)) => {}
             None => {
                 self.set_own(bucket, name, Own::No);
                 if again {
@@ -194,8 +200,8 @@ impl Keeper {
     /// Sees what the watch or a list has told of whose a name is.
     pub(super) fn heed_owned(&mut self, bucket: u64, name: &NameKey, is_stolen: bool) {
         self.heed(bucket, name, is_stolen);
-        if let Some(stray) = self.stray_owned(bucket, name) {
-            self.disown(bucket, name, &stray);
+        if let Some(Entry { made, lease, .. }) = self.stray_owned(bucket, name) {
+            self.disown(bucket, name, made, lease);
         }
     }
 
@@ -261,15 +267,24 @@ impl Keeper {
     /// A name is not ours any more. What was held of it is lost, and what waits is asked for.
     fn lose_name(&mut self, bucket: u64, name: &NameKey, how: Lost) {
         let of = (bucket, name.clone());
-        let waits_on = match how {
-            Lost::Disconnected => self.options.waits_through_outages,
-            _ => true,
-        };
+        let waits_on = self.options.waits_through_outages;
         let (wakers, again) = self.shared.table().lose_name(&of, how, waits_on);
         self.set_own(bucket, name, Own::No);
         self.note_wanted(bucket, name);
         wake(wakers);
         self.ask_again(again);
+    }
+
+    /// One of ours has taken these locks from whoever held them. The name may have been ours.
+    pub(super) fn robbed(&mut self, bucket: u64, name: &NameKey, victims: &[Vec<u8>]) {
+        if victims.is_empty() || !matches!(self.own_state(bucket, name), Own::Since(_)) {
+            return;
+        }
+        let Some(house) = self.buckets.get(&bucket) else { return };
+        let owned = house.bucket.keys.name(name).owned(self.slots.me());
+        if victims.contains(&owned) {
+            self.lose_name(bucket, name, Lost::Stolen);
+        }
     }
 
     /// The same of all that is ours under a lease, which is lost.
@@ -301,21 +316,35 @@ impl Keeper {
         let Own::Since(made) = self.own_state(bucket, name) else { return };
         let Some(lease) = self.good_lease() else { return };
         let leavers = self.shared.table().leave(&(bucket, name.clone()), &mut self.slots);
-        let kept = leavers.into_iter().enumerate();
-        let kept = kept.filter_map(|(nth, leaver)| self.kept(nth, leaver, made, lease.id));
-        let kept = kept.collect();
+        let (mut kept, mut again) = (Vec::new(), Vec::new());
+        for (nth, leaver) in leavers.into_iter().enumerate() {
+            let (id, agent, is_lock) = (leaver.id, leaver.agent, leaver.grant.is_some());
+            // Nor who came after such a one: nobody overtakes.
+            let written = self.kept(nth, leaver, made, lease.id);
+            match written.filter(|_| is_lock || again.is_empty()) {
+                Some(written) => kept.push(written),
+                None => again.push((id, agent)),
+            }
+        }
+        for &(id, _) in &again {
+            if let Some(key) = self.shared.table().keep_back(id) {
+                self.slots.free(key, id, 0);
+            }
+        }
         self.set_own(bucket, name, Own::Leaving(made));
         let me = self.slots.me();
         if let Some(house) = self.buckets.get_mut(&bucket) {
+            house.bucket.push_again(name, again);
             house.bucket.push_leaving(name, made, me, kept);
         }
         self.step(bucket, name);
     }
 
-    /// What is written of a lock or request, of which others have not heard.
+    /// What is written of a lock or request, of which others have not heard. `None` if its agent has what it has
+    /// under another lease, or none yet: that is asked for by itself.
     fn kept(&self, nth: usize, leaver: Leaver, made: i64, lease: i64) -> Option<Kept> {
-        let Leaver { id, agent, key, name, mode, grant, said } = leaver;
-        let agent = self.agents.get(&agent)?;
+        let Leaver { agent, key, name, mode, grant, said, .. } = leaver;
+        let agent = self.agents.get(&agent).filter(|agent| agent.lease_id() == Some(lease))?;
         let phase = if grant.is_some() { Phase::Held } else { Phase::Queued };
         let order = u64::try_from(made).unwrap_or_default();
         let name = NameKey::new(&name).is_hash().then_some(name);
@@ -329,7 +358,6 @@ impl Keeper {
             said,
             name,
         };
-        let _ = id;
         Some(Kept { phase, ask: Ask { request: key, mode, lease, value: value.encode() } })
     }
 
@@ -402,7 +430,8 @@ impl Keeper {
         let id = self.slots.holder(ask.request);
         let status = id.map(|id| self.shared.table().status(id));
         let is_wanted = matches!(status, Some(Status::Pending(_)));
-        if !is_wanted || asked.elapsed() >= self.options.time_to_live.min(PATIENCE) {
+        // Nothing else is asked about the name meanwhile, and who looks has no more than all of it.
+        if !is_wanted || asked.elapsed() >= self.options.time_to_live.min(PATIENCE) / 2 {
             return false;
         }
         if Value::mark(&owned.value) == 0 {
@@ -439,23 +468,33 @@ impl Keeper {
     }
 
     /// Removes a key that says that a name is ours, of which we do not know: a late try has made it.
-    pub(super) fn disown(&mut self, bucket: u64, name: &NameKey, owned: &Entry) {
-        if self.lapsing.contains_key(&owned.lease) {
+    fn disown(&mut self, bucket: u64, name: &NameKey, made: i64, lease: i64) {
+        if self.lapsing.contains_key(&lease) {
             return;
         }
         let me = self.slots.me();
         if let Some(house) = self.buckets.get_mut(&bucket) {
-            house.bucket.push_leaving(name, owned.made, me, Vec::new());
+            house.bucket.push_leaving(name, made, me, Vec::new());
+        }
+    }
+
+    /// Others are to see what is held of a name, and who waits: a list has shown this key, by which it is ours.
+    pub(super) fn show(&mut self, bucket: u64, name: &NameKey, owned: &KeyValue) {
+        if self.own_state(bucket, name) == Own::No {
+            self.disown(bucket, name, owned.made, owned.lease);
+            self.step(bucket, name);
+        } else {
+            self.leave(bucket, name);
         }
     }
 
     /// The key of ours that says that a name is ours, though it is not as far as we know.
-    pub(super) fn stray_owned(&self, bucket: u64, name: &NameKey) -> Option<Entry> {
+    fn stray_owned(&self, bucket: u64, name: &NameKey) -> Option<Entry> {
         let mirror = self.buckets.get(&bucket)?.bucket.mirror(name)?;
         let owned = mirror.owned(self.slots.me())?;
         let is_known = match self.own_state(bucket, name) {
             Own::No => false,
-            Own::Asked => true,
+            Own::Asked(after) => after < owned.made,
             Own::Since(made) | Own::Leaving(made) => made == owned.made,
         };
         (!is_known).then(|| owned.clone())

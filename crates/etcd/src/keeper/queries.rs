@@ -11,7 +11,7 @@ use crate::{
     data::{KeyValue, Listing, Step, Transaction, end_of_prefix},
     failure::Failure,
     hash::HashState,
-    keys::{NameKey, Phase},
+    keys::{LockKey, NameKey, Phase},
     query::{Seen, seen},
     table::Usage,
     transactions::{MOST, ask_owner},
@@ -42,8 +42,10 @@ pub(super) struct Query {
     is_asking: bool,
     /// How often each name of ours had been granted that nobody used when it was asked.
     idle: HashMap<NameKey, u64, HashState>,
-    /// Until when it is waited for the owners of names, once one is asked.
-    owners: Option<Moment>,
+    /// An owner of a name was asked what it holds.
+    asks_owners: bool,
+    /// Until when it is waited for that, so that there is time left to say that it has not.
+    shown_by: Moment,
     deadline: Moment,
     answer: oneshot::Sender<Result<Seen, Error>>,
 }
@@ -59,10 +61,21 @@ impl Keeper {
         let idle = self.show_owned(bucket, name.as_ref());
         let Some(house) = self.buckets.get(&bucket) else { return };
         let after = house.bucket.last();
-        let deadline = Moment::now().after(self.options.time_to_live.min(PATIENCE));
-        let (rounds, is_asking, owners) = (0, false, None);
-        let query =
-            Query { bucket, name, most, after, rounds, is_asking, idle, owners, deadline, answer };
+        let (now, patience) = (Moment::now(), self.options.time_to_live.min(PATIENCE));
+        let (shown_by, deadline) = (now.after(patience / 2), now.after(patience));
+        let query = Query {
+            bucket,
+            name,
+            most,
+            after,
+            rounds: 0,
+            is_asking: false,
+            idle,
+            asks_owners: false,
+            shown_by,
+            deadline,
+            answer,
+        };
         self.queries.insert(self.next_query, query);
         self.next_query += 1;
         self.advance_queries();
@@ -85,7 +98,7 @@ impl Keeper {
             let of = Listed::Query(number);
             // Ever more rarely, of an owner that does not answer.
             let again = AGAIN * (1 << query.rounds.min(5));
-            let delay = if query.owners.is_some() { again } else { Duration::ZERO };
+            let delay = if query.asks_owners { again } else { Duration::ZERO };
             let (known, most) = (self.history.known(), query.most);
             self.calls.push_back(Call::List { of, known, prefix, most, delay });
         }
@@ -124,7 +137,12 @@ impl Keeper {
             query.after = house.bucket.last();
             return self.advance_queries();
         }
-        let mut seen = seen(&house.bucket.keys, &listed.found, self.slots.me());
+        let me = self.slots.me();
+        // What works under a lease that is lost may not have ended, and is not known any more.
+        let is_said = |kv: &KeyValue, key: &LockKey| {
+            key.request.owner == me && !self.lapsing.contains_key(&kv.lease)
+        };
+        let mut seen = seen(&house.bucket.keys, &listed.found, is_said);
         // How it is with ours is known.
         for one in seen.held.iter_mut().chain(&mut seen.pending) {
             one.lease =
@@ -169,7 +187,8 @@ impl Keeper {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for kv in &listed.found {
             let Some(key) = house.bucket.keys.parse(&kv.key) else { continue };
-            if key.phase != Phase::Owned {
+            // What was lost with its lease is not ours to give up, and goes with that.
+            if key.phase != Phase::Owned || self.lapsing.contains_key(&kv.lease) {
                 continue;
             }
             if key.request.owner != me {
@@ -182,10 +201,10 @@ impl Keeper {
             let is_idle =
                 |usage: Usage| !usage.is_used && known.unwrap_or_default() == usage.granted;
             if !usage.is_some_and(is_idle) {
-                ours.push(key.name);
+                ours.push((key.name, kv));
             }
         }
-        let is_late = query.owners.is_some_and(|until| until <= Moment::now());
+        let is_late = query.shown_by <= Moment::now();
         if !theirs.is_empty() && !is_late {
             let asked = theirs.iter().filter(|kv| Value::mark(&kv.value) == 0);
             let steps: Vec<_> = asked.map(|kv| Step::Within(ask_owner(kv))).collect();
@@ -195,12 +214,11 @@ impl Keeper {
             }
         }
         let is_shown = ours.is_empty() && (theirs.is_empty() || is_late);
-        let patience = self.options.time_to_live.min(PATIENCE) / 2;
-        if let Some(query) = self.queries.get_mut(&number).filter(|_| !is_shown) {
-            query.owners.get_or_insert_with(|| Moment::now().after(patience));
+        if let Some(query) = self.queries.get_mut(&number) {
+            query.asks_owners |= !is_shown;
         }
-        for name in ours {
-            self.leave(bucket, &name);
+        for (name, owned) in ours {
+            self.show(bucket, &name, owned);
         }
         is_shown
     }

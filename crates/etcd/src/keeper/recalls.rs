@@ -23,7 +23,7 @@ use crate::{
     slots::Owner,
     table::State,
     tokens::{self, token},
-    transactions::{Ended, MOST},
+    transactions::{Ended, MOST, others},
     values::{Said, Value},
 };
 
@@ -130,6 +130,18 @@ impl Keeper {
             if mirror.get(Phase::Held, request).is_some() || steps.len() == MOST / 2 {
                 continue;
             }
+            // Of those that exclude each other, one was robbed and has not heard of it.
+            let is_robbed = recall.claims.iter().zip(&recall.names).any(|(other, of)| {
+                let excludes = (mode, other.kind.mode()) != (Mode::Shared, Mode::Shared);
+                let is_later = other
+                    .token
+                    .is_some_and(|other| other > token && tokens::revision(other) == owned.made);
+                of == name && excludes && is_later
+            });
+            let is_taken = mode == Mode::Exclusive && mirror.is_held();
+            if is_robbed || is_taken {
+                continue;
+            }
             let value = Value {
                 client_id: agent.client_id,
                 since: wall_millis(),
@@ -143,10 +155,14 @@ impl Keeper {
             let keys = house.bucket.keys.name(name);
             let key = keys.request(Phase::Held, mode, request);
             let owns = keys.owned(request.owner);
-            let when = vec![Check::MadeIn(owns.clone(), owned.made)];
+            let mut when = vec![Check::MadeIn(owns.clone(), owned.made)];
             let mut then = vec![Step::Put { key, value: value.encode(), lease: owned.lease }];
-            // Nobody else can have held it.
-            then.extend((mode == Mode::Exclusive).then_some(Step::Delete(owns)));
+            if mode == Mode::Exclusive {
+                // Others may have claimed what they were robbed of.
+                let others = others(&keys, &owns).map(|(start, end)| Check::Empty(start, end));
+                when.extend(others);
+                then.push(Step::Delete(owns));
+            }
             steps.push(Step::Within(Transaction { when, then, or_else: Vec::new() }));
         }
         if steps.is_empty() {

@@ -8,8 +8,9 @@ use navlock_core::{
 use super::*;
 use crate::{
     clock,
-    data::{KeyValue, Step},
-    keys::Phase,
+    data::{KeyValue, Step, StepResult},
+    keys::{LockKey, Phase},
+    mirror::{self, Put},
     values::{Said, Value},
     view::UNUSED,
 };
@@ -377,4 +378,179 @@ fn of_names_that_nobody_uses_a_thousand_are_watched_at_most() {
     assert_eq!(watched(&machine.calls()).1, 200);
     assert_eq!(machine.keeper.watches.len(), 1001);
     machine.release(kept, 3000);
+}
+
+/// A machine whose name `db` is its own since revision 6, with an agent that has taken it once.
+fn owner() -> (Machine, AgentId) {
+    let mut machine = Machine::new();
+    machine.keeper.options.taken = 1;
+    let (agent, _) = machine.party(1);
+    let (held, _) = machine.take(agent, "db", 5);
+    machine.release(held, 6);
+    assert!(machine.usage().is_some(), "it is its own");
+    (machine, agent)
+}
+
+impl Machine {
+    /// How the name is used that is its own.
+    fn usage(&self) -> Option<crate::table::Usage> {
+        self.shared.table().usage(&(0, NameKey::new(&of("db"))))
+    }
+
+    /// What a caller does; the thread is not told.
+    fn call(&mut self, agent: AgentId, kind: RequestKind) -> (RequestId, AgentSerial) {
+        let mut table = self.shared.table();
+        let made = table.request(agent, &of("db"), kind, std::task::Waker::noop()).unwrap();
+        table.take_here(made.0);
+        made
+    }
+
+    /// An agent takes the name, and etcd does not hear of it.
+    fn take_own(&mut self, agent: AgentId) -> RequestId {
+        let (id, _) = self.call(agent, RequestKind::Wait(Mode::Exclusive));
+        assert!(matches!(self.shared.table().status(id), Status::Held(_)));
+        id
+    }
+
+    /// The name is given up.
+    fn leave(&mut self) {
+        self.keeper.hear(Message::Leave { bucket: 0, name: NameKey::new(&of("db")) });
+        assert!(self.usage().is_none(), "it is its own still");
+    }
+
+    /// How a lock was lost.
+    fn lost(&self, id: RequestId) -> Option<Lost> {
+        match self.shared.table().state(id) {
+            Some((State::Lost(lost), _)) => Some(*lost),
+            _ => None,
+        }
+    }
+
+    /// The watch of the name tells this of keys: whose, how, and since when they are there, if they are.
+    fn hear_of(&mut self, revision: i64, keys: &[(u128, Phase, Option<i64>)]) {
+        let event = |&(owner, phase, made): &(u128, Phase, Option<i64>)| {
+            let (name, request) = (NameKey::new(&of("db")), RequestKey { owner, slot: 0 });
+            let key = LockKey { name, phase, mode: Mode::Exclusive, request };
+            let lease = if owner == 1 { OWN } else { LEASE };
+            let value = Arc::from(owning::owning(owner, lease, 0).value);
+            let put = made.map(|made| Put { made, lease, value });
+            mirror::Event { key, revision, put }
+        };
+        let events = keys.iter().map(event).collect();
+        let watch = *self.keeper.watches.keys().next().unwrap();
+        self.keeper.hear(Message::Watched { watch, watched: Watched::Events(events) });
+    }
+}
+
+#[test]
+fn a_name_that_is_ones_own_is_listed_now_and_then_though_nobody_of_its_waits() {
+    let (mut machine, agent) = owner();
+    machine.take_own(agent);
+    machine.calls();
+    machine.pass(Duration::from_secs(16));
+    assert_eq!(watched(&machine.calls()), (vec![], 0, 1));
+}
+
+#[test]
+fn what_a_watch_tells_late_of_a_name_that_was_ones_own_does_not_make_it_so_again() {
+    let (mut machine, agent) = owner();
+    machine.leave();
+    machine.answered(7);
+    // The watch is behind all the while. As others have wanted it, the name is taken more often first.
+    let (held, _) = machine.take(agent, "db", 8);
+    machine.release(held, 9);
+    let (held, _) = machine.take(agent, "db", 10);
+    let finished = machine.shared.table().finish(held).and_then(|(_, finished, _)| finished);
+    machine.keeper.hear(Message::Finish { id: held, finished: finished.unwrap() });
+    let calls = machine.calls();
+    let asks = |call: &Call| match call {
+        Call::Operate { of, .. } => matches!(of.operation, Operation::Own(..)),
+        _ => false,
+    };
+    assert!(calls.iter().any(asks), "{calls:?}");
+    machine.hear_of(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
+    assert_eq!(machine.usage(), None);
+}
+
+#[test]
+fn who_has_just_come_when_a_name_is_given_up_gets_its_turn_and_nobody_overtakes_it() {
+    let (mut machine, agent) = owner();
+    let held = machine.take_own(agent);
+    // The thread has not heard of that agent yet.
+    let (late, serial) = machine.shared.table().open_agent(0);
+    let (first, _) = machine.call(late, RequestKind::Wait(Mode::Exclusive));
+    let (second, _) = machine.call(agent, RequestKind::Wait(Mode::Exclusive));
+    machine.leave();
+    machine.answered(7);
+    assert!(matches!(machine.shared.table().status(held), Status::Held(_)));
+    let client_id = ClientId::from_bytes([2; 16]);
+    machine.keeper.hear(Message::OpenAgent { bucket: 0, serial, agent: late, client_id });
+    machine.keeper.hear(Message::Request { bucket: 0, serial, id: first, name: of("db") });
+    let calls = machine.calls();
+    let asks = calls.iter().find_map(|call| match call {
+        Call::Operate { of, .. } => Some(of.operation.own()),
+        _ => None,
+    });
+    let asked: Vec<_> =
+        asks.unwrap_or_default().iter().map(|key| machine.keeper.slots.holder(*key)).collect();
+    assert_eq!(asked, [Some(first), Some(second)]);
+}
+
+#[test]
+fn what_is_stolen_after_the_end_of_its_lease_was_lost_with_that() {
+    let (mut machine, agent) = owner();
+    let held = machine.take_own(agent);
+    machine.now += TIME_TO_LIVE;
+    clock::set::to(machine.now);
+    machine.hear_of(7, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
+    machine.hear_of(8, &[(1, Phase::Owned, None), (3, Phase::Held, Some(8))]);
+    assert_eq!(machine.lost(held), Some(Lost::Disconnected));
+}
+
+#[test]
+fn a_thief_finds_those_robbed_whom_only_its_own_machine_knows() {
+    let (mut machine, agent) = owner();
+    let held = machine.take_own(agent);
+    let name = (0, NameKey::new(&of("db")));
+    // It is not certain any more that the name is its own: so the thief asks etcd.
+    machine.shared.table().close(&name);
+    let (thief, serial) = machine.call(agent, RequestKind::Steal);
+    machine.keeper.hear(Message::Request { bucket: 0, serial, id: thief, name: of("db") });
+    let owned = BucketKeys::new("n", "b").name(&name.1).owned(1);
+    for call in machine.calls() {
+        let Call::Operate { of, .. } = call else { continue };
+        let results = vec![StepResult::Deleted(vec![owned.clone()])];
+        let answer = Answer { revision: 7, cluster: 1, succeeded: true, results };
+        machine.keeper.done(Done::Operated(of, Ok(answer)));
+    }
+    assert!(matches!(machine.shared.table().status(thief), Status::Held(_)));
+    assert_eq!(machine.lost(held), Some(Lost::Stolen));
+}
+
+#[test]
+fn who_looks_is_answered_though_a_name_was_lost_with_a_lease_that_is_not_over_for_others() {
+    let (mut machine, agent) = owner();
+    machine.take_own(agent);
+    machine.calls();
+    machine.keeper.hear(Message::Lease { lease: OWN, word: Word::Gone });
+    let value = owning::owning(1, OWN, 0).value;
+    let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(1);
+    let owned = KeyValue { key, value, made: 6, written: 6, lease: OWN };
+    let list = |machine: &mut Machine| {
+        for call in machine.calls() {
+            let Call::List { of, known, .. } = call else { continue };
+            let found = vec![owned.clone()];
+            let listing = Listing { revision: 6, cluster: 1, found, left_out: 0 };
+            machine.keeper.done(Done::Listed(of, known, Ok(listing)));
+        }
+    };
+    list(&mut machine);
+    assert!(machine.keeper.lapsing.contains_key(&OWN));
+    let (answer, mut answered) = oneshot::channel();
+    machine.keeper.hear(Message::Query { bucket: 0, name: None, most: 10, answer });
+    list(&mut machine);
+    let seen = answered.try_recv().expect("it is answered").unwrap();
+    // What works under it may not have ended.
+    assert_eq!(seen.held.len(), 1);
+    assert_eq!(seen.held[0].inspected.fencing_token, Some(token(6)));
 }

@@ -420,7 +420,8 @@ impl Keeper {
             self.begin_owned(bucket, name, made, lease);
         }
         let Some(house) = self.buckets.get_mut(&bucket) else { return };
-        let is_asked = house.bucket.views.get(name).is_some_and(|view| view.own == Own::Asked);
+        let is_asked =
+            house.bucket.views.get(name).is_some_and(|view| matches!(view.own, Own::Asked(_)));
 
         let house = &*house;
         let Some(mirror) = house.bucket.mirror(name) else { return };

@@ -354,7 +354,7 @@ impl Table {
     }
 
     /// A name is not ours any more, and what was held of it is lost. Whom to wake, and what is to be
-    /// asked for, if it `waits_on`.
+    /// asked for; after the end of a lease if it `waits_on`.
     pub(crate) fn lose_name(
         &mut self,
         of: &(u64, NameKey),
@@ -371,7 +371,10 @@ impl Table {
                 continue;
             }
             let agent = request.agent.and_then(|agent| self.agents.get(agent.index()));
-            let Some(agent) = agent.map(|agent| agent.serial) else { continue };
+            let Some(Agent { serial: agent, ends, .. }) = agent else { continue };
+            // Its lease was over before, and whoever has asked was told so.
+            let how = if is_over(*ends) { Lost::Disconnected } else { how };
+            let (agent, waits_on) = (*agent, waits_on || how != Lost::Disconnected);
             // Who had no lease for it has lost no place, and asks for one.
             let waits_on = request.patience == Patience::Waits || request.waits_on(how, waits_on);
             if matches!(request.state, State::Pending(_)) && waits_on {

@@ -42,7 +42,8 @@ impl Etcd {
         let before = self.found.clone();
         let mut changes = Vec::new();
         let revision = self.revision + 1;
-        let answer = self.run(transaction, revision, &mut changes);
+        let mut path = self.path(transaction).into_iter();
+        let answer = self.run(transaction, revision, &mut path, &mut changes);
         let Some(mut answer) = answer else {
             self.found = before;
             return Err(Failure::NoLease);
@@ -65,14 +66,27 @@ impl Etcd {
         self.log.push(changes);
     }
 
+    /// Which of the transactions within one succeed, in their order. Etcd looks at all checks before it
+    /// does anything.
+    fn path(&self, transaction: &Transaction) -> Vec<bool> {
+        let succeeded = transaction.when.iter().all(|check| self.holds(check));
+        let steps = if succeeded { &transaction.then } else { &transaction.or_else };
+        let within = steps.iter().flat_map(|step| match step {
+            Step::Within(inner) => self.path(inner),
+            _ => Vec::new(),
+        });
+        [succeeded].into_iter().chain(within).collect()
+    }
+
     /// `None` if there is no such lease.
     fn run(
         &mut self,
         transaction: &Transaction,
         revision: i64,
+        path: &mut impl Iterator<Item = bool>,
         changes: &mut Vec<Event>,
     ) -> Option<Answer> {
-        let succeeded = transaction.when.iter().all(|check| self.holds(check));
+        let succeeded = path.next().expect("each has been looked at");
         let steps = if succeeded { &transaction.then } else { &transaction.or_else };
         let mut results = Vec::new();
         for step in steps {
@@ -109,7 +123,9 @@ impl Etcd {
                     }
                     StepResult::Deleted(keys)
                 }
-                Step::Within(inner) => StepResult::Within(self.run(inner, revision, changes)?),
+                Step::Within(inner) => {
+                    StepResult::Within(self.run(inner, revision, path, changes)?)
+                }
             });
         }
         Some(Answer { revision, cluster: 1, succeeded, results })

@@ -749,8 +749,29 @@ impl World {
         self.troubled.extend(agents.map(|agent| (nth, agent)));
     }
 
+    /// What there is of a request stands under the lease of its agent: it ends with what else that has.
+    fn check_leases(&self) {
+        let entries = self.etcd.entries();
+        for machine in &self.machines {
+            let table = machine.shared.table();
+            for (_, name, request, _, serial) in table.alive() {
+                let agent = machine.keeper.agents.get(&serial);
+                let Some(lease) = agent.and_then(|agent| agent.lease_id()) else { continue };
+                let its =
+                    entries.iter().filter(|(key, _)| key.name == *name && key.request == request);
+                for (key, put) in its {
+                    assert_eq!(
+                        put.lease, lease,
+                        "{key:?} stands under another lease than its agent's"
+                    );
+                }
+            }
+        }
+    }
+
     /// What must hold at any time.
     fn check(&mut self) {
+        self.check_leases();
         for (nth, machine) in self.machines.iter().enumerate() {
             for (number, asked) in machine.requests.iter().enumerate() {
                 let Some((Status::Held(grant), _)) = asked.id.map(|id| machine.status(id)) else {
