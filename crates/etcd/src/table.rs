@@ -33,6 +33,8 @@ use crate::{
     values::{LONGEST_BUCKET, MOST_INSIDE, Outer, Said},
 };
 
+#[cfg(test)]
+pub(crate) use self::owned::HeldHere;
 use self::owned::Owned;
 pub(crate) use self::owned::{Begun, Here, Leaver, Usage};
 

@@ -100,6 +100,18 @@ pub(crate) struct Usage {
     pub(crate) is_closed: bool,
 }
 
+/// A lock that is known here only.
+#[cfg(test)]
+pub(crate) struct HeldHere {
+    pub(crate) name: NameKey,
+    /// The revision that made the key by which the name is ours.
+    pub(crate) made: i64,
+    /// Under which that stands.
+    pub(crate) lease: i64,
+    /// Whose it is.
+    pub(crate) agent: AgentSerial,
+}
+
 impl Owned {
     fn admits(&self, mode: Mode) -> bool {
         match mode {
@@ -425,6 +437,19 @@ impl Table {
         let mut all: Vec<_> = self.owned.iter().map(|(of, owned)| (of, owned)).collect();
         all.sort_by_key(|(_, owned)| owned.made);
         all
+    }
+
+    /// What is held here, and by what.
+    #[cfg(test)]
+    pub(crate) fn held_here(&self) -> impl Iterator<Item = HeldHere> {
+        self.owned.iter().flat_map(move |(of, owned)| {
+            let requests = self.names.get(of).into_iter().flatten();
+            let held = requests.map(|&index| &self.requests[index]);
+            let held = held.filter(|of| of.is_here && matches!(of.state, State::Held(..)));
+            let agents = held.filter_map(|held| Some(self.agents.get(held.agent?.index())?.serial));
+            let (name, made, lease) = (&of.1, owned.made, owned.lease.id);
+            agents.map(move |agent| HeldHere { name: name.clone(), made, lease, agent })
+        })
     }
 
     /// How many names are ours.

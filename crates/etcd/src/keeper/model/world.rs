@@ -22,11 +22,11 @@ use crate::{
     data::Transaction,
     failure::{Failure, place_removed},
     keeper::{AgentSerial, Call, Done, Keeper, Message, Shared},
-    keys::{BucketKeys, NameKey, Phase},
+    keys::{BucketKeys, LockKey, NameKey, Phase},
     lease::{LeaseName, Term, Word},
-    mirror::Event,
+    mirror::{Event, Put},
     options::EtcdOptions,
-    table::{Here, State, Status},
+    table::{HeldHere, Here, State, Status},
     tokens::{Grant, revision},
     view::UNUSED,
     watch::Watched,
@@ -750,20 +750,37 @@ impl World {
     }
 
     /// What there is of a request stands under the lease of its agent: it ends with what else that has.
+    ///
+    /// What says whose a name is belongs to no request: it is the machine's, and stands under the lease that
+    /// this had when it asked for it. That may be another than its agents have by now, since they have lost
+    /// theirs or go on with what they had before. It keeps others away and gives nobody anything: who holds the
+    /// name because of it has to be under its lease, and so ends with it.
     fn check_leases(&self) {
         let entries = self.etcd.entries();
         for machine in &self.machines {
             let table = machine.shared.table();
+            let lease_of = |serial| machine.keeper.agents.get(&serial)?.lease_id();
             for (_, name, request, _, serial) in table.alive() {
-                let agent = machine.keeper.agents.get(&serial);
-                let Some(lease) = agent.and_then(|agent| agent.lease_id()) else { continue };
-                let its =
-                    entries.iter().filter(|(key, _)| key.name == *name && key.request == request);
-                for (key, put) in its {
+                let Some(lease) = lease_of(serial) else { continue };
+                let is_its = |key: &LockKey| {
+                    key.phase != Phase::Owned && key.name == *name && key.request == request
+                };
+                for (key, put) in entries.iter().filter(|(key, _)| is_its(key)) {
                     assert_eq!(
                         put.lease, lease,
                         "{key:?} stands under another lease than its agent's"
                     );
+                }
+            }
+            let me = machine.keeper.slots.me();
+            for HeldHere { name, made, lease, agent } in table.held_here() {
+                assert_eq!(lease_of(agent), Some(lease), "{name:?} is held under another lease");
+                let is_its = |(key, put): &&(LockKey, Put)| {
+                    let is_ours = key.phase == Phase::Owned && key.request.owner == me;
+                    is_ours && key.name == name && put.made == made
+                };
+                for (key, put) in entries.iter().filter(is_its) {
+                    assert_eq!(put.lease, lease, "{key:?} outlives who holds by it, or they it");
                 }
             }
         }
@@ -859,13 +876,13 @@ impl World {
                 };
                 if machine.shared.table().is_here(id) {
                     let me = machine.keeper.slots.me();
-                    let is_its = |(key, _): &(crate::keys::LockKey, _)| {
+                    let is_its = |(key, _): &(LockKey, _)| {
                         key.name == NameKey::new(&name(of)) && key.request.owner == me
                     };
                     assert!(owned.iter().any(is_its), "{of}: {status:?} is not its machine's");
                     continue;
                 }
-                let is_it = |(key, put): &&(crate::keys::LockKey, crate::mirror::Put)| {
+                let is_it = |(key, put): &&(LockKey, Put)| {
                     let value = crate::values::Value::decode(&put.value).expect("it is ours");
                     let held = match status {
                         Status::Held(held) => Grant::marked(put.made, value.mark) == held,
