@@ -306,7 +306,9 @@ impl Keeper {
                 }
             }
             // What was not written is lost with what was.
-            left.iter().for_each(|name| drop(house.bucket.stop_leaving(name)));
+            for name in &left {
+                drop(house.bucket.stop_leaving(name));
+            }
         }
     }
 
@@ -390,10 +392,14 @@ impl Keeper {
         }
         let (news, told) = table.say_where();
         drop(table);
-        told.into_iter().for_each(|(outer, tell)| tell(outer));
+        for (outer, tell) in told {
+            tell(outer);
+        }
         wake(wakers);
         self.ask_again(again);
-        news.into_iter().for_each(|serial| self.say_anew(serial));
+        for serial in news {
+            self.say_anew(serial);
+        }
         // There is more to be written, or it was a stray.
         let is_over = !written || leaving.is_last;
         if !is_over || self.own_state(bucket, name) != Own::Leaving(leaving.made) {

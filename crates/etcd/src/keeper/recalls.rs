@@ -188,8 +188,10 @@ impl Keeper {
         let bucket = self.agents.get(&recall.serial).map(|agent| agent.bucket);
         let names = recall.names.clone();
         self.recalls.push(recall);
-        for name in names {
-            bucket.into_iter().for_each(|bucket| self.look(bucket, &name, Duration::ZERO));
+        if let Some(bucket) = bucket {
+            for name in names {
+                self.look(bucket, &name, Duration::ZERO);
+            }
         }
         self.check_recalls();
         self.advance_recalls();
