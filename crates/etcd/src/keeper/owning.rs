@@ -461,7 +461,9 @@ impl Keeper {
             .iter()
             .filter_map(|kept| Some((kept.ask.request, self.slots.holder(kept.ask.request)?)))
             .collect();
-        if let Some(lease) = self.good_lease() {
+        // If its lease was lost meanwhile, all of it was.
+        let is_leaving = self.own_state(bucket, name) == Own::Leaving(leaving.made);
+        if let Some(lease) = self.good_lease().filter(|_| is_leaving) {
             let ids: Vec<_> = held.iter().map(|&(_, id)| id).collect();
             let of = (bucket, name.clone());
             self.shared.table().stay(&of, leaving.made, lease, &ids);

@@ -554,3 +554,26 @@ fn who_looks_is_answered_though_a_name_was_lost_with_a_lease_that_is_not_over_fo
     assert_eq!(seen.held.len(), 1);
     assert_eq!(seen.held[0].inspected.fencing_token, Some(token(6)));
 }
+
+#[test]
+fn a_name_that_could_not_be_given_up_before_its_lease_was_lost_is_not_kept_under_the_next() {
+    let (mut machine, agent) = owner();
+    let held = machine.take_own(agent);
+    machine.leave();
+    let leaves = |call: Call| match call {
+        Call::Operate { of, .. } if matches!(of.operation, Operation::Leave(_)) => Some(of),
+        _ => None,
+    };
+    let leave = machine.calls().into_iter().find_map(leaves).expect("it is to be written");
+    for _ in 0..2 {
+        machine.keeper.hear(Message::Lease { lease: OWN, word: Word::Gone });
+    }
+    assert_eq!(machine.lost(held), Some(Lost::Disconnected));
+    let next = machine.agent(2);
+    machine.request(next, "another");
+    let (lease, sent) = (LeaseName { cluster: 1, id: OWN + 1 }, Moment::now_at(machine.now));
+    machine.keeper.done(Done::Leased(Ok((lease, Term { sent, time_to_live: TIME_TO_LIVE }))));
+    let refused = Failure::Refused(navlock_core::Error::Refused("too large".to_owned()));
+    machine.keeper.done(Done::Operated(leave, Err(refused)));
+    assert_eq!(machine.usage(), None);
+}
