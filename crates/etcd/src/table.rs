@@ -800,8 +800,11 @@ impl Table {
     /// Nobody speaks to etcd any more. Whom to wake.
     pub(crate) fn orphan(&mut self) -> Vec<Waker> {
         self.gone = true;
+        // Nothing is granted here any more either, nor has a place in a queue of ours.
+        self.owned.clear();
         let mut wakers = Vec::new();
         for (_, request) in &mut self.requests {
+            request.is_here = false;
             request.state.end(gone(), Lost::Disconnected, &mut wakers);
         }
         wakers

@@ -577,3 +577,15 @@ fn a_name_that_could_not_be_given_up_before_its_lease_was_lost_is_not_kept_under
     machine.keeper.done(Done::Operated(leave, Err(refused)));
     assert_eq!(machine.usage(), None);
 }
+
+#[test]
+fn what_waited_for_a_name_of_a_connection_that_is_gone_can_be_finished() {
+    let (mut machine, agent) = owner();
+    let held = machine.take_own(agent);
+    let (waits, _) = machine.call(agent, RequestKind::Wait(Mode::Exclusive));
+    let mut table = machine.shared.table();
+    table.orphan();
+    table.finish(waits);
+    table.finish(held);
+    assert_eq!(table.status(held), Status::Absent);
+}
