@@ -600,7 +600,8 @@ impl Keeper {
         wake(wakers);
         match &of.operation {
             Operation::Own(_, owning) => {
-                self.owned(of.bucket, &of.name, outcomes.owned, owning, of.tries > 0);
+                let may_be_done = of.tries > 0 && !outcomes.was_held;
+                self.owned(of.bucket, &of.name, outcomes.owned, owning, may_be_done);
             }
             Operation::Leave(leaving) => {
                 let is_done = answer.succeeded;

@@ -131,6 +131,8 @@ pub(crate) struct Outcomes {
     pub(crate) victims: Vec<Vec<u8>>,
     /// Since when the name is this connection's.
     pub(crate) owned: Option<i64>,
+    /// The lock that was to be released for that was there still: no try before had done anything.
+    pub(crate) was_held: bool,
     /// It is another's, who is to be asked for it.
     pub(crate) owner: Option<Box<KeyValue>>,
 }
@@ -168,11 +170,13 @@ impl Operation {
         match self {
             Self::Remove(_) | Self::HandOver(..) => {}
             Self::Own(..) => {
-                let found = answer.results.iter().find_map(|result| match result {
-                    StepResult::Got(made) => *made,
+                let mut got = answer.results.iter().filter_map(|result| match result {
+                    StepResult::Got(made) => Some(*made),
                     _ => None,
                 });
-                outcomes.owned = if answer.succeeded { Some(revision) } else { found };
+                let (lock, owned) = (got.next().flatten(), got.next().flatten());
+                outcomes.was_held = answer.succeeded || lock.is_some();
+                outcomes.owned = if answer.succeeded { Some(revision) } else { owned };
             }
             Self::Leave(leaving) => {
                 let requests = leaving.kept.iter().map(|kept| (kept.phase, kept.ask.request));
@@ -429,10 +433,11 @@ fn own(keys: &NameKeys, from: Ended, owning: &Owning) -> Transaction {
     let mut when = vec![Check::Present(held.clone())];
     let others = others(keys, &held).into_iter().chain(keys.queue_of_others(owner));
     when.extend(others.map(|(start, end)| Check::Empty(start, end)));
-    let mut then = vec![Step::Delete(held)];
+    let mut then = vec![Step::Delete(held.clone())];
     then.extend(keys.queue_of(owner).map(|(start, end)| Step::DeleteRange(start, end)));
     then.push(Step::Put { key: owned.clone(), value: value.clone(), lease });
-    let mut or_else = removals(keys, &[from]);
+    let mut or_else = vec![Step::Get(held)];
+    or_else.extend(removals(keys, &[from]));
     or_else.push(Step::Get(owned));
     Transaction { when, then, or_else }
 }

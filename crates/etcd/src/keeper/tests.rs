@@ -589,3 +589,52 @@ fn what_waited_for_a_name_of_a_connection_that_is_gone_can_be_finished() {
     table.finish(held);
     assert_eq!(table.status(held), Status::Absent);
 }
+
+/// Releases this lock, with which the name is to be its own: what etcd is to be asked for that.
+fn owning_by(machine: &mut Machine, held: RequestId) -> Operated {
+    let finished = machine.shared.table().finish(held).and_then(|(_, finished, _)| finished);
+    machine.keeper.hear(Message::Finish { id: held, finished: finished.unwrap() });
+    let owns = |call: Call| match call {
+        Call::Operate { of, .. } if matches!(of.operation, Operation::Own(..)) => Some(of),
+        _ => None,
+    };
+    machine.calls().into_iter().find_map(owns).expect("it is to be its own")
+}
+
+/// Whether something is asked for anew if a try to own a name is not answered, and the next one finds this
+/// of the lock.
+fn asks_anew_if_the_next_try_finds(lock: Option<i64>) -> bool {
+    let mut machine = Machine::new();
+    let (agent, _) = machine.party(1);
+    let (held, _) = machine.take(agent, "db", 5);
+    machine.keeper.options.taken = 1;
+    let serial = machine.shared.table().agent(agent).unwrap();
+    machine.request(serial, "db");
+    for call in machine.calls() {
+        let Call::Operate { of, .. } = call else { continue };
+        let results = vec![StepResult::Done];
+        let answer = Answer { revision: 6, cluster: 1, succeeded: false, results };
+        machine.keeper.done(Done::Operated(of, Ok(answer)));
+    }
+    let own = owning_by(&mut machine, held);
+    machine.keeper.done(Done::Operated(own, Err(Failure::Unknown("lost".to_owned()))));
+    let mut calls = machine.calls();
+    let Some(Call::Pause { of, .. }) = calls.pop() else { panic!("{calls:?}") };
+    machine.keeper.done(Done::Paused(of));
+    let mut calls = machine.calls();
+    let Some(Call::Operate { of, .. }) = calls.pop() else { panic!("{calls:?}") };
+    let results = vec![StepResult::Got(lock), StepResult::Done, StepResult::Got(None)];
+    let answer = Answer { revision: 8, cluster: 1, succeeded: false, results };
+    machine.keeper.done(Done::Operated(of, Ok(answer)));
+    let asks = |call: &Call| match call {
+        Call::Operate { of, .. } => matches!(of.operation, Operation::Request(_)),
+        _ => false,
+    };
+    machine.calls().iter().any(asks)
+}
+
+#[test]
+fn who_waits_keeps_its_place_if_a_try_to_own_the_name_was_not_done() {
+    assert!(asks_anew_if_the_next_try_finds(None), "all that waited may be gone");
+    assert!(!asks_anew_if_the_next_try_finds(Some(5)));
+}
