@@ -101,6 +101,8 @@ impl Keeper {
         for (key, id) in freed {
             self.slots.free(key, id, made);
         }
+        // What has become of a key that was there before says nothing of this one.
+        self.adrift.retain(|adrift| adrift.of != of);
         let house = self.buckets.get_mut(&bucket);
         if let Some(view) = house.and_then(|house| house.bucket.views.get_mut(name)) {
             view.begin_owned(made);
@@ -220,7 +222,9 @@ impl Keeper {
                 return;
             }
             let how = mirror.why_gone(tokens::token(made));
-            if is_stolen || how == Lost::Stolen {
+            // What was seen to go without a theft is not stolen by who has come since.
+            let is_adrift = self.is_adrift(bucket, name);
+            if is_stolen || how == Lost::Stolen && !is_adrift {
                 return self.lose_name(bucket, name, Lost::Stolen);
             }
             return self.doubt_name(bucket, name);
@@ -231,6 +235,11 @@ impl Keeper {
             self.note_wanted(bucket, name);
             self.leave(bucket, name);
         }
+    }
+
+    /// Whether its key has gone, and it is not known why.
+    fn is_adrift(&self, bucket: u64, name: &NameKey) -> bool {
+        self.adrift.iter().any(|Adrift { of: (at, of), .. }| *at == bucket && of == name)
     }
 
     fn note_wanted(&mut self, bucket: u64, name: &NameKey) {
@@ -245,7 +254,7 @@ impl Keeper {
         let of = (bucket, name.clone());
         self.shared.table().close(&of);
         let leases::Own::There(lease) = self.own else { return };
-        if !self.adrift.iter().any(|adrift| adrift.of == of) {
+        if !self.is_adrift(bucket, name) {
             self.adrift.push(Adrift { of, lease, since: Moment::now() });
         }
         self.look_after(lease);
@@ -517,6 +526,10 @@ impl Keeper {
                 let Own::Since(_) = view.own else { continue };
                 let Some(usage) = table.usage(&(bucket, name.clone())) else { continue };
                 let is_idle = view.idle_since(usage.granted).elapsed() >= IDLE && !usage.is_used;
+                if is_idle && usage.granted == 0 {
+                    // It was of no use that it is ours.
+                    view.note_wanted();
+                }
                 if is_idle || usage.is_closed && !usage.is_held {
                     over.push((bucket, name.clone()));
                 }
@@ -524,7 +537,7 @@ impl Keeper {
         }
         drop(table);
         for (bucket, name) in over {
-            if !self.adrift.iter().any(|adrift| adrift.of == (bucket, name.clone())) {
+            if !self.is_adrift(bucket, &name) {
                 self.leave(bucket, &name);
             }
         }
