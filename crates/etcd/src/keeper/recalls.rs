@@ -96,7 +96,25 @@ impl Keeper {
         }
     }
 
-    /// Answers those for whom it has taken too long: their leases have ended by now.
+    /// Lists the names of those for whom something was written and that have not been seen since: the list
+    /// that was to show it may have failed, or have been on its way before.
+    fn look_for_adopted(&mut self) {
+        let mut unseen = Vec::new();
+        for recall in self.recalls.iter().filter(|recall| recall.after > 0) {
+            let Some(agent) = self.agents.get(&recall.serial) else { continue };
+            let Some(house) = self.buckets.get(&agent.bucket) else { continue };
+            let is_behind = |name: &&NameKey| {
+                house.bucket.mirror(name).is_some_and(|of| of.revision() < recall.after)
+            };
+            let names = recall.names.iter().filter(is_behind).cloned();
+            unseen.extend(names.map(|name| (agent.bucket, name)));
+        }
+        for (bucket, name) in unseen {
+            self.look(bucket, &name, Duration::ZERO);
+        }
+    }
+
+    /// Answers those for whom it has taken too long: their leases have ended by now. Goes on with the others.
     pub(super) fn check_recalls(&mut self) {
         let patience = self.options.time_to_live.min(PATIENCE);
         let is_late = |recall: &Recall| recall.since.elapsed() >= patience;
@@ -104,6 +122,9 @@ impl Keeper {
             let late = self.recalls.swap_remove(nth);
             let _ = late.answer.send(vec![None; late.claims.len()]);
         }
+        // The watch may have told what the others wait for.
+        self.advance_recalls();
+        self.look_for_adopted();
     }
 
     /// Has locks be written of which nobody knew but who owned their names, whose connection has ended.
@@ -194,7 +215,6 @@ impl Keeper {
             }
         }
         self.check_recalls();
-        self.advance_recalls();
     }
 
     fn recall_now(&mut self, recall: Recall) {

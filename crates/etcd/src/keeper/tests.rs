@@ -677,3 +677,41 @@ fn a_name_that_is_ones_own_again_is_not_lost_for_what_became_of_it_before() {
     assert_eq!(machine.lost(held), None);
     assert!(machine.usage().is_some());
 }
+
+#[test]
+fn who_comes_back_to_what_only_an_owner_knew_finds_it_though_a_list_fails() {
+    let mut machine = Machine::new();
+    let comes = machine.agent(1);
+    let (answer, mut answered) = oneshot::channel();
+    let kind = RequestKind::Wait(Mode::Exclusive);
+    let token = Some(crate::tokens::counted(MADE, 1));
+    let claim = Claim { name: of("db"), kind, token, since: 0 };
+    machine.keeper.hear(Message::Recall { serial: comes, claims: vec![claim], answer });
+    let value = owning::owning(2, LEASE, 0).value;
+    let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(2);
+    let owned = KeyValue { key, value, made: MADE, written: MADE, lease: LEASE };
+    let calls = machine.listed(&[owned]);
+    let adopts = |call: Call| match call {
+        Call::Adopt { of, transaction } => Some((of, transaction)),
+        _ => None,
+    };
+    let (adoption, transaction) = calls.into_iter().find_map(adopts).expect("it is adopted");
+    let [Step::Within(within)] = &*transaction.then else { panic!("{transaction:?}") };
+    let Step::Put { key, value, lease } = within.then[0].clone() else { panic!("{within:?}") };
+    let revision = MADE + 5;
+    let answer = Answer { revision, cluster: 1, succeeded: true, results: Vec::new() };
+    machine.keeper.done(Done::Adopted(adoption, Ok(answer)));
+    for call in machine.calls() {
+        let Call::List { of, known, .. } = call else { continue };
+        let failure = Failure::Unknown("lost".to_owned());
+        machine.keeper.done(Done::Listed(of, known, Err(failure)));
+    }
+    machine.pass(Duration::from_millis(200));
+    let lock = KeyValue { key, value, made: revision, written: revision, lease };
+    for call in machine.calls() {
+        let Call::List { of, known, .. } = call else { continue };
+        let listing = Listing { revision, cluster: 1, found: vec![lock.clone()], left_out: 0 };
+        machine.keeper.done(Done::Listed(of, known, Ok(listing)));
+    }
+    assert!(answered.try_recv().expect("it is answered")[0].is_some());
+}
