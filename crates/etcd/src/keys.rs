@@ -151,6 +151,13 @@ impl BucketKeys {
         std::str::from_utf8(number).ok()?.parse().ok()
     }
 
+    /// Whether a key looks like one that says whose a name is.
+    pub(crate) fn may_say_whose(key: &[u8]) -> bool {
+        key.rsplit(|&byte| byte == b'/')
+            .next()
+            .is_some_and(|last| last.starts_with(OWNED.as_bytes()))
+    }
+
     /// The bucket that a key is in, and how that is spelled; `None` if it is in none.
     pub(crate) fn around(namespace: &str, key: &[u8]) -> Option<(Vec<u8>, Self)> {
         let prefix = [&*Self::root(namespace), b"3/"].concat();
@@ -499,6 +506,7 @@ mod tests {
         let request = RequestKey { owner: u128::MAX - 7, slot: 0 };
         let read = LockKey { name, phase: Phase::Owned, mode: Mode::Exclusive, request };
         assert_eq!(bucket.parse(&owned), Some(read));
+        assert!(BucketKeys::may_say_whose(&owned));
         assert_eq!(keys.request(Phase::Owned, Mode::Exclusive, request), owned);
         let last = RequestKey { owner: u128::MAX, slot: u64::MAX };
         let (start, end) = keys.all_owned();

@@ -327,16 +327,23 @@ impl Keeper {
         let Own::Since(made) = self.own_state(bucket, name) else { return };
         let Some(lease) = self.good_lease() else { return };
         let leavers = self.shared.table().leave(&(bucket, name.clone()), &mut self.slots);
-        let (mut kept, mut again) = (Vec::new(), Vec::new());
+        let (mut kept, mut again, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
         for (nth, leaver) in leavers.into_iter().enumerate() {
             let (id, agent, is_lock) = (leaver.id, leaver.agent, leaver.grant.is_some());
+            let slot = leaver.key;
             // Nor who came after such a one: nobody overtakes.
             let written = self.kept(nth, leaver, made, lease.id);
             match written.filter(|_| is_lock || again.is_empty()) {
                 Some(written) => kept.push(written),
+                // Nobody holds what is not written.
+                None if is_lock => {
+                    wakers.extend(self.shared.table().lose(id, Lost::Disconnected));
+                    self.slots.retire(slot, id);
+                }
                 None => again.push((id, agent)),
             }
         }
+        wake(wakers);
         for &(id, _) in &again {
             if let Some(key) = self.shared.table().keep_back(id) {
                 self.slots.free(key, id, 0);

@@ -11,7 +11,7 @@ use crate::{
     data::{KeyValue, Listing, Step, Transaction, end_of_prefix},
     failure::Failure,
     hash::HashState,
-    keys::{LockKey, NameKey, Phase},
+    keys::{BucketKeys, LockKey, NameKey, Phase},
     query::{Seen, seen},
     table::Usage,
     transactions::{MOST, ask_owner},
@@ -186,7 +186,9 @@ impl Keeper {
         let (bucket, me) = (query.bucket, self.slots.me());
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for kv in &listed.found {
-            let Some(key) = house.bucket.keys.parse(&kv.key) else { continue };
+            // Most are locks and requests: those are not read.
+            let may_be = Some(&kv.key).filter(|key| BucketKeys::may_say_whose(key));
+            let Some(key) = may_be.and_then(|key| house.bucket.keys.parse(key)) else { continue };
             // What was lost with its lease is not ours to give up, and goes with that.
             if key.phase != Phase::Owned || self.lapsing.contains_key(&kv.lease) {
                 continue;
