@@ -6,6 +6,10 @@
 //! in the order of the calls. Whoever calls does what is next in it, under the table's lock; the thread
 //! says when a name begins to be ours, and when it ends.
 //!
+//! Who steals a name, or removes that key, takes it from us, and we do not know that before the watch or a
+//! list tells it. Until then who is robbed goes on, as it does everywhere; here others of ours may also be granted the
+//! name after that. All these have smaller tokens than the thief.
+//!
 //! # Invariant
 //!
 //! A request that is here has no key in etcd, and nothing about it is on its way there. Between calls the
