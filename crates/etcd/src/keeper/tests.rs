@@ -564,7 +564,7 @@ fn a_name_that_could_not_be_given_up_before_its_lease_was_lost_is_not_kept_under
         Call::Operate { of, .. } if matches!(of.operation, Operation::Leave(_)) => Some(of),
         _ => None,
     };
-    let leave = machine.calls().into_iter().find_map(leaves).expect("it is to be written");
+    let given_up = machine.calls().into_iter().find_map(leaves).expect("it is to be written");
     for _ in 0..2 {
         machine.keeper.hear(Message::Lease { lease: OWN, word: Word::Gone });
     }
@@ -574,7 +574,7 @@ fn a_name_that_could_not_be_given_up_before_its_lease_was_lost_is_not_kept_under
     let (lease, sent) = (LeaseName { cluster: 1, id: OWN + 1 }, Moment::now_at(machine.now));
     machine.keeper.done(Done::Leased(Ok((lease, Term { sent, time_to_live: TIME_TO_LIVE }))));
     let refused = Failure::Refused(navlock_core::Error::Refused("too large".to_owned()));
-    machine.keeper.done(Done::Operated(leave, Err(refused)));
+    machine.keeper.done(Done::Operated(given_up, Err(refused)));
     assert_eq!(machine.usage(), None);
 }
 

@@ -438,7 +438,7 @@ impl Table {
     /// The names that are ours.
     #[cfg(test)]
     pub(crate) fn owned_names(&self) -> impl std::fmt::Debug {
-        let mut all: Vec<_> = self.owned.iter().map(|(of, owned)| (of, owned)).collect();
+        let mut all: Vec<_> = self.owned.iter().collect();
         all.sort_by_key(|(_, owned)| owned.made);
         all
     }

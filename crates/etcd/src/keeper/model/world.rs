@@ -1061,7 +1061,8 @@ impl Machine {
         let (id, serial) = made.ok()?;
         let name = name(of);
         // As a caller does.
-        match { self.shared.table().take_here(id) } {
+        let here = self.shared.table().take_here(id);
+        match here {
             Some(Here::Answered { .. } | Here::Waits { is_known: true }) => return Some(id),
             Some(Here::Waits { is_known: false }) | None => {}
         }
