@@ -16,7 +16,9 @@ use crate::{
     mirror::{Entry, Mirror},
     slots::Owner,
     table::Status,
-    transactions::{Ask, Ended, Kept, Leaving, MOST, MOST_ASKS, MOST_BYTES, Operation, Owning},
+    transactions::{
+        Ask, Ended, Force, Kept, Leaving, MOST, MOST_ASKS, MOST_BYTES, Operation, Owning,
+    },
     view::{Own, View},
 };
 
@@ -388,7 +390,7 @@ impl Bucket {
             match kind {
                 Kind::Wait => asks.push(ask),
                 Kind::IfAvailable => return Some(Operation::IfAvailable(ask)),
-                Kind::Steal => return Some(Operation::Steal(ask)),
+                Kind::Steal => return Some(Operation::Steal(ask, Force::Asks)),
             }
         }
         (!asks.is_empty()).then_some(Operation::Request(asks))

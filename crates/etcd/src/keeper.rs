@@ -462,7 +462,7 @@ impl Keeper {
                 asks.retain(is_wanted);
                 (!asks.is_empty()).then_some(Operation::Request(asks))
             }
-            Operation::IfAvailable(ref ask) | Operation::Steal(ref ask) => {
+            Operation::IfAvailable(ref ask) | Operation::Steal(ref ask, _) => {
                 is_wanted(ask).then_some(operation)
             }
             // Under a lease that is lost nothing is ours.
@@ -663,7 +663,9 @@ impl Keeper {
             }
             Operation::Request(_) if is_mixed && no_lease => return None,
             Operation::Request(asks) => asks.iter().map(|ask| (ask.request, ask.lease)).collect(),
-            Operation::IfAvailable(ask) | Operation::Steal(ask) => vec![(ask.request, ask.lease)],
+            Operation::IfAvailable(ask) | Operation::Steal(ask, _) => {
+                vec![(ask.request, ask.lease)]
+            }
         };
         self.refused(leases, failure);
         None
@@ -672,7 +674,7 @@ impl Keeper {
     fn take_back(&mut self, of: &Operated) {
         if !matches!(
             of.operation,
-            Operation::Request(_) | Operation::IfAvailable(_) | Operation::Steal(_)
+            Operation::Request(_) | Operation::IfAvailable(_) | Operation::Steal(..)
         ) {
             return;
         }

@@ -12,6 +12,10 @@ const SHORTEST: Duration = Duration::from_secs(2);
 /// How often a server is asked whether it is there, at most.
 const PING: Duration = Duration::from_secs(10);
 
+/// How often a name is taken before it is owned, unless it is said: so often only something takes it that
+/// goes on taking it.
+const TAKEN: u32 = 8;
+
 /// Which etcd to use, and how.
 #[derive(Clone)]
 pub struct EtcdOptions {
@@ -46,7 +50,7 @@ impl EtcdOptions {
             namespace: "navlock".to_owned(),
             waits_through_outages: true,
             follows_members: true,
-            taken: 0,
+            taken: TAKEN,
             margin: None,
         }
     }
@@ -122,7 +126,7 @@ impl EtcdOptions {
     /// How often in a row this connection has to take a name, with nobody else there, until it keeps it:
     /// from then on its agents take it and hand it over without etcd, and the first who asks for it
     /// through another connection waits until it is given up. The number doubles for a name with each
-    /// time that this happens. Never if it is 0, or this is not called.
+    /// time that this happens. 8 if this is not called; never if it is 0.
     #[must_use]
     pub fn keep_names(mut self, taken: u32) -> Self {
         self.taken = taken;

@@ -87,6 +87,15 @@ pub(crate) struct Kept {
     pub(crate) ask: Ask,
 }
 
+/// What becomes of another machine's ownership of a name that is stolen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Force {
+    /// The owner is asked for the name first, and ceases to grant it before it is stolen.
+    Asks,
+    /// It does not answer, and is robbed of the name.
+    Robs,
+}
+
 /// Something to be done to one name.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
@@ -94,7 +103,7 @@ pub(crate) enum Operation {
     Request(Vec<Ask>),
     /// A request that does not wait. It never leaves anything in the queue.
     IfAvailable(Ask),
-    Steal(Ask),
+    Steal(Ask, Force),
     /// Grants what waits, whosever it is.
     Grant(Vec<Entry>),
     /// Ends requests and locks.
@@ -147,12 +156,12 @@ impl Operation {
                 then.extend(count(keys, ask));
                 let when = admits(keys, ask.mode, true);
                 // Whoever owns it may not need it.
-                let (start, end) = keys.all_owned();
-                let transaction =
-                    Transaction { when, then, or_else: vec![Step::First(start, end)] };
+                let transaction = Transaction { when, then, or_else: vec![whose(keys)] };
                 only_new(keys, std::slice::from_ref(ask), again, transaction)
             }
-            Self::Steal(ask) => only_new(keys, std::slice::from_ref(ask), again, steal(keys, ask)),
+            Self::Steal(ask, force) => {
+                only_new(keys, std::slice::from_ref(ask), again, steal(keys, ask, *force))
+            }
             Self::Grant(entries) => grant(keys, entries),
             Self::Remove(ended) => {
                 Transaction { then: removals(keys, ended), ..Transaction::default() }
@@ -213,7 +222,7 @@ impl Operation {
                 outcomes.requests =
                     requests.enumerate().map(|(nth, request)| (request, outcome(nth))).collect();
             }
-            Self::IfAvailable(ask) | Self::Steal(ask) => {
+            Self::IfAvailable(ask) | Self::Steal(ask, _) => {
                 let request = ask.request;
                 let Some(inner) = inner(again, answer) else {
                     outcomes.requests = found([request].into_iter(), answer);
@@ -260,7 +269,7 @@ impl Operation {
     pub(crate) fn own(&self) -> Vec<RequestKey> {
         match self {
             Self::Request(asks) => asks.iter().map(|ask| ask.request).collect(),
-            Self::IfAvailable(ask) | Self::Steal(ask) => vec![ask.request],
+            Self::IfAvailable(ask) | Self::Steal(ask, _) => vec![ask.request],
             Self::Grant(entries) => entries.iter().map(|entry| entry.request).collect(),
             Self::Remove(ended) => ended.iter().map(|ended| ended.request).collect(),
             Self::HandOver(ended, _) | Self::Own(ended, _) => vec![ended.request],
@@ -343,11 +352,23 @@ fn is_alone(granted: &Ask, answer: &Answer) -> bool {
 }
 
 /// Everybody who holds goes, whoever it is. A range must not have in it what is put.
-fn steal(keys: &NameKeys, ask: &Ask) -> Transaction {
+fn steal(keys: &NameKeys, ask: &Ask, force: Force) -> Transaction {
     let own = keys.request(Phase::Held, ask.mode, ask.request);
     let [before, after] = others(keys, &own).map(|(start, end)| Step::DeleteRange(start, end));
     let then = vec![before, after, put(keys, Phase::Held, ask)];
-    Transaction { then, ..Transaction::default() }
+    let (start, end) = keys.all_owned();
+    match force {
+        Force::Asks => {
+            Transaction { when: vec![Check::Empty(start, end)], then, or_else: vec![whose(keys)] }
+        }
+        Force::Robs => Transaction { then, ..Transaction::default() },
+    }
+}
+
+/// Asks who owns a name.
+fn whose(keys: &NameKeys) -> Step {
+    let (start, end) = keys.all_owned();
+    Step::First(start, end)
 }
 
 /// The ranges of all held locks but this.
@@ -465,10 +486,44 @@ fn leave(keys: &NameKeys, leaving: &Leaving) -> Transaction {
     Transaction { when: vec![is_owned], then, or_else: all.map(Step::Get).collect() }
 }
 
+/// What for the owner of a name is asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// To have the name oneself.
+    ToHave,
+    /// To see who has it.
+    ToSee,
+}
+
+impl Wish {
+    /// What is written so: larger for what says more.
+    fn mark(self) -> u64 {
+        match self {
+            Self::ToSee => 1,
+            Self::ToHave => 2,
+        }
+    }
+
+    /// What an owner was asked for, by what it finds behind its key; `None` if nothing.
+    pub(crate) fn of(value: &[u8]) -> Option<Self> {
+        match Value::mark(value) {
+            0 => None,
+            1 => Some(Self::ToSee),
+            _ => Some(Self::ToHave),
+        }
+    }
+
+    /// Whether the owner is to be asked so, who was asked this before.
+    pub(crate) fn says_more(self, owned: &KeyValue) -> bool {
+        self.mark() > Value::mark(&owned.value)
+    }
+}
+
 /// Asks the owner of a name for it, by what stands behind the key that says so.
-pub(crate) fn ask_owner(owned: &KeyValue) -> Transaction {
+pub(crate) fn ask_owner(owned: &KeyValue, wish: Wish) -> Transaction {
     let KeyValue { key, value, made, lease, .. } = owned;
-    let (when, value) = (vec![Check::MadeIn(key.clone(), *made)], Value::marked(value, 1));
+    let (when, value) =
+        (vec![Check::MadeIn(key.clone(), *made)], Value::marked(value, wish.mark()));
     let then = vec![Step::Put { key: key.clone(), value, lease: *lease }];
     Transaction { when, then, or_else: Vec::new() }
 }
@@ -550,7 +605,8 @@ mod tests {
             let all = [
                 Operation::Request((0..MOST_ASKS).map(ask).collect()),
                 Operation::IfAvailable(ask(0)),
-                Operation::Steal(ask(0)),
+                Operation::Steal(ask(0), Force::Asks),
+                Operation::Steal(ask(0), Force::Robs),
                 Operation::Grant((0..MOST).map(entry).collect()),
                 Operation::Remove((0..MOST).map(ended).collect()),
                 Operation::HandOver(ended(0), (0..MOST).map(entry).collect()),

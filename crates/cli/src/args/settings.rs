@@ -30,7 +30,7 @@ the broker, as NAVLOCK_ETCD does, which is for containers and tests.
   margin = 2                           # seconds of these in which to end who has lost a lock: 0.5
                                        # to half of them; else a fifth, and 2 at most
   wait-through-outages = true          # who waits goes on when etcd is back after longer than that
-  keep-names = 0                       # a name that was taken so often in a row, with nobody else
+  keep-names = 8                       # a name that was taken so often in a row, with nobody else
                                        # there, is kept: taken and handed over here without etcd,
                                        # until another machine asks for it; 0: never
   user = \"locks\"

@@ -9,7 +9,8 @@
 //!
 //! - Of calls, operations alone are lost, late, or answered some time after they were done. The others are
 //!   answered when they come to etcd.
-//! - Who has asked the owner of a name for it looks again when nothing else happens.
+//! - Who has asked the owner of a name for it looks again when nothing else happens. So an owner is robbed
+//!   only of what it does not give up though it has heard all.
 //! - One bucket is used. Beside it there may be another that keeps a machine busy.
 //! - A clock goes on when a machine is cut off and when nothing else happens, and each moment counts as
 //!   one of these: before its leases are over, between that and their end in etcd, or after it. Clocks do

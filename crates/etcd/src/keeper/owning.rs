@@ -17,7 +17,7 @@ use crate::{
     mirror::Entry,
     table::{Again, Begun, Here, Leaver, Status},
     tokens,
-    transactions::{Ask, Kept, Leaving, Operation, Outcome, Owning, ask_owner},
+    transactions::{Ask, Force, Kept, Leaving, Operation, Outcome, Owning, Wish, ask_owner},
     values::{Said, Value},
     view::Own,
 };
@@ -179,13 +179,14 @@ impl Keeper {
             wake(wakers);
             return true;
         }
-        if !is_here {
-            return false;
-        }
         let lease = self.agents.get(&serial).and_then(Agent::lease_id);
         match lease {
             // What it has was another connection's: this name is not its.
-            Some(lease) if self.own != leases::Own::There(lease) => self.leave(bucket, name),
+            Some(lease) if self.own != leases::Own::There(lease) => {
+                self.leave(bucket, name);
+                return is_here;
+            }
+            _ if !is_here => return false,
             _ => {
                 let agent = self.agents.get(&serial).map(|agent| agent.id);
                 let wakers = agent.map(|agent| self.shared.table().process_of(agent));
@@ -229,10 +230,12 @@ impl Keeper {
             }
             return self.doubt_name(bucket, name);
         }
-        let is_asked = mirror.owned(me).is_some_and(|owned| Value::mark(&owned.value) != 0);
+        let asked = mirror.owned(me).and_then(|owned| Wish::of(&owned.value));
         let is_wanted = mirror.queue().any(|entry| entry.request.owner != me);
-        if is_asked || is_wanted {
+        if is_wanted || asked == Some(Wish::ToHave) {
             self.note_wanted(bucket, name);
+        }
+        if is_wanted || asked.is_some() {
             self.leave(bucket, name);
         }
     }
@@ -443,27 +446,45 @@ impl Keeper {
         }
     }
 
-    /// Whether a request that does not wait has found that the name is another's, who may not need it.
-    /// Then that is asked for it, and the request is made again in a moment.
+    /// Whether a request has found that the name is another's, who may not need it or is to cease to
+    /// grant it. Then that is asked for it, and the request is made again in a moment.
     pub(super) fn asks_owner(&mut self, of: &Operated, answer: &Answer) -> bool {
-        let Operation::IfAvailable(ask) = &of.operation else { return false };
+        let (ask, steals) = match &of.operation {
+            Operation::IfAvailable(ask) => (ask, None),
+            Operation::Steal(ask, _) => (ask, Some(Operation::Steal(ask.clone(), Force::Robs))),
+            _ => return false,
+        };
         let Some(owned) = of.operation.read(of.tries > 0, answer).owner else { return false };
         let asked = of.asked.unwrap_or_else(Moment::now);
         let id = self.slots.holder(ask.request);
         let status = id.map(|id| self.shared.table().status(id));
-        let is_wanted = matches!(status, Some(Status::Pending(_)));
-        // Nothing else is asked about the name meanwhile, and who looks has no more than all of it.
-        if !is_wanted || asked.elapsed() >= self.options.time_to_live.min(PATIENCE) / 2 {
+        if !matches!(status, Some(Status::Pending(_))) {
             return false;
         }
-        if Value::mark(&owned.value) == 0 {
-            self.calls.push_back(Call::Write { transaction: ask_owner(&owned) });
-        }
-        let of = Operated { asked: Some(asked), ..of.clone() };
-        // Ever more rarely, of one that does not answer.
-        let delay = AGAIN.max(asked.elapsed() / 4);
+        // Nothing else is done about the name meanwhile, so a connection cannot give up its own; and who
+        // looks has no more time than twice that.
+        let is_late = asked.elapsed() >= self.options.time_to_live.min(PATIENCE) / 2;
+        let (operation, delay) = if is_late || self.is_of_mine(&owned) {
+            let Some(robs) = steals else { return false };
+            (robs, Duration::ZERO)
+        } else {
+            if Wish::ToHave.says_more(&owned) {
+                let transaction = ask_owner(&owned, Wish::ToHave);
+                self.calls.push_back(Call::Write { transaction });
+            }
+            // Ever more rarely, of one that does not answer.
+            (of.operation.clone(), AGAIN.max(asked.elapsed() / 4))
+        };
+        let of = Operated { asked: Some(asked), operation, ..of.clone() };
         self.calls.push_back(Call::Pause { of, delay });
         true
+    }
+
+    /// Whether this key, which says whose a name is, is of this connection.
+    fn is_of_mine(&self, owned: &KeyValue) -> bool {
+        let keys = self.buckets.values().map(|house| &house.bucket.keys);
+        let of = keys.filter_map(|keys| keys.parse(&owned.key)).next();
+        of.is_some_and(|key| key.request.owner == self.slots.me())
     }
 
     /// Etcd refuses to have it written. Who waits is told; what is held stays what it is, with the name,
@@ -504,7 +525,10 @@ impl Keeper {
 
     /// Others are to see what is held of a name, and who waits: a list has shown this key, by which it is ours.
     pub(super) fn show(&mut self, bucket: u64, name: &NameKey, owned: &KeyValue) {
-        if self.own_state(bucket, name) == Own::No {
+        let usage = self.shared.table().usage(&(bucket, name.clone()));
+        if usage.is_some_and(|usage| usage.is_closed && usage.is_used) {
+            // Etcd has refused to have it written.
+        } else if self.own_state(bucket, name) == Own::No {
             self.disown(bucket, name, owned.made, owned.lease);
             self.step(bucket, name);
         } else {

@@ -14,8 +14,7 @@ use crate::{
     keys::{BucketKeys, LockKey, NameKey, Phase},
     query::{Seen, seen},
     table::Usage,
-    transactions::{MOST, ask_owner},
-    values::Value,
+    transactions::{MOST, Wish, ask_owner},
     view::Own,
 };
 
@@ -138,9 +137,14 @@ impl Keeper {
             return self.advance_queries();
         }
         let me = self.slots.me();
-        // What works under a lease that is lost may not have ended, and is not known any more.
+        let is_late = query.shown_by <= Moment::now();
+        // What works under a lease that is lost may not have ended, and is not known any more; and what
+        // could not be written stands nowhere.
         let is_said = |kv: &KeyValue, key: &LockKey| {
-            key.request.owner == me && !self.lapsing.contains_key(&kv.lease)
+            let usage = || self.shared.table().usage(&(bucket, key.name.clone()));
+            key.request.owner == me
+                && !self.lapsing.contains_key(&kv.lease)
+                && !(is_late && usage().is_some_and(|usage| usage.is_used))
         };
         let mut seen = seen(&house.bucket.keys, &listed.found, is_said);
         // How it is with ours is known.
@@ -170,6 +174,8 @@ impl Keeper {
             let of = (bucket, name);
             let usage = self.shared.table().usage(&of);
             match usage {
+                // Etcd has refused to have it written.
+                Some(usage) if usage.is_used && usage.is_closed => {}
                 Some(usage) if usage.is_used => self.leave(bucket, &of.1),
                 Some(usage) => drop(idle.insert(of.1, usage.granted)),
                 None => {}
@@ -208,18 +214,18 @@ impl Keeper {
         }
         let is_late = query.shown_by <= Moment::now();
         if !theirs.is_empty() && !is_late {
-            let asked = theirs.iter().filter(|kv| Value::mark(&kv.value) == 0);
-            let steps: Vec<_> = asked.map(|kv| Step::Within(ask_owner(kv))).collect();
+            let asked = theirs.iter().filter(|kv| Wish::ToSee.says_more(kv));
+            let steps: Vec<_> = asked.map(|kv| Step::Within(ask_owner(kv, Wish::ToSee))).collect();
             for some in steps.chunks(MOST) {
                 let transaction = Transaction { then: some.to_vec(), ..Transaction::default() };
                 self.calls.push_back(Call::Write { transaction });
             }
         }
-        let is_shown = ours.is_empty() && (theirs.is_empty() || is_late);
+        let is_shown = is_late || ours.is_empty() && theirs.is_empty();
         if let Some(query) = self.queries.get_mut(&number) {
             query.asks_owners |= !is_shown;
         }
-        for (name, owned) in ours {
+        for (name, owned) in ours.into_iter().filter(|_| !is_shown) {
             self.show(bucket, &name, owned);
         }
         is_shown

@@ -6,9 +6,9 @@
 //! in the order of the calls. Whoever calls does what is next in it, under the table's lock; the thread
 //! says when a name begins to be ours, and when it ends.
 //!
-//! Who steals a name, or removes that key, takes it from us, and we do not know that before the watch or a
-//! list tells it. Until then who is robbed goes on, as it does everywhere; here others of ours may also be granted the
-//! name after that. All these have smaller tokens than the thief.
+//! Who steals a name asks for it first, and robs only an owner that does not answer; who removes that key does
+//! not ask. Then we do not know of it before the watch or a list tells it: until then others of ours may also be
+//! granted the name. All these have smaller tokens than the thief.
 //!
 //! # Invariant
 //!

@@ -174,7 +174,30 @@ fn who_does_not_wait_is_told_what_only_the_owner_knows() {
 }
 
 #[test]
-fn a_thief_does_not_wait_for_the_owner() {
+fn an_owner_grants_nothing_any_more_once_it_is_stolen_from() {
+    let server = Server::start();
+    let cable = Proxy::to(server.port());
+    let (a, b) = (keeping(cable.endpoint(), "navlock"), keeping(server.endpoint(), "navlock"));
+    own(&a, "idle");
+    own(&a, "held");
+    let (guard, next) = (exclusive(&a, "held"), beside(&a));
+    // It hears of others later than they of each other.
+    cable.delay(Duration::from_millis(100));
+    let thief = soon(b.lock("idle").steal()).unwrap();
+    let after = asked(&a, "idle");
+    let robber = soon(b.lock("held").steal()).unwrap();
+    assert!(robber.fencing_token() > guard.fencing_token());
+    // Who has held it hears of that later, and nobody has it meanwhile.
+    drop(guard);
+    let then = asked(&next, "held");
+    cable.delay(Duration::ZERO);
+    assert!(!thief.is_lost() && !robber.is_lost());
+    drop((thief, robber));
+    drop((soon(after).unwrap(), soon(then).unwrap()));
+}
+
+#[test]
+fn an_owner_that_cannot_be_asked_is_robbed() {
     let server = Server::start();
     let cable = Proxy::to(server.port());
     let (a, b) = (keeping(cable.endpoint(), "navlock"), keeping(server.endpoint(), "navlock"));
@@ -192,6 +215,19 @@ fn a_thief_does_not_wait_for_the_owner() {
         drop(thief);
         drop(waiting.join().unwrap());
     });
+}
+
+#[test]
+fn a_name_that_others_only_look_at_is_owned_again_at_once() {
+    let [a, b] = machines();
+    own(&a, "db");
+    for _ in 0..8 {
+        // Nobody has it: so nothing is shown of it, and it was given up.
+        assert!(until(|| Some(soon(b.inspect(None)).unwrap())).held.is_empty());
+        drop(exclusive(&a, "db"));
+        // It has to be given up first.
+        assert!(exclusive(&a, "db").fencing_token().get() & 0xf_ffff > 0, "it is not owned again");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 /// Passes on what it is given, until it is cut.
@@ -19,6 +20,8 @@ pub(crate) struct Proxy {
     joined: Arc<AtomicUsize>,
     ended: Arc<AtomicUsize>,
     received: Arc<AtomicU64>,
+    /// How many milliseconds what the server says takes.
+    delay: Arc<AtomicU64>,
 }
 
 impl Proxy {
@@ -31,6 +34,7 @@ impl Proxy {
             joined: Arc::default(),
             ended: Arc::default(),
             received: Arc::default(),
+            delay: Arc::default(),
         };
         let accepting = proxy.clone();
         thread::spawn(move || {
@@ -56,13 +60,17 @@ impl Proxy {
         let mut connections = self.connections.lock().unwrap();
         self.joined.fetch_add(1, Ordering::SeqCst);
         // What the client sends is not counted.
-        let sent = Arc::default();
-        for (from, to, count) in [(client(), server(), &sent), (server(), client(), &self.received)]
-        {
+        let (sent, at_once) = (Arc::default(), Arc::default());
+        let ways = [
+            (client(), server(), &sent, &at_once),
+            (server(), client(), &self.received, &self.delay),
+        ];
+        for (from, to, count, delay) in ways {
             connections.push(from.try_clone().unwrap());
-            let (ended, count) = (Arc::clone(&self.ended), Arc::clone(count));
+            let ended = Arc::clone(&self.ended);
+            let (count, delay) = (Arc::clone(count), Arc::clone(delay));
             thread::spawn(move || {
-                pass(from, to, &count);
+                pass(from, to, &count, &delay);
                 ended.fetch_add(1, Ordering::SeqCst);
             });
         }
@@ -76,6 +84,11 @@ impl Proxy {
     /// How many bytes the server has sent.
     pub(crate) fn received(&self) -> u64 {
         self.received.load(Ordering::SeqCst)
+    }
+
+    /// Has what the server says come so much later from now on.
+    pub(crate) fn delay(&self, delay: Duration) {
+        self.delay.store(u64::try_from(delay.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
     /// Ends all connections and lets no new ones come about.
@@ -96,10 +109,11 @@ impl Proxy {
     }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, count: &AtomicU64) {
+fn pass(mut from: TcpStream, mut to: TcpStream, count: &AtomicU64, delay: &AtomicU64) {
     let mut bytes = [0; 16 << 10];
     while let Ok(length) = from.read(&mut bytes) {
         count.fetch_add(length as u64, Ordering::SeqCst);
+        thread::sleep(Duration::from_millis(delay.load(Ordering::SeqCst)));
         if length == 0 || to.write_all(&bytes[..length]).is_err() {
             break;
         }

@@ -259,18 +259,23 @@ impl GrpcProxy {
     }
 }
 
-/// If it is set, every machine keeps each name that it has taken once: all tests hold for such as well.
+/// After how many takes every machine keeps a name, if it is set: all tests hold whether names are kept after
+/// the first (`1`) or never (`0`).
 const KEEP: &str = "NAVLOCK_TEST_KEEP_NAMES";
 
-/// Whether it is.
-pub(crate) fn keeps_all() -> bool {
-    env::var_os(KEEP).is_some()
+/// What that says.
+pub(crate) fn keeps() -> Option<u32> {
+    let taken = env::var(KEEP).ok()?;
+    Some(taken.parse().unwrap_or_else(|error| panic!("{KEEP}={taken}: {error}")))
 }
 
 /// With this said as well.
 pub(crate) fn as_told(options: &EtcdOptions) -> EtcdOptions {
     let options = options.clone();
-    if keeps_all() { options.keep_names(1) } else { options }
+    match keeps() {
+        Some(taken) => options.keep_names(taken),
+        None => options,
+    }
 }
 
 /// Connects, once etcd answers.

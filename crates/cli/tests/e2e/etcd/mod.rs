@@ -36,7 +36,7 @@ fn machines_of<const N: usize>(
     namespace: &str,
     time_to_live: &str,
 ) -> [Sandbox; N] {
-    let keep = if server::keeps_all() { "keep-names = 1\n" } else { "" };
+    let keep = server::keeps().map(|taken| format!("keep-names = {taken}\n")).unwrap_or_default();
     let settings = format!(
         "[etcd]\nendpoints = [\"{endpoint}\"]\nnamespace = \"{namespace}\"\ntime-to-live = {time_to_live}\n{keep}"
     );

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use navlock_core::Mode;
+use navlock_engine::FencingToken;
 
 use crate::{
     data::{Answer, Check, KeyValue, Listing, Step, StepResult, Transaction, end_of_prefix},
@@ -23,8 +24,10 @@ pub(super) struct Etcd {
     last_lease: i64,
     /// Of each name, the place in its queue that was granted last.
     granted: HashMap<NameKey, (i64, u64)>,
-    /// The locks that were stolen, by the revisions that granted them.
-    pub(super) stolen: BTreeSet<i64>,
+    /// The tokens of the locks that were stolen.
+    pub(super) stolen: BTreeSet<FencingToken>,
+    /// Since which revisions names were owned of which their owners were robbed.
+    pub(super) robbed: BTreeSet<i64>,
     /// What happened, by revision.
     pub(super) log: Vec<Vec<Event>>,
 }
@@ -34,8 +37,8 @@ impl Etcd {
         // As a new server has.
         let revision = 1;
         let (found, leases, log) = Default::default();
-        let (granted, stolen) = Default::default();
-        Self { keys, revision, found, leases, last_lease: 0, granted, stolen, log }
+        let (granted, stolen, robbed) = Default::default();
+        Self { keys, revision, found, leases, last_lease: 0, granted, stolen, robbed, log }
     }
 
     pub(super) fn transact(&mut self, transaction: &Transaction) -> Result<Answer, Failure> {
@@ -52,7 +55,12 @@ impl Etcd {
             let is_theft = steals(transaction);
             if is_theft {
                 let gone = before.iter().filter(|(key, _)| !self.found.contains_key(*key));
-                self.stolen.extend(gone.map(|(_, kv)| since(kv.made, &kv.value)));
+                for (key, kv) in gone {
+                    match self.keys.parse(key).map(|key| key.phase) {
+                        Some(Phase::Owned) => drop(self.robbed.insert(kv.made)),
+                        _ => drop(self.stolen.insert(granted_as(kv.made, &kv.value))),
+                    }
+                }
             }
             self.check(&before, is_theft);
             self.commit(changes);
@@ -263,9 +271,14 @@ fn entries(keys: &BucketKeys, found: &BTreeMap<Vec<u8>, KeyValue>) -> Vec<(LockK
     events.map(|event| (event.key, event.put.expect("it is there"))).collect()
 }
 
-/// The revision of a token of who has a key.
+/// The token of who has a key.
+fn granted_as(made: i64, value: &[u8]) -> FencingToken {
+    Grant::marked(made, Value::mark(value)).token
+}
+
+/// The revision of that.
 fn since(made: i64, value: &[u8]) -> i64 {
-    revision(Grant::marked(made, Value::mark(value)).token)
+    revision(granted_as(made, value))
 }
 
 /// By what a queue is ordered.

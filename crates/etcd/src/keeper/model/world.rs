@@ -174,8 +174,12 @@ pub(super) struct World {
     unkept: Vec<i64>,
     /// How often a machine has looked after itself since this revision.
     ticks: (i64, usize),
+    /// The revision at which somebody who had asked the owner of a name for it looked again.
+    looked: i64,
     next_owner: u128,
     has_thief: bool,
+    /// Nothing goes wrong.
+    is_sound: bool,
     owns: bool,
     /// Whether a holder may have lost its lock before it hears of that.
     has_overlap: bool,
@@ -267,11 +271,13 @@ impl World {
             faults,
             unkept: Vec::new(),
             ticks: (0, 0),
+            looked: 0,
             next_owner: 0,
             tokens: BTreeMap::new(),
             has_overlap: false,
             troubled: BTreeSet::new(),
             has_thief: scripts.iter().any(is_theft),
+            is_sound: faults.clone().each().into_iter().all(|fault| *fault == 0),
             owns: false,
         };
         for (nth, script) in scripts.iter().enumerate() {
@@ -437,11 +443,12 @@ impl World {
             steps.extend((0..self.etcd.entries().len()).map(Step::Evict));
         }
         let ticks = self.ticks();
-        if !is_busy && ticks < ROUNDS * self.machines.len() {
+        let is_new = self.looked != self.etcd.revision && !later.is_empty();
+        if !is_busy && !is_new && ticks < ROUNDS * self.machines.len() {
             steps.push(Step::Tick(ticks % self.machines.len()));
         }
-        if steps.is_empty() {
-            steps = later;
+        if !is_busy && is_new || steps.is_empty() {
+            steps.extend(later);
         }
         steps
     }
@@ -638,7 +645,12 @@ impl World {
                 Call::Operate { of, transaction } => {
                     Done::Operated(of, self.etcd.transact(&transaction))
                 }
-                Call::Pause { of, .. } => Done::Paused(of),
+                Call::Pause { of, .. } => {
+                    if of.asked.is_some() {
+                        self.looked = self.etcd.revision;
+                    }
+                    Done::Paused(of)
+                }
                 Call::List { of, known, prefix, .. } => {
                     Done::Listed(of, known, Ok(self.etcd.list(&prefix)))
                 }
@@ -836,8 +848,9 @@ impl World {
         let mut believed: Vec<(&str, Mode)> = Vec::new();
         for machine in &self.machines {
             for (name, mode, token) in machine.believes() {
-                // Who was robbed hears of that later.
-                if self.etcd.stolen.contains(&revision(token)) {
+                // Who was robbed hears of that later, and may grant a name until then of which it was.
+                let is_robbed = self.etcd.robbed.contains(&revision(token));
+                if is_robbed || self.etcd.stolen.contains(&token) {
                     continue;
                 }
                 let excludes = |&(other, held): &(&str, Mode)| {
@@ -851,6 +864,8 @@ impl World {
 
     /// What must hold when nothing is left to happen.
     pub(super) fn check_end(&mut self) {
+        let robbed = &self.etcd.robbed;
+        assert!(!self.is_sound || robbed.is_empty(), "{robbed:?} could have been asked for");
         let (owned, entries): (Vec<_>, Vec<_>) =
             self.etcd.entries().into_iter().partition(|(key, _)| key.phase == Phase::Owned);
         let mut known = 0;
@@ -918,8 +933,10 @@ impl World {
     pub(super) fn fingerprint(&mut self) -> u64 {
         let mut hash = Fingerprint(foldhash::fast::FixedState::default().build_hasher());
         let ticks = self.ticks();
+        let has_looked = self.looked == self.etcd.revision;
         let Self { etcd, machines, unkept, faults, .. } = self;
         let mut note = |part: fmt::Arguments<'_>| hash.write_fmt(part).expect("it takes all");
+        note(format_args!("{has_looked}{:?}", etcd.robbed));
         note(format_args!("{} {:?} {unkept:?} {ticks} {faults:?}", etcd.revision, etcd.leases));
         for kv in etcd.found.values() {
             note(format_args!("{:?}", (kv.made, kv.lease, str::from_utf8(&kv.key))));
