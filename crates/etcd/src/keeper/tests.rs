@@ -605,9 +605,9 @@ fn owning_by(machine: &mut Machine, held: RequestId) -> Operated {
 /// of the lock.
 fn asks_anew_if_the_next_try_finds(lock: Option<i64>) -> bool {
     let mut machine = Machine::new();
+    machine.keeper.options.taken = 1;
     let (agent, _) = machine.party(1);
     let (held, _) = machine.take(agent, "db", 5);
-    machine.keeper.options.taken = 1;
     let serial = machine.shared.table().agent(agent).unwrap();
     machine.request(serial, "db");
     for call in machine.calls() {

@@ -125,7 +125,7 @@ fn a_namespace_in_the_format_of_another_release_is_told_and_left_as_it_is() {
     assert_eq!(checks(&machine).1, 0);
     assert_eq!(there(), "", "who only looks has begun there");
     for key in ["format", "1/default/l/db/h/x/somebody"].map(|key| format!("{namespace}/{key}")) {
-        shared().etcdctl(&["put", &key, "3"]).unwrap();
+        shared().etcdctl(&["put", &key, "99"]).unwrap();
         let before = there();
         fails(&machine, "etcd format: ", "another release of navlock uses this etcd");
         assert_eq!(there(), before);
