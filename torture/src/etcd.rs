@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io::{self, Write},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     path::PathBuf,
     process::{Command, Stdio},
     thread,
@@ -128,6 +128,15 @@ impl Etcd {
         let cluster = self.members.iter();
         let cluster = cluster.map(|member| format!("{}={}", member.name, url(member.peer)));
         let cluster = cluster.collect::<Vec<_>>().join(",");
+        // Who was killed has its ports until it is gone, which takes a while on a machine that is busy.
+        let since = Instant::now();
+        let Member { client: own, peer, .. } = self.members[nth];
+        while [own, peer].iter().any(|&port| TcpListener::bind(("127.0.0.1", port)).is_err()) {
+            if since.elapsed() > READY {
+                return Err(io::Error::other(format!("port {own} or {peer} stays in use")));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
         // One that has been there says so itself.
         let state = if self.replaced == 0 { "new" } else { "existing" };
         let member = &mut self.members[nth];
@@ -214,8 +223,6 @@ impl Etcd {
             Undo::GoOn => _ = signal(self.members[nth].pid, Signal::CONT),
             Undo::Start | Undo::KillAndStart => {
                 signal(self.members[nth].pid, Signal::KILL);
-                // A moment in which its ports are still in use ends by itself.
-                thread::sleep(Duration::from_millis(20));
                 self.start_member(nth, logs).expect("etcd can be started");
             }
         }
@@ -348,8 +355,6 @@ impl Etcd {
         history.troubles.push((Trouble::Member, None, Interval::begin()));
         self.until_done(other, &["member", "remove", &id]);
         signal(self.members[nth].pid, Signal::KILL);
-        // A moment in which its ports are still in use ends by itself.
-        thread::sleep(Duration::from_millis(20));
         self.replaced += 1;
         let member = &mut self.members[nth];
         fs::remove_dir_all(&member.directory).expect("nobody else writes there");

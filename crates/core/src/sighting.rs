@@ -13,6 +13,8 @@ pub struct Sighting {
     pub held: Vec<Sighted>,
     /// As [`Inspection::pending`].
     pub pending: Vec<Sighted>,
+    /// Names that somebody can take without asking, until others ask: whether any of them is held was not asked.
+    pub owned: Vec<Sighted>,
     /// As [`Inspection::left_out`].
     pub left_out: u64,
 }
@@ -66,7 +68,7 @@ pub struct Unheard {
 impl Sighting {
     /// These locks and requests: for a [`Backend`](crate::host::Backend).
     pub fn new(held: Vec<Sighted>, pending: Vec<Sighted>) -> Self {
-        Self { held, pending, left_out: 0 }
+        Self { held, pending, owned: Vec::new(), left_out: 0 }
     }
 }
 

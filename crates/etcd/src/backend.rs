@@ -272,14 +272,16 @@ impl EtcdBackend {
         }
     }
 
-    /// What there is, of one name or all.
+    /// What there is, of one name or all. Who owns a name is asked what is held of it, or else that is
+    /// shown as owned.
     fn seen(
         &self,
         name: Option<NameKey>,
         most: usize,
+        asks: bool,
     ) -> impl Future<Output = Result<Seen, Error>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
-        self.connection.tell(Message::Query { bucket: self.bucket, name, most, answer });
+        self.connection.tell(Message::Query { bucket: self.bucket, name, most, asks, answer });
         let connection = Arc::clone(&self.connection);
         async move {
             let answer = answered.await;
@@ -294,10 +296,12 @@ impl EtcdBackend {
         name: Option<NameKey>,
         with_silence: bool,
     ) -> impl Future<Output = Result<Sighting, Error>> + Send + '_ {
-        let (seen, bucket) = (self.seen(name, MOST_INSPECTED), Arc::from(&*self.name));
+        // They look again and again: to ask costs who is asked a write each time, and those for whom others
+        // wait have said so already.
+        let (seen, bucket) = (self.seen(name, MOST_INSPECTED, false), Arc::from(&*self.name));
         async move {
-            let Seen { held, pending, left_out } = seen.await?;
-            let all = held.iter().chain(&pending).filter(|_| with_silence);
+            let Seen { held, pending, owned, left_out } = seen.await?;
+            let all = held.iter().chain(&pending).chain(&owned).filter(|_| with_silence);
             let theirs: BTreeSet<_> =
                 all.map(|one| one.lease).filter(|lease| *lease != 0).collect();
             let silent = if theirs.is_empty() {
@@ -314,7 +318,7 @@ impl EtcdBackend {
             };
             let all = |all: Vec<SeenOne>| all.into_iter().map(sighted).collect();
             let mut sighting = Sighting::new(all(held), all(pending));
-            sighting.left_out = left_out;
+            (sighting.owned, sighting.left_out) = (all(owned), left_out);
             Ok(sighting)
         }
     }
@@ -466,13 +470,13 @@ impl Backend for EtcdBackend {
     }
 
     fn query(&self) -> QueryFuture<'_> {
-        let seen = self.seen(None, MOST_QUERIED);
+        let seen = self.seen(None, MOST_QUERIED, true);
         Box::pin(async move { seen.await?.into_snapshot() })
     }
 
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
         let most = if name.is_some() { MOST_OF_NAME } else { MOST_INSPECTED };
-        let seen = self.seen(name.as_ref().map(NameKey::new), most);
+        let seen = self.seen(name.as_ref().map(NameKey::new), most, true);
         Box::pin(async move { Ok(seen.await?.into_inspection()) })
     }
 

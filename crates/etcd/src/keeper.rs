@@ -134,6 +134,8 @@ pub(crate) enum Message {
         name: Option<NameKey>,
         /// How many keys are of interest.
         most: usize,
+        /// Whether who owns a name is asked what is held of it.
+        asks: bool,
         answer: oneshot::Sender<Result<Seen, Error>>,
     },
     Recall {
@@ -298,6 +300,8 @@ pub(crate) struct Keeper {
     lists: Lists,
     /// The same of names that were ours.
     adrift: Vec<Adrift>,
+    /// Since when owners of names are asked for them, by the keys that say so and the revisions that made those.
+    asked: HashMap<Vec<u8>, (i64, Moment), HashState>,
     history: History,
     calls: VecDeque<Call>,
 }
@@ -332,6 +336,7 @@ impl Keeper {
             gone: Vec::new(),
             lists: Lists::default(),
             adrift: Vec::new(),
+            asked: HashMap::default(),
             history: History::default(),
             calls: VecDeque::new(),
         }
@@ -386,8 +391,8 @@ impl Keeper {
                     self.step(bucket, &name);
                 }
             }
-            Message::Query { bucket, name, most, answer } => {
-                self.query(bucket, name, most, answer);
+            Message::Query { bucket, name, most, asks, answer } => {
+                self.query(bucket, name, most, asks, answer);
             }
             Message::Recall { serial, claims, answer } => self.recall(serial, claims, answer),
             Message::Lease { lease, word } => self.leased_word(lease, word),
@@ -719,6 +724,7 @@ impl Keeper {
         self.check_lapsing();
         self.check_descriptions();
         self.check_queries();
+        self.forget_asked();
         self.check_recalls();
         let buckets: Vec<u64> = self.buckets.keys().copied().collect();
         for bucket in buckets {

@@ -24,6 +24,8 @@ use crate::{
 pub(crate) struct Seen {
     pub(crate) held: Vec<SeenOne>,
     pub(crate) pending: Vec<SeenOne>,
+    /// Names that machines own, which were not asked what is held of them.
+    pub(crate) owned: Vec<SeenOne>,
     /// How many there are beside these.
     pub(crate) left_out: u64,
 }
@@ -46,16 +48,27 @@ pub(crate) struct SeenOne {
 /// A lock or request, with what it is ordered by.
 type Found = ((i64, u64, RequestKey), SeenOne);
 
-/// What a list of a bucket says. Of these names it is known that the list shows all that is held of them: of others
-/// that are a machine's, that has not said so.
+/// What is known of a name that is a machine's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// All that is held of it is listed, or known in another way.
+    Said,
+    /// It was not asked what is held of it.
+    Unasked,
+    /// It was, and has not said so.
+    Unsaid,
+}
+
+/// What a list of a bucket says, with what is known of each name that is a machine's.
 pub(crate) fn seen(
     keys: &BucketKeys,
     listed: &[KeyValue],
-    is_said: impl Fn(&KeyValue, &LockKey) -> bool,
+    known: impl Fn(&KeyValue, &LockKey) -> Kept,
 ) -> Seen {
     // Of one agent, what it has said of itself is kept once if all its requests say the same.
     let mut agents: HashMap<ClientId, Arc<AgentInfo>> = HashMap::new();
-    let (mut held, mut pending): (Vec<Found>, Vec<Found>) = Default::default();
+    let (mut held, mut pending, mut owned): (Vec<Found>, Vec<Found>, Vec<Found>) =
+        Default::default();
     for kv in listed {
         if let Some(stray) = strays::of_bucket(keys, kv) {
             match blocking(keys, kv, &stray) {
@@ -85,21 +98,26 @@ pub(crate) fn seen(
             Phase::Queued => order(kv.made, &kv.value),
             Phase::Held | Phase::Owned => kv.made,
         };
-        let is_said = key.phase == Phase::Owned && is_said(kv, &key);
+        let kept = if key.phase == Phase::Owned { known(kv, &key) } else { Kept::Said };
         let (made, request) = ((made, value.place), key.request);
         let Value { asked, said, .. } = value;
         let (name, lease) = (key.name, kv.lease);
         let one = SeenOne { inspected, name, lease, request, made, asked, said };
         let found = ((made.0, made.1, request), one);
-        match key.phase {
-            Phase::Held => held.push(found),
-            Phase::Queued => pending.push(found),
-            // It was asked what it holds, and has not said so.
-            Phase::Owned if !is_said => held.push(not_said(found)),
-            Phase::Owned => {}
+        match (key.phase, kept) {
+            (Phase::Held, _) => held.push(found),
+            (Phase::Queued, _) => pending.push(found),
+            (Phase::Owned, Kept::Unsaid) => {
+                held.push(kept_by(found, "it keeps the name, and does not say who holds it"));
+            }
+            (Phase::Owned, Kept::Unasked) => {
+                owned.push(kept_by(found, "it keeps the name, which somebody may hold there"));
+            }
+            (Phase::Owned, Kept::Said) => {}
         }
     }
-    Seen { held: in_order(held), pending: in_order(pending), left_out: 0 }
+    let (held, pending, owned) = (in_order(held), in_order(pending), in_order(owned));
+    Seen { held, pending, owned, left_out: 0 }
 }
 
 impl Seen {
@@ -172,11 +190,11 @@ fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, F
     Some((phase, ((kv.made, 0, request), one)))
 }
 
-/// A name whose owner does not say what is held of it, as a lock.
-fn not_said((made, mut one): Found) -> Found {
+/// A name of whose owner it is not known what is held of it, as a lock.
+fn kept_by((made, mut one): Found, why: &str) -> Found {
     let mut agent = AgentInfo::default();
     "(a machine)".clone_into(&mut agent.command);
-    "it keeps the name, and does not say who holds it".clone_into(&mut agent.why);
+    why.clone_into(&mut agent.why);
     one.inspected.agent = Some(Arc::new(agent));
     one.inspected.fencing_token = Some(token(made.0));
     (made, one)
@@ -208,7 +226,7 @@ mod tests {
         let name = NameKey::new(&"db".try_into().expect("it is one"));
         let key = keys.name(&name).owned(7);
         let kv = KeyValue { key, value: value.encode(), made: 9, written: 12, lease: 1 };
-        let shown = seen(&keys, &[kv], |_, _| false).held;
+        let shown = seen(&keys, &[kv], |_, _| Kept::Unsaid).held;
         assert_eq!(shown.len(), 1);
         assert_eq!(shown[0].inspected.fencing_token, Some(token(9)));
         assert_eq!(shown[0].made, (9, 0));

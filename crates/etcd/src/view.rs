@@ -25,6 +25,10 @@ const LOOK: Duration = Duration::from_secs(15);
 /// want what is owned. So a name that wanders is rarely owned, and costs what it costs without that.
 const MOST_TAKEN: u32 = 256;
 
+/// For how long a name is not owned again that was given up to be shown: so who looks, and asks again ever more
+/// rarely, sees once what is there.
+const SHOWN: Duration = Duration::from_millis(250);
+
 /// Whether a name is ours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Own {
@@ -57,6 +61,8 @@ pub(crate) struct View {
     taken: u32,
     /// How often that has to be to own it.
     needed: u32,
+    /// When it was given up last to be shown.
+    shown: Option<Moment>,
     /// How often it had been granted since it is ours when it was last looked, and since when it is so.
     granted: (u64, Moment),
 }
@@ -67,7 +73,7 @@ impl View {
         let (mirror, early) = (Mirror::default(), Some(Vec::new()));
         let looked = Moment::now();
         let (begun, is_looking, unused, own) = (0, false, None, Own::No);
-        let (taken, needed, granted) = (0, 0, (0, looked));
+        let (taken, needed, shown, granted) = (0, 0, None, (0, looked));
         Self {
             mirror,
             watch,
@@ -79,6 +85,7 @@ impl View {
             own,
             taken,
             needed,
+            shown,
             granted,
         }
     }
@@ -91,7 +98,13 @@ impl View {
     /// It was taken, with nobody else there. Whether that was often enough to own it.
     pub(crate) fn note_taken(&mut self) -> bool {
         self.taken = self.taken.saturating_add(1);
-        self.own == Own::No && self.taken >= self.needed
+        let may_be = self.shown.is_none_or(|shown| shown.elapsed() >= SHOWN);
+        self.own == Own::No && self.taken >= self.needed && may_be
+    }
+
+    /// Others look at it, and it is given up for that.
+    pub(crate) fn note_shown(&mut self) {
+        self.shown = Some(Moment::now());
     }
 
     /// Others were seen there.

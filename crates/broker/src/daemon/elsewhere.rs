@@ -32,6 +32,15 @@ pub(super) struct Elsewhere {
     asked: Names,
 }
 
+/// How something is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Held,
+    Pending,
+    /// It is a machine's, which was not asked whether it is held.
+    Owned,
+}
+
 /// A name in its bucket, as other machines call it.
 type Shared = (Arc<str>, NameRef);
 
@@ -66,12 +75,12 @@ impl Elsewhere {
     pub(super) fn is_same(&self, other: &Self, ours: &HashSet<ClientId>) -> bool {
         let all = |one: &Self| -> Vec<_> {
             let theirs = one.all().filter(|(.., one)| !is_of(one, ours));
-            let told = theirs.map(|(bucket, held, one)| {
+            let told = theirs.map(|(bucket, how, one)| {
                 let Inspected { lock, fencing_token, agent, .. } = one.inspected.clone();
                 // For how long a machine is silent is another time each time.
                 let is_silent = one.unheard.is_some();
                 let said = (one.may_give_up, one.inside.clone());
-                (bucket.to_owned(), held, lock, fencing_token, agent, is_silent, one.serial, said)
+                (bucket.to_owned(), how, lock, fencing_token, agent, is_silent, one.serial, said)
             });
             told.collect()
         };
@@ -84,7 +93,7 @@ impl Elsewhere {
     fn new(mut seen: Vec<(String, Sighting)>) -> Self {
         let mut next = HashMap::new();
         for (_, seen) in &mut seen {
-            for one in seen.held.iter_mut().chain(&mut seen.pending) {
+            for one in seen.held.iter_mut().chain(&mut seen.pending).chain(&mut seen.owned) {
                 one.serial |= Id::MADE_UP;
                 // Two that were asked for in one tick of a clock, or say so.
                 one.serial = first_free(id(one), &mut next);
@@ -98,12 +107,12 @@ impl Elsewhere {
         self.seen.iter().map(|(_, seen)| seen.left_out).sum()
     }
 
-    fn all(&self) -> impl Iterator<Item = (&str, bool, &Sighted)> {
+    fn all(&self) -> impl Iterator<Item = (&str, How, &Sighted)> {
         self.seen.iter().flat_map(|(bucket, seen)| {
-            let both = [(true, &seen.held), (false, &seen.pending)];
-            both.into_iter().flat_map(move |(held, all)| {
-                all.iter().map(move |one| (bucket.as_str(), held, one))
-            })
+            let Sighting { held, pending, owned, .. } = seen;
+            let all = [(How::Held, held), (How::Pending, pending), (How::Owned, owned)];
+            all.into_iter()
+                .flat_map(move |(how, all)| all.iter().map(move |one| (bucket.as_str(), how, one)))
         })
     }
 
@@ -144,7 +153,7 @@ impl Elsewhere {
         // What others are inside of is the same in two pictures, whether its name is in one of them or not.
         let named = self.named(ours, &known, &is_wanted);
         for (bucket, seen) in &mut self.seen {
-            for all in [&mut seen.held, &mut seen.pending] {
+            for all in [&mut seen.held, &mut seen.pending, &mut seen.owned] {
                 all.retain(|one| is_wanted(bucket, &one.inspected.lock.name));
             }
         }
@@ -179,7 +188,7 @@ impl Elsewhere {
     fn events(&self, ours: &HashSet<ClientId>, named: &HashMap<LockRef, LockId>) -> Vec<LookEvent> {
         let (mut events, mut met) = (Vec::new(), HashSet::new());
         let unheard = self.unheard();
-        for (bucket, held, one) in self.all().filter(|(.., one)| !is_of(one, ours)) {
+        for (bucket, how, one) in self.all().filter(|(.., one)| !is_of(one, ours)) {
             let Inspected { lock, agent, age, fencing_token, .. } = &one.inspected;
             let client_id = lock.client_id.to_bytes();
             if met.insert(lock.client_id) {
@@ -209,10 +218,10 @@ impl Elsewhere {
             };
             let at = ago(age.unwrap_or_default());
             let of = OfName { bucket: bucket.into(), name: lock.name.clone() };
-            let change = if held {
-                LookChange::Granted(of, entry)
-            } else {
-                LookChange::Requested(of, entry)
+            let change = match how {
+                How::Held => LookChange::Granted(of, entry),
+                How::Pending => LookChange::Requested(of, entry),
+                How::Owned => LookChange::Owned(of, entry, false),
             };
             events.push(LookEvent { at, change });
         }
@@ -266,12 +275,12 @@ impl Elsewhere {
         });
         let asked = self.asked.iter().map(|(bucket, name)| (&**bucket, name));
         let complete: HashSet<(&str, &ResourceName)> = complete.chain(asked).collect();
-        let mut pending: Vec<_> = self.all().filter(|(_, held, _)| !held).collect();
+        let mut pending: Vec<_> = self.all().filter(|(_, how, _)| *how == How::Pending).collect();
         pending.sort_by_key(|(.., one)| one.order);
         let mut tokens = HashSet::new();
-        for (bucket, held, one) in self.all() {
+        for (bucket, how, one) in self.all() {
             let Inspected { lock, fencing_token, .. } = &one.inspected;
-            if held {
+            if how == How::Held {
                 tokens.insert((bucket, &lock.name, lock.client_id, *fencing_token));
             }
         }

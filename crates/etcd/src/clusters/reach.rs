@@ -268,7 +268,7 @@ impl ClustersBackend {
         Box::pin(async move {
             let mut all = Sighting::default();
             for (nth, seen) in each.await? {
-                let Sighting { held, pending, left_out, .. } = seen;
+                let Sighting { held, pending, owned, left_out, .. } = seen;
                 all.left_out += left_out;
                 let adapt = |mut one: Sighted| {
                     self.raise_inspected(nth, &mut one.inspected);
@@ -278,6 +278,7 @@ impl ClustersBackend {
                 };
                 all.held.extend(held.into_iter().map(adapt));
                 all.pending.extend(pending.into_iter().map(adapt));
+                all.owned.extend(owned.into_iter().map(adapt));
             }
             Ok(all)
         })

@@ -179,6 +179,13 @@ impl Keeper {
             wake(wakers);
             return true;
         }
+        // Those of which no more can be granted are given up, once nobody holds them.
+        let usage = self.shared.table().usage(&(bucket, name.clone()));
+        let is_done = usage.is_some_and(|usage| usage.is_closed && !usage.is_held);
+        if is_done && !self.is_adrift(bucket, name) {
+            self.leave(bucket, name);
+            return is_here;
+        }
         let lease = self.agents.get(&serial).and_then(Agent::lease_id);
         match lease {
             // What it has was another connection's: this name is not its.
@@ -234,6 +241,8 @@ impl Keeper {
         let is_wanted = mirror.queue().any(|entry| entry.request.owner != me);
         if is_wanted || asked == Some(Wish::ToHave) {
             self.note_wanted(bucket, name);
+        } else if asked.is_some() {
+            self.note_shown(bucket, name);
         }
         if is_wanted || asked.is_some() {
             self.leave(bucket, name);
@@ -249,6 +258,14 @@ impl Keeper {
         let house = self.buckets.get_mut(&bucket);
         if let Some(view) = house.and_then(|house| house.bucket.views.get_mut(name)) {
             view.note_wanted();
+        }
+    }
+
+    /// Others look at a name that is ours: it is given up for that.
+    pub(super) fn note_shown(&mut self, bucket: u64, name: &NameKey) {
+        let house = self.buckets.get_mut(&bucket);
+        if let Some(view) = house.and_then(|house| house.bucket.views.get_mut(name)) {
+            view.note_shown();
         }
     }
 
@@ -455,16 +472,20 @@ impl Keeper {
             _ => return false,
         };
         let Some(owned) = of.operation.read(of.tries > 0, answer).owner else { return false };
-        let asked = of.asked.unwrap_or_else(Moment::now);
         let id = self.slots.holder(ask.request);
         let status = id.map(|id| self.shared.table().status(id));
         if !matches!(status, Some(Status::Pending(_))) {
             return false;
         }
-        // Nothing else is done about the name meanwhile, so a connection cannot give up its own; and who
-        // looks has no more time than twice that.
-        let is_late = asked.elapsed() >= self.options.time_to_live.min(PATIENCE) / 2;
-        let (operation, delay) = if is_late || self.is_of_mine(&owned) {
+        let keys = self.buckets.get(&of.bucket).map(|house| &house.bucket.keys);
+        let key = keys.and_then(|keys| keys.parse(&owned.key));
+        // Nothing else is done about the name meanwhile, so a connection cannot give up its own. And what
+        // no machine has written is given up by none.
+        let can_be_asked =
+            owned.lease != 0 && key.is_some_and(|key| key.request.owner != self.slots.me());
+        let patience = self.patience_with_owners();
+        let (begun, asked) = (of.asked.unwrap_or_else(Moment::now), self.note_asked(&owned));
+        let (operation, delay) = if !can_be_asked || asked.elapsed() >= patience {
             let Some(robs) = steals else { return false };
             (robs, Duration::ZERO)
         } else {
@@ -473,18 +494,33 @@ impl Keeper {
                 self.calls.push_back(Call::Write { transaction });
             }
             // Ever more rarely, of one that does not answer.
-            (of.operation.clone(), AGAIN.max(asked.elapsed() / 4))
+            let rest = patience.saturating_sub(asked.elapsed());
+            (of.operation.clone(), AGAIN.max((begun.elapsed() / 4).min(rest)))
         };
-        let of = Operated { asked: Some(asked), operation, ..of.clone() };
+        let of = Operated { asked: Some(begun), operation, ..of.clone() };
         self.calls.push_back(Call::Pause { of, delay });
         true
     }
 
-    /// Whether this key, which says whose a name is, is of this connection.
-    fn is_of_mine(&self, owned: &KeyValue) -> bool {
-        let keys = self.buckets.values().map(|house| &house.bucket.keys);
-        let of = keys.filter_map(|keys| keys.parse(&owned.key)).next();
-        of.is_some_and(|key| key.request.owner == self.slots.me())
+    /// How long it is waited for the owner of a name that was asked for it. Who looks has twice that.
+    pub(super) fn patience_with_owners(&self) -> Duration {
+        self.options.time_to_live.min(PATIENCE) / 2
+    }
+
+    /// The owner of a name, which this key says, is asked for it, or was. When that was first: who asks the next
+    /// time does not wait anew for one that does not answer.
+    pub(super) fn note_asked(&mut self, owned: &KeyValue) -> Moment {
+        let (made, asked) = self.asked.entry(owned.key.clone()).or_insert((0, Moment::now()));
+        if *made != owned.made {
+            (*made, *asked) = (owned.made, Moment::now());
+        }
+        *asked
+    }
+
+    /// Forgets owners that were asked so long ago that their leases have ended if they do not answer.
+    pub(super) fn forget_asked(&mut self) {
+        let long = 2 * self.options.time_to_live;
+        self.asked.retain(|_, (_, asked)| asked.elapsed() < long);
     }
 
     /// Etcd refuses to have it written. Who waits is told; what is held stays what it is, with the name,
@@ -525,13 +561,11 @@ impl Keeper {
 
     /// Others are to see what is held of a name, and who waits: a list has shown this key, by which it is ours.
     pub(super) fn show(&mut self, bucket: u64, name: &NameKey, owned: &KeyValue) {
-        let usage = self.shared.table().usage(&(bucket, name.clone()));
-        if usage.is_some_and(|usage| usage.is_closed && usage.is_used) {
-            // Etcd has refused to have it written.
-        } else if self.own_state(bucket, name) == Own::No {
+        if self.own_state(bucket, name) == Own::No {
             self.disown(bucket, name, owned.made, owned.lease);
             self.step(bucket, name);
         } else {
+            self.note_shown(bucket, name);
             self.leave(bucket, name);
         }
     }

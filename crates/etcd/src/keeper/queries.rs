@@ -12,7 +12,7 @@ use crate::{
     failure::Failure,
     hash::HashState,
     keys::{BucketKeys, LockKey, NameKey, Phase},
-    query::{Seen, seen},
+    query::{Kept, Seen, seen},
     table::Usage,
     transactions::{MOST, Wish, ask_owner},
     view::Own,
@@ -34,6 +34,8 @@ pub(super) struct Query {
     /// About this name, or all.
     name: Option<NameKey>,
     most: usize,
+    /// Whether who owns a name is asked what is held of it.
+    asks: bool,
     /// All that was to be done up to this number comes first: who asks sees its own requests, and
     /// not what it has released.
     after: u64,
@@ -55,9 +57,10 @@ impl Keeper {
         bucket: u64,
         name: Option<NameKey>,
         most: usize,
+        asks: bool,
         answer: oneshot::Sender<Result<Seen, Error>>,
     ) {
-        let idle = self.show_owned(bucket, name.as_ref());
+        let idle = if asks { self.show_owned(bucket, name.as_ref()) } else { HashMap::default() };
         let Some(house) = self.buckets.get(&bucket) else { return };
         let after = house.bucket.last();
         let (now, patience) = (Moment::now(), self.options.time_to_live.min(PATIENCE));
@@ -66,6 +69,7 @@ impl Keeper {
             bucket,
             name,
             most,
+            asks,
             after,
             rounds: 0,
             is_asking: false,
@@ -137,18 +141,24 @@ impl Keeper {
             return self.advance_queries();
         }
         let me = self.slots.me();
-        let is_late = query.shown_by <= Moment::now();
-        // What works under a lease that is lost may not have ended, and is not known any more; and what
-        // could not be written stands nowhere.
-        let is_said = |kv: &KeyValue, key: &LockKey| {
-            let usage = || self.shared.table().usage(&(bucket, key.name.clone()));
-            key.request.owner == me
-                && !self.lapsing.contains_key(&kv.lease)
-                && !(is_late && usage().is_some_and(|usage| usage.is_used))
+        let (asks, is_late) = (query.asks, query.shown_by <= Moment::now());
+        let shown = |kv: &KeyValue, key: &LockKey| {
+            if key.request.owner != me {
+                return if asks { Kept::Unsaid } else { Kept::Unasked };
+            }
+            let usage = self.shared.table().usage(&(bucket, key.name.clone()));
+            // What could not be written stands nowhere; and what works under a lease that is lost may not
+            // have ended, and is not known any more.
+            let is_unsaid = |usage: Usage| usage.is_used && (usage.is_refused || is_late) && asks;
+            if usage.is_some_and(is_unsaid) || self.lapsing.contains_key(&kv.lease) {
+                Kept::Unsaid
+            } else {
+                Kept::Said
+            }
         };
-        let mut seen = seen(&house.bucket.keys, &listed.found, is_said);
+        let mut seen = seen(&house.bucket.keys, &listed.found, shown);
         // How it is with ours is known.
-        for one in seen.held.iter_mut().chain(&mut seen.pending) {
+        for one in seen.held.iter_mut().chain(&mut seen.pending).chain(&mut seen.owned) {
             one.lease =
                 Some(one.lease).filter(|lease| !self.leases.contains_key(lease)).unwrap_or(0);
         }
@@ -174,9 +184,11 @@ impl Keeper {
             let of = (bucket, name);
             let usage = self.shared.table().usage(&of);
             match usage {
-                // Etcd has refused to have it written.
-                Some(usage) if usage.is_used && usage.is_closed => {}
-                Some(usage) if usage.is_used => self.leave(bucket, &of.1),
+                Some(usage) if usage.is_refused => {}
+                Some(usage) if usage.is_used => {
+                    self.note_shown(bucket, &of.1);
+                    self.leave(bucket, &of.1);
+                }
                 Some(usage) => drop(idle.insert(of.1, usage.granted)),
                 None => {}
             }
@@ -187,7 +199,7 @@ impl Keeper {
     /// Whether a list shows all that there is, as far as that can be had: owners of names show what they
     /// know alone when they are asked, and those of ours of which something was not shown are given up.
     fn is_shown(&mut self, number: u64, listed: &Listing) -> bool {
-        let Some(query) = self.queries.get(&number) else { return true };
+        let Some(query) = self.queries.get(&number).filter(|query| query.asks) else { return true };
         let Some(house) = self.buckets.get(&query.bucket) else { return true };
         let (bucket, me) = (query.bucket, self.slots.me());
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
@@ -206,13 +218,16 @@ impl Keeper {
             let known = query.idle.get(&key.name).copied();
             let usage = self.shared.table().usage(&(bucket, key.name.clone()));
             // If it has become ours since, nobody has had it since.
-            let is_idle =
-                |usage: Usage| !usage.is_used && known.unwrap_or_default() == usage.granted;
+            let is_idle = |usage: Usage| {
+                usage.is_refused || !usage.is_used && known.unwrap_or_default() == usage.granted
+            };
             if !usage.is_some_and(is_idle) {
                 ours.push((key.name, kv));
             }
         }
         let is_late = query.shown_by <= Moment::now();
+        let patience = self.patience_with_owners();
+        theirs.retain(|kv| self.note_asked(kv).elapsed() < patience);
         if !theirs.is_empty() && !is_late {
             let asked = theirs.iter().filter(|kv| Wish::ToSee.says_more(kv));
             let steps: Vec<_> = asked.map(|kv| Step::Within(ask_owner(kv, Wish::ToSee))).collect();

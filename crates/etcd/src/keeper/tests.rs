@@ -528,6 +528,29 @@ fn a_thief_finds_those_robbed_whom_only_its_own_machine_knows() {
 }
 
 #[test]
+fn a_name_of_which_no_more_can_be_granted_is_given_up_for_who_asks_next() {
+    for kind in [RequestKind::Wait(Mode::Exclusive), RequestKind::IfAvailable(Mode::Exclusive)] {
+        let (mut machine, agent) = owner();
+        machine.calls();
+        machine.shared.table().close(&(0, NameKey::new(&of("db"))));
+        let mut table = machine.shared.table();
+        let (id, serial) = table.request(agent, &of("db"), kind, std::task::Waker::noop()).unwrap();
+        let here = table.take_here(id);
+        drop(table);
+        assert!(
+            matches!(here, None | Some(crate::table::Here::Waits { is_known: false })),
+            "the thread is not told of it"
+        );
+        machine.keeper.hear(Message::Request { bucket: 0, serial, id, name: of("db") });
+        let gives_up = |call: &Call| match call {
+            Call::Operate { of, .. } => matches!(of.operation, Operation::Leave(_)),
+            _ => false,
+        };
+        assert!(machine.calls().iter().any(gives_up), "{kind:?}");
+    }
+}
+
+#[test]
 fn who_looks_is_answered_though_a_name_was_lost_with_a_lease_that_is_not_over_for_others() {
     let (mut machine, agent) = owner();
     machine.take_own(agent);
@@ -547,7 +570,7 @@ fn who_looks_is_answered_though_a_name_was_lost_with_a_lease_that_is_not_over_fo
     list(&mut machine);
     assert!(machine.keeper.lapsing.contains_key(&OWN));
     let (answer, mut answered) = oneshot::channel();
-    machine.keeper.hear(Message::Query { bucket: 0, name: None, most: 10, answer });
+    machine.keeper.hear(Message::Query { bucket: 0, name: None, most: 10, asks: true, answer });
     list(&mut machine);
     let seen = answered.try_recv().expect("it is answered").unwrap();
     // What works under it may not have ended.

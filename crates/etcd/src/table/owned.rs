@@ -49,6 +49,8 @@ pub(super) struct Owned {
     queue: BTreeMap<u64, usize>,
     /// Nobody is granted anything any more: it is to be given up, or it is not certain that it is ours.
     is_closed: bool,
+    /// Etcd has refused to have it given up.
+    is_refused: bool,
 }
 
 /// What has become of a request whose name is ours.
@@ -62,7 +64,8 @@ pub(crate) enum Here {
         /// Its own, to be dropped.
         own: Option<Waker>,
     },
-    /// It waits. The thread is to be told if its agent has no lease yet.
+    /// It waits. The thread is to be told if its agent has no lease yet, or nobody is granted the name here
+    /// any more.
     Waits { is_known: bool },
 }
 
@@ -72,7 +75,7 @@ pub(crate) struct Begun {
     pub(crate) wakers: Vec<Waker>,
     /// The keys that are not there any more, and whose they were.
     pub(crate) freed: Vec<(RequestKey, RequestId)>,
-    /// Somebody waits who cannot be granted it: what its agent has stands under another lease.
+    /// Somebody asks who cannot be granted it: what its agent has stands under another lease.
     pub(crate) has_strangers: bool,
     /// Agents that wait and have no lease yet.
     pub(crate) without_lease: Vec<AgentSerial>,
@@ -102,6 +105,8 @@ pub(crate) struct Usage {
     /// Or waits.
     pub(crate) is_used: bool,
     pub(crate) is_closed: bool,
+    /// What is held could not be written.
+    pub(crate) is_refused: bool,
 }
 
 /// A lock that is known here only.
@@ -171,6 +176,7 @@ impl Table {
                 let is_first = owned.queue.is_empty() && !owned.is_closed;
                 if !is_first || !is_known || !owned.admits(mode) {
                     owned.queue.insert(request.serial, id.index());
+                    let is_known = is_known && !owned.is_closed;
                     return Some(Here::Waits { is_known });
                 }
                 true
@@ -279,20 +285,24 @@ impl Table {
     pub(crate) fn own(&mut self, of: &(u64, NameKey), made: i64, lease: LeaseName) -> Begun {
         let mut begun = Begun::default();
         let queue = BTreeMap::new();
-        let (granted, shared, exclusive, is_closed) = (0, 0, false, false);
-        let mut owned = Owned { made, lease, granted, shared, exclusive, queue, is_closed };
+        let (granted, shared, exclusive) = (0, 0, false);
+        let (is_closed, is_refused) = (false, false);
+        let mut owned =
+            Owned { made, lease, granted, shared, exclusive, queue, is_closed, is_refused };
         for &index in self.names.get(of).into_iter().flatten() {
             let request = &mut self.requests[index];
-            let waits = matches!(request.kind, RequestKind::Wait(_));
-            if !waits || request.is_here || !matches!(request.state, State::Pending(_)) {
+            if request.is_here || !matches!(request.state, State::Pending(_)) {
                 continue;
             }
             let Some(agent) = request.agent.and_then(|agent| self.agents.get(agent.index())) else {
                 continue;
             };
-            match agent.lease {
-                Some(share) => begun.has_strangers |= share.lease != lease,
-                None => begun.without_lease.push(agent.serial),
+            begun.has_strangers |= agent.lease.is_some_and(|share| share.lease != lease);
+            if !matches!(request.kind, RequestKind::Wait(_)) {
+                continue;
+            }
+            if agent.lease.is_none() {
+                begun.without_lease.push(agent.serial);
             }
             let id = RequestId::from_parts(narrow(index), request.serial);
             begun.freed.extend(request.key.take().map(|key| (key, id)));
@@ -347,8 +357,10 @@ impl Table {
         held: &[RequestId],
     ) {
         let queue = BTreeMap::new();
-        let (granted, shared, exclusive, is_closed) = (tokens::MOST, 0, false, true);
-        let mut owned = Owned { made, lease, granted, shared, exclusive, queue, is_closed };
+        let (granted, shared, exclusive) = (tokens::MOST, 0, false);
+        let (is_closed, is_refused) = (true, true);
+        let mut owned =
+            Owned { made, lease, granted, shared, exclusive, queue, is_closed, is_refused };
         for &id in held {
             let Some(request) = self.find(id) else { continue };
             if let State::Held(..) = request.state {
@@ -429,10 +441,10 @@ impl Table {
     /// How a name is used that is ours.
     pub(crate) fn usage(&self, of: &(u64, NameKey)) -> Option<Usage> {
         let owned = self.owned.get(of)?;
-        let (granted, is_closed) = (owned.granted, owned.is_closed);
+        let Owned { granted, is_closed, is_refused, .. } = *owned;
         let is_held = owned.exclusive || owned.shared > 0;
         let is_used = is_held || !owned.queue.is_empty();
-        Some(Usage { granted, is_held, is_used, is_closed })
+        Some(Usage { granted, is_held, is_used, is_closed, is_refused })
     }
 
     /// The names that are ours.

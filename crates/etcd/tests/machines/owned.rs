@@ -20,6 +20,9 @@ use crate::server::{DEADLINE, Server, connect, namespace, shared};
 
 const TIME_TO_LIVE: Duration = Duration::from_secs(10);
 
+/// So long that nothing ends it here.
+const MINUTE: Duration = Duration::from_secs(60);
+
 /// A machine that keeps what it has taken and released once.
 fn keeping(endpoint: String, namespace: &str) -> LockManager {
     connect(&EtcdOptions::new([endpoint]).namespace(namespace).keep_names(1)).lock_manager("bucket")
@@ -200,7 +203,9 @@ fn an_owner_grants_nothing_any_more_once_it_is_stolen_from() {
 fn an_owner_that_cannot_be_asked_is_robbed() {
     let server = Server::start();
     let cable = Proxy::to(server.port());
-    let (a, b) = (keeping(cable.endpoint(), "navlock"), keeping(server.endpoint(), "navlock"));
+    let options = |endpoint| EtcdOptions::new([endpoint]).time_to_live(MINUTE).keep_names(1);
+    let a = connect(&options(cable.endpoint())).lock_manager("bucket");
+    let b = connect(&options(server.endpoint())).lock_manager("bucket");
     own(&a, "db");
     let (guard, next) = (exclusive(&a, "db"), beside(&a));
     thread::scope(|scope| {
@@ -218,16 +223,68 @@ fn an_owner_that_cannot_be_asked_is_robbed() {
 }
 
 #[test]
-fn a_name_that_others_only_look_at_is_owned_again_at_once() {
+fn a_name_that_others_only_look_at_is_soon_owned_again() {
     let [a, b] = machines();
     own(&a, "db");
     for _ in 0..8 {
         // Nobody has it: so nothing is shown of it, and it was given up.
-        assert!(until(|| Some(soon(b.inspect(None)).unwrap())).held.is_empty());
-        drop(exclusive(&a, "db"));
-        // It has to be given up first.
-        assert!(exclusive(&a, "db").fencing_token().get() & 0xf_ffff > 0, "it is not owned again");
+        assert!(soon(b.inspect(None)).unwrap().held.is_empty());
+        // Who wants it eight times has it not be owned before it was taken 256 times.
+        thread::sleep(Duration::from_millis(300));
+        let is_own = |_| exclusive(&a, "db").fencing_token().get() & 0xf_ffff > 0;
+        assert!((0..100).any(is_own), "it is not owned again");
     }
+}
+
+#[test]
+fn a_name_that_is_taken_all_the_time_is_shown_at_once_and_in_pictures_as_the_machines() {
+    let [a, b] = machines();
+    own(&a, "db");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(SeqCst) {
+                drop(exclusive(&a, "db"));
+            }
+        });
+        for _ in 0..5 {
+            let seen = soon(b.inspect(None)).unwrap();
+            let by = |held: &navlock_core::Inspected| held.lock.client_id;
+            assert!(seen.held.iter().all(|held| by(held) == a.client_id()), "{seen:?}");
+        }
+        // Who looks again and again asks nobody, and the name stays what it is.
+        own(&a, "kept");
+        let guard = exclusive(&a, "kept");
+        let seen = soon(host::look(&b)).unwrap();
+        let kept = |one: &&host::Sighted| one.inspected.lock.name == "kept";
+        assert_eq!(seen.owned.iter().filter(kept).count(), 1, "{seen:?}");
+        assert_eq!(seen.held.iter().filter(kept).count(), 0, "{seen:?}");
+        drop(guard);
+        assert!(poll(&mut a.lock("kept").into_future()), "to look has taken it");
+        is_over.store(true, SeqCst);
+    });
+}
+
+#[test]
+fn an_owner_that_does_not_answer_is_waited_for_once() {
+    let server = Server::start();
+    let cable = Proxy::to(server.port());
+    let options = |endpoint| EtcdOptions::new([endpoint]).time_to_live(MINUTE).keep_names(1);
+    let a = connect(&options(cable.endpoint())).lock_manager("bucket");
+    let b = connect(&options(server.endpoint())).lock_manager("bucket");
+    own(&a, "db");
+    cable.cut();
+    let tried = |_| assert!(soon(b.lock("db").if_available()).unwrap().is_none());
+    tried(0);
+    // As if it was held: it is known by now that the owner does not say so.
+    let since = Instant::now();
+    (0..20).for_each(tried);
+    for _ in 0..5 {
+        let seen = soon(b.inspect(None)).unwrap();
+        assert_eq!(seen.held.len(), 1, "{seen:?}");
+    }
+    assert!(since.elapsed() < DEADLINE / 2, "each waits anew");
+    cable.mend();
 }
 
 #[test]
