@@ -58,7 +58,9 @@ const MOST_QUERIED: usize = 100_000;
 
 /// A user agent whose locks are seen by all who use this etcd.
 ///
-/// Each call is a connection of its own, with a thread of its own. Works on any executor.
+/// Each call is a connection of its own, with a thread of its own. Works on any executor. The connection
+/// ends with the last handle of the user agent. A process that ends before that leaves what its agents have,
+/// and the names that it [keeps](EtcdOptions::keep_names), until its lease is over.
 ///
 /// # Errors
 ///
@@ -176,7 +178,11 @@ impl EtcdReach {
     /// That no member has answered, and for how long, for people, if that is so.
     pub(crate) fn silent(&self) -> Option<String> {
         let silent = self.0.members.silent()?;
-        Some(format!("has not answered for {} s, and grants nothing meanwhile", silent.as_secs()))
+        let silent = silent.as_secs();
+        Some(format!(
+            "has not answered for {silent} s, and grants nothing meanwhile but names that this machine \
+             keeps"
+        ))
     }
 }
 

@@ -49,7 +49,7 @@ impl From<navlock_etcd_client::Error> for Failure {
             RESOURCE_EXHAUSTED if message.contains("database space exceeded") => {
                 Self::Refused(Error::Unreachable(format!(
                     "etcd refused: {message}; it is full: locks are kept and released, and none is granted \
-                     until it has room ('navlock doctor' says how)"
+                     but of names that this machine keeps, until it has room ('navlock doctor' says how)"
                 )))
             }
             INVALID_ARGUMENT | PERMISSION_DENIED | RESOURCE_EXHAUSTED | FAILED_PRECONDITION

@@ -17,7 +17,7 @@
 //! revision, and stays so when its agent says more of itself, which is written into the value of the
 //! same key. Within them, exclusive and shared stand apart so that a transaction can ask for either.
 //!
-//! Who owns a name (see [`owned`](crate::owned)) stands among those who hold it exclusively, so that it
+//! Who owns a name (see [`owned`](crate::table::owned)) stands among those who hold it exclusively, so that it
 //! keeps away whom such a lock keeps away, and goes where that goes: to whoever steals.
 
 use std::sync::Arc;

@@ -20,15 +20,29 @@
 //!
 //! Etcd orders the requests of all machines; each grant is one transaction, and its revision is the
 //! fencing token, but for names that a connection [keeps](EtcdOptions::keep_names), which it grants by itself
-//! and counts within the revision in which they became its own. A connection has a lease, and all that its agents have in etcd ends with that: when its
-//! process ends, when its machine dies, when it is cut off. What one agent has ends with that agent, by
-//! transactions of the connection. Whoever cannot keep its lease is told
-//! [`Lost::Disconnected`](navlock_core::Lost::Disconnected) a fifth of the time to live (two seconds
-//! at most) before etcd gives its locks to others, by a clock that counts the time in which the
-//! machine was suspended.
+//! and counts within the revision in which they became its own. A connection has a lease. All that its agents
+//! have ends with that, and so do the names that it keeps: when its process ends, when its machine dies, when it
+//! is cut off. What one agent has ends with that agent, by transactions of the connection. Whoever cannot keep
+//! its lease is told [`Lost::Disconnected`](navlock_core::Lost::Disconnected) a fifth of the time to live (two
+//! seconds at most) before etcd gives its locks to others, by a clock that counts the time in which the machine
+//! was suspended. Until then names that the connection keeps are granted further, also while etcd does not
+//! answer; other names are not granted while it does not, or is full.
 //!
 //! What can still go wrong: a process that is stopped between looking at its lock and writing does
 //! not know that time has passed. Only the fencing token helps there.
+//!
+//! # Who asks another connection
+//!
+//! Who holds a name that a connection keeps, that connection alone knows. So whoever else wants the name has it
+//! asked. Where it does not answer within 2.5 s, or half of the time to live if that is less,
+//!
+//! - a request with `if_available` is told that the lock cannot be had, and the next ones are told so at once, as
+//!   long as that connection is silent;
+//! - a theft takes the name all the same, and that connection may grant it, with smaller tokens, until it hears
+//!   of the theft;
+//! - a query, or an inspection, has that connection in the holder's place.
+//!
+//! A request that waits goes on waiting, until the name is given up or that connection's lease is over.
 //!
 //! # Several clusters
 //!

@@ -127,6 +127,9 @@ impl EtcdOptions {
     /// from then on its agents take it and hand it over without etcd, and the first who asks for it
     /// through another connection waits until it is given up. The number doubles for a name with each
     /// time that this happens. 8 if this is not called; never if it is 0.
+    ///
+    /// What becomes of who asks while this connection does not answer is said
+    /// [here](crate#who-asks-another-connection).
     #[must_use]
     pub fn keep_names(mut self, taken: u32) -> Self {
         self.taken = taken;

@@ -125,6 +125,9 @@ With -v also the names are shown that are owned: nobody holds them, and who had 
 them again without asking the broker, until somebody else asks for them. Their ageMs is since then,
 and taken says how often that was done.
 
+With etcd, a machine that keeps a name is asked who holds it. One that does not say so within 2.5 s
+is shown in the holder's place, as (a machine).
+
 --watch looks once a second until it is interrupted (exit code 130 in a shell). On a terminal it
 redraws the table. Elsewhere, and with --json, it writes what there is whenever that has changed,
 and an empty line after it.
@@ -192,11 +195,12 @@ it had waited; of a lock that was released or lost: for how long it was held), h
 stolen it), inside (the locks inside which it was requested) and taken.
 
 Whoever reads too slowly misses some: that is said, with how many (missed), and what there is is
-told anew; so it is, once a second, when something has changed on other machines. With etcd the
-buckets are those that clients of this machine use, and of one that has more than some 10,000 locks
-and requests not all of other machines are shown: that is said as well (left-out, with how many:
-leftOut). It goes on until it is interrupted (exit code
-130 in a shell), also when the broker ends and another one comes: recovered, if that has taken over.")]
+told anew; so it is, once a second, when something has changed on other machines. A name that
+another machine keeps is owned by that machine, whether somebody holds it there or not. With etcd
+the buckets are those that clients of this machine use, and of one that has more than some 10,000
+locks and requests not all of other machines are shown: that is said as well (left-out, with how
+many: leftOut). It goes on until it is interrupted (exit code 130 in a shell), also when the broker
+ends and another one comes: recovered, if that has taken over.")]
 pub(crate) struct WatchArgs {
     /// The names; without one, all.
     #[arg(value_parser = values::name())]
@@ -233,8 +237,9 @@ A table of all names, who has waited longest first: mode, who holds it and for h
 how many wait (QUEUE) and the longest of them for how long (WAIT), how often it is granted in a
 second (RATE, of the last ten), and how long requests waited that were granted since this was
 started (MEAN, and P99, what 99 of 100 waited at most). A holder in brackets owns the name and
-does not hold it. Below the table, for the chosen line, what could be pasted to end it. Names that
-nobody uses are forgotten after a minute.
+does not hold it; if that is another machine, somebody may hold the name there. Below the table, for
+the chosen line, what could be pasted to end it. Names that nobody uses are forgotten after a
+minute.
 
 Keys:
   q                 quit

@@ -133,8 +133,9 @@ pub(crate) struct RequestArgs {
     pub(crate) exclusive: bool,
 
     /// Do not wait: if the lock cannot be had at once, exit with 1, also if the broker has nothing
-    /// to give for the moment because it takes over from one that was killed. If it cannot be
-    /// reached within two seconds, exit with 69.
+    /// to give for the moment because it takes over from one that was killed. With etcd, that is known
+    /// after 2.5 s at most where another machine keeps the name and does not answer. If the broker
+    /// cannot be reached within two seconds, exit with 69.
     #[arg(short, long, alias = "nb", conflicts_with = "timeout")]
     pub(crate) nonblock: bool,
 
