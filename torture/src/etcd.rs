@@ -353,6 +353,7 @@ impl Etcd {
         let other = (nth + 1) % self.members.len();
         events.say(format_args!("member {nth} is replaced"));
         history.troubles.push((Trouble::Member, None, Interval::begin()));
+        history.troubles.push((Trouble::EtcdFull, None, Interval::begin()));
         self.until_done(other, &["member", "remove", &id]);
         signal(self.members[nth].pid, Signal::KILL);
         self.replaced += 1;
@@ -366,6 +367,10 @@ impl Etcd {
         self.until_whole().expect("the cluster becomes whole");
         events.say(format_args!("member {nth} is {name}"));
         over(history, Trouble::Member, None);
+        // It is given all that was ever written, also what others had when they were full, and its file
+        // stays as large as that: then it says that it is full itself.
+        self.full = Some(now());
+        self.make_room(events, history);
         Some(())
     }
 
