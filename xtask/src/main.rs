@@ -6,6 +6,7 @@
 //! - `cargo xtask break-rules`: breaks each rule on purpose and sees its tests fail.
 //! - `cargo xtask fresh`: follows the README on a minimal Debian that has only Rust and Node.
 //! - `cargo xtask torture`: kills, stops and starves workers at random, and sees that their locks hold.
+//! - `cargo xtask model`: explores the model of the keeper of etcd further than its tests do.
 //! - `cargo xtask msrv`: builds and tests the library with the oldest Rust that is promised.
 //! - `cargo xtask wpt`: the web-platform-tests of Web Locks on the engines embedded in Rust.
 //! - `cargo xtask fuzz`: searches for bytes that break the codec of the broker's protocol.
@@ -16,6 +17,7 @@ mod bench;
 mod break_rules;
 mod fresh;
 mod fuzz;
+mod model;
 mod msrv;
 mod run;
 mod test;
@@ -38,6 +40,7 @@ usage: cargo xtask <command>
   break-rules [ARG…]        break each rule in copies of the sources and see its tests fail
   torture [OPTION…]         kill, stop and starve workers at random, as root; --minutes N,
                             --reach broker|etcd, --seed N, --without KIND, --break
+  model [OPTION…] [NAME…]   explore what tests of the model of etcd's keeper search at random; --minutes N
   fresh [OPTION…]           follow the README on a minimal Debian that has only Rust and Node
   msrv                      build and test the library with the oldest Rust that is promised
   wpt --wpt CHECKOUT        the web-platform-tests on Boa and QuickJS; needs Node and a checkout of them
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         ["torture", rest @ ..] => torture::torture(rest),
         ["break-rules", rest @ ..] => break_rules::break_rules(rest),
         ["fresh", rest @ ..] => fresh::fresh(rest),
+        ["model", rest @ ..] => model::model(rest),
         ["msrv", rest @ ..] => msrv::msrv(rest),
         ["wpt", rest @ ..] => wpt::wpt(rest),
         _ => Err(USAGE.to_owned()),

@@ -12,8 +12,8 @@ use navlock_core::{
 };
 
 use super::{
-    Taken,
-    world::{Act, Faults, Step, World},
+    Scene,
+    world::{Act, Faults, Step},
 };
 
 /// How many steps a run may take: many times what the longest does.
@@ -62,7 +62,8 @@ pub(super) fn search(test: &str, runs: u64, run: impl Fn(&mut Random) -> usize) 
     assert!(steps > 0, "nothing was done");
 }
 
-fn asked<T: FromStr<Err: Debug>>(variable: &str) -> Option<T> {
+/// What a variable of the environment asks for.
+pub(super) fn asked<T: FromStr<Err: Debug>>(variable: &str) -> Option<T> {
     let value = env::var(variable).ok()?;
     Some(value.parse().unwrap_or_else(|error| panic!("{variable}={value}: {error:?}")))
 }
@@ -85,19 +86,16 @@ impl Drop for Failing<'_> {
 /// One run of these scripts, to its end. How many steps it took.
 pub(super) fn run(random: &mut Random, scripts: &[&[Act]], faults: Faults, owns: bool) -> usize {
     let is_warm = coin(random);
-    let mut world = World::new(scripts, faults, is_warm, owns);
-    let mut taken = Taken::of(scripts);
+    let mut run = Scene { test: None, scripts, faults, is_warm, owns }.after(&[]);
     let pace = Pace::new(random, scripts.len());
     loop {
-        let steps = world.steps();
+        let steps = run.world.steps();
         if steps.is_empty() {
-            world.check_end();
-            return taken.steps.len();
+            run.world.check_end();
+            return run.steps.len();
         }
-        let step = pace.choose(random, &steps);
-        taken.steps.push(step);
-        assert!(taken.steps.len() < MOST_STEPS, "there is no end to it");
-        world.take(step);
+        assert!(run.steps.len() < MOST_STEPS, "there is no end to it");
+        run.take(pace.choose(random, &steps));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Machines that share an etcd, and what can happen next.
 
+mod told;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::{self, Write},

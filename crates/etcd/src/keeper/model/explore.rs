@@ -1,0 +1,118 @@
+//! All that can happen with what a few machines do, what is nearest to the beginning first.
+//!
+//! A state cannot be copied, only come to again by its steps. So of each that was found is kept from where
+//! it was found and by which step, and its fingerprint: some fifty bytes, however large it is.
+//!
+//! An exploration that fails says by which steps, and there are no fewer that lead there; `NAVLOCK_MODEL_STEPS`
+//! has these done again. One that is not a test goes on to its end, or for `NAVLOCK_MODEL_MINUTES`.
+
+use std::{
+    collections::HashSet,
+    env,
+    time::{Duration, Instant},
+};
+
+use super::{Scene, search::asked, world::Step};
+use crate::hash::HashState;
+
+/// How many states a test looks at, at most.
+const MOST: usize = 500_000;
+
+/// What an exploration has seen.
+#[derive(Debug)]
+struct Seen {
+    /// How many states it has found.
+    states: usize,
+    /// By how many ways it has come to an end.
+    ends: usize,
+    /// All states that are no more steps away than this are among them.
+    steps: usize,
+    /// There are no others.
+    is_all: bool,
+}
+
+/// A state: from which of those that were found before it has come, and by which step.
+type Found = (usize, Option<Step>);
+
+/// As a test: all that can happen, and that it is no less than this.
+pub(super) fn test(scene: Scene<'_>, least: usize) {
+    if redo(scene) {
+        return;
+    }
+    let seen = explore(scene, |states| states >= MOST);
+    println!("{seen:?}");
+    assert!(seen.is_all, "these are too many states for a test: {seen:?}");
+    assert!(seen.states >= least && seen.ends > 1, "there is less to be seen: {seen:?}");
+}
+
+/// As far as there is time for.
+pub(super) fn go_far(scene: Scene<'_>) {
+    if redo(scene) {
+        return;
+    }
+    let began = Instant::now();
+    let minutes: Option<u64> = asked("NAVLOCK_MODEL_MINUTES");
+    let most = minutes.map(|minutes| Duration::from_secs(60 * minutes));
+    let seen = explore(scene, |_| most.is_some_and(|most| began.elapsed() >= most));
+    let Seen { states, steps, is_all, ends } = seen;
+    let name = scene.test.unwrap_or_default();
+    let far = if is_all { "that is all, the last" } else { "not all, but all that are up to" };
+    let seconds = began.elapsed().as_secs();
+    println!("{name}: {states} states in {seconds} s: {far} {steps} steps away");
+    assert!(ends > 0 || !is_all, "it never ends: {seen:?}");
+}
+
+/// Looks at one state after the other until it is enough of them.
+fn explore(scene: Scene<'_>, is_enough: impl Fn(usize) -> bool) -> Seen {
+    let mut known: HashSet<u64, HashState> = HashSet::default();
+    let mut found: Vec<Found> = vec![(0, None)];
+    let (mut at, mut ends, mut far) = (0, 0, 0);
+    while at < found.len() && !is_enough(found.len()) {
+        let way = way_to(&found, at);
+        far = way.len();
+        let run = scene.after(&way);
+        let steps = run.world.steps();
+        let mut here = Some(run);
+        for &step in &steps {
+            let mut run = here.take().unwrap_or_else(|| scene.after(&way));
+            run.take(step);
+            if run.world.steps().is_empty() {
+                run.world.check_end();
+                ends += 1;
+            } else if known.insert(run.world.fingerprint()) {
+                found.push((at, Some(step)));
+            }
+        }
+        at += 1;
+    }
+    Seen { states: found.len(), ends, steps: far, is_all: at == found.len() }
+}
+
+/// The steps to a state.
+fn way_to(found: &[Found], mut at: usize) -> Vec<Step> {
+    let mut steps = Vec::new();
+    while let (before, Some(step)) = found[at] {
+        steps.push(step);
+        at = before;
+    }
+    steps.reverse();
+    steps
+}
+
+/// Does the steps again that are asked for, and shows what each makes of etcd. Whether there are any.
+fn redo(scene: Scene<'_>) -> bool {
+    let Ok(steps) = env::var("NAVLOCK_MODEL_STEPS") else { return false };
+    let mut run = scene.after(&[]);
+    for asked in steps.split(';').map(str::trim) {
+        let can = run.world.steps();
+        let step = can.iter().copied().find(|step| format!("{step:?}") == asked);
+        let step = step.unwrap_or_else(|| panic!("{asked:?} cannot come next, but {can:?}"));
+        println!("{}", run.world.told(step));
+        run.take(step);
+        println!("    {}", run.world.etcd);
+    }
+    if run.world.steps().is_empty() {
+        run.world.check_end();
+    }
+    true
+}

@@ -1,0 +1,49 @@
+//! What happens, for people.
+
+use std::fmt::{self, Debug};
+
+use super::{Flight, Step, World};
+use crate::keeper::{Call, Done, model::etcd::Etcd};
+
+impl World {
+    /// A step that can come next, and what it is that is on its way by it.
+    pub(in crate::keeper::model) fn told(&self, step: Step) -> String {
+        let what = match step {
+            Step::Act(nth) => format!("{:?}", self.machines[nth].script[self.machines[nth].acted]),
+            Step::Execute(nth, at)
+            | Step::Answer(nth, at)
+            | Step::Lose(nth, at)
+            | Step::LoseAnswer(nth, at)
+            | Step::Delay(nth, at) => match &self.machines[nth].flights[at] {
+                Flight::Out(Call::Operate { of, .. }) => kind(&of.operation),
+                Flight::Out(call) => kind(call),
+                Flight::Back(Done::Operated(of, Ok(_))) => kind(&of.operation),
+                Flight::Back(Done::Operated(of, Err(error))) => {
+                    format!("{}: {error:?}", kind(&of.operation))
+                }
+                Flight::Back(done) => kind(done),
+                Flight::Late(_) => "late".to_owned(),
+            },
+            _ => return format!("{step:?}"),
+        };
+        format!("{step:?}: {what}")
+    }
+}
+
+/// Which of its variants it is.
+fn kind(of: &impl Debug) -> String {
+    format!("{of:?}").chars().take_while(char::is_ascii_alphanumeric).collect()
+}
+
+/// The keys that there are in the bucket, and the revisions that have made them.
+impl fmt::Display for Etcd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "revision {}:", self.revision)?;
+        let all = self.keys.all();
+        for kv in self.found.values() {
+            let key = kv.key.strip_prefix(&*all).unwrap_or(&kv.key);
+            write!(f, " {} ({})", key.escape_ascii(), kv.made)?;
+        }
+        Ok(())
+    }
+}
