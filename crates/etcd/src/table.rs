@@ -4,6 +4,8 @@
 //! entries; the thread says what becomes of them, but for those of names that are [`owned`].
 
 mod owned;
+#[cfg(test)]
+mod shown;
 
 use std::{
     collections::{HashMap, HashSet},

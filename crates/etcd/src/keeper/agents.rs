@@ -30,6 +30,7 @@ const SETTLED: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// An agent, as the thread knows it.
+#[derive(Debug)]
 pub(super) struct Agent {
     pub(super) bucket: u64,
     pub(super) id: AgentId,

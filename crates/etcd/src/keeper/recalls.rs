@@ -31,6 +31,7 @@ use crate::{
 pub(super) const PATIENCE: Duration = Duration::from_secs(9);
 
 /// An agent that wants to go on with what it had.
+#[derive(Debug)]
 pub(super) struct Recall {
     serial: AgentSerial,
     since: Moment,

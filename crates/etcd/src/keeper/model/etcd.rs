@@ -8,6 +8,7 @@ use navlock_engine::FencingToken;
 use crate::{
     data::{Answer, Check, KeyValue, Listing, Step, StepResult, Transaction, end_of_prefix},
     failure::Failure,
+    hash::HashState,
     keys::{BucketKeys, LockKey, NameKey, Phase},
     mirror::{self, Event, Put},
     tokens::{Grant, revision},
@@ -21,9 +22,9 @@ pub(super) struct Etcd {
     pub(super) revision: i64,
     pub(super) found: BTreeMap<Vec<u8>, KeyValue>,
     pub(super) leases: BTreeSet<i64>,
-    last_lease: i64,
+    pub(super) last_lease: i64,
     /// Of each name, the place in its queue that was granted last.
-    granted: HashMap<NameKey, (i64, u64)>,
+    pub(super) granted: HashMap<NameKey, (i64, u64), HashState>,
     /// The tokens of the locks that were stolen.
     pub(super) stolen: BTreeSet<FencingToken>,
     /// Since which revisions names were owned of which their owners were robbed.

@@ -1,11 +1,10 @@
 //! Machines that share an etcd, and what can happen next.
 
+mod fingerprint;
 mod told;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::{self, Write},
-    hash::{BuildHasher, Hasher},
     sync::Arc,
     task::Waker,
     time::Duration,
@@ -930,46 +929,6 @@ impl World {
             assert!(!is_first || waits, "nobody has granted {key:?}");
         }
     }
-
-    /// What tells this state from others.
-    pub(super) fn fingerprint(&mut self) -> u64 {
-        let mut hash = Fingerprint(foldhash::fast::FixedState::default().build_hasher());
-        let ticks = self.ticks();
-        let has_looked = self.looked == self.etcd.revision;
-        let Self { etcd, machines, unkept, faults, .. } = self;
-        let mut note = |part: fmt::Arguments<'_>| hash.write_fmt(part).expect("it takes all");
-        note(format_args!("{has_looked}{:?}", etcd.robbed));
-        note(format_args!("{} {:?} {unkept:?} {ticks} {faults:?}", etcd.revision, etcd.leases));
-        for kv in etcd.found.values() {
-            note(format_args!("{:?}", (kv.made, kv.lease, str::from_utf8(&kv.key))));
-        }
-        for machine in machines {
-            for watching in machine.watches.values() {
-                note(format_args!("{:?}", str::from_utf8(&watching.prefix)));
-                watching.rest(etcd).for_each(|(_, rest)| note(format_args!("{rest:?}")));
-            }
-            note(format_args!("{:?}{:?}", machine.flights, machine.requests));
-            let leases = (&machine.kept, &machine.cut, &machine.revoked);
-            note(format_args!("{:?}", (machine.acted, machine.now, leases)));
-            note(format_args!("{}", machine.keeper.recalls.len()));
-            for house in machine.keeper.buckets.values() {
-                note(format_args!("{:?}", house.bucket));
-            }
-            for agent in machine.keeper.agents.values() {
-                note(format_args!("{:?}", agent.under));
-            }
-            note(format_args!("{:?}{:?}", machine.keeper.own, machine.keeper.leases));
-            note(format_args!("{:?}{:?}", machine.keeper.gone, machine.keeper.lapsing));
-            note(format_args!("{:?}", machine.keeper.slots));
-            note(format_args!("{:?}", machine.keeper.adrift));
-            note(format_args!("{:?}", machine.shared.table().owned_names()));
-            for number in 0..machine.requests.len() {
-                let status = machine.requests[number].id.map(|id| machine.status(id));
-                note(format_args!("{status:?}"));
-            }
-        }
-        hash.0.finish()
-    }
 }
 
 impl Machine {
@@ -1175,16 +1134,6 @@ impl Machine {
             let word = Word::Renewed(term);
             self.within(|keeper| keeper.hear(Message::Lease { lease, word }));
         }
-    }
-}
-
-/// Hashes what is written to it.
-struct Fingerprint(foldhash::fast::FoldHasher<'static>);
-
-impl Write for Fingerprint {
-    fn write_str(&mut self, part: &str) -> fmt::Result {
-        self.0.write(part.as_bytes());
-        Ok(())
     }
 }
 
