@@ -43,12 +43,12 @@ struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// What it is like after these steps.
+    /// What it is like after these steps, which were taken before.
     fn after(self, steps: &[Step]) -> Run<'a> {
         let world = World::new(self.scripts, self.faults, self.is_warm, self.owns);
-        let mut run = Run { scene: self, world, steps: Vec::new() };
+        let mut run = Run { scene: self, world, steps: steps.to_vec() };
         for &step in steps {
-            run.take(step);
+            run.world.take_again(step);
         }
         run
     }

@@ -341,7 +341,7 @@ impl World {
             if matches!(step, Step::Tick(_)) {
                 break;
             }
-            self.take(step);
+            self.take_again(step);
         }
     }
 
@@ -461,6 +461,12 @@ impl World {
 
     /// Has it happen, and checks what must hold at any time.
     pub(super) fn take(&mut self, step: Step) {
+        self.take_again(step);
+        self.check();
+    }
+
+    /// The same where it has happened before, and all that must hold did.
+    pub(super) fn take_again(&mut self, step: Step) {
         match step {
             Step::Act(nth) => self.machines[nth].act(),
             Step::Execute(nth, at) => self.execute(nth, at),
@@ -551,7 +557,7 @@ impl World {
             }
         }
         self.collect();
-        self.check();
+        self.note_tokens();
     }
 
     /// Cuts a machine off, for nearly as long as its leases last.
@@ -799,9 +805,8 @@ impl World {
         }
     }
 
-    /// What must hold at any time.
-    fn check(&mut self) {
-        self.check_leases();
+    /// Each token is given once.
+    fn note_tokens(&mut self) {
         for (nth, machine) in self.machines.iter().enumerate() {
             for (number, asked) in machine.requests.iter().enumerate() {
                 let Some((Status::Held(grant), _)) = asked.id.map(|id| machine.status(id)) else {
@@ -812,6 +817,13 @@ impl World {
                 let is_its = *self.tokens.entry(token.get()).or_insert(whose) == whose;
                 assert!(is_its || asked.kind.mode() == Mode::Shared, "a token is given twice");
             }
+        }
+    }
+
+    /// What must hold at any time.
+    fn check(&self) {
+        self.check_leases();
+        for (nth, machine) in self.machines.iter().enumerate() {
             if !self.has_thief {
                 for asked in &machine.requests {
                     let has_ended = !asked.ended
