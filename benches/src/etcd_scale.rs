@@ -207,7 +207,7 @@ fn fill(endpoint: &str, names: usize) -> Result<(), String> {
 fn measure(endpoint: &str, names: usize, while_idle: Duration) -> Result<Figures, String> {
     let cable = Cable::to(endpoint)?;
     // One is measured, and of the other it is counted what it is sent.
-    let machines = [Machine::on_etcd(endpoint)?, Machine::on_etcd(&cable.endpoint)?];
+    let machines = [Machine::on_etcd(endpoint, 0)?, Machine::on_etcd(&cable.endpoint, 0)?];
     let [measured, counted] = machines.each_ref().map(client);
     let (measured, counted) = (measured?, counted?);
     let pid = machines[0].pid();

@@ -38,13 +38,22 @@ impl Drop for Machine {
 }
 
 impl Machine {
-    /// One that shares its locks by the etcd at this endpoint.
+    /// One that shares its locks with nobody.
     ///
     /// # Errors
     ///
     /// If its broker cannot be started.
-    pub(crate) fn on_etcd(endpoint: &str) -> Result<Self, String> {
-        Self::start(&format!("[etcd]\nendpoints = [\"{endpoint}\"]\n"))
+    pub(crate) fn alone() -> Result<Self, String> {
+        Self::start("")
+    }
+
+    /// One that shares its locks by the etcd at this endpoint, and keeps names that it has taken so often.
+    ///
+    /// # Errors
+    ///
+    /// If its broker cannot be started.
+    pub(crate) fn on_etcd(endpoint: &str, keep_names: u32) -> Result<Self, String> {
+        Self::start(&format!("[etcd]\nendpoints = [\"{endpoint}\"]\nkeep-names = {keep_names}\n"))
     }
 
     fn start(settings: &str) -> Result<Self, String> {

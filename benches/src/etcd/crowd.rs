@@ -36,7 +36,7 @@ const WATCHES: Duration = Duration::from_millis(200);
 /// at once, each of so many.
 pub(super) fn navlock(place: &Place<'_>, is_shared: bool) -> Result<f64, String> {
     let brokers: Result<Vec<_>, _> =
-        (0..MACHINES).map(|_| Machine::on_etcd(place.endpoint)).collect();
+        (0..MACHINES).map(|_| Machine::on_etcd(place.endpoint, 0)).collect();
     let brokers = brokers?;
     let clients: Result<Vec<UserAgent>, _> =
         brokers.iter().map(|broker| broker.client(false)).collect();

@@ -2,12 +2,13 @@
 //! waits for the disk, and once in memory.
 //!
 //! Where two machines are enough, they are connections: each contender has clients of its own, made anew for
-//! each measurement, on threads of this process. A crowd has brokers of its own, which are
-//! processes of the command. In every round each is measured once, in an order that
+//! each measurement, on threads of this process. A crowd, and who keeps a name, have brokers of their own,
+//! which are processes of the command. In every round each is measured once, in an order that
 //! is rotated from round to round. Each measurement has a name of its own, so that nobody steps
 //! over what another has left until etcd is compacted.
 
 mod crowd;
+mod kept;
 mod lock_service;
 mod navlock;
 mod raw;
@@ -27,8 +28,17 @@ use crate::{
 };
 
 /// What `--only` takes.
-pub(crate) const ROWS: &[&str] =
-    &["acquire", "loop", "handover", "handover-late", "crowd", "large-crowd", "readers"];
+pub(crate) const ROWS: &[&str] = &[
+    "acquire",
+    "loop",
+    "kept",
+    "kept-elsewhere",
+    "handover",
+    "handover-late",
+    "crowd",
+    "large-crowd",
+    "readers",
+];
 
 /// For how long leases last that are not kept: longer than any measurement.
 const TIME_TO_LIVE: Duration = Duration::from_secs(60);
@@ -38,8 +48,12 @@ const TIME_TO_LIVE: Duration = Duration::from_secs(60);
 enum Row {
     /// A lock that is free is taken and released, and only then the next.
     Acquire,
-    /// The same, but the next is asked for while the one before is released.
+    /// The same by a machine that keeps names, but the next is asked for while the one before is released.
     Loop,
+    /// A client of a broker takes and releases a lock of a name that the broker keeps.
+    Kept,
+    /// A lock is taken and released of a name that another machine keeps and does not use.
+    KeptElsewhere,
     /// A lock goes from one machine to another that has waited for 15 ms.
     Handover,
     /// The same, after 150 ms.
@@ -60,12 +74,20 @@ enum Peer {
     Floor,
     LockService,
     Etcdctl,
+    /// Navlock, where no machine keeps names.
+    Unkept,
+    /// A broker that shares its locks with nobody, which is asked for each of them.
+    Alone,
+    /// The same where the client may own names.
+    AloneOwned,
 }
 
 impl Row {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Acquire,
         Self::Loop,
+        Self::Kept,
+        Self::KeptElsewhere,
         Self::Handover,
         Self::HandoverLate,
         Self::Crowd,
@@ -80,7 +102,9 @@ impl Row {
     const fn peers(self) -> &'static [Peer] {
         match self {
             Self::Acquire => &[Peer::Navlock, Peer::Floor, Peer::LockService, Peer::Etcdctl],
-            Self::Loop => &[Peer::Navlock, Peer::Floor],
+            Self::Loop => &[Peer::Navlock, Peer::Floor, Peer::Unkept],
+            Self::Kept => &[Peer::Navlock, Peer::Alone, Peer::AloneOwned],
+            Self::KeptElsewhere => &[Peer::Navlock, Peer::Unkept],
             Self::Handover | Self::HandoverLate => &[Peer::Navlock, Peer::Floor, Peer::LockService],
             Self::Crowd | Self::LargeCrowd => &[Peer::Navlock, Peer::LockService],
             // The lock service has no shared locks.
@@ -88,7 +112,16 @@ impl Row {
         }
     }
 
-    /// How long who is next has waited when it is its turn.
+    /// On what etcd has its data.
+    const fn stores(self) -> &'static [Store] {
+        match self {
+            // Etcd has no part in it.
+            Self::Kept => &[Store::Memory],
+            _ => &Store::ALL,
+        }
+    }
+
+    /// How long who is next has waited when it is its turn, or how long a name was not used.
     const fn wait(self) -> Duration {
         match self {
             Self::HandoverLate => Duration::from_millis(150),
@@ -102,6 +135,9 @@ impl Row {
         let (full, quick) = match (self, peer) {
             (Self::Acquire, Peer::Etcdctl) => (5, 1),
             (Self::Acquire | Self::Loop, _) => (300, 10),
+            (Self::Kept, Peer::AloneOwned) => (200_000, 100),
+            (Self::Kept, _) => (3_000, 100),
+            (Self::KeptElsewhere, _) => (25, 2),
             (Self::Handover, Peer::LockService) | (Self::HandoverLate, _) => (7, 1),
             (Self::Handover, _) => (25, 2),
             (Self::Crowd | Self::Readers, _) => (100, 12),
@@ -132,6 +168,14 @@ impl Case {
         let entry = self.entries.iter().find(|entry| entry.peer == peer)?;
         Some(Summary::of(entry.rounds.clone()))
     }
+
+    /// The median of what navlock takes, as a multiple of what another does in the same round: the machine is not as
+    /// fast in each.
+    fn ratio(&self, peer: Peer) -> Option<f64> {
+        let of = |peer| self.entries.iter().find(|entry| entry.peer == peer);
+        let pairs = of(Peer::Navlock)?.rounds.iter().zip(&of(peer)?.rounds);
+        Some(Summary::of(pairs.map(|(own, other)| own / other).collect()).median)
+    }
 }
 
 /// Where a measurement is made.
@@ -157,7 +201,9 @@ pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
     for row in Row::ALL.into_iter().filter(|row| args.wants(row.id())) {
         for server in &servers {
             let server = server.as_ref().map_err(Clone::clone)?;
-            cases.push(measure_row(row, server, args)?);
+            if row.stores().contains(&server.store()) {
+                cases.push(measure_row(row, server, args)?);
+            }
         }
     }
     environment.look_again();
@@ -201,8 +247,14 @@ fn measure(row: Row, peer: Peer, server: &Server, scale: Scale) -> Result<f64, S
     match (row, peer) {
         (Row::Acquire, Peer::Navlock) => navlock::acquire(&place),
         (Row::Acquire, Peer::Floor) => raw::acquire(&place, true),
-        (Row::Loop, Peer::Navlock) => navlock::acquire_in_a_loop(&place),
+        (Row::Loop, Peer::Navlock) => navlock::acquire_in_a_loop(&place, kept::TAKEN),
+        (Row::Loop, Peer::Unkept) => navlock::acquire_in_a_loop(&place, 0),
         (Row::Loop, Peer::Floor) => raw::acquire(&place, false),
+        (Row::Kept, Peer::Navlock) => kept::here(&place),
+        (Row::KeptElsewhere, Peer::Navlock) => kept::elsewhere(&place, true),
+        (_, Peer::Unkept) => kept::elsewhere(&place, false),
+        (_, Peer::Alone) => kept::alone(&place, false),
+        (_, Peer::AloneOwned) => kept::alone(&place, true),
         (Row::Acquire, Peer::LockService) => lock_service::acquire(&place),
         (_, Peer::Etcdctl) => lock_service::command(&place),
         (Row::Handover | Row::HandoverLate, Peer::Navlock) => navlock::handover(&place),
@@ -215,7 +267,18 @@ fn measure(row: Row, peer: Peer, server: &Server, scale: Scale) -> Result<f64, S
 }
 
 impl Peer {
-    const ALL: [Self; 4] = [Self::Navlock, Self::Floor, Self::LockService, Self::Etcdctl];
+    const ALL: [Self; 7] = [
+        Self::Navlock,
+        Self::Floor,
+        Self::LockService,
+        Self::Etcdctl,
+        Self::Unkept,
+        Self::Alone,
+        Self::AloneOwned,
+    ];
+
+    /// How many of them have a column; the others share one.
+    const COLUMNS: usize = 4;
 
     const fn as_str(self) -> &'static str {
         match self {
@@ -223,6 +286,9 @@ impl Peer {
             Self::Floor => "floor",
             Self::LockService => "lock service",
             Self::Etcdctl => "`etcdctl lock`",
+            Self::Unkept => "navlock that keeps no names",
+            Self::Alone => "broker without etcd",
+            Self::AloneOwned => "broker without etcd, a name that its client owns",
         }
     }
 }

@@ -2,15 +2,18 @@
 
 use std::{sync::mpsc, thread, time::Instant};
 
-use navlock::{EtcdOptions, LockManager, blocking::block_on};
+use navlock::{EtcdOptions, LockManager, UserAgent, blocking::block_on};
 
 use super::{Place, TIME_TO_LIVE, each, median, micros, raw::Releases};
 
-/// That of a machine of its own, which is a connection.
+/// A machine: a connection of its own, which keeps names that it has taken so often.
+pub(super) fn machine(endpoint: &str, keep_names: u32) -> Result<UserAgent, String> {
+    let options = EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE).keep_names(keep_names);
+    block_on(navlock::etcd(options)).map_err(|error| error.to_string())
+}
+
 fn lock_manager(endpoint: &str) -> Result<LockManager, String> {
-    let options = EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE);
-    let machine = block_on(navlock::etcd(options)).map_err(|error| error.to_string())?;
-    Ok(machine.lock_manager("bench"))
+    Ok(machine(endpoint, 0)?.lock_manager("bench"))
 }
 
 /// Takes and releases a free lock, each time when the release before was heard of by another client.
@@ -30,10 +33,10 @@ pub(super) fn acquire(place: &Place<'_>) -> Result<f64, String> {
     Ok(each(since.elapsed(), place.count))
 }
 
-/// Takes and releases a lock. The release is not waited for, but the next request is sent
-/// after it.
-pub(super) fn acquire_in_a_loop(place: &Place<'_>) -> Result<f64, String> {
-    let locks = lock_manager(place.endpoint)?;
+/// Takes and releases a lock, by a machine that keeps a name once it has taken it so often. The release is not waited
+/// for, but the next request is sent after it.
+pub(super) fn acquire_in_a_loop(place: &Place<'_>, keep_names: u32) -> Result<f64, String> {
+    let locks = machine(place.endpoint, keep_names)?.lock_manager("bench");
     let lock = || locks.lock(&*place.name).blocking().map_err(|error| error.to_string());
     // The first has asked for a lease, and begun to watch.
     drop(lock()?);

@@ -15,6 +15,14 @@ pub(super) async fn lease(client: &mut Client) -> Result<i64, navlock_etcd_clien
     Ok(client.lease_grant(seconds).await?.id())
 }
 
+/// How often etcd was written to.
+pub(super) fn revision(endpoint: &str) -> Result<i64, String> {
+    on_a_runtime(async {
+        let answer = Client::connect([endpoint], None).await?.get("nothing", None).await?;
+        Ok(answer.header().map_or(0, |header| header.revision()))
+    })
+}
+
 /// When keys are deleted, as another client hears of it that watches them.
 pub(super) struct Releases {
     heard: mpsc::Receiver<Instant>,
@@ -25,7 +33,11 @@ pub(super) struct Releases {
 impl Releases {
     /// Those of all exclusive locks of navlock's.
     pub(super) fn of_locks(endpoint: &str) -> Result<Self, String> {
-        Self::of(endpoint, "navlock/", |key| key.windows(5).any(|part| part == b"/h/x/"))
+        Self::of(endpoint, "navlock/", |key| {
+            let at = key.windows(5).position(|part| part == b"/h/x/");
+            // Not that of a machine that keeps a name.
+            at.is_some_and(|at| !key[at + 5..].starts_with(b"o-"))
+        })
     }
 
     /// Those of keys that begin so, and are meant.
@@ -64,6 +76,11 @@ impl Releases {
     pub(super) fn next(&self) -> Result<Instant, String> {
         let heard = self.heard.recv_timeout(TIME_TO_LIVE);
         heard.map_err(|_| "nobody heard of a release".to_owned())
+    }
+
+    /// Has heard of all that there were until now.
+    pub(super) fn forget(&self) {
+        while self.heard.try_recv().is_ok() {}
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{Case, Peer, Row};
+use super::{Case, Peer, Row, kept::TAKEN};
 use crate::{
     harness::Scale,
-    report::{collect, thousands},
+    report::{collect, number, thousands},
 };
 
 /// The command that makes the section.
@@ -20,7 +20,7 @@ pub(super) struct About {
     pub(super) scale: Scale,
 }
 
-/// What navlock's median is to be beside that of another.
+/// What navlock is to take beside another: the median of the ratios of all rounds.
 enum Goal {
     /// So many times that at most.
     AtMost(f64, Peer),
@@ -33,6 +33,8 @@ impl Row {
         match self {
             Self::Acquire => &[Goal::AtMost(1.1, Peer::Floor)],
             Self::Loop => &[Goal::AtMost(0.75, Peer::Floor)],
+            Self::Kept => &[Goal::AtMost(1.2, Peer::Alone)],
+            Self::KeptElsewhere => &[Goal::AtMost(1.6, Peer::Unkept)],
             Self::Handover | Self::HandoverLate => &[Goal::AtMost(1.2, Peer::Floor)],
             Self::Crowd => &[Goal::AtLeast(1.2, Peer::LockService)],
             Self::LargeCrowd => &[Goal::AtLeast(2.0, Peer::LockService)],
@@ -49,6 +51,8 @@ impl Row {
     fn tell(self, micros: f64) -> String {
         match self {
             Self::Crowd | Self::LargeCrowd => format!("{}/s", whole(1e6 / micros)),
+            // Some take a fraction of one.
+            Self::Loop | Self::Kept if micros < 100.0 => number(micros),
             _ => whole(micros),
         }
     }
@@ -64,14 +68,11 @@ impl Goal {
 
     fn outcome(&self, case: &Case) -> String {
         let (Self::AtMost(_, peer) | Self::AtLeast(_, peer)) = *self;
-        let median = |peer| case.summary(peer).map(|summary| summary.median);
-        let (Some(own), Some(other)) = (median(Peer::Navlock), median(peer)) else {
-            return "not measured".to_owned();
-        };
+        let Some(ratio) = case.ratio(peer) else { return "not measured".to_owned() };
         // By how much it is missed, if that is more than 1.
         let (ratio, missed) = match *self {
-            Self::AtMost(most, _) => (own / other, own / other / most),
-            Self::AtLeast(least, _) => (other / own, least * own / other),
+            Self::AtMost(most, _) => (ratio, ratio / most),
+            Self::AtLeast(least, _) => (ratio.recip(), least * ratio),
         };
         if missed <= 1.0 {
             return format!("yes ({ratio:.2} ×)");
@@ -89,7 +90,13 @@ impl Case {
         let count = thousands(self.row.count(Peer::Navlock, scale));
         let what = match self.row {
             Row::Acquire => "acquire and release, a free name".to_owned(),
-            Row::Loop => "acquire and release, in a loop".to_owned(),
+            Row::Loop => {
+                "acquire and release, in a loop of a machine that keeps the name".to_owned()
+            }
+            Row::Kept => "acquire and release, a name that the machine keeps".to_owned(),
+            Row::KeptElsewhere => {
+                "acquire and release, a name that another machine keeps".to_owned()
+            }
             Row::Handover | Row::HandoverLate => {
                 format!("handover, waiter queued {} ms before", self.row.wait().as_millis())
             }
@@ -113,7 +120,7 @@ pub(super) fn text(cases: &[Case], about: &About) -> String {
                     format!("{}–{}", case.row.tell(summary.min), case.row.tell(summary.max));
                 writeln!(
                     out,
-                    "  {:<16} {:>9} {:>17} {:>7.2} x navlock",
+                    "  {:<48} {:>9} {:>17} {:>7.2} x navlock",
                     peer.as_str(),
                     case.row.tell(summary.median),
                     range,
@@ -138,18 +145,21 @@ pub(super) fn markdown(cases: &[Case], about: &About) -> String {
         writeln!(
             out,
             "Locks between machines on one node of etcd, in microseconds or handovers a second: \
-             medians of {} interleaved rounds, with etcd's data on a disk and in memory. The \
+             medians of {} interleaved rounds, with etcd's data on a disk and in memory; whether a goal is reached \
+             is judged by the median of the ratios of each round. The \
              floor of acquire and release is one transaction and one deletion, that of a handover a deletion \
              and its event on a watch that is open; the lock service is etcd's own. A lock of a free name \
              counts as released, and so does its floor, when another client that watches has heard of it; in \
-             a loop the next is asked for at once. \
-             Those in a crowd are agents at four brokers, which are processes; those of the lock service are on four connections, each with a lease \
+             a loop the next is asked for at once. Names are kept in the rows that say so only, once a machine has taken \
+             them {TAKEN} times. A name that another machine keeps is not used there meanwhile. \
+             Those in a crowd are agents at four brokers, which are processes, as is the broker of a name \
+             that the machine keeps; those of the lock service are on four connections, each with a lease \
              of its own. In the other rows machines are connections of one process.\n",
             about.rounds
         )?;
-        let names: Vec<_> = Peer::ALL.iter().map(|peer| peer.as_str()).collect();
-        writeln!(out, "| case | {} | goal | reached |", names.join(" | "))?;
-        writeln!(out, "|---|{}---|---|", "---|".repeat(names.len()))?;
+        let names: Vec<_> = Peer::ALL[..Peer::COLUMNS].iter().map(|peer| peer.as_str()).collect();
+        writeln!(out, "| case | {} | others | goal | reached |", names.join(" | "))?;
+        writeln!(out, "|---|{}---|---|---|", "---|".repeat(names.len()))?;
         for case in cases {
             write_case(out, case, about.scale)?;
         }
@@ -172,8 +182,9 @@ pub(super) fn markdown(cases: &[Case], about: &About) -> String {
 }
 
 fn write_case(out: &mut String, case: &Case, scale: Scale) -> fmt::Result {
+    let (columns, others) = Peer::ALL.split_at(Peer::COLUMNS);
     let told = |peer: &Peer| case.summary(*peer).map(|summary| case.row.tell(summary.median));
-    let medians: Vec<_> = Peer::ALL
+    let medians: Vec<_> = columns
         .iter()
         .map(|peer| match told(peer) {
             Some(median) if *peer == Peer::Navlock => format!("**{median}**"),
@@ -181,13 +192,17 @@ fn write_case(out: &mut String, case: &Case, scale: Scale) -> fmt::Result {
             None => "–".to_owned(),
         })
         .collect();
-    let goals: Vec<_> = case.row.goals().iter().map(Goal::describe).collect();
+    let others =
+        others.iter().filter_map(|peer| Some(format!("{} {}", peer.as_str(), told(peer)?)));
+    let others: Vec<_> = others.collect();
+    let goals: Vec<_> = case.row.goals().iter().map(|goal| goal.describe()).collect();
     let outcomes: Vec<_> = case.row.goals().iter().map(|goal| goal.outcome(case)).collect();
     writeln!(
         out,
-        "| {} | {} | {} | {} |",
+        "| {} | {} | {} | {} | {} |",
         case.title(scale),
         medians.join(" | "),
+        others.join("<br>"),
         goals.join("<br>"),
         outcomes.join("<br>"),
     )
@@ -223,6 +238,15 @@ mod tests {
         assert_eq!(goal.describe(), "≤ 0.75 × floor");
         assert_eq!(outcome(75.0), "yes (0.75 ×)");
         assert_eq!(outcome(90.0), "no (0.90 ×; missed by 20 %)");
+    }
+
+    #[test]
+    fn who_is_measured_in_a_slow_round_is_compared_with_others_in_that_round() {
+        let entry = |peer, rounds: &[f64]| Entry { peer, rounds: rounds.to_vec() };
+        let own = entry(Peer::Navlock, &[10.0, 70.0, 20.0]);
+        let floor = entry(Peer::Floor, &[10.0, 100.0, 40.0]);
+        let case = Case { row: Row::Loop, store: Store::Memory, entries: vec![floor, own] };
+        assert_eq!(Row::Loop.goals()[0].outcome(&case), "yes (0.70 ×)");
     }
 
     #[test]
