@@ -429,17 +429,26 @@ impl Machine {
     /// The watch of the name tells this of keys: whose, how, and since when they are there, if they are.
     fn hear_of(&mut self, revision: i64, keys: &[(u128, Phase, Option<i64>)]) {
         let event = |&(owner, phase, made): &(u128, Phase, Option<i64>)| {
-            let (name, request) = (NameKey::new(&of("db")), RequestKey { owner, slot: 0 });
-            let key = LockKey { name, phase, mode: Mode::Exclusive, request };
-            let lease = if owner == 1 { OWN } else { LEASE };
-            let value = Arc::from(owning::owning(owner, lease, 0).value);
-            let put = made.map(|made| Put { made, lease, value });
-            mirror::Event { key, revision, put }
+            told(RequestKey { owner, slot: 0 }, phase, revision, made)
         };
-        let events = keys.iter().map(event).collect();
+        self.hear_all(keys.iter().map(event).collect());
+    }
+
+    /// The watch of the name tells this.
+    fn hear_all(&mut self, events: Vec<mirror::Event>) {
         let watch = *self.keeper.watches.keys().next().unwrap();
         self.keeper.hear(Message::Watched { watch, watched: Watched::Events(events) });
     }
+}
+
+/// What happens to a key in a revision: it is there since then, or gone.
+fn told(request: RequestKey, phase: Phase, revision: i64, made: Option<i64>) -> mirror::Event {
+    let name = NameKey::new(&of("db"));
+    let key = LockKey { name, phase, mode: Mode::Exclusive, request };
+    let lease = if request.owner == 1 { OWN } else { LEASE };
+    let value = Arc::from(owning::owning(request.owner, lease, 0).value);
+    let put = made.map(|made| Put { made, lease, value });
+    mirror::Event { key, revision, put }
 }
 
 #[test]
@@ -737,4 +746,79 @@ fn who_comes_back_to_what_only_an_owner_knew_finds_it_though_a_list_fails() {
         machine.keeper.done(Done::Listed(of, known, Ok(listing)));
     }
     assert!(answered.try_recv().expect("it is answered")[0].is_some());
+}
+
+impl Machine {
+    /// Somebody asks for the name, as long as that is not listed. The request, and the list once it is watched.
+    fn ask(&mut self, kind: RequestKind, is_granted: bool) -> (RequestId, Option<(Listed, Known)>) {
+        let (agent, serial) = self.party(1);
+        let (id, _) = self.call(agent, kind);
+        self.keeper.hear(Message::Request { bucket: 0, serial, id, name: of("db") });
+        let mut list = None;
+        while let Some(call) = self.keeper.next_call() {
+            match call {
+                Call::Lease { .. } => {
+                    let sent = Moment::now_at(self.now);
+                    let lease = LeaseName { cluster: 1, id: OWN };
+                    let term = Term { sent, time_to_live: TIME_TO_LIVE };
+                    self.keeper.done(Done::Leased(Ok((lease, term))));
+                }
+                Call::Operate { of, .. } => {
+                    let results = vec![StepResult::Done];
+                    let answer = Answer { revision: 5, cluster: 1, succeeded: is_granted, results };
+                    self.keeper.done(Done::Operated(of, Ok(answer)));
+                }
+                Call::Watch { watch, .. } => {
+                    self.keeper.hear(Message::Watched { watch, watched: Watched::Up });
+                }
+                Call::List { of, known, .. } => list = Some((of, known)),
+                _ => {}
+            }
+        }
+        (id, list)
+    }
+}
+
+/// A request becomes a lock.
+fn granted(slot: u64, revision: i64) -> [mirror::Event; 2] {
+    let request = RequestKey { owner: 1, slot };
+    let lock = told(request, Phase::Held, revision, Some(revision));
+    [told(request, Phase::Queued, revision, None), lock]
+}
+
+#[test]
+fn who_is_granted_a_name_that_is_being_listed_does_not_wait_for_the_list() {
+    let mut machine = Machine::new();
+    let (waits, list) = machine.ask(RequestKind::Wait(Mode::Exclusive), false);
+    machine.hear_of(6, &[(3, Phase::Owned, None)]);
+    assert_eq!(machine.shared.table().status(waits), Status::Pending(5));
+    machine.hear_all(granted(0, 7).into());
+    assert_eq!(machine.shared.table().status(waits), Status::Held(Grant::at(7)));
+    // Which is of before that.
+    let (of, known) = list.expect("it is being listed");
+    let listing = Listing { revision: 5, cluster: 1, found: Vec::new(), left_out: 0 };
+    machine.keeper.done(Done::Listed(of, known, Ok(listing)));
+    assert_eq!(machine.shared.table().status(waits), Status::Held(Grant::at(7)));
+}
+
+#[test]
+fn who_is_granted_a_name_that_was_taken_from_one_beside_it_hears_of_that_no_sooner_than_that_one() {
+    let mut machine = Machine::new();
+    let (robbed, list) = machine.ask(RequestKind::Steal, true);
+    assert!(matches!(machine.shared.table().status(robbed), Status::Held(_)));
+    let (waits, _) = machine.ask(RequestKind::Wait(Mode::Exclusive), false);
+    let thief = RequestKey { owner: 3, slot: 0 };
+    machine.hear_all(vec![
+        told(RequestKey { owner: 1, slot: 0 }, Phase::Held, 6, None),
+        told(thief, Phase::Held, 6, Some(6)),
+    ]);
+    let [asked, lock] = granted(1, 7);
+    machine.hear_all(vec![told(thief, Phase::Held, 7, None), asked, lock]);
+    assert_eq!(machine.lost(robbed), None);
+    assert_eq!(machine.shared.table().status(waits), Status::Pending(5));
+    let (of, known) = list.expect("it is being listed");
+    let listing = Listing { revision: 5, cluster: 1, found: Vec::new(), left_out: 0 };
+    machine.keeper.done(Done::Listed(of, known, Ok(listing)));
+    assert_eq!(machine.lost(robbed), Some(Lost::Stolen));
+    assert_eq!(machine.shared.table().status(waits), Status::Held(Grant::at(7)));
 }

@@ -109,12 +109,44 @@ impl Keeper {
             Watched::Events(events) => {
                 let revision = events.iter().map(|event| event.revision).max();
                 self.history.heard(revision.unwrap_or_default());
-                match &mut view.early {
-                    Some(early) => early.extend(events),
-                    None => self.happened(bucket, &name, events),
+                let Some(early) = &mut view.early else {
+                    return self.happened(bucket, &name, events);
+                };
+                early.extend(events.iter().cloned());
+                // What was known before may be of an etcd that has gone back since, which the list shows.
+                if !view.mirror.is_listed() && view.own == Own::No {
+                    self.grant_unlisted(bucket, &name, &events);
                 }
             }
         }
+    }
+
+    /// Answers those of ours that have waited and are granted a name that was never listed: the list tells them
+    /// nothing that they need. But not beside one that holds, and may have lost that before: it hears of that first.
+    /// All of it is taken in with the list.
+    fn grant_unlisted(&self, bucket: u64, name: &NameKey, events: &[Event]) {
+        let mut table = self.shared.table();
+        let all = table.of_name(bucket, name);
+        if all.iter().any(|(.., status)| matches!(status, Status::Held(_))) {
+            return;
+        }
+        let mut wakers = Vec::new();
+        for Event { key, revision, put } in events {
+            let Some(put) = put.as_ref().filter(|_| key.phase == Phase::Held) else { continue };
+            // A thief is told by the answer to its call, after those whom it has robbed.
+            let has_waited = events.iter().any(|event| {
+                let LockKey { phase, request, .. } = event.key;
+                let is_end = phase == Phase::Queued && event.put.is_none();
+                is_end && event.revision == *revision && request == key.request
+            });
+            let owner = self.slots.owner(key.request, *revision);
+            if let (Owner::Request(id), true) = (owner, has_waited) {
+                let grant = Grant::marked(put.made, Value::mark(&put.value));
+                wakers.extend(table.answer(id, State::Held(grant, Vec::new())));
+            }
+        }
+        drop(table);
+        wake(wakers);
     }
 
     /// Takes in what the watch tells.
