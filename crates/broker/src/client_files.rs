@@ -11,6 +11,8 @@
 //! - `KEY.leases` nobody locks. Where locks are kept elsewhere for the time of a lease, the daemon notes
 //!   here which leases the client's agents have, so that its successor can end them if the client is
 //!   dead by then.
+//! - `KEY.broker` is locked by a daemon, for as long as it lives, and `KEY` is no client's. There it notes which
+//!   leases it has itself: names that stay its machine's stand under them and are no client's.
 //!
 //! That the own file of a client stands where it made it says one thing more: nobody was granted what
 //! the client holds. A daemon removes it before it frees what a client had whom it gives up, be it that
@@ -93,6 +95,8 @@ pub(crate) struct Found {
     pub(crate) testaments: HashMap<ClientKey, Counted<File>>,
     /// Those who are neither, and whose leases are known.
     pub(crate) dead: Vec<Dead>,
+    /// Daemons that have noted leases of their own.
+    pub(crate) brokers: Vec<ClientKey>,
 }
 
 /// A client that has ended and may have left leases.
@@ -102,6 +106,13 @@ pub(crate) struct Dead {
     /// Its own file was there, and not locked. Of one whose file is gone, it may be that somebody has
     /// removed that while it lives.
     pub(crate) is_certain: bool,
+}
+
+/// What a daemon notes of itself. Dropping it says that the daemon is dead.
+#[derive(Debug)]
+pub(crate) struct OwnNotes {
+    path: PathBuf,
+    locked: File,
 }
 
 /// A file of inherited locks.
@@ -300,6 +311,7 @@ impl ClientFiles {
                 "" if is_wanted() => found.living.push(client),
                 "" => _ = unlocked.insert(client),
                 LEASES => leased.push(client),
+                BROKER => found.brokers.push(client),
                 LOCKS => match look_at(&self.directory.join(name)) {
                     Looked::Locked(file) => {
                         found.bequeathers.push(client);
@@ -331,9 +343,7 @@ impl ClientFiles {
     ///
     /// If it cannot be noted.
     pub(crate) fn note_lease(&self, client: ClientKey, lease: &[u8]) -> io::Result<()> {
-        let mut file = lock_file::open_to_append(&self.leases_path(client))?;
-        // Ends what there was no room for the last time.
-        file.write_all(format!("\n{}\n", hex(lease)).as_bytes())
+        note(&lock_file::open_to_append(&self.leases_path(client))?, lease)
     }
 
     /// Notes these leases in place of those that were noted.
@@ -355,13 +365,8 @@ impl ClientFiles {
 
     /// The leases of a client's agents, with some that have ended.
     pub(crate) fn leases(&self, client: ClientKey) -> Vec<Vec<u8>> {
-        let mut text = String::new();
         let file = lock_file::open_existing(&self.leases_path(client));
-        // As far as it is text.
-        let _ = file.and_then(|mut file| file.read_to_string(&mut text));
-        // A line that is not whole is no line.
-        let lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-        lines.filter_map(from_hex).collect()
+        file.map(noted).unwrap_or_default()
     }
 
     /// Whether leases are noted.
@@ -373,6 +378,33 @@ impl ClientFiles {
     pub(crate) fn forget_leases(&self, client: ClientKey) {
         // Else the next daemon finds that.
         let _ = remove_if_there(&self.leases_path(client));
+    }
+
+    /// Where a daemon that goes by this key notes leases of its own.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be noted.
+    pub(crate) fn begin_own_notes(&self, broker: ClientKey) -> io::Result<OwnNotes> {
+        self.make_directory()?;
+        let path = self.path(broker).with_extension(BROKER);
+        let locked = lock_file::lock(&path, PATIENCE)?.ok_or(ErrorKind::WouldBlock)?;
+        Ok(OwnNotes { path, locked })
+    }
+
+    /// The leases that a daemon had itself which is dead; `None` if it lives, or that cannot be told for the
+    /// moment.
+    pub(crate) fn left_by_broker(&self, broker: ClientKey) -> Option<Vec<Vec<u8>>> {
+        let file = match lock_file::open_existing(&self.path(broker).with_extension(BROKER)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Some(Vec::new()),
+            file => file.ok()?,
+        };
+        (!is_locked(&file).ok()?).then(|| noted(file))
+    }
+
+    /// Nothing is left of that to be ended.
+    pub(crate) fn forget_broker(&self, broker: ClientKey) {
+        let _ = remove_if_there(&self.path(broker).with_extension(BROKER));
     }
 
     fn make_directory(&self) -> io::Result<()> {
@@ -406,6 +438,24 @@ const LEASES: &str = "leases";
 
 /// The extension of such a note that is being written anew.
 const UNBORN_LEASES: &str = "leases-new";
+
+/// The extension of what a daemon notes of itself.
+const BROKER: &str = "broker";
+
+/// The leases that are noted in a file.
+fn noted(mut file: File) -> Vec<Vec<u8>> {
+    let mut text = String::new();
+    // As far as it is text.
+    let _ = file.read_to_string(&mut text);
+    // A line that is not whole is no line.
+    let lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    lines.filter_map(from_hex).collect()
+}
+
+/// Notes one more. It ends what there was no room for the last time.
+fn note(mut file: &File, lease: &[u8]) -> io::Result<()> {
+    file.write_all(format!("\n{}\n", hex(lease)).as_bytes())
+}
 
 fn hex(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or_default();
@@ -496,6 +546,22 @@ impl Drop for Registration {
         remove(&self.path, &self.locked);
         // A map of it has it open as well.
         let _ = file_lock::unlock(&self.locked);
+    }
+}
+
+impl OwnNotes {
+    /// Notes one more lease.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be noted.
+    pub(crate) fn note(&self, lease: &[u8]) -> io::Result<()> {
+        note(&self.locked, lease)
+    }
+
+    /// There is nothing that anybody has to end.
+    pub(crate) fn remove(self) {
+        remove(&self.path, &self.locked);
     }
 }
 
@@ -762,6 +828,28 @@ mod tests {
         assert!(files.has_leases(gone));
         files.forget_leases(gone);
         assert!(!files.has_leases(gone) && files.leases(gone).is_empty());
+    }
+
+    #[test]
+    fn what_a_broker_has_left_is_told_once_it_is_dead() {
+        let (_directory, files) = files();
+        let broker = [7; 16];
+        let notes = files.begin_own_notes(broker).unwrap();
+        notes.note(&[1, 2]).unwrap();
+        notes.note(&[3]).unwrap();
+        let found = files.find().unwrap();
+        assert_eq!(found.brokers, [broker]);
+        assert!(found.living.is_empty() && found.dead.is_empty());
+        assert_eq!(files.left_by_broker(broker), None);
+        drop(notes);
+        assert_eq!(files.left_by_broker(broker), Some(vec![vec![1, 2], vec![3]]));
+        files.forget_broker(broker);
+        assert!(files.find().unwrap().brokers.is_empty());
+        assert_eq!(files.left_by_broker(broker), Some(Vec::new()));
+        // Who ends in an orderly way and leaves nobody behind leaves no notes.
+        let notes = files.begin_own_notes(broker).unwrap();
+        notes.remove();
+        assert!(files.find().unwrap().brokers.is_empty());
     }
 
     #[test]

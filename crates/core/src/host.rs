@@ -208,7 +208,13 @@ pub fn is_closed(user_agent: &UserAgent) -> bool {
     user_agent.is_closed()
 }
 
-/// Ends leases that agents had through other processes, which are dead; see [`lease`] and
+/// What another process needs to end what this user agent's reach has for all of its agents together; see
+/// [`Reach::lease`].
+pub fn own_lease(user_agent: &UserAgent) -> Option<Vec<u8>> {
+    user_agent.lease()
+}
+
+/// Ends leases that agents had through other processes, which are dead; see [`lease`], [`own_lease`] and
 /// [`Reach::revoke`]. Whether none of them is there by now.
 ///
 /// # Cancel safety

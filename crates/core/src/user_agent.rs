@@ -259,6 +259,10 @@ impl UserAgent {
         self.0.is_closed()
     }
 
+    pub(crate) fn lease(&self) -> Option<Vec<u8>> {
+        self.0.user_agent.reach.lease()
+    }
+
     pub(crate) async fn revoke(&self, leases: Vec<Vec<u8>>) -> bool {
         self.0.user_agent.reach.revoke(leases).await
     }

@@ -234,6 +234,10 @@ impl Reach for EtcdReach {
         Some(format!("etcd {}", self.silent()?))
     }
 
+    fn lease(&self) -> Option<Vec<u8>> {
+        self.0.shared.table().own_share().map(Share::to_bytes)
+    }
+
     fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
         let leases = leases.iter().filter_map(|bytes| Share::from_bytes(bytes)).collect();
         let (answer, answered) = oneshot::channel();

@@ -18,7 +18,7 @@ mod model;
 mod tests;
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -290,6 +290,8 @@ pub(crate) struct Keeper {
     /// Those for which something is being written.
     adoptions: BTreeMap<u64, Recall>,
     next_adoption: u64,
+    /// How the keys begin that say whose names are of which somebody has lost a lock that was recalled.
+    not_gone_on_with: HashSet<Vec<u8>>,
     /// Those that we keep.
     leases: HashMap<i64, Lease, HashState>,
     own: Own,
@@ -330,6 +332,7 @@ impl Keeper {
             recalls: Vec::new(),
             adoptions: BTreeMap::new(),
             next_adoption: 0,
+            not_gone_on_with: HashSet::new(),
             leases: HashMap::default(),
             own: Own::default(),
             lapsing: HashMap::default(),

@@ -17,7 +17,8 @@ pub(crate) struct LeaseName {
 /// How many bytes a [`Share`] has.
 pub(crate) const SHARE: usize = 8 + 8 + 16;
 
-/// What one agent has under a lease, for whoever is to end it once we are dead.
+/// What one agent has under a lease, or the connection has for all of them, for whoever is to end it once we
+/// are dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) lease: LeaseName,

@@ -27,15 +27,21 @@ use crate::{
 /// How many keys are looked at, and how many leases, at a time.
 const AT_ONCE: usize = 32;
 
-/// Removes what these agents have. Whether nothing of it is there by now.
-pub(crate) async fn revoke(members: Members, options: EtcdOptions, left: Vec<Share>) -> bool {
+/// Removes what these agents have, and the names that these connections owned but for those of which the keys
+/// that say so begin like these. Whether nothing of it is there by now.
+pub(crate) async fn revoke(
+    members: Members,
+    options: EtcdOptions,
+    left: Vec<Share>,
+    spared: HashSet<Vec<u8>>,
+) -> bool {
     let mut leases = BTreeMap::<LeaseName, HashSet<ClientId>>::new();
     for Share { lease, client_id } in left {
         leases.entry(lease).or_default().insert(client_id);
     }
-    let over = stream::iter(leases).map(|(lease, whose)| {
-        let (members, options) = (&members, &options);
-        async move { under(members, options, lease, whose).await.is_ok_and(|is_over| is_over) }
+    let (members, options, spared) = (&members, &options, &spared);
+    let over = stream::iter(leases).map(|(lease, whose)| async move {
+        under(members, options, lease, whose, spared).await.is_ok_and(|is_over| is_over)
     });
     let all = over.buffer_unordered(AT_ONCE).fold(true, async |all, is_over| all && is_over);
     // By then they have ended by themselves.
@@ -48,6 +54,7 @@ async fn under(
     options: &EtcdOptions,
     lease: LeaseName,
     whose: HashSet<ClientId>,
+    spared: &HashSet<Vec<u8>>,
 ) -> Result<bool, Failure> {
     let patience = options.call();
     let found = calls::under(members, lease.id, patience).await?;
@@ -55,7 +62,8 @@ async fn under(
         return Ok(true);
     }
     let is_ours = |key: &Vec<u8>| BucketKeys::around(&options.namespace, key).is_some();
-    let keys = found.keys.into_iter().filter(is_ours);
+    let is_spared = |key: &Vec<u8>| spared.iter().any(|begin| key.starts_with(begin));
+    let keys = found.keys.into_iter().filter(|key| is_ours(key) && !is_spared(key));
     let found = stream::iter(keys).map(|key| calls::get(members, key, patience));
     let found: Vec<_> = found.buffer_unordered(AT_ONCE).collect().await;
     let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;

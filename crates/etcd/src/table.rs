@@ -51,6 +51,8 @@ pub(crate) struct Table {
     serials: HashMap<u64, usize, HashState>,
     /// The names that are ours: what is asked for of them is granted here.
     owned: HashMap<(u64, NameKey), Owned, HashState>,
+    /// What is the connection's own and no agent's, under the last lease that it had.
+    own_share: Option<Share>,
     /// By name, those that are in use or of which something is on its way.
     buckets: HashMap<String, OpenBucket>,
     /// Who was made inside locks of which nobody else knows yet.
@@ -792,6 +794,15 @@ impl Table {
 
     pub(crate) fn lease(&self, agent: AgentId) -> Option<Share> {
         self.agents.get(agent.index())?.lease
+    }
+
+    /// Names are ours under this lease from now on.
+    pub(crate) fn set_own_share(&mut self, own: Share) {
+        self.own_share = Some(own);
+    }
+
+    pub(crate) fn own_share(&self) -> Option<Share> {
+        self.own_share
     }
 
     /// Until when the agent has what it has, if it has a lease.

@@ -149,7 +149,8 @@ impl Thread {
 
     /// What it comes to is no affair of the keeper's, which knows of its own leases.
     fn revoke_left(&mut self, left: Vec<Share>, answer: oneshot::Sender<bool>) {
-        let revoked = left::revoke(self.members.clone(), self.options.clone(), left);
+        let spared = self.keeper.not_gone_on_with().clone();
+        let revoked = left::revoke(self.members.clone(), self.options.clone(), left, spared);
         let told = revoked.map(|is_over| {
             // Nobody may want to know.
             let _ = answer.send(is_over);

@@ -32,7 +32,7 @@ use super::{
     delegations::Delegations,
     directory::Directory,
     ends::{End, Ends},
-    leases::TRIES,
+    leases::{OwnLeases, TRIES},
     lookers::Lookers,
     maps::{self, Maps},
     orphans::Orphan,
@@ -88,6 +88,8 @@ pub(super) struct House {
     /// Where the program logs, if it says so.
     log: Option<Arc<dyn Log>>,
     log_names: bool,
+    /// What it has itself, where locks are kept elsewhere.
+    own_leases: OwnLeases,
     /// The daemon ends, and its clients go on with the next one.
     is_left: AtomicBool,
 }
@@ -130,6 +132,7 @@ impl House {
             ends: Mutex::default(),
             log: options.log.clone(),
             log_names: options.log_names,
+            own_leases: OwnLeases::default(),
             is_left: AtomicBool::new(false),
         }
     }
@@ -176,6 +179,10 @@ impl House {
     /// Where locks are that stand in maps.
     pub(super) fn delegations(&self) -> Option<&Arc<Delegations>> {
         self.delegations.as_ref()
+    }
+
+    pub(super) fn own_leases(&self) -> &OwnLeases {
+        &self.own_leases
     }
 
     pub(super) fn files(&self) -> Option<&ClientFiles> {
@@ -225,6 +232,7 @@ impl House {
         if living + dead > 0 {
             tracing::info!(target: LOGS, living, dead, "the clients of the broker before are waited for");
         }
+        let is_certain = found.dead.iter().all(|dead| dead.is_certain);
         self.end_leases(found.dead, TRIES);
         // What is leased runs out while others are waited for, and who is dead does not come back.
         let is_leased = self.user_agent.is_leased();
@@ -262,6 +270,7 @@ impl House {
             self.lodge(key, client, Some(inherited));
         }
         self.recovery.end();
+        self.end_names(found.brokers, is_certain);
         self.lookers.tell(|| LookChange::Recovered);
     }
 
@@ -449,6 +458,7 @@ impl House {
     /// locks are kept elsewhere, to end them would be to release them.
     pub(super) fn leave_behind(&self) {
         self.is_left.store(true, SeqCst);
+        self.own_leases.end(!self.is_empty());
         let clients: Vec<_> =
             self.rooms().clients.values().map(|(_, client)| Arc::clone(client)).collect();
         for client in clients {

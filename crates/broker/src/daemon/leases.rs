@@ -6,16 +6,26 @@
 //! [file](crate::client_files) beside the client's own, and its successor ends those of clients that
 //! are dead and have left nothing to others.
 //!
+//! Names that stay the machine's are no client's: the daemon has them, for all of its clients. Which leases
+//! that are it notes in a file of its own. Its successor ends them once it is known what each client of its holds: a
+//! lock that is known to who has it alone is then written as any other, and what is left of a name keeps others
+//! away from nothing. Until all of those have come who live, or are dead, it stays.
+//!
 //! Nothing depends on it: what is not noted, or cannot be ended, ends by itself.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
 
-use navlock_core::{UserAgent, host};
+use navlock_core::{ClientId, UserAgent, host};
 use navlock_wire::{Agent, ClientKey};
 use tokio::time::sleep;
 
 use super::{client::Client, house::House};
-use crate::client_files::{ClientFiles, Dead};
+use crate::client_files::{ClientFiles, Dead, OwnNotes};
 
 /// How often it is tried to end what somebody has left, before it is looked at again with all else
 /// that is left.
@@ -37,6 +47,7 @@ const MOST_OLD: usize = 64;
 
 /// What is noted of one client.
 pub(super) struct Leases {
+    house: Arc<House>,
     client: ClientKey,
     files: ClientFiles,
     noted: HashMap<Agent, Vec<u8>>,
@@ -44,9 +55,50 @@ pub(super) struct Leases {
     written: usize,
 }
 
+/// What is noted of the daemon itself.
+#[derive(Default)]
+pub(super) struct OwnLeases(Mutex<Own>);
+
+#[derive(Default)]
+struct Own {
+    /// `None` until there is something to be noted.
+    notes: Option<OwnNotes>,
+    noted: Vec<u8>,
+}
+
+impl OwnLeases {
+    fn own(&self) -> MutexGuard<'_, Own> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the lease that it has by now.
+    fn note(&self, files: &ClientFiles, lease: Vec<u8>) {
+        let mut own = self.own();
+        if own.noted == lease {
+            return;
+        }
+        if own.notes.is_none() {
+            own.notes = files.begin_own_notes(ClientId::random().to_bytes()).ok();
+        }
+        if own.notes.as_ref().is_some_and(|notes| notes.note(&lease).is_ok()) {
+            own.noted = lease;
+        }
+    }
+
+    /// The daemon ends. Where it leaves clients behind, it may leave names.
+    pub(super) fn end(&self, leaves_any: bool) {
+        match self.own().notes.take() {
+            // Locked until the process is gone, which may tell of its names until then.
+            Some(notes) if leaves_any => mem::forget(notes),
+            Some(notes) => notes.remove(),
+            None => {}
+        }
+    }
+}
+
 impl Leases {
-    pub(super) fn new(client: ClientKey, files: ClientFiles) -> Self {
-        Self { client, files, noted: HashMap::new(), written: 0 }
+    pub(super) fn new(house: Arc<House>, client: ClientKey, files: ClientFiles) -> Self {
+        Self { house, client, files, noted: HashMap::new(), written: 0 }
     }
 
     /// Notes the lease of one agent, if it has one that is not noted.
@@ -63,6 +115,10 @@ impl Leases {
         let _ = self.files.note_lease(self.client, &lease);
         self.written += 1;
         self.noted.insert(agent, lease);
+        // Names are owned under that of an agent, if at all.
+        if let Some(own) = host::own_lease(self.house.user_agent()) {
+            self.house.own_leases().note(&self.files, own);
+        }
     }
 
     /// The same of all agents.
@@ -89,6 +145,26 @@ impl House {
                 tokio::spawn(end_leases(user_agent, files, those, notice, tries));
             }
         }
+    }
+
+    /// Ends the names that these daemons have left, as soon as nobody can come back who holds one of them.
+    /// Of one of the clients it is not `certain` that it is dead.
+    pub(super) fn end_names(self: &Arc<Self>, brokers: Vec<ClientKey>, is_certain: bool) {
+        let Some(files) = self.files().filter(|_| self.user_agent().is_leased()) else { return };
+        if !brokers.is_empty() {
+            let notice = if is_certain { Duration::ZERO } else { NOTICE };
+            tokio::spawn(end_names(Arc::downgrade(self), files.clone(), brokers, notice));
+        }
+    }
+
+    /// Whether somebody lives who was there when the daemon started, and has not said what it holds.
+    fn awaits_claims(&self) -> bool {
+        let Some(files) = self.files() else { return false };
+        let is_kept = |client| self.rooms().orphans.values().any(|orphan| orphan.key == client);
+        let may_hold = |client: ClientKey| {
+            files.lives(client) || !matches!(files.inherited(client), Ok(None)) && !is_kept(client)
+        };
+        self.recovery().unsettled().into_iter().any(may_hold)
     }
 
     /// Those of these clients that are dead, and have left leases and no heirs.
@@ -130,6 +206,40 @@ async fn end_leases(
         if host::revoke(&user_agent, leases).await {
             return dead.into_iter().for_each(|client| files.forget_leases(client));
         }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn end_names(
+    house: Weak<House>,
+    files: ClientFiles,
+    mut brokers: Vec<ClientKey>,
+    notice: Duration,
+) {
+    sleep(notice).await;
+    loop {
+        let Some(here) = house.upgrade() else { return };
+        let user_agent = here.user_agent().clone();
+        let is_awaiting = here.awaits_claims();
+        drop(here);
+        let mut left = Vec::new();
+        for broker in brokers {
+            let leases = files.left_by_broker(broker).filter(|_| !is_awaiting);
+            let is_over = match leases {
+                Some(leases) => host::revoke(&user_agent, leases).await,
+                None => false,
+            };
+            if is_over {
+                files.forget_broker(broker);
+            } else {
+                left.push(broker);
+            }
+        }
+        if left.is_empty() {
+            return;
+        }
+        brokers = left;
+        drop(user_agent);
         sleep(PAUSE).await;
     }
 }

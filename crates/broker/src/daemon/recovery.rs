@@ -252,6 +252,11 @@ impl Recovery {
         self.those(|stage| matches!(stage, Stage::Awaited | Stage::Gone))
     }
 
+    /// Those who were found, or have come back, and of whom it is not known by now what they hold.
+    pub(super) fn unsettled(&self) -> Vec<ClientKey> {
+        self.those(|stage| !matches!(stage, Stage::Claimed { .. }))
+    }
+
     fn those(&self, are: impl Fn(&Stage) -> bool) -> Vec<ClientKey> {
         let state = self.state();
         let those = state.stages.iter().filter(|(_, stage)| are(stage));

@@ -39,8 +39,16 @@ pub trait Reach: fmt::Debug + Send + Sync {
         false
     }
 
+    /// What another process needs to end what this one has for all of its agents together, and for none of
+    /// them alone, should it be killed: for [`revoke`](Self::revoke), once each agent that lives has been
+    /// [recalled](Backend::recall). Of no meaning to anybody else. `None` if there is nothing.
+    fn lease(&self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Ends leases that agents had through other processes, which are dead, with all that is under
-    /// them; see [`Backend::lease`]. Of one that is not there any more, or was another reach's, nothing
+    /// them; see [`Backend::lease`], and what those processes had themselves; see [`lease`](Self::lease). Of
+    /// one that is not there any more, or was another reach's, nothing
     /// happens.
     ///
     /// Whether none of them is there by now. It is tried once, in a bounded time.
@@ -688,6 +696,13 @@ impl AnyReach {
         match self {
             Self::Memory(memory) => memory.outage(),
             Self::Other(reach) => reach.outage(),
+        }
+    }
+
+    pub(crate) fn lease(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Memory(memory) => Reach::lease(memory),
+            Self::Other(reach) => reach.lease(),
         }
     }
 

@@ -142,6 +142,11 @@ impl Reach for ClustersReach {
         true
     }
 
+    fn lease(&self) -> Option<Vec<u8>> {
+        let leases: Vec<_> = self.0.parts.iter().filter_map(|part| part.reach.lease()).collect();
+        (!leases.is_empty()).then(|| leases.concat())
+    }
+
     fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
         // Each says its cluster: of those of others, nothing happens.
         let shares: Vec<_> =

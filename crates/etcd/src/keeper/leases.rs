@@ -11,6 +11,7 @@ use navlock_core::Lost;
 use super::{
     AgentSerial, Call, Keeper, LOOK, Why,
     agents::{Agent, Under},
+    owning,
     recalls::PATIENCE,
     wake,
 };
@@ -148,6 +149,8 @@ impl Keeper {
         let lease = Lease { name, state, term, swept, buckets: Vec::new() };
         self.leases.insert(name.id, lease);
         self.own = Own::There(name.id);
+        let client_id = owning::whose(self.slots.me());
+        self.shared.table().set_own_share(Share { lease: name, client_id });
         self.keep(name.id, Some(term.time_to_live));
         for serial in self.agents_with(|under| !matches!(under, Under::Lease(_))) {
             self.attach(serial);

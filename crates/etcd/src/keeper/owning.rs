@@ -35,9 +35,14 @@ const AGAIN: Duration = Duration::from_millis(5);
 /// How many names are ours at most.
 const MOST: usize = 10_000;
 
+/// As whose the names of this connection are written, which is no agent's.
+pub(super) fn whose(owner: u128) -> ClientId {
+    ClientId::from_bytes(owner.to_be_bytes())
+}
+
 /// What is written to own a name under this lease, after this revision.
 pub(super) fn owning(owner: u128, lease: i64, after: i64) -> Owning {
-    let client_id = ClientId::from_bytes(owner.to_be_bytes());
+    let client_id = whose(owner);
     let value = Value {
         client_id,
         since: wall_millis(),

@@ -121,11 +121,32 @@ impl Keeper {
         let is_late = |recall: &Recall| recall.since.elapsed() >= patience;
         while let Some(nth) = self.recalls.iter().position(is_late) {
             let late = self.recalls.swap_remove(nth);
-            let _ = late.answer.send(vec![None; late.claims.len()]);
+            let tickets = vec![None; late.claims.len()];
+            self.note_lost(late.serial, &late.claims, &tickets);
+            let _ = late.answer.send(tickets);
         }
         // The watch may have told what the others wait for.
         self.advance_recalls();
         self.look_for_adopted();
+    }
+
+    /// Of these claims, some are not answered with a lock. Where it was known only to who owned its name, it
+    /// keeps others away that this is not another's, and whoever has claimed it hears only now that it is
+    /// lost: so that stays until the end of its lease.
+    fn note_lost(&mut self, serial: AgentSerial, claims: &[Claim], tickets: &[Option<Ticket>]) {
+        let bucket = self.agents.get(&serial).map(|agent| agent.bucket);
+        let Some(house) = bucket.and_then(|bucket| self.buckets.get(&bucket)) else { return };
+        let lost = claims.iter().zip(tickets).filter(|(claim, ticket)| {
+            ticket.is_none() && claim.token.is_some_and(tokens::is_counted)
+        });
+        let begins =
+            lost.map(|(claim, _)| house.bucket.keys.name(&NameKey::new(&claim.name)).all_owned().0);
+        self.not_gone_on_with.extend(begins);
+    }
+
+    /// How the keys begin that say whose a name is which stays so until the end of its lease.
+    pub(crate) fn not_gone_on_with(&self) -> &HashSet<Vec<u8>> {
+        &self.not_gone_on_with
     }
 
     /// Has locks be written of which nobody knew but who owned their names, whose connection has ended.
@@ -261,6 +282,7 @@ impl Keeper {
                 house.bucket.push(name, Todo::Remove(Ended { only, ..entry.ended() }, None));
             }
         }
+        self.note_lost(serial, &claims, &tickets);
         let is_wanted = answer.send(tickets).is_ok();
         if let Some(lease) = lease.filter(|_| is_wanted) {
             self.take_over(serial, lease);

@@ -822,3 +822,40 @@ fn who_is_granted_a_name_that_was_taken_from_one_beside_it_hears_of_that_no_soon
     assert_eq!(machine.lost(robbed), Some(Lost::Stolen));
     assert_eq!(machine.shared.table().status(waits), Status::Held(Grant::at(7)));
 }
+
+#[test]
+fn a_name_of_which_somebody_has_lost_a_lock_that_only_its_owner_knew_stays_until_its_lease_ends() {
+    let mut machine = Machine::new();
+    let comes = machine.agent(1);
+    let (answer, mut answered) = oneshot::channel();
+    let kind = RequestKind::Wait(Mode::Exclusive);
+    let claim = |name: &str, token| Claim { name: of(name), kind, token: Some(token), since: 0 };
+    let claims = vec![
+        claim("db", crate::tokens::counted(MADE, 1)),
+        claim("written", crate::tokens::token(MADE)),
+    ];
+    machine.keeper.hear(Message::Recall { serial: comes, claims, answer });
+    machine.listed(&[]);
+    assert_eq!(answered.try_recv().expect("it is answered"), [None, None]);
+    let spared = machine.keeper.not_gone_on_with();
+    let owned = |name: &str| BucketKeys::new("n", "b").name(&NameKey::new(&of(name))).owned(2);
+    let is_spared = |name: &str| spared.iter().any(|begin| owned(name).starts_with(begin));
+    assert!(is_spared("db") && !is_spared("written") && !is_spared("other"), "{spared:?}");
+}
+
+#[test]
+fn who_is_late_to_come_back_to_what_only_an_owner_knew_leaves_it_until_its_lease_ends() {
+    let mut machine = Machine::new();
+    let comes = machine.agent(1);
+    let (answer, mut answered) = oneshot::channel();
+    let kind = RequestKind::Wait(Mode::Exclusive);
+    let token = Some(crate::tokens::counted(MADE, 1));
+    let claim = Claim { name: of("db"), kind, token, since: 0 };
+    machine.keeper.hear(Message::Recall { serial: comes, claims: vec![claim], answer });
+    // Etcd does not answer.
+    for _ in 0..60 {
+        machine.pass(Duration::from_millis(200));
+    }
+    assert_eq!(answered.try_recv().expect("it is answered"), [None]);
+    assert_eq!(machine.keeper.not_gone_on_with().len(), 1);
+}

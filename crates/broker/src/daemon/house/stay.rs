@@ -55,7 +55,7 @@ impl Stay {
 
     /// Where its leases are noted.
     pub(in super::super) fn leases(&self) -> Option<Leases> {
-        Some(Leases::new(self.key?, self.house.files()?.clone()))
+        Some(Leases::new(Arc::clone(&self.house), self.key?, self.house.files()?.clone()))
     }
 
     /// Has no later daemon believe the client: if it lives, because it was hung up on, it must not

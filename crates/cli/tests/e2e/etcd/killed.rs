@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use rustix::process::Signal;
+
 use super::machines_with;
 use crate::sandbox::{Holder, Sandbox, eventually, kill_at_once, write};
 
@@ -19,8 +21,31 @@ fn are_noted(machine: &Sandbox, count: usize) {
 }
 
 fn notes(machine: &Sandbox) -> usize {
+    notes_of(machine, "leases")
+}
+
+/// How many brokers have noted leases of their own.
+fn own_notes(machine: &Sandbox) -> usize {
+    notes_of(machine, "broker")
+}
+
+fn notes_of(machine: &Sandbox, sort: &str) -> usize {
     let files = fs::read_dir(machine.path("sock.clients")).unwrap().flatten();
-    files.filter(|file| file.path().extension().is_some_and(|end| end == "leases")).count()
+    files.filter(|file| file.path().extension().is_some_and(|end| end == sort)).count()
+}
+
+/// Has a name stay this machine's: nobody else takes it, and so often.
+fn own(machine: &Sandbox, name: &str) {
+    for _ in 0..12 {
+        assert_eq!(machine.code(&["run", name, "true"]), 0);
+    }
+}
+
+/// Somebody who holds such a name. Nobody has looked since: then it would be written down.
+fn hold_own(machine: &Sandbox, arguments: &[&str]) -> Holder {
+    let mut holder = machine.wait_for(arguments);
+    holder.begun();
+    holder
 }
 
 /// Kills the wrapper and its command, and their broker with them.
@@ -140,4 +165,47 @@ fn what_the_dead_have_left_is_found_by_a_broker_that_goes_on() {
     eventually("the notes are gone", || notes(&ours) == 1);
     assert_eq!(ours.query(), ["held db exclusive"]);
     holder.release();
+}
+
+#[test]
+fn a_name_that_stayed_the_machines_is_free_when_that_has_a_broker_again() {
+    let [ours, theirs] = machines();
+    own(&ours, "db");
+    let mut holder = hold_own(&ours, &["db"]);
+    kill_with_broker(&ours, &mut holder);
+    restart(&ours);
+    theirs.hold(&["db"]).release();
+    // Of what was ended nothing is left, but for what the broker that is there has noted.
+    eventually("the notes are gone", || (notes(&ours), own_notes(&ours)) == (0, 1));
+}
+
+#[test]
+fn a_name_that_stayed_the_machines_and_that_nobody_held_is_free_when_that_has_a_broker_again() {
+    let [ours, theirs] = machines();
+    let holder = ours.hold(&["held"]);
+    own(&ours, "db");
+    ours.replace_broker();
+    theirs.hold(&["db"]).release();
+    // Who lives has gone on with its own meanwhile.
+    assert_eq!(theirs.query(), ["held held exclusive"]);
+    holder.release();
+}
+
+#[test]
+fn a_name_that_stayed_the_machines_is_not_free_while_somebody_may_come_back_who_holds_it() {
+    let [ours, theirs] = machines();
+    own(&ours, "db");
+    // Nobody but itself says what it holds.
+    let holder = hold_own(&ours, &["--close", "db"]);
+    holder.stop();
+    ours.kill_broker();
+    restart(&ours);
+    assert_eq!(theirs.query(), ["held db exclusive"]);
+    holder.signal(Signal::CONT);
+    let mut waiter = theirs.queue(&["db"]);
+    eventually("it holds it by itself", || own_notes(&ours) == 1);
+    assert_eq!(theirs.query(), ["held db exclusive", "pending db exclusive"]);
+    holder.release();
+    waiter.begun();
+    waiter.release();
 }
