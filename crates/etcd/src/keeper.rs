@@ -305,6 +305,8 @@ pub(crate) struct Keeper {
     /// Since when owners of names are asked for them, by the keys that say so and the revisions that made those.
     asked: HashMap<Vec<u8>, (i64, Moment), HashState>,
     history: History,
+    /// The connection ends: no name becomes its own any more.
+    is_quitting: bool,
     calls: VecDeque<Call>,
 }
 
@@ -341,6 +343,7 @@ impl Keeper {
             adrift: Vec::new(),
             asked: HashMap::default(),
             history: History::default(),
+            is_quitting: false,
             calls: VecDeque::new(),
         }
     }

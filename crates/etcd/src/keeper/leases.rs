@@ -581,6 +581,7 @@ impl Keeper {
     /// The connection ends. Its lease does too, unless it leaves agents behind, with whose locks
     /// another one may go on.
     pub(crate) fn quit(&mut self) {
+        self.is_quitting = true;
         if self.agents.is_empty() {
             self.end_own();
             // All that worked under others has ended with its agent.

@@ -121,6 +121,10 @@ impl Keeper {
             self.leave(bucket, name);
         }
         self.heed(bucket, name, false);
+        if self.is_quitting {
+            // All others have been given up by now.
+            self.leave(bucket, name);
+        }
     }
 
     /// An operation that was to have a name be ours has come to this.

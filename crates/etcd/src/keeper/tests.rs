@@ -859,3 +859,25 @@ fn who_is_late_to_come_back_to_what_only_an_owner_knew_leaves_it_until_its_lease
     assert_eq!(answered.try_recv().expect("it is answered"), [None]);
     assert_eq!(machine.keeper.not_gone_on_with().len(), 1);
 }
+
+#[test]
+fn a_name_that_becomes_ones_own_while_the_connection_ends_is_given_up() {
+    let mut machine = Machine::new();
+    machine.keeper.options.taken = 1;
+    let (agent, _) = machine.party(1);
+    let (held, _) = machine.take(agent, "db", 5);
+    let finished = machine.shared.table().finish(held).and_then(|(_, finished, _)| finished);
+    machine.keeper.hear(Message::Finish { id: held, finished: finished.unwrap() });
+    let mut owning = machine.calls().into_iter().filter_map(|call| match call {
+        Call::Operate { of, .. } => Some(of),
+        _ => None,
+    });
+    let owning = owning.next().expect("it is to be its own");
+    machine.keeper.quit();
+    let (revision, results) = (6, Vec::new());
+    let answer = Answer { revision, cluster: 1, succeeded: true, results };
+    machine.keeper.done(Done::Operated(owning, Ok(answer)));
+    let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(1);
+    assert_eq!(deleted(&machine.calls()), [key]);
+    assert!(machine.usage().is_none(), "it is its own still");
+}
