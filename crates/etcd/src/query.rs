@@ -193,6 +193,9 @@ fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, F
 /// A name of whose owner it is not known what is held of it, as a lock.
 fn kept_by((made, mut one): Found, why: &str) -> Found {
     let mut agent = AgentInfo::default();
+    if let Some(said) = &one.inspected.agent {
+        said.host.clone_into(&mut agent.host);
+    }
     "(a machine)".clone_into(&mut agent.command);
     why.clone_into(&mut agent.why);
     one.inspected.agent = Some(Arc::new(agent));
@@ -210,16 +213,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_a_machine_keeps_is_shown_by_its_revision_also_once_somebody_has_asked() {
+    fn a_name_that_a_machine_keeps_is_shown_by_its_revision_and_host_also_once_somebody_has_asked()
+    {
         let keys = BucketKeys::new("n", "b");
         let client_id = ClientId::random();
+        let mut info = AgentInfo::default();
+        "build-7".clone_into(&mut info.host);
         let value = Value {
             client_id,
             since: 0,
             asked: 0,
             place: 0,
             mark: 1,
-            info: AgentInfo::default(),
+            info,
             said: Said::default(),
             name: None,
         };
@@ -230,6 +236,8 @@ mod tests {
         assert_eq!(shown.len(), 1);
         assert_eq!(shown[0].inspected.fencing_token, Some(token(9)));
         assert_eq!(shown[0].made, (9, 0));
+        let agent = shown[0].inspected.agent.as_ref().expect("it is shown as somebody");
+        assert_eq!((&*agent.command, &*agent.host), ("(a machine)", "build-7"));
     }
 
     #[test]

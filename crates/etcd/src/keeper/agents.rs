@@ -159,7 +159,10 @@ impl Surroundings for Around<'_> {
     fn owning(&self, name: &NameKey) -> Option<Owning> {
         // Of a name that is known by its hash the key alone would not say which it is.
         let lease = self.owns.filter(|_| !name.is_hash())?;
-        Some(owning::owning(self.slots.me(), lease, self.revision))
+        // Nobody says it of the connection, but those who use it are on one machine.
+        let hosts = self.agents.values().map(|agent| &*agent.info.host);
+        let host = hosts.filter(|host| !host.is_empty()).min().unwrap_or_default();
+        Some(owning::owning(self.slots.me(), lease, self.revision, host))
     }
 
     fn me(&self) -> u128 {

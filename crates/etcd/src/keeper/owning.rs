@@ -40,16 +40,18 @@ pub(super) fn whose(owner: u128) -> ClientId {
     ClientId::from_bytes(owner.to_be_bytes())
 }
 
-/// What is written to own a name under this lease, after this revision.
-pub(super) fn owning(owner: u128, lease: i64, after: i64) -> Owning {
+/// What is written to own a name under this lease, after this revision, on this machine.
+pub(super) fn owning(owner: u128, lease: i64, after: i64, host: &str) -> Owning {
     let client_id = whose(owner);
+    let mut info = AgentInfo::default();
+    host.clone_into(&mut info.host);
     let value = Value {
         client_id,
         since: wall_millis(),
         asked: monotonic(),
         place: 0,
         mark: 0,
-        info: AgentInfo::default(),
+        info,
         said: Said::default(),
         name: None,
     };

@@ -446,7 +446,7 @@ fn told(request: RequestKey, phase: Phase, revision: i64, made: Option<i64>) -> 
     let name = NameKey::new(&of("db"));
     let key = LockKey { name, phase, mode: Mode::Exclusive, request };
     let lease = if request.owner == 1 { OWN } else { LEASE };
-    let value = Arc::from(owning::owning(request.owner, lease, 0).value);
+    let value = Arc::from(owning::owning(request.owner, lease, 0, "").value);
     let put = made.map(|made| Put { made, lease, value });
     mirror::Event { key, revision, put }
 }
@@ -565,7 +565,7 @@ fn who_looks_is_answered_though_a_name_was_lost_with_a_lease_that_is_not_over_fo
     machine.take_own(agent);
     machine.calls();
     machine.keeper.hear(Message::Lease { lease: OWN, word: Word::Gone });
-    let value = owning::owning(1, OWN, 0).value;
+    let value = owning::owning(1, OWN, 0, "").value;
     let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(1);
     let owned = KeyValue { key, value, made: 6, written: 6, lease: OWN };
     let list = |machine: &mut Machine| {
@@ -719,7 +719,7 @@ fn who_comes_back_to_what_only_an_owner_knew_finds_it_though_a_list_fails() {
     let token = Some(crate::tokens::counted(MADE, 1));
     let claim = Claim { name: of("db"), kind, token, since: 0 };
     machine.keeper.hear(Message::Recall { serial: comes, claims: vec![claim], answer });
-    let value = owning::owning(2, LEASE, 0).value;
+    let value = owning::owning(2, LEASE, 0, "").value;
     let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(2);
     let owned = KeyValue { key, value, made: MADE, written: MADE, lease: LEASE };
     let calls = machine.listed(&[owned]);
