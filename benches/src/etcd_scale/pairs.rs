@@ -3,7 +3,7 @@
 //!
 //! Each machine is a connection as a broker has it, with some agents that are always at it. All of them are
 //! in this process, beside etcd: the share of a CPU that each of both takes is told, so that it can be seen
-//! what the limit is.
+//! what the limit is. They keep no names.
 
 use std::{
     fmt::Write as _,
@@ -192,7 +192,9 @@ impl Figures {
             self.store.as_str()
         );
         let bounds = self.skew.bounds(self.names);
-        let connect = || block_on(navlock::etcd(EtcdOptions::new([server.endpoint()])));
+        // Etcd is to be asked for each of them: few machines that use few names would keep them.
+        let options = EtcdOptions::new([server.endpoint()]).keep_names(0);
+        let connect = || block_on(navlock::etcd(options.clone()));
         let machines: Vec<UserAgent> =
             (0..self.machines).map(|_| connect()).collect::<Result<_, _>>().map_err(failed)?;
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
