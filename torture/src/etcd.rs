@@ -353,7 +353,6 @@ impl Etcd {
         let other = (nth + 1) % self.members.len();
         events.say(format_args!("member {nth} is replaced"));
         history.troubles.push((Trouble::Member, None, Interval::begin()));
-        history.troubles.push((Trouble::EtcdFull, None, Interval::begin()));
         self.until_done(other, &["member", "remove", &id]);
         signal(self.members[nth].pid, Signal::KILL);
         self.replaced += 1;
@@ -363,6 +362,7 @@ impl Etcd {
         let url = format!("--peer-urls=http://127.0.0.1:{}", member.peer);
         let name = member.name.clone();
         self.until_done(other, &["member", "add", &name, &url]);
+        history.troubles.push((Trouble::EtcdFull, None, Interval::begin()));
         self.start_member(nth, logs).expect("etcd can be started");
         self.until_whole().expect("the cluster becomes whole");
         events.say(format_args!("member {nth} is {name}"));

@@ -214,6 +214,11 @@ pub fn own_lease(user_agent: &UserAgent) -> Option<Vec<u8>> {
     user_agent.lease()
 }
 
+/// How long what works under a lost lock may go on before others can have it; see [`Reach::grace`].
+pub fn grace(user_agent: &UserAgent) -> Duration {
+    user_agent.grace()
+}
+
 /// Ends leases that agents had through other processes, which are dead; see [`lease`], [`own_lease`] and
 /// [`Reach::revoke`]. Whether none of them is there by now.
 ///

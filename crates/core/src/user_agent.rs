@@ -2,7 +2,7 @@
 
 mod looking;
 
-use std::{collections::HashMap, fmt, sync::OnceLock};
+use std::{collections::HashMap, fmt, sync::OnceLock, time::Duration};
 
 use foldhash::quality::RandomState;
 
@@ -261,6 +261,10 @@ impl UserAgent {
 
     pub(crate) fn lease(&self) -> Option<Vec<u8>> {
         self.0.user_agent.reach.lease()
+    }
+
+    pub(crate) fn grace(&self) -> Duration {
+        self.0.user_agent.reach.grace()
     }
 
     pub(crate) async fn revoke(&self, leases: Vec<Vec<u8>>) -> bool {

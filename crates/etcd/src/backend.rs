@@ -83,6 +83,8 @@ struct Connection {
     tell: mpsc::UnboundedSender<Order>,
     thread: ThreadId,
     members: Members,
+    /// See [`Reach::grace`].
+    grace: Duration,
 }
 
 /// One bucket.
@@ -110,6 +112,7 @@ impl EtcdReach {
     /// The same for one of several clusters.
     pub(crate) async fn connect_as(options: EtcdOptions, entry: Entry) -> Result<Self, Error> {
         options.check()?;
+        let grace = options.grace();
         let shared = Arc::new(Shared::default());
         let (tell, heard) = mpsc::unbounded_channel();
         let (connected, connection) = oneshot::channel();
@@ -155,7 +158,7 @@ impl EtcdReach {
         })?;
         let thread = thread.thread().id();
         let members = connection.await.unwrap_or_else(|_| Err(gone()))?;
-        Ok(Self(Arc::new(Connection { shared, tell, thread, members })))
+        Ok(Self(Arc::new(Connection { shared, tell, thread, members, grace })))
     }
 
     /// A bucket.
@@ -236,6 +239,10 @@ impl Reach for EtcdReach {
 
     fn lease(&self) -> Option<Vec<u8>> {
         self.0.shared.table().own_share().map(Share::to_bytes)
+    }
+
+    fn grace(&self) -> Duration {
+        self.0.grace
     }
 
     fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {

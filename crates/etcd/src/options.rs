@@ -185,9 +185,19 @@ impl EtcdOptions {
         self.timeout.min((self.time_to_live / 8).max(SHORTEST / 4))
     }
 
+    /// How long before its end a lease of so much time is counted as over.
+    fn margin_of(&self, time_to_live: Duration) -> Duration {
+        self.margin.unwrap_or_else(|| margin(time_to_live))
+    }
+
+    /// For how long what works under a lock may go on after that is lost with its lease.
+    pub(crate) fn grace(&self) -> Duration {
+        self.margin_of(self.time_to_live)
+    }
+
     /// What a term that began so means.
     pub(crate) fn span(&self, term: Term) -> Span {
-        let margin = self.margin.unwrap_or_else(|| margin(term.time_to_live));
+        let margin = self.margin_of(term.time_to_live);
         // Another connection may have had a shorter time.
         term.span(margin.min(term.time_to_live / 2), self.call())
     }

@@ -232,7 +232,6 @@ impl House {
         if living + dead > 0 {
             tracing::info!(target: LOGS, living, dead, "the clients of the broker before are waited for");
         }
-        let is_certain = found.dead.iter().all(|dead| dead.is_certain);
         self.end_leases(found.dead, TRIES);
         // What is leased runs out while others are waited for, and who is dead does not come back.
         let is_leased = self.user_agent.is_leased();
@@ -270,7 +269,7 @@ impl House {
             self.lodge(key, client, Some(inherited));
         }
         self.recovery.end();
-        self.end_names(found.brokers, is_certain);
+        self.end_names(found.brokers);
         self.lookers.tell(|| LookChange::Recovered);
     }
 

@@ -22,7 +22,7 @@ use std::{
 
 use navlock_core::{ClientId, UserAgent, host};
 use navlock_wire::{Agent, ClientKey};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::{client::Client, house::House};
 use crate::client_files::{ClientFiles, Dead, OwnNotes};
@@ -147,13 +147,14 @@ impl House {
         }
     }
 
-    /// Ends the names that these daemons have left, as soon as nobody can come back who holds one of them.
-    /// Of one of the clients it is not `certain` that it is dead.
-    pub(super) fn end_names(self: &Arc<Self>, brokers: Vec<ClientKey>, is_certain: bool) {
+    /// Ends the names that these daemons have left, some time after nobody can come back any more who holds one
+    /// of them: who has lost it by its lease does not claim it, and ends by then what works under it; and who was
+    /// hung up on finds that out.
+    pub(super) fn end_names(self: &Arc<Self>, brokers: Vec<ClientKey>) {
         let Some(files) = self.files().filter(|_| self.user_agent().is_leased()) else { return };
         if !brokers.is_empty() {
-            let notice = if is_certain { Duration::ZERO } else { NOTICE };
-            tokio::spawn(end_names(Arc::downgrade(self), files.clone(), brokers, notice));
+            let grace = host::grace(self.user_agent()) + NOTICE;
+            tokio::spawn(end_names(Arc::downgrade(self), files.clone(), brokers, grace));
         }
     }
 
@@ -214,17 +215,20 @@ async fn end_names(
     house: Weak<House>,
     files: ClientFiles,
     mut brokers: Vec<ClientKey>,
-    notice: Duration,
+    grace: Duration,
 ) {
-    sleep(notice).await;
+    let mut nobody_since = Instant::now();
     loop {
         let Some(here) = house.upgrade() else { return };
         let user_agent = here.user_agent().clone();
-        let is_awaiting = here.awaits_claims();
+        if here.awaits_claims() {
+            nobody_since = Instant::now();
+        }
         drop(here);
+        let is_over = nobody_since.elapsed() >= grace;
         let mut left = Vec::new();
         for broker in brokers {
-            let leases = files.left_by_broker(broker).filter(|_| !is_awaiting);
+            let leases = files.left_by_broker(broker).filter(|_| is_over);
             let is_over = match leases {
                 Some(leases) => host::revoke(&user_agent, leases).await,
                 None => false,

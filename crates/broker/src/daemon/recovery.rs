@@ -146,8 +146,12 @@ impl Recovery {
             _ => false,
         };
         if is_on {
-            state.stages.remove(&key);
-            if !state.over {
+            let stage = state.stages.remove(&key);
+            let is_believed = |believed| believed != Believed::Nothing;
+            // What it has left to others is not heard yet.
+            let is_unheard =
+                matches!(stage, Some(Stage::Claiming { believed, .. }) if is_believed(believed));
+            if !state.over || is_unheard {
                 state.stages.insert(key, Stage::Gone);
             }
             self.arrived.notify_one();

@@ -46,6 +46,12 @@ pub trait Reach: fmt::Debug + Send + Sync {
         None
     }
 
+    /// How long what works under a lock may go on after that is lost with its lease, until others can have it at the
+    /// earliest. Nothing where there are no leases.
+    fn grace(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Ends leases that agents had through other processes, which are dead, with all that is under
     /// them; see [`Backend::lease`], and what those processes had themselves; see [`lease`](Self::lease). Of
     /// one that is not there any more, or was another reach's, nothing
@@ -703,6 +709,13 @@ impl AnyReach {
         match self {
             Self::Memory(memory) => Reach::lease(memory),
             Self::Other(reach) => reach.lease(),
+        }
+    }
+
+    pub(crate) fn grace(&self) -> Duration {
+        match self {
+            Self::Memory(memory) => memory.grace(),
+            Self::Other(reach) => reach.grace(),
         }
     }
 

@@ -142,6 +142,10 @@ impl Reach for ClustersReach {
         true
     }
 
+    fn grace(&self) -> Duration {
+        self.0.parts.iter().map(|part| part.reach.grace()).max().unwrap_or_default()
+    }
+
     fn lease(&self) -> Option<Vec<u8>> {
         let leases: Vec<_> = self.0.parts.iter().filter_map(|part| part.reach.lease()).collect();
         (!leases.is_empty()).then(|| leases.concat())

@@ -61,7 +61,8 @@ pub(super) fn owning(owner: u128, lease: i64, after: i64, host: &str) -> Owning 
 impl Keeper {
     /// Under which lease one more name may be ours.
     pub(super) fn may_own(&self) -> Option<i64> {
-        let lease = self.good_lease().filter(|_| self.options.taken > 0)?;
+        let may_own = self.options.taken > 0 && !self.is_quitting;
+        let lease = self.good_lease().filter(|_| may_own)?;
         (self.shared.table().count_owned() < MOST).then_some(lease.id)
     }
 
@@ -496,7 +497,9 @@ impl Keeper {
             owned.lease != 0 && key.is_some_and(|key| key.request.owner != self.slots.me());
         let patience = self.patience_with_owners();
         let (begun, asked) = (of.asked.unwrap_or_else(Moment::now), self.note_asked(&owned));
-        let (operation, delay) = if !can_be_asked || asked.elapsed() >= patience {
+        // Etcd may not take the mark by which it is asked.
+        let is_late = asked.elapsed() >= patience || begun.elapsed() >= patience;
+        let (operation, delay) = if !can_be_asked || is_late {
             let Some(robs) = steals else { return false };
             (robs, Duration::ZERO)
         } else {
@@ -518,11 +521,11 @@ impl Keeper {
         self.options.time_to_live.min(PATIENCE) / 2
     }
 
-    /// The owner of a name, which this key says, is asked for it, or was. When that was first: who asks the next
+    /// Since when it was seen that the owner of a name, which this key says, is asked for it: who asks the next
     /// time does not wait anew for one that does not answer.
     pub(super) fn note_asked(&mut self, owned: &KeyValue) -> Moment {
         let (made, asked) = self.asked.entry(owned.key.clone()).or_insert((0, Moment::now()));
-        if *made != owned.made {
+        if *made != owned.made || Wish::of(&owned.value).is_none() {
             (*made, *asked) = (owned.made, Moment::now());
         }
         *asked

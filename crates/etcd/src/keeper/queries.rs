@@ -227,7 +227,7 @@ impl Keeper {
         }
         let is_late = query.shown_by <= Moment::now();
         let patience = self.patience_with_owners();
-        theirs.retain(|kv| self.note_asked(kv).elapsed() < patience);
+        theirs.retain(|kv| !is_late && self.note_asked(kv).elapsed() < patience);
         if !theirs.is_empty() && !is_late {
             let asked = theirs.iter().filter(|kv| Wish::ToSee.says_more(kv));
             let steps: Vec<_> = asked.map(|kv| Step::Within(ask_owner(kv, Wish::ToSee))).collect();

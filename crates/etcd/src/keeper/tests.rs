@@ -537,6 +537,27 @@ fn a_thief_finds_those_robbed_whom_only_its_own_machine_knows() {
 }
 
 #[test]
+fn an_owner_is_waited_for_from_when_it_is_seen_to_be_asked() {
+    let mut machine = Machine::new();
+    let value = owning::owning(2, LEASE, 0, "").value;
+    let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(2);
+    let seen = |made, mark| {
+        let value = Value::marked(&value, mark);
+        KeyValue { key: key.clone(), value, made, written: made, lease: LEASE }
+    };
+    let mut asked = |made, mark| {
+        machine.now += Duration::from_secs(3);
+        clock::set::to(machine.now);
+        machine.keeper.note_asked(&seen(made, mark)).elapsed()
+    };
+    assert_eq!(asked(5, 0), Duration::ZERO);
+    assert_eq!(asked(5, 0), Duration::ZERO, "nobody has asked it");
+    assert_eq!(asked(5, 1), Duration::from_secs(3));
+    assert_eq!(asked(5, 2), Duration::from_secs(6));
+    assert_eq!(asked(9, 1), Duration::ZERO, "it is its own since then only");
+}
+
+#[test]
 fn a_name_of_which_no_more_can_be_granted_is_given_up_for_who_asks_next() {
     for kind in [RequestKind::Wait(Mode::Exclusive), RequestKind::IfAvailable(Mode::Exclusive)] {
         let (mut machine, agent) = owner();
@@ -821,6 +842,28 @@ fn who_is_granted_a_name_that_was_taken_from_one_beside_it_hears_of_that_no_soon
     machine.keeper.done(Done::Listed(of, known, Ok(listing)));
     assert_eq!(machine.lost(robbed), Some(Lost::Stolen));
     assert_eq!(machine.shared.table().status(waits), Status::Held(Grant::at(7)));
+}
+
+#[test]
+fn nobody_is_granted_a_name_that_is_being_listed_beside_one_who_was_granted_and_robbed_in_the_same_breath()
+ {
+    let mut machine = Machine::new();
+    let (first, list) = machine.ask(RequestKind::Wait(Mode::Exclusive), false);
+    let (second, _) = machine.ask(RequestKind::Wait(Mode::Exclusive), false);
+    let thief = RequestKey { owner: 3, slot: 0 };
+    let is_gone = told(RequestKey { owner: 1, slot: 0 }, Phase::Held, 8, None);
+    let mut events = Vec::from(granted(0, 7));
+    events.extend([is_gone, told(thief, Phase::Held, 8, Some(8))]);
+    events.push(told(thief, Phase::Held, 9, None));
+    events.extend(granted(1, 9));
+    machine.hear_all(events);
+    assert_eq!(machine.shared.table().status(first), Status::Held(Grant::at(7)));
+    assert_eq!(machine.shared.table().status(second), Status::Pending(5));
+    let (of, known) = list.expect("it is being listed");
+    let listing = Listing { revision: 5, cluster: 1, found: Vec::new(), left_out: 0 };
+    machine.keeper.done(Done::Listed(of, known, Ok(listing)));
+    assert_eq!(machine.lost(first), Some(Lost::Stolen));
+    assert_eq!(machine.shared.table().status(second), Status::Held(Grant::at(9)));
 }
 
 #[test]

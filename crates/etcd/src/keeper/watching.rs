@@ -132,14 +132,23 @@ impl Keeper {
         }
         let mut wakers = Vec::new();
         for Event { key, revision, put } in events {
-            let Some(put) = put.as_ref().filter(|_| key.phase == Phase::Held) else { continue };
+            let owner = self.slots.owner(key.request, *revision);
+            let Some(put) = put.as_ref().filter(|_| key.phase == Phase::Held) else {
+                let holder = match owner {
+                    Owner::Request(id) if key.phase == Phase::Held => Some(id),
+                    _ => None,
+                };
+                if holder.is_some_and(|id| matches!(table.status(id), Status::Held(_))) {
+                    break;
+                }
+                continue;
+            };
             // A thief is told by the answer to its call, after those whom it has robbed.
             let has_waited = events.iter().any(|event| {
                 let LockKey { phase, request, .. } = event.key;
                 let is_end = phase == Phase::Queued && event.put.is_none();
                 is_end && event.revision == *revision && request == key.request
             });
-            let owner = self.slots.owner(key.request, *revision);
             if let (Owner::Request(id), true) = (owner, has_waited) {
                 let grant = Grant::marked(put.made, Value::mark(&put.value));
                 wakers.extend(table.answer(id, State::Held(grant, Vec::new())));

@@ -97,7 +97,9 @@ pub(super) fn body<'a>(model: &'a Model, name: &'a LockName) -> Body<'a> {
             Item::Owned(_) => {
                 let said =
                     "it is owned: whoever had it last takes it without asking, until others ask";
-                vec![Line::new(said, DIM)]
+                let elsewhere =
+                    "if that is another machine, 'navlock query' asks it whether somebody holds it";
+                vec![Line::new(said, DIM), Line::new(elsewhere, DIM)]
             }
             Item::Past(_) | Item::None => Vec::new(),
         }),
