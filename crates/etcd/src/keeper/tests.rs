@@ -800,6 +800,15 @@ impl Machine {
     }
 }
 
+/// What a list shows of a key of ours that is there since the fifth revision.
+fn listed(slot: u64, phase: Phase) -> KeyValue {
+    let request = RequestKey { owner: 1, slot };
+    let name = BucketKeys::new("n", "b").name(&NameKey::new(&of("db")));
+    let key = name.request(phase, Mode::Exclusive, request);
+    let value = owning::owning(1, OWN, 0, "").value;
+    KeyValue { key, value, made: 5, written: 5, lease: OWN }
+}
+
 /// A request becomes a lock.
 fn granted(slot: u64, revision: i64) -> [mirror::Event; 2] {
     let request = RequestKey { owner: 1, slot };
@@ -838,7 +847,8 @@ fn who_is_granted_a_name_that_was_taken_from_one_beside_it_hears_of_that_no_soon
     assert_eq!(machine.lost(robbed), None);
     assert_eq!(machine.shared.table().status(waits), Status::Pending(5));
     let (of, known) = list.expect("it is being listed");
-    let listing = Listing { revision: 5, cluster: 1, found: Vec::new(), left_out: 0 };
+    let found = vec![listed(0, Phase::Held), listed(1, Phase::Queued)];
+    let listing = Listing { revision: 5, cluster: 1, found, left_out: 0 };
     machine.keeper.done(Done::Listed(of, known, Ok(listing)));
     assert_eq!(machine.lost(robbed), Some(Lost::Stolen));
     assert_eq!(machine.shared.table().status(waits), Status::Held(Grant::at(7)));
@@ -860,7 +870,8 @@ fn nobody_is_granted_a_name_that_is_being_listed_beside_one_who_was_granted_and_
     assert_eq!(machine.shared.table().status(first), Status::Held(Grant::at(7)));
     assert_eq!(machine.shared.table().status(second), Status::Pending(5));
     let (of, known) = list.expect("it is being listed");
-    let listing = Listing { revision: 5, cluster: 1, found: Vec::new(), left_out: 0 };
+    let found = vec![listed(0, Phase::Queued), listed(1, Phase::Queued)];
+    let listing = Listing { revision: 5, cluster: 1, found, left_out: 0 };
     machine.keeper.done(Done::Listed(of, known, Ok(listing)));
     assert_eq!(machine.lost(first), Some(Lost::Stolen));
     assert_eq!(machine.shared.table().status(second), Status::Held(Grant::at(9)));
