@@ -81,10 +81,10 @@ pub(super) fn elsewhere(place: &Place<'_>, keeps: bool) -> Result<f64, String> {
         releases.forget();
         let since = Instant::now();
         drop(other.lock(&*name).blocking().map_err(failed)?);
-        let released = releases.next()?;
+        let gone = releases.next()?;
         // The first has asked for a lease.
         if nth > 0 {
-            samples.push(micros(released - since));
+            samples.push(micros(gone - since));
         }
     }
     Ok(median(samples))

@@ -137,9 +137,8 @@ impl Row {
             (Self::Acquire | Self::Loop, _) => (300, 10),
             (Self::Kept, Peer::AloneOwned) => (200_000, 100),
             (Self::Kept, _) => (3_000, 100),
-            (Self::KeptElsewhere, _) => (25, 2),
             (Self::Handover, Peer::LockService) | (Self::HandoverLate, _) => (7, 1),
-            (Self::Handover, _) => (25, 2),
+            (Self::KeptElsewhere | Self::Handover, _) => (25, 2),
             (Self::Crowd | Self::Readers, _) => (100, 12),
             (Self::LargeCrowd, _) => (1_000, 24),
         };

@@ -3,7 +3,7 @@
 use std::{sync::mpsc, thread, time::Instant};
 
 use navlock_etcd_client::{
-    Client, Compare, CompareOp, EventType, PutOptions, Txn, TxnOp, WatchOptions,
+    Client, Compare, CompareOp, EventType, PutOptions, ResponseHeader, Txn, TxnOp, WatchOptions,
 };
 use tokio::runtime::Runtime;
 
@@ -19,7 +19,7 @@ pub(super) async fn lease(client: &mut Client) -> Result<i64, navlock_etcd_clien
 pub(super) fn revision(endpoint: &str) -> Result<i64, String> {
     on_a_runtime(async {
         let answer = Client::connect([endpoint], None).await?.get("nothing", None).await?;
-        Ok(answer.header().map_or(0, |header| header.revision()))
+        Ok(answer.header().map_or(0, ResponseHeader::revision))
     })
 }
 

@@ -195,7 +195,7 @@ fn write_case(out: &mut String, case: &Case, scale: Scale) -> fmt::Result {
     let others =
         others.iter().filter_map(|peer| Some(format!("{} {}", peer.as_str(), told(peer)?)));
     let others: Vec<_> = others.collect();
-    let goals: Vec<_> = case.row.goals().iter().map(|goal| goal.describe()).collect();
+    let goals: Vec<_> = case.row.goals().iter().map(Goal::describe).collect();
     let outcomes: Vec<_> = case.row.goals().iter().map(|goal| goal.outcome(case)).collect();
     writeln!(
         out,

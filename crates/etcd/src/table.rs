@@ -38,7 +38,7 @@ use crate::{
 #[cfg(test)]
 pub(crate) use self::owned::HeldHere;
 use self::owned::Owned;
-pub(crate) use self::owned::{Begun, Here, Leaver, Usage};
+pub(crate) use self::owned::{Begun, Gate, Here, Leaver, Usage};
 
 /// Agents and requests.
 #[derive(Default)]

@@ -146,11 +146,11 @@ impl Recovery {
             _ => false,
         };
         if is_on {
-            let stage = state.stages.remove(&key);
+            let before = state.stages.remove(&key);
             let is_believed = |believed| believed != Believed::Nothing;
             // What it has left to others is not heard yet.
             let is_unheard =
-                matches!(stage, Some(Stage::Claiming { believed, .. }) if is_believed(believed));
+                matches!(before, Some(Stage::Claiming { believed, .. }) if is_believed(believed));
             if !state.over || is_unheard {
                 state.stages.insert(key, Stage::Gone);
             }

@@ -15,7 +15,7 @@ use crate::{
     keys::{NameKey, Phase, RequestKey},
     lease::LeaseName,
     mirror::Entry,
-    table::{Again, Begun, Here, Leaver, Status},
+    table::{Again, Begun, Gate, Here, Leaver, Status},
     tokens,
     transactions::{Ask, Force, Kept, Leaving, Operation, Outcome, Owning, Wish, ask_owner},
     values::{Said, Value},
@@ -193,7 +193,7 @@ impl Keeper {
         }
         // Those of which no more can be granted are given up, once nobody holds them.
         let usage = self.shared.table().usage(&(bucket, name.clone()));
-        let is_done = usage.is_some_and(|usage| usage.is_closed && !usage.is_held);
+        let is_done = usage.is_some_and(|usage| usage.gate != Gate::Open && !usage.is_held);
         if is_done && !self.is_adrift(bucket, name) {
             self.leave(bucket, name);
             return is_here;
@@ -609,7 +609,7 @@ impl Keeper {
                     // It was of no use that it is ours.
                     view.note_wanted();
                 }
-                if is_idle || usage.is_closed && !usage.is_held {
+                if is_idle || usage.gate != Gate::Open && !usage.is_held {
                     over.push((bucket, name.clone()));
                 }
             }

@@ -13,7 +13,7 @@ use crate::{
     hash::HashState,
     keys::{BucketKeys, LockKey, NameKey, Phase},
     query::{Kept, Seen, seen},
-    table::Usage,
+    table::{Gate, Usage},
     transactions::{MOST, Wish, ask_owner},
     view::Own,
 };
@@ -149,7 +149,8 @@ impl Keeper {
             let usage = self.shared.table().usage(&(bucket, key.name.clone()));
             // What could not be written stands nowhere; and what works under a lease that is lost may not
             // have ended, and is not known any more.
-            let is_unsaid = |usage: Usage| usage.is_used && (usage.is_refused || is_late) && asks;
+            let is_unsaid =
+                |usage: Usage| usage.is_used && (usage.gate == Gate::Stuck || is_late) && asks;
             if usage.is_some_and(is_unsaid) || self.lapsing.contains_key(&kv.lease) {
                 Kept::Unsaid
             } else {
@@ -184,7 +185,7 @@ impl Keeper {
             let of = (bucket, name);
             let usage = self.shared.table().usage(&of);
             match usage {
-                Some(usage) if usage.is_refused => {}
+                Some(usage) if usage.gate == Gate::Stuck => {}
                 Some(usage) if usage.is_used => {
                     self.note_shown(bucket, &of.1);
                     self.leave(bucket, &of.1);
@@ -219,7 +220,8 @@ impl Keeper {
             let usage = self.shared.table().usage(&(bucket, key.name.clone()));
             // If it has become ours since, nobody has had it since.
             let is_idle = |usage: Usage| {
-                usage.is_refused || !usage.is_used && known.unwrap_or_default() == usage.granted
+                usage.gate == Gate::Stuck
+                    || !usage.is_used && known.unwrap_or_default() == usage.granted
             };
             if !usage.is_some_and(is_idle) {
                 ours.push((key.name, kv));

@@ -47,10 +47,17 @@ pub(super) struct Owned {
     exclusive: bool,
     /// Who waits: the places of the requests, by their serial numbers, which grow with the calls.
     queue: BTreeMap<u64, usize>,
-    /// Nobody is granted anything any more: it is to be given up, or it is not certain that it is ours.
-    is_closed: bool,
-    /// Etcd has refused to have it given up.
-    is_refused: bool,
+    gate: Gate,
+}
+
+/// Whether anybody is granted a name of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    Open,
+    /// Nobody any more: it is to be given up, or it is not certain that it is ours.
+    Closed,
+    /// Nor can it be given up: etcd has refused to have written what is held.
+    Stuck,
 }
 
 /// What has become of a request whose name is ours.
@@ -104,9 +111,7 @@ pub(crate) struct Usage {
     pub(crate) is_held: bool,
     /// Or waits.
     pub(crate) is_used: bool,
-    pub(crate) is_closed: bool,
-    /// What is held could not be written.
-    pub(crate) is_refused: bool,
+    pub(crate) gate: Gate,
 }
 
 /// A lock that is known here only.
@@ -137,8 +142,20 @@ impl Owned {
         }
         self.granted += 1;
         // There is no token after this one.
-        self.is_closed |= self.granted >= tokens::MOST;
+        if self.granted >= tokens::MOST {
+            self.close();
+        }
         Grant::counted(self.made, self.granted)
+    }
+
+    fn is_open(&self) -> bool {
+        self.gate == Gate::Open
+    }
+
+    fn close(&mut self) {
+        if self.is_open() {
+            self.gate = Gate::Closed;
+        }
     }
 
     /// A lock of this mode has ended.
@@ -173,16 +190,16 @@ impl Table {
                 if is_known {
                     request.patience = Patience::HasWaited;
                 }
-                let is_first = owned.queue.is_empty() && !owned.is_closed;
+                let is_first = owned.queue.is_empty() && owned.is_open();
                 if !is_first || !is_known || !owned.admits(mode) {
                     owned.queue.insert(request.serial, id.index());
-                    let is_known = is_known && !owned.is_closed;
+                    let is_known = is_known && owned.is_open();
                     return Some(Here::Waits { is_known });
                 }
                 true
             }
             // They do not wait here: the thread finds them a lease, and asks again.
-            _ if !is_known || owned.is_closed => return None,
+            _ if !is_known || !owned.is_open() => return None,
             RequestKind::IfAvailable(_) => owned.queue.is_empty() && owned.admits(mode),
             RequestKind::Steal => true,
         };
@@ -233,7 +250,7 @@ impl Table {
             let request = &mut self.requests[first];
             let mode = request.kind.mode();
             let agent = request.agent.and_then(|agent| self.agents.get(agent.index()));
-            if owned.is_closed || !owned.admits(mode) || !agent.is_some_and(|of| owned.is_of(of)) {
+            if !owned.is_open() || !owned.admits(mode) || !agent.is_some_and(|of| owned.is_of(of)) {
                 break;
             }
             owned.queue.pop_first();
@@ -286,9 +303,8 @@ impl Table {
         let mut begun = Begun::default();
         let queue = BTreeMap::new();
         let (granted, shared, exclusive) = (0, 0, false);
-        let (is_closed, is_refused) = (false, false);
-        let mut owned =
-            Owned { made, lease, granted, shared, exclusive, queue, is_closed, is_refused };
+        let gate = Gate::Open;
+        let mut owned = Owned { made, lease, granted, shared, exclusive, queue, gate };
         for &index in self.names.get(of).into_iter().flatten() {
             let request = &mut self.requests[index];
             if request.is_here || !matches!(request.state, State::Pending(_)) {
@@ -358,9 +374,8 @@ impl Table {
     ) {
         let queue = BTreeMap::new();
         let (granted, shared, exclusive) = (tokens::MOST, 0, false);
-        let (is_closed, is_refused) = (true, true);
-        let mut owned =
-            Owned { made, lease, granted, shared, exclusive, queue, is_closed, is_refused };
+        let gate = Gate::Stuck;
+        let mut owned = Owned { made, lease, granted, shared, exclusive, queue, gate };
         for &id in held {
             let Some(request) = self.find(id) else { continue };
             if let State::Held(..) = request.state {
@@ -420,13 +435,13 @@ impl Table {
     /// Nobody is granted what is ours under this lease any more: it is not certain that it is.
     pub(crate) fn close_under(&mut self, lease: i64) {
         let under = self.owned.values_mut().filter(|owned| owned.lease.id == lease);
-        under.for_each(|owned| owned.is_closed = true);
+        under.for_each(Owned::close);
     }
 
     /// The same of one name.
     pub(crate) fn close(&mut self, of: &(u64, NameKey)) {
         if let Some(owned) = self.owned.get_mut(of) {
-            owned.is_closed = true;
+            owned.close();
         }
     }
 
@@ -441,10 +456,10 @@ impl Table {
     /// How a name is used that is ours.
     pub(crate) fn usage(&self, of: &(u64, NameKey)) -> Option<Usage> {
         let owned = self.owned.get(of)?;
-        let Owned { granted, is_closed, is_refused, .. } = *owned;
+        let Owned { granted, gate, .. } = *owned;
         let is_held = owned.exclusive || owned.shared > 0;
         let is_used = is_held || !owned.queue.is_empty();
-        Some(Usage { granted, is_held, is_used, is_closed, is_refused })
+        Some(Usage { granted, is_held, is_used, gate })
     }
 
     /// The names that are ours.
