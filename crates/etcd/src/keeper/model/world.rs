@@ -179,8 +179,8 @@ pub(super) struct World {
     looked: i64,
     next_owner: u128,
     has_thief: bool,
-    /// Nothing goes wrong.
-    is_sound: bool,
+    /// What could go wrong in all.
+    all_faults: Faults,
     owns: bool,
     /// Whether a holder may have lost its lock before it hears of that.
     has_overlap: bool,
@@ -278,7 +278,7 @@ impl World {
             has_overlap: false,
             troubled: BTreeSet::new(),
             has_thief: scripts.iter().any(is_theft),
-            is_sound: faults.clone().each().into_iter().all(|fault| *fault == 0),
+            all_faults: faults,
             owns: false,
         };
         for (nth, script) in scripts.iter().enumerate() {
@@ -877,8 +877,9 @@ impl World {
 
     /// What must hold when nothing is left to happen.
     pub(super) fn check_end(&mut self) {
-        let robbed = &self.etcd.robbed;
-        assert!(!self.is_sound || robbed.is_empty(), "{robbed:?} could have been asked for");
+        let (mut faults, robbed) = (self.all_faults, &self.etcd.robbed);
+        let is_sound = faults.each().into_iter().all(|fault| *fault == 0);
+        assert!(!is_sound || robbed.is_empty(), "{robbed:?} could have been asked for");
         let (owned, entries): (Vec<_>, Vec<_>) =
             self.etcd.entries().into_iter().partition(|(key, _)| key.phase == Phase::Owned);
         let mut known = 0;

@@ -15,9 +15,10 @@ impl World {
             | Step::Lose(nth, at)
             | Step::LoseAnswer(nth, at)
             | Step::Delay(nth, at) => match &self.machines[nth].flights[at] {
-                Flight::Out(Call::Operate { of, .. }) => kind(&of.operation),
+                Flight::Out(Call::Operate { of, .. }) | Flight::Back(Done::Operated(of, Ok(_))) => {
+                    kind(&of.operation)
+                }
                 Flight::Out(call) => kind(call),
-                Flight::Back(Done::Operated(of, Ok(_))) => kind(&of.operation),
                 Flight::Back(Done::Operated(of, Err(error))) => {
                     format!("{}: {error:?}", kind(&of.operation))
                 }
