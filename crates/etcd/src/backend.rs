@@ -26,14 +26,14 @@ use crate::{
     clock::Moment,
     clusters::entry::Entry,
     formats,
-    keeper::{Message, Shared, wake},
+    keeper::{AgentSerial, Message, Shared, wake},
     keys::NameKey,
     lease::Share,
     left::Held,
     members::Members,
     options::EtcdOptions,
     query::{Seen, SeenOne},
-    table::{Here, Nested, State, Terminated, gone},
+    table::{Ending, Here, Nested, State, Terminated, gone},
     thread::{Order, Thread},
     values::Outer,
 };
@@ -193,6 +193,18 @@ impl Connection {
     fn tell(&self, message: Message) {
         // A thread that has ended has said so in the table.
         let _ = self.tell.send(Order::Hear(message));
+    }
+
+    /// An agent has ended, with all of this.
+    fn end_agent(&self, serial: Option<AgentSerial>, terminated: Terminated) {
+        let Terminated { wakers, ended, over } = terminated;
+        if let Some(serial) = serial {
+            self.tell(Message::EndAgent { serial, ended });
+        }
+        for (bucket, name) in over {
+            self.tell(Message::Leave { bucket, name });
+        }
+        wake(wakers);
     }
 
     /// Has others know what a request that waits was made inside.
@@ -357,25 +369,19 @@ impl Backend for EtcdBackend {
     }
 
     fn close_agent(&self, agent: AgentId) {
-        let (serial, Terminated { wakers, ended }) = {
+        let (serial, terminated) = {
             let mut table = self.connection.shared.table();
             (table.agent(agent), table.close_agent(agent))
         };
-        if let Some(serial) = serial {
-            self.connection.tell(Message::EndAgent { serial, ended });
-        }
-        wake(wakers);
+        self.connection.end_agent(serial, terminated);
     }
 
     fn terminate(&self, agent: AgentId) {
-        let (serial, Terminated { wakers, ended }) = {
+        let (serial, terminated) = {
             let mut table = self.connection.shared.table();
             (table.agent(agent), table.terminate(agent))
         };
-        if let Some(serial) = serial {
-            self.connection.tell(Message::EndAgent { serial, ended });
-        }
-        wake(wakers);
+        self.connection.end_agent(serial, terminated);
     }
 
     fn request(
@@ -475,10 +481,14 @@ impl Backend for EtcdBackend {
 
     fn finish(&self, ticket: Ticket) {
         let mut table = self.connection.shared.table();
-        let ended = table.finish(ticket.id);
-        let Some((state, finished, wakers)) = ended else { return };
+        let Some(Ending { state, finished, wakers, over }) = table.finish(ticket.id) else {
+            return;
+        };
         if let Some(finished) = finished {
             self.connection.tell(Message::Finish { id: ticket.id, finished });
+        }
+        if let Some((bucket, name)) = over {
+            self.connection.tell(Message::Leave { bucket, name });
         }
         drop(table);
         // Its wakers are foreign: dropped out here.

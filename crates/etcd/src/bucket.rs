@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use navlock_core::Mode;
 use navlock_engine::RequestId;
 
 use crate::{
@@ -19,8 +20,12 @@ use crate::{
     transactions::{
         Ask, Ended, Force, Kept, Leaving, MOST, MOST_ASKS, MOST_BYTES, Operation, Owning,
     },
-    view::{Own, View},
+    view::View,
 };
+
+/// How many of ours are next at least where a name is to be ours for them: of one alone, to take it and to give
+/// it up is as much as to hand it over twice.
+const SHORTEST_RUN: usize = 2;
 
 /// One bucket.
 #[derive(Debug)]
@@ -265,19 +270,31 @@ impl Bucket {
     }
 
     /// Whether a name is to be ours once this lock is released, and what to write for that: nobody else
-    /// was seen there for so many times.
+    /// was seen there for so many times, or several of ours are next.
     fn own(&mut self, key: &NameKey, ended: Ended, around: &impl Surroundings) -> Option<Owning> {
         let view = self.views.get_mut(key)?;
-        if !view.mirror.is_only(around.me()) {
+        let is_only = view.mirror.is_only(around.me());
+        if !is_only {
             view.note_others();
+        }
+        if !view.mirror.is_alone(ended.request) {
             return None;
         }
-        // Others of ours hold as well.
-        if !view.mirror.is_alone(ended.request) || !view.note_taken() {
-            return None;
-        }
-        let owning = around.owning(key)?;
-        view.own = Own::Asked(owning.after);
+        let owning = if is_only && view.note_taken() {
+            around.owning(key)?
+        } else {
+            let run = run(view, around);
+            if run.len() < SHORTEST_RUN {
+                return None;
+            }
+            let owning = around.owning(key)?;
+            // What has another lease cannot be granted a name that is ours under this one.
+            if run.iter().any(|entry| entry.lease != owning.lease) {
+                return None;
+            }
+            owning.for_run(run)
+        };
+        view.ask_to_own(&owning);
         Some(owning)
     }
 
@@ -458,6 +475,23 @@ impl Name {
             }
         }
     }
+}
+
+/// Those of ours that are next in a queue, up to the first that is another's or shared: that one may be to
+/// hold beside who comes after it.
+fn run(view: &View, around: &impl Surroundings) -> Vec<Entry> {
+    if !view.may_be_owned() {
+        return Vec::new();
+    }
+    let mut last = None;
+    let run = view.mirror.queue().take(MOST).take_while(|entry| {
+        let Owner::Request(id) = around.owner(entry.request, entry.made) else { return false };
+        let is_wanted = matches!(around.status(id), Status::Pending(_));
+        // Here they are served in the order of the calls.
+        let is_later = last.replace(id.serial()) < Some(id.serial());
+        is_wanted && is_later && entry.mode == Mode::Exclusive
+    });
+    run.cloned().collect()
 }
 
 /// As much of the front of a queue as one transaction grants: up to what is not to be granted, or

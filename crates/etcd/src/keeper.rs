@@ -108,7 +108,8 @@ pub(crate) enum Message {
     Nested {
         serial: AgentSerial,
     },
-    /// Somebody waits elsewhere inside a lock of this name: others have to know of it, if it is ours.
+    /// Somebody waits elsewhere inside a lock of this name, or it was ours for a run that is over: others have
+    /// to know of it, if it is ours.
     Leave {
         bucket: u64,
         name: NameKey,

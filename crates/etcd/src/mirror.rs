@@ -121,7 +121,8 @@ impl Mirror {
         let Put { made, lease, value } = put;
         let entry = Entry { request, mode, made, lease, value };
         *self.parties.entry(request.owner).or_default() += 1;
-        let place = (entry.made, Value::place(&entry.value), request);
+        let (order, nth) = entry.place();
+        let place = (entry.made, nth, request);
         let place = match phase {
             Phase::Held => {
                 self.exclusive += usize::from(mode == Mode::Exclusive);
@@ -129,7 +130,7 @@ impl Mirror {
                 place
             }
             Phase::Queued => {
-                let place = (entry.order(), place.1, request);
+                let place = (order, nth, request);
                 self.queue.insert(place, entry);
                 place
             }
@@ -276,6 +277,11 @@ impl Entry {
     /// The revision by which it is in the queue, if it waits.
     pub(crate) fn order(&self) -> i64 {
         order(self.made, &self.value)
+    }
+
+    /// By what it is in the queue, if it waits: that, and its place in it.
+    pub(crate) fn place(&self) -> (i64, u64) {
+        (self.order(), Value::place(&self.value))
     }
 
     /// It, as one that is to end wherever it is.

@@ -23,7 +23,7 @@ use navlock_engine::{AgentId, RequestId};
 use slab::Slab;
 
 use crate::{
-    clock::Moment,
+    clock::{Moment, monotonic},
     failure::{lease_lost, never_queued},
     hash::HashState,
     keeper::AgentSerial,
@@ -38,7 +38,7 @@ use crate::{
 #[cfg(test)]
 pub(crate) use self::owned::HeldHere;
 use self::owned::Owned;
-pub(crate) use self::owned::{Begun, Gate, Here, Leaver, Usage};
+pub(crate) use self::owned::{Begun, Gate, Here, Leaver, Place, Usage};
 
 /// Agents and requests.
 #[derive(Default)]
@@ -105,6 +105,8 @@ struct Request {
     queued: i64,
     /// When it was made here.
     since: Moment,
+    /// The same on the clock of those who go on with it.
+    asked: u64,
     /// What becomes of it when its agent's lease ends.
     patience: Patience,
     /// What was said of it.
@@ -173,6 +175,20 @@ pub(crate) struct Terminated {
     pub(crate) wakers: Vec<Waker>,
     /// What etcd may know of.
     pub(crate) ended: Vec<(RequestId, Finished)>,
+    /// Names that were ours for a run that is over.
+    pub(crate) over: Vec<(u64, NameKey)>,
+}
+
+/// What has come of the end of a request or lock.
+pub(crate) struct Ending {
+    /// How it stood, for the caller to drop elsewhere.
+    pub(crate) state: State,
+    /// What etcd may know of.
+    pub(crate) finished: Option<Finished>,
+    /// Whom to wake.
+    pub(crate) wakers: Vec<Waker>,
+    /// The name, if it was ours for a run that is over.
+    pub(crate) over: Option<(u64, NameKey)>,
 }
 
 /// What comes of a request that was made inside a lock.
@@ -189,6 +205,7 @@ pub(crate) struct Sent {
     pub(crate) name: ResourceName,
     pub(crate) kind: RequestKind,
     pub(crate) key: RequestKey,
+    pub(crate) asked: u64,
     pub(crate) said: Said,
 }
 
@@ -270,6 +287,7 @@ impl Table {
         }
         // All of it has ended before anybody else is granted any of it.
         all.wakers.extend(freed.iter().flat_map(|of| self.process(of)));
+        all.over.extend(freed.into_iter().filter(|of| self.is_run_over(of)));
         all.ended.sort_by_key(|(id, _)| id.serial());
         all
     }
@@ -309,6 +327,7 @@ impl Table {
             is_here,
             queued,
             since,
+            asked: monotonic(),
             patience,
             said,
             inside_hidden: Vec::new(),
@@ -322,12 +341,8 @@ impl Table {
         Ok((RequestId::from_parts(narrow(index), serial), found.serial))
     }
 
-    /// Ends a request or lock and forgets it. Its state, for the caller to drop elsewhere, what etcd is to
-    /// be told, and whom to wake.
-    pub(crate) fn finish(
-        &mut self,
-        id: RequestId,
-    ) -> Option<(State, Option<Finished>, Vec<Waker>)> {
+    /// Ends a request or lock and forgets it.
+    pub(crate) fn finish(&mut self, id: RequestId) -> Option<Ending> {
         self.find(id)?;
         let freed = self.end_here(id.index());
         let request = self.requests.remove(id.index());
@@ -338,8 +353,9 @@ impl Table {
         }
         let agent = request.agent.and_then(|agent| self.agent(agent));
         let finished = request.key.map(|key| request.finished(id, key, agent));
-        let wakers = freed.map(|of| self.process(&of)).unwrap_or_default();
-        Some((request.state, finished, wakers))
+        let wakers = freed.as_ref().map(|of| self.process(of)).unwrap_or_default();
+        let over = freed.filter(|of| self.is_run_over(of));
+        Some(Ending { state: request.state, finished, wakers, over })
     }
 
     fn find(&mut self, id: RequestId) -> Option<&mut Request> {
@@ -374,7 +390,7 @@ impl Table {
         let key = slots.take(id);
         request.key = Some(key);
         let (name, said) = (request.name.clone(), request.said.clone());
-        Some(Sent { name, kind: request.kind, key, said })
+        Some(Sent { name, kind: request.kind, key, asked: request.asked, said })
     }
 
     /// Notes that it was not sent. What it would have been called.
@@ -756,6 +772,7 @@ impl Table {
             is_here,
             queued,
             since,
+            asked: monotonic(),
             patience,
             said,
             inside_hidden: Vec::new(),

@@ -33,6 +33,9 @@ pub(crate) const MOST: usize = 60;
 /// then it is put.
 pub(crate) const MOST_ASKS: usize = 42;
 
+/// What stands in place of a place where a name is its owner's for a run alone.
+const RUN: u64 = 1;
+
 /// How many bytes of values go into one transaction twice.
 pub(crate) const MOST_BYTES: usize = 256 << 10;
 
@@ -65,6 +68,22 @@ pub(crate) struct Owning {
     pub(crate) value: Vec<u8>,
     /// The last revision that was heard of before.
     pub(crate) after: i64,
+    /// It is to be ours for these alone, who are next, and then whose it is by the queue; for all of ours if
+    /// there are none.
+    pub(crate) run: Vec<Entry>,
+}
+
+impl Owning {
+    /// For these alone.
+    pub(crate) fn for_run(self, run: Vec<Entry>) -> Self {
+        let value = Value::restamp(&self.value, wall_millis(), RUN);
+        Self { value, run, ..self }
+    }
+
+    /// Whether a name is its owner's for a run alone, by what stands behind its key. So long somebody holds it.
+    pub(crate) fn is_for_run(value: &[u8]) -> bool {
+        Value::place(value) == RUN
+    }
 }
 
 /// A name that is to be given up.
@@ -110,8 +129,8 @@ pub(crate) enum Operation {
     Remove(Vec<Ended>),
     /// Releases a lock, and grants the next in the same revision.
     HandOver(Ended, Vec<Entry>),
-    /// Releases the last lock, and has the name be this connection's from then on, with all of its
-    /// requests that wait, if there are no others.
+    /// Releases the last lock, and has the name be this connection's from then on: with all of its
+    /// requests that wait, if there are no others, or with those that are next.
     Own(Ended, Owning),
     /// Gives such a name up.
     Leave(Leaving),
@@ -446,16 +465,24 @@ fn hand_over(keys: &NameKeys, from: Ended, heirs: &[Entry]) -> Transaction {
     Transaction { when, then, or_else: removals(keys, &[from]) }
 }
 
-/// A key that was made by a late try of this is noticed by its owner, who does not know of it.
+/// A key that was made by a late try of this is noticed by its owner, who does not know of it. That those of
+/// a run are first in the queue is known from the mirror, and stays so.
 fn own(keys: &NameKeys, from: Ended, owning: &Owning) -> Transaction {
-    let &Owning { owner, lease, ref value, .. } = owning;
+    let &Owning { owner, lease, ref value, ref run, .. } = owning;
     let held = keys.request(Phase::Held, from.mode, from.request);
     let owned = keys.owned(owner);
+    let empty = |(start, end)| Check::Empty(start, end);
     let mut when = vec![Check::Present(held.clone())];
-    let others = others(keys, &held).into_iter().chain(keys.queue_of_others(owner));
-    when.extend(others.map(|(start, end)| Check::Empty(start, end)));
+    when.extend(others(keys, &held).map(empty));
     let mut then = vec![Step::Delete(held.clone())];
-    then.extend(keys.queue_of(owner).map(|(start, end)| Step::DeleteRange(start, end)));
+    if run.is_empty() {
+        when.extend(keys.queue_of_others(owner).map(empty));
+        then.extend(keys.queue_of(owner).map(|(start, end)| Step::DeleteRange(start, end)));
+    } else {
+        let key = |entry: &Entry| keys.request(Phase::Queued, entry.mode, entry.request);
+        when.extend(run.iter().map(|entry| waits(keys, entry)));
+        then.extend(run.iter().map(|entry| Step::Delete(key(entry))));
+    }
     then.push(Step::Put { key: owned.clone(), value: value.clone(), lease });
     let mut or_else = vec![Step::Get(held)];
     or_else.extend(removals(keys, &[from]));
@@ -601,7 +628,9 @@ mod tests {
                 Entry { request, mode, made: 1, lease: 1, value }
             };
             let ended = |nth| Ended { id: None, request: key(nth), mode, only: None };
-            let owning = Owning { owner: 1, lease: 1, value: Vec::new(), after: 0 };
+            let owning =
+                Owning { owner: 1, lease: 1, value: Vec::new(), after: 0, run: Vec::new() };
+            let run = Owning { run: (0..MOST).map(entry).collect(), ..owning.clone() };
             let all = [
                 Operation::Request((0..MOST_ASKS).map(ask).collect()),
                 Operation::IfAvailable(ask(0)),
@@ -611,6 +640,7 @@ mod tests {
                 Operation::Remove((0..MOST).map(ended).collect()),
                 Operation::HandOver(ended(0), (0..MOST).map(entry).collect()),
                 Operation::Own(ended(0), owning),
+                Operation::Own(ended(0), run),
                 leaving((0..MOST).map(|nth| Kept { phase: Phase::Held, ask: ask(nth) }), []),
                 leaving([], (0..MOST).map(entry)),
             ];

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use crate::{
     clock::Moment,
-    mirror::{Event, Mirror},
+    mirror::{Entry, Event, Mirror},
+    transactions::Owning,
 };
 
 /// For how long a name is watched that nobody uses any more.
@@ -57,6 +58,8 @@ pub(crate) struct View {
     /// Since when nobody uses it.
     unused: Option<Moment>,
     pub(crate) own: Own,
+    /// For whom alone it is to be ours: they were first in its queue.
+    pub(crate) run: Vec<Entry>,
     /// How often it was taken in a row with nobody else there.
     taken: u32,
     /// How often that has to be to own it.
@@ -73,7 +76,7 @@ impl View {
         let (mirror, early) = (Mirror::default(), Some(Vec::new()));
         let looked = Moment::now();
         let (begun, is_looking, unused, own) = (0, false, None, Own::No);
-        let (taken, needed, shown, granted) = (0, 0, None, (0, looked));
+        let (run, taken, needed, shown, granted) = (Vec::new(), 0, 0, None, (0, looked));
         Self {
             mirror,
             watch,
@@ -83,6 +86,7 @@ impl View {
             is_looking,
             unused,
             own,
+            run,
             taken,
             needed,
             shown,
@@ -98,8 +102,18 @@ impl View {
     /// It was taken, with nobody else there. Whether that was often enough to own it.
     pub(crate) fn note_taken(&mut self) -> bool {
         self.taken = self.taken.saturating_add(1);
-        let may_be = self.shown.is_none_or(|shown| shown.elapsed() >= SHOWN);
-        self.own == Own::No && self.taken >= self.needed && may_be
+        self.taken >= self.needed && self.may_be_owned()
+    }
+
+    /// Whether it is not ours, and was not given up a moment ago to be shown.
+    pub(crate) fn may_be_owned(&self) -> bool {
+        self.own == Own::No && self.shown.is_none_or(|shown| shown.elapsed() >= SHOWN)
+    }
+
+    /// Etcd is asked to have it be ours, for a run or for all of ours.
+    pub(crate) fn ask_to_own(&mut self, owning: &Owning) {
+        self.own = Own::Asked(owning.after);
+        self.run.clone_from(&owning.run);
     }
 
     /// Others look at it, and it is given up for that.
@@ -129,6 +143,7 @@ impl View {
     /// It is ours from now on.
     pub(crate) fn begin_owned(&mut self, made: i64) {
         self.own = Own::Since(made);
+        self.run = Vec::new();
         self.granted = (0, Moment::now());
     }
 

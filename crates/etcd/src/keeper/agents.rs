@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     bucket::{Kind, Surroundings, Wait},
-    clock::{Moment, monotonic, wall_millis},
+    clock::{Moment, wall_millis},
     data::{Check, Step, Transaction},
     hash::HashState,
     keys::{NameKey, Phase, RequestKey},
@@ -140,13 +140,13 @@ impl Surroundings for Around<'_> {
                 Err(Wait)
             });
         };
-        let Sent { name, kind: asked, key: request, said } = table.send(id, self.slots)?;
+        let Sent { name, kind: what, key: request, asked, said } = table.send(id, self.slots)?;
         let name = NameKey::new(&name).is_hash().then_some(name);
         let (client_id, since, place) = (agent.client_id, wall_millis(), id.serial());
-        let (asked_at, info) = (monotonic(), agent.info.clone());
-        let value = Value { client_id, since, asked: asked_at, place, mark: 0, info, said, name };
+        let info = agent.info.clone();
+        let value = Value { client_id, since, asked, place, mark: 0, info, said, name };
         let value = value.encode();
-        Some(Ok((Ask { request, mode: asked.mode(), lease, value }, kind(asked))))
+        Some(Ok((Ask { request, mode: what.mode(), lease, value }, kind(what))))
     }
 
     fn keep_back(&mut self, id: RequestId) {

@@ -141,6 +141,27 @@ const CROWD_AGAIN: &[Act] = &[
     End(2),
     Finish(4),
 ];
+/// Of several that wait, one takes it from those of its own machine.
+const CROWD_THIEF: &[Act] = &[
+    RequestBy(0, "a", X),
+    RequestBy(1, "a", X),
+    RequestBy(2, "a", X),
+    Finish(0),
+    RequestBy(0, "a", Steal),
+    Finish(1),
+    Finish(3),
+    Finish(2),
+];
+/// Of several that wait, one ends.
+const CROWD_ENDS: &[Act] = &[
+    RequestBy(0, "a", X),
+    RequestBy(1, "a", X),
+    RequestBy(2, "a", X),
+    Finish(0),
+    End(1),
+    RequestBy(0, "a", X),
+    Finish(2),
+];
 /// After a kill, one of two agents goes on with what it had under the lease of before, and the other has the name be
 /// the machine's.
 const RECALLED_BESIDE: &[Act] = &[
@@ -154,6 +175,20 @@ const RECALLED_BESIDE: &[Act] = &[
     Finish(3),
     Finish(4),
 ];
+/// Two are next behind one that holds, and another comes later.
+const RUN: &[Act] = &[
+    RequestBy(0, "a", X),
+    RequestBy(0, "a", X),
+    RequestBy(1, "a", X),
+    Finish(0),
+    RequestBy(0, "a", X),
+    Finish(1),
+    Finish(2),
+    Finish(3),
+];
+/// The same as short as it can be.
+const SHORT_RUN: &[Act] =
+    &[Request("a", X), Request("a", X), Request("a", X), Finish(0), Finish(1)];
 const READER_AGAIN: &[Act] = &[Request("a", S), Finish(0), Request("a", S)];
 const READERS_AGAIN: &[Act] = &[
     RequestBy(0, "a", S),
@@ -258,6 +293,7 @@ explore! {
     who_owns_a_name_is_cut_off: [WRITER, HOLDER], CUT, WARM, 100;
     who_owns_a_name_is_killed: [AGAIN, &[]], KILL, WARM, 100;
     who_owns_a_name_has_not_used_it_before: [AGAIN, HOLDER], NONE, COLD, 100;
+    several_are_next: [SHORT_RUN, HOLDER], NONE, WARM, 100;
 }
 
 /// Each a test: who does what, what goes wrong, and how many runs at random are made of it. There
@@ -353,6 +389,21 @@ search! {
     an_owner_has_agents_of_another_lease_that_ends: [RECALLED_BESIDE, WRITER], Faults { revokes: 1, ..KILL }, 1000;
     somebody_removes_what_says_whose_a_name_is: [CROWD_AGAIN, WRITER], EVICT, 1000;
     an_owner_does_nothing_for_a_while: [CROWD_AGAIN, WRITER], PAUSE, 1000;
+    several_of_one_machine_are_next: [RUN, WRITER], NONE, 1000;
+    several_of_two_machines_are_next: [RUN, RUN], NONE, 1000;
+    several_are_next_and_another_reads: [RUN, READER], NONE, 300;
+    several_are_next_and_one_is_robbed: [RUN, THIEF], NONE, 1000;
+    several_are_next_and_one_steals: [CROWD_THIEF, WRITER], NONE, 1000;
+    several_are_next_and_another_does_not_wait: [RUN, TRIER], NONE, 300;
+    calls_of_those_who_are_next_get_lost: [RUN, WRITER], Faults { calls: 2, ..NONE }, 1000;
+    watches_of_those_who_are_next_begin_anew: [RUN, WRITER], Faults { calls: 1, ..WATCH }, 1000;
+    those_who_are_next_are_cut_off: [RUN, WRITER], CUT, 1000;
+    those_who_are_next_are_cut_off_for_a_moment: [RUN, WRITER], NOTICED_CUT, 1000;
+    those_who_are_next_are_killed: [RUN, WRITER], Faults { calls: 1, ..KILL }, 1000;
+    the_lease_of_those_who_are_next_is_ended: [RUN, WRITER], REVOKE, 1000;
+    somebody_removes_one_of_those_who_are_next: [RUN, WRITER], EVICT, 1000;
+    those_who_are_next_do_nothing_for_a_while: [RUN, WRITER], PAUSE, 300;
+    one_of_those_who_are_next_ends: [CROWD_ENDS, WRITER], CALL, 1000;
 }
 
 /// Who does what and what goes wrong is drawn as well.

@@ -15,7 +15,8 @@ use crate::{
     keys::{NameKey, Phase, RequestKey},
     lease::LeaseName,
     mirror::Entry,
-    table::{Again, Begun, Gate, Here, Leaver, Status},
+    slots::Owner,
+    table::{Again, Begun, Here, Leaver, Place, Status},
     tokens,
     transactions::{Ask, Force, Kept, Leaving, Operation, Outcome, Owning, Wish, ask_owner},
     values::{Said, Value},
@@ -55,7 +56,7 @@ pub(super) fn owning(owner: u128, lease: i64, after: i64, host: &str) -> Owning 
         said: Said::default(),
         name: None,
     };
-    Owning { owner, lease, value: value.encode(), after }
+    Owning { owner, lease, value: value.encode(), after, run: Vec::new() }
 }
 
 impl Keeper {
@@ -104,8 +105,9 @@ impl Keeper {
         let Some(lease) = self.good_lease().filter(|good| good.id == lease) else {
             return self.ask_all_again(bucket, name);
         };
+        let run = self.run(bucket, name);
         let Begun { wakers, freed, has_strangers, without_lease } =
-            self.shared.table().own(&of, made, lease);
+            self.shared.table().own(&of, made, lease, &run);
         for (key, id) in freed {
             self.slots.free(key, id, made);
         }
@@ -128,6 +130,17 @@ impl Keeper {
             // All others have been given up by now.
             self.leave(bucket, name);
         }
+    }
+
+    /// For whom alone a name is to be ours, and where they were in its queue.
+    fn run(&self, bucket: u64, name: &NameKey) -> Vec<(RequestId, Place)> {
+        let view = self.buckets.get(&bucket).and_then(|house| house.bucket.views.get(name));
+        let run = view.into_iter().flat_map(|view| &view.run);
+        let ours = run.filter_map(|entry| match self.slots.owner(entry.request, entry.made) {
+            Owner::Request(id) => Some((id, entry.place())),
+            _ => None,
+        });
+        ours.collect()
     }
 
     /// An operation that was to have a name be ours has come to this.
@@ -193,8 +206,7 @@ impl Keeper {
         }
         // Those of which no more can be granted are given up, once nobody holds them.
         let usage = self.shared.table().usage(&(bucket, name.clone()));
-        let is_done = usage.is_some_and(|usage| usage.gate != Gate::Open && !usage.is_held);
-        if is_done && !self.is_adrift(bucket, name) {
+        if usage.is_some_and(|usage| usage.is_over()) && !self.is_adrift(bucket, name) {
             self.leave(bucket, name);
             return is_here;
         }
@@ -251,6 +263,14 @@ impl Keeper {
         }
         let asked = mirror.owned(me).and_then(|owned| Wish::of(&owned.value));
         let is_wanted = mirror.queue().any(|entry| entry.request.owner != me);
+        if self.is_for_run(bucket, name) {
+            // Who waits comes after those for whom it is.
+            if asked.is_some() {
+                self.note_shown(bucket, name);
+                self.leave(bucket, name);
+            }
+            return;
+        }
         if is_wanted || asked == Some(Wish::ToHave) {
             self.note_wanted(bucket, name);
         } else if asked.is_some() {
@@ -264,6 +284,12 @@ impl Keeper {
     /// Whether its key has gone, and it is not known why.
     fn is_adrift(&self, bucket: u64, name: &NameKey) -> bool {
         self.adrift.iter().any(|Adrift { of: (at, of), .. }| *at == bucket && of == name)
+    }
+
+    /// Whether it is ours for a run alone.
+    fn is_for_run(&self, bucket: u64, name: &NameKey) -> bool {
+        let usage = self.shared.table().usage(&(bucket, name.clone()));
+        usage.is_some_and(|usage| usage.is_for_run)
     }
 
     fn note_wanted(&mut self, bucket: u64, name: &NameKey) {
@@ -393,16 +419,18 @@ impl Keeper {
     /// What is written of a lock or request, of which others have not heard. `None` if its agent has what it has
     /// under another lease, or none yet: that is asked for by itself.
     fn kept(&self, nth: usize, leaver: Leaver, made: i64, lease: i64) -> Option<Kept> {
-        let Leaver { agent, key, name, mode, grant, said, .. } = leaver;
+        let Leaver { agent, key, name, mode, grant, place, asked, said, .. } = leaver;
         let agent = self.agents.get(&agent).filter(|agent| agent.lease_id() == Some(lease))?;
         let phase = if grant.is_some() { Phase::Held } else { Phase::Queued };
-        let order = u64::try_from(made).unwrap_or_default();
+        // Who had a place before has it again.
+        let (order, place) = place.unwrap_or((made, nth as u64));
+        let order = u64::try_from(order).unwrap_or_default();
         let name = NameKey::new(&name).is_hash().then_some(name);
         let value = Value {
             client_id: agent.client_id,
             since: wall_millis(),
-            asked: monotonic(),
-            place: nth as u64,
+            asked,
+            place,
             mark: grant.map_or(order, |grant| grant.token.get()),
             info: agent.info().clone(),
             said,
@@ -467,12 +495,15 @@ impl Keeper {
         leaving.kept.is_empty() || self.own_state(bucket, name) == Own::Leaving(leaving.made)
     }
 
-    /// Others are to see what is held of a name, and who waits.
+    /// Others are to see what is held of a name, and who waits, or it was ours for a run that is over.
     pub(super) fn give_up(&mut self, bucket: u64, name: &NameKey) {
-        if matches!(self.own_state(bucket, name), Own::Since(_)) {
-            self.note_wanted(bucket, name);
-            self.leave(bucket, name);
+        if !matches!(self.own_state(bucket, name), Own::Since(_)) {
+            return;
         }
+        if !self.is_for_run(bucket, name) {
+            self.note_wanted(bucket, name);
+        }
+        self.leave(bucket, name);
     }
 
     /// Whether a request has found that the name is another's, who may not need it or is to cease to
@@ -484,6 +515,9 @@ impl Keeper {
             _ => return false,
         };
         let Some(owned) = of.operation.read(of.tries > 0, answer).owner else { return false };
+        if steals.is_none() && Owning::is_for_run(&owned.value) {
+            return false;
+        }
         let id = self.slots.holder(ask.request);
         let status = id.map(|id| self.shared.table().status(id));
         if !matches!(status, Some(Status::Pending(_))) {
@@ -609,7 +643,7 @@ impl Keeper {
                     // It was of no use that it is ours.
                     view.note_wanted();
                 }
-                if is_idle || usage.gate != Gate::Open && !usage.is_held {
+                if is_idle || usage.is_over() {
                     over.push((bucket, name.clone()));
                 }
             }

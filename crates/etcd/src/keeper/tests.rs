@@ -115,7 +115,7 @@ impl Machine {
 
     /// It is released.
     fn release(&mut self, id: RequestId, revision: i64) -> Vec<Call> {
-        let finished = self.shared.table().finish(id).and_then(|(_, finished, _)| finished);
+        let finished = self.shared.table().finish(id).and_then(|ending| ending.finished);
         self.keeper.hear(Message::Finish { id, finished: finished.unwrap() });
         self.answered(revision)
     }
@@ -469,7 +469,7 @@ fn what_a_watch_tells_late_of_a_name_that_was_ones_own_does_not_make_it_so_again
     let (held, _) = machine.take(agent, "db", 8);
     machine.release(held, 9);
     let (held, _) = machine.take(agent, "db", 10);
-    let finished = machine.shared.table().finish(held).and_then(|(_, finished, _)| finished);
+    let finished = machine.shared.table().finish(held).and_then(|ending| ending.finished);
     machine.keeper.hear(Message::Finish { id: held, finished: finished.unwrap() });
     let calls = machine.calls();
     let asks = |call: &Call| match call {
@@ -645,7 +645,7 @@ fn what_waited_for_a_name_of_a_connection_that_is_gone_can_be_finished() {
 
 /// Releases this lock, with which the name is to be its own: what etcd is to be asked for that.
 fn owning_by(machine: &mut Machine, held: RequestId) -> Operated {
-    let finished = machine.shared.table().finish(held).and_then(|(_, finished, _)| finished);
+    let finished = machine.shared.table().finish(held).and_then(|ending| ending.finished);
     machine.keeper.hear(Message::Finish { id: held, finished: finished.unwrap() });
     let owns = |call: Call| match call {
         Call::Operate { of, .. } if matches!(of.operation, Operation::Own(..)) => Some(of),
@@ -920,7 +920,7 @@ fn a_name_that_becomes_ones_own_while_the_connection_ends_is_given_up() {
     machine.keeper.options.taken = 1;
     let (agent, _) = machine.party(1);
     let (held, _) = machine.take(agent, "db", 5);
-    let finished = machine.shared.table().finish(held).and_then(|(_, finished, _)| finished);
+    let finished = machine.shared.table().finish(held).and_then(|ending| ending.finished);
     machine.keeper.hear(Message::Finish { id: held, finished: finished.unwrap() });
     let mut owning = machine.calls().into_iter().filter_map(|call| match call {
         Call::Operate { of, .. } => Some(of),

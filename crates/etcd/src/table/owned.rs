@@ -47,8 +47,13 @@ pub(super) struct Owned {
     exclusive: bool,
     /// Who waits: the places of the requests, by their serial numbers, which grow with the calls.
     queue: BTreeMap<u64, usize>,
+    /// If it is ours for a run alone, by the same numbers: where those were in the queue of all.
+    run: BTreeMap<u64, Place>,
     gate: Gate,
 }
+
+/// Where a request is in the queue of all: by this revision, and by this among those that came with it.
+pub(crate) type Place = (i64, u64);
 
 /// Whether anybody is granted a name of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +104,9 @@ pub(crate) struct Leaver {
     pub(crate) mode: Mode,
     /// If it is a lock.
     pub(crate) grant: Option<Grant>,
+    /// Where it was before in the queue of all.
+    pub(crate) place: Option<Place>,
+    pub(crate) asked: u64,
     pub(crate) said: Said,
 }
 
@@ -111,7 +119,16 @@ pub(crate) struct Usage {
     pub(crate) is_held: bool,
     /// Or waits.
     pub(crate) is_used: bool,
+    /// It is ours for a run alone.
+    pub(crate) is_for_run: bool,
     pub(crate) gate: Gate,
+}
+
+impl Usage {
+    /// Whether it is to be given up: no more is granted of it, and what was is done.
+    pub(crate) fn is_over(&self) -> bool {
+        !self.is_held && self.gate != Gate::Open || !self.is_used && self.is_for_run
+    }
 }
 
 /// A lock that is known here only.
@@ -158,6 +175,14 @@ impl Owned {
         }
     }
 
+    fn is_for_run(&self) -> bool {
+        !self.run.is_empty()
+    }
+
+    fn is_held(&self) -> bool {
+        self.exclusive || self.shared > 0
+    }
+
     /// A lock of this mode has ended.
     fn release(&mut self, mode: Mode) {
         match mode {
@@ -185,6 +210,8 @@ impl Table {
         let agent = self.agents.get(request.agent?.index())?;
         let (is_known, mode) = (owned.is_of(agent), request.kind.mode());
         let is_granted = match request.kind {
+            // After those of others.
+            RequestKind::Wait(_) if owned.is_for_run() => return None,
             RequestKind::Wait(_) => {
                 request.is_here = true;
                 if is_known {
@@ -200,7 +227,9 @@ impl Table {
             }
             // They do not wait here: the thread finds them a lease, and asks again.
             _ if !is_known || !owned.is_open() => return None,
-            RequestKind::IfAvailable(_) => owned.queue.is_empty() && owned.admits(mode),
+            RequestKind::IfAvailable(_) => {
+                owned.queue.is_empty() && owned.admits(mode) && !owned.is_for_run()
+            }
             RequestKind::Steal => true,
         };
         let mut wakers = Vec::new();
@@ -240,6 +269,12 @@ impl Table {
     /// Whether it is known here only.
     pub(crate) fn is_here(&mut self, id: RequestId) -> bool {
         self.find(id).is_some_and(|request| request.is_here)
+    }
+
+    /// Whether this name was ours for a run, and that is over: others are to have it.
+    pub(super) fn is_run_over(&self, of: &(u64, NameKey)) -> bool {
+        let usage = self.usage(of);
+        usage.is_some_and(|usage| usage.is_for_run && !usage.is_used)
     }
 
     /// Grants what can be granted of a name of ours. Whom to wake.
@@ -298,16 +333,26 @@ impl Table {
         Some(of)
     }
 
-    /// A name is ours since this revision. All that waits for it waits here.
-    pub(crate) fn own(&mut self, of: &(u64, NameKey), made: i64, lease: LeaseName) -> Begun {
+    /// A name is ours since this revision. All that waits for it waits here, or those of a run alone.
+    pub(crate) fn own(
+        &mut self,
+        of: &(u64, NameKey),
+        made: i64,
+        lease: LeaseName,
+        run: &[(RequestId, Place)],
+    ) -> Begun {
         let mut begun = Begun::default();
         let queue = BTreeMap::new();
         let (granted, shared, exclusive) = (0, 0, false);
         let gate = Gate::Open;
-        let mut owned = Owned { made, lease, granted, shared, exclusive, queue, gate };
+        let run: BTreeMap<_, _> = run.iter().map(|&(id, place)| (id.serial(), place)).collect();
+        let mut owned = Owned { made, lease, granted, shared, exclusive, queue, run, gate };
         for &index in self.names.get(of).into_iter().flatten() {
             let request = &mut self.requests[index];
             if request.is_here || !matches!(request.state, State::Pending(_)) {
+                continue;
+            }
+            if owned.is_for_run() && !owned.run.contains_key(&request.serial) {
                 continue;
             }
             let Some(agent) = request.agent.and_then(|agent| self.agents.get(agent.index())) else {
@@ -337,9 +382,7 @@ impl Table {
     /// to be written there: locks first, in the order of their grants, then requests in theirs.
     pub(crate) fn leave(&mut self, of: &(u64, NameKey), slots: &mut Slots) -> Vec<Leaver> {
         let mut leavers = Vec::new();
-        if self.owned.remove(of).is_none() {
-            return leavers;
-        }
+        let Some(Owned { run, .. }) = self.owned.remove(of) else { return leavers };
         for &index in self.names.get(of).into_iter().flatten() {
             let request = &mut self.requests[index];
             if !mem::take(&mut request.is_here) {
@@ -352,11 +395,11 @@ impl Table {
                 State::Held(grant, _) => Some(grant),
                 _ => None,
             };
-            let key = slots.take(id);
+            let (key, place) = (slots.take(id), run.get(&request.serial).copied());
             request.key = Some(key);
-            let (name, said, mode) =
-                (request.name.clone(), request.said.clone(), request.kind.mode());
-            leavers.push(Leaver { id, agent, key, name, mode, grant, said });
+            let (name, asked, said) = (request.name.clone(), request.asked, request.said.clone());
+            let mode = request.kind.mode();
+            leavers.push(Leaver { id, agent, key, name, mode, grant, place, asked, said });
         }
         let place = |of: &Leaver| (of.grant.is_none(), of.grant.map(|of| of.token), of.id.serial());
         leavers.sort_by_key(place);
@@ -374,8 +417,8 @@ impl Table {
     ) {
         let queue = BTreeMap::new();
         let (granted, shared, exclusive) = (tokens::MOST, 0, false);
-        let gate = Gate::Stuck;
-        let mut owned = Owned { made, lease, granted, shared, exclusive, queue, gate };
+        let (run, gate) = (BTreeMap::new(), Gate::Stuck);
+        let mut owned = Owned { made, lease, granted, shared, exclusive, queue, run, gate };
         for &id in held {
             let Some(request) = self.find(id) else { continue };
             if let State::Held(..) = request.state {
@@ -457,9 +500,9 @@ impl Table {
     pub(crate) fn usage(&self, of: &(u64, NameKey)) -> Option<Usage> {
         let owned = self.owned.get(of)?;
         let Owned { granted, gate, .. } = *owned;
-        let is_held = owned.exclusive || owned.shared > 0;
+        let (is_held, is_for_run) = (owned.is_held(), owned.is_for_run());
         let is_used = is_held || !owned.queue.is_empty();
-        Some(Usage { granted, is_held, is_used, gate })
+        Some(Usage { granted, is_held, is_used, is_for_run, gate })
     }
 
     /// The names that are ours.

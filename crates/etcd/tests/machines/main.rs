@@ -18,6 +18,7 @@ mod proxy;
 mod recall;
 mod register;
 mod reset;
+mod runs;
 #[path = "../server/mod.rs"]
 mod server;
 mod sharing;

@@ -24,7 +24,7 @@ const TIME_TO_LIVE: Duration = Duration::from_secs(10);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A machine that keeps what it has taken and released once.
-fn keeping(endpoint: String, namespace: &str) -> LockManager {
+pub(crate) fn keeping(endpoint: String, namespace: &str) -> LockManager {
     connect(&EtcdOptions::new([endpoint]).namespace(namespace).keep_names(1)).lock_manager("bucket")
 }
 
@@ -34,7 +34,7 @@ fn machines<const N: usize>() -> [LockManager; N] {
 }
 
 /// Another agent of the same machine.
-fn beside(locks: &LockManager) -> LockManager {
+pub(crate) fn beside(locks: &LockManager) -> LockManager {
     host::lock_manager_as(&locks.bucket(), ClientId::random())
 }
 
@@ -73,20 +73,23 @@ fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Whether it is ready.
-fn poll<F: Future + Unpin>(future: &mut F) -> bool {
+pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> bool {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
 /// A request that has to wait.
 #[track_caller]
-fn asked<'a>(locks: &'a LockManager, name: &'a str) -> LockFuture<'a, LockGuard, &'a str> {
+pub(crate) fn asked<'a>(
+    locks: &'a LockManager,
+    name: &'a str,
+) -> LockFuture<'a, LockGuard, &'a str> {
     let mut future = locks.lock(name).into_future();
     assert!(!poll(&mut future), "it has to wait");
     future
 }
 
 /// The revision of etcd: how often it was written to.
-fn revision(server: &Server) -> u64 {
+pub(crate) fn revision(server: &Server) -> u64 {
     let said = server.etcdctl(&["get", "nothing", "--write-out=json"]).unwrap();
     let at = said.find("\"revision\":").expect("there is a revision") + 11;
     let revision: String = said[at..].chars().take_while(char::is_ascii_digit).collect();

@@ -12,6 +12,7 @@ use crate::{
     keys::{BucketKeys, LockKey, NameKey, Phase},
     mirror::{self, Event, Put},
     tokens::{Grant, revision},
+    transactions::Owning,
     values::Value,
     watch,
 };
@@ -237,6 +238,18 @@ impl Etcd {
                 assert!(all.all(|other| other == owner), "it is held beside its owner");
             }
         }
+        // Who has a name for a run grants it to those who were first.
+        for (key, _) in new.iter().filter(|(key, put)| is_run(key, put) && !is_there(&old, key)) {
+            let queue =
+                old.iter().filter(|(of, _)| of.name == key.name && of.phase == Phase::Queued);
+            let (waits, run): (Vec<_>, Vec<_>) = queue.partition(|(of, _)| is_there(&new, of));
+            let last = run.iter().map(|(_, put)| order(put)).max();
+            let first = waits.iter().map(|(_, put)| order(put)).min();
+            assert!(
+                first.is_none_or(|first| last < Some(first)),
+                "{run:?} has overtaken {waits:?}"
+            );
+        }
         let mut granted = Vec::new();
         for (key, put) in new.iter().filter(|(key, _)| key.phase == Phase::Held) {
             if is_there(&old, key) || is_theft {
@@ -250,6 +263,9 @@ impl Etcd {
             let was = queue().find(|(of, _)| of.request == key.request).map(|(_, put)| order(put));
             // It was granted before it was written.
             let owned = Value::mark(&put.value) != 0;
+            if owned && old.iter().any(|(of, put)| of.name == key.name && is_run(of, put)) {
+                continue;
+            }
             let was = was.or_else(|| owned.then(|| (since(put.made, &put.value), 0)));
             for (other, put) in queue() {
                 let was_before = was.is_none_or(|was| order(put) < was);
@@ -270,6 +286,11 @@ impl Etcd {
 fn entries(keys: &BucketKeys, found: &BTreeMap<Vec<u8>, KeyValue>) -> Vec<(LockKey, Put)> {
     let events = found.values().filter_map(|kv| watch::read(keys, kv));
     events.map(|event| (event.key, event.put.expect("it is there"))).collect()
+}
+
+/// Whether it says that a name is its owner's for a run alone.
+fn is_run(key: &LockKey, put: &Put) -> bool {
+    key.phase == Phase::Owned && Owning::is_for_run(&put.value)
 }
 
 /// The token of who has a key.

@@ -27,8 +27,9 @@ use crate::{
     lease::{LeaseName, Term, Word},
     mirror::{Event, Put},
     options::EtcdOptions,
-    table::{HeldHere, Here, State, Status},
+    table::{Ending, HeldHere, Here, State, Status, Terminated},
     tokens::{Grant, revision},
+    transactions::Owning,
     view::UNUSED,
     watch::Watched,
 };
@@ -594,8 +595,13 @@ impl World {
                         self.machines[nth].kept.push(lease);
                     }
                     Call::LetGo { lease } => {
-                        self.machines[nth].revoked.retain(|&revoked| revoked != lease);
                         let machine = &mut self.machines[nth];
+                        machine.revoked.retain(|&revoked| revoked != lease);
+                        // Nor does it begin to keep it.
+                        machine.flights.retain(|flight| match flight {
+                            Flight::Out(Call::Keep { lease: of, .. }) => *of != lease,
+                            _ => true,
+                        });
                         if let Some(at) = machine.kept.iter().position(|&kept| kept == lease) {
                             machine.kept.remove(at);
                             // It lasts until then at least.
@@ -939,7 +945,10 @@ impl World {
                 Mode::Exclusive => held.next().is_some(),
                 Mode::Shared => held.any(|(other, _)| other.mode == Mode::Exclusive),
             };
-            assert!(!is_first || waits, "nobody has granted {key:?}");
+            // Who holds it as one of a run is known to its machine alone.
+            let has_run =
+                owned.iter().any(|(of, put)| of.name == key.name && Owning::is_for_run(&put.value));
+            assert!(!is_first || waits || has_run, "nobody has granted {key:?}");
         }
     }
 }
@@ -1030,8 +1039,9 @@ impl Machine {
                 }
                 let Party { agent, serial, .. } = self.agents[agent];
                 clock::set::to(self.now);
-                let ended = self.shared.table().terminate(agent).ended;
+                let Terminated { ended, over, .. } = self.shared.table().terminate(agent);
                 self.within(|keeper| keeper.hear(Message::EndAgent { serial, ended }));
+                self.leave(over);
             }
         }
     }
@@ -1039,9 +1049,18 @@ impl Machine {
     fn finish(&mut self, id: Option<RequestId>) {
         let Some(id) = id else { return };
         clock::set::to(self.now);
-        let finished = self.shared.table().finish(id);
-        if let Some((_, Some(finished), _)) = finished {
+        let ending = self.shared.table().finish(id);
+        let Some(Ending { finished, over, .. }) = ending else { return };
+        if let Some(finished) = finished {
             self.within(|keeper| keeper.hear(Message::Finish { id, finished }));
+        }
+        self.leave(over);
+    }
+
+    /// Names were its for a run that is over.
+    fn leave(&mut self, over: impl IntoIterator<Item = (u64, NameKey)>) {
+        for (bucket, name) in over {
+            self.within(|keeper| keeper.hear(Message::Leave { bucket, name }));
         }
     }
 
