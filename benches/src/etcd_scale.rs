@@ -207,7 +207,8 @@ fn fill(endpoint: &str, names: usize) -> Result<(), String> {
 fn measure(endpoint: &str, names: usize, while_idle: Duration) -> Result<Figures, String> {
     let cable = Cable::to(endpoint)?;
     // One is measured, and of the other it is counted what it is sent.
-    let machines = [Machine::on_etcd(endpoint, 0)?, Machine::on_etcd(&cable.endpoint, 0)?];
+    let machines =
+        [Machine::on_etcd(endpoint, Some(0))?, Machine::on_etcd(&cable.endpoint, Some(0))?];
     let [measured, counted] = machines.each_ref().map(client);
     let (measured, counted) = (measured?, counted?);
     let pid = machines[0].pid();

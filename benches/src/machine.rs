@@ -47,13 +47,16 @@ impl Machine {
         Self::start("")
     }
 
-    /// One that shares its locks by the etcd at this endpoint, and keeps names that it has taken so often.
+    /// One that shares its locks by the etcd at this endpoint, and keeps names that it has taken so often, or as
+    /// often as where nothing is set.
     ///
     /// # Errors
     ///
     /// If its broker cannot be started.
-    pub(crate) fn on_etcd(endpoint: &str, keep_names: u32) -> Result<Self, String> {
-        Self::start(&format!("[etcd]\nendpoints = [\"{endpoint}\"]\nkeep-names = {keep_names}\n"))
+    pub(crate) fn on_etcd(endpoint: &str, keep_names: Option<u32>) -> Result<Self, String> {
+        let keep_names = keep_names.map(|often| format!("keep-names = {often}\n"));
+        let keep_names = keep_names.unwrap_or_default();
+        Self::start(&format!("[etcd]\nendpoints = [\"{endpoint}\"]\n{keep_names}"))
     }
 
     fn start(settings: &str) -> Result<Self, String> {

@@ -33,10 +33,11 @@ const SETTLING: Duration = Duration::from_secs(40);
 const WATCHES: Duration = Duration::from_millis(200);
 
 /// From the release of a lock that all wait for until the last was granted: one after the other, or
-/// at once, each of so many.
-pub(super) fn navlock(place: &Place<'_>, is_shared: bool) -> Result<f64, String> {
+/// at once, each of so many. Names are kept as where nothing is set, or never.
+pub(super) fn navlock(place: &Place<'_>, is_shared: bool, keeps: bool) -> Result<f64, String> {
+    let keep_names = (!keeps).then_some(0);
     let brokers: Result<Vec<_>, _> =
-        (0..MACHINES).map(|_| Machine::on_etcd(place.endpoint, 0)).collect();
+        (0..MACHINES).map(|_| Machine::on_etcd(place.endpoint, keep_names)).collect();
     let brokers = brokers?;
     let clients: Result<Vec<UserAgent>, _> =
         brokers.iter().map(|broker| broker.client(false)).collect();

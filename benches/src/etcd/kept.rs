@@ -26,7 +26,7 @@ fn failed(error: navlock::Error) -> String {
 
 /// Takes and releases a lock by a broker that keeps its name.
 pub(super) fn here(place: &Place<'_>) -> Result<f64, String> {
-    let machine = Machine::on_etcd(place.endpoint, TAKEN)?;
+    let machine = Machine::on_etcd(place.endpoint, Some(TAKEN))?;
     let locks = machine.client(true)?.lock_manager("bench");
     let since = Instant::now();
     let before = loop {

@@ -106,7 +106,7 @@ impl Row {
             Self::Kept => &[Peer::Navlock, Peer::Alone, Peer::AloneOwned],
             Self::KeptElsewhere => &[Peer::Navlock, Peer::Unkept],
             Self::Handover | Self::HandoverLate => &[Peer::Navlock, Peer::Floor, Peer::LockService],
-            Self::Crowd | Self::LargeCrowd => &[Peer::Navlock, Peer::LockService],
+            Self::Crowd | Self::LargeCrowd => &[Peer::Navlock, Peer::LockService, Peer::Unkept],
             // The lock service has no shared locks.
             Self::Readers => &[Peer::Navlock],
         }
@@ -251,6 +251,7 @@ fn measure(row: Row, peer: Peer, server: &Server, scale: Scale) -> Result<f64, S
         (Row::Loop, Peer::Floor) => raw::acquire(&place, false),
         (Row::Kept, Peer::Navlock) => kept::here(&place),
         (Row::KeptElsewhere, Peer::Navlock) => kept::elsewhere(&place, true),
+        (Row::Crowd | Row::LargeCrowd, Peer::Unkept) => crowd::navlock(&place, false, false),
         (_, Peer::Unkept) => kept::elsewhere(&place, false),
         (_, Peer::Alone) => kept::alone(&place, false),
         (_, Peer::AloneOwned) => kept::alone(&place, true),
@@ -259,9 +260,9 @@ fn measure(row: Row, peer: Peer, server: &Server, scale: Scale) -> Result<f64, S
         (Row::Handover | Row::HandoverLate, Peer::Navlock) => navlock::handover(&place),
         (Row::Handover | Row::HandoverLate, Peer::LockService) => lock_service::handover(&place),
         (_, Peer::Floor) => raw::handover(&place),
-        (Row::Crowd | Row::LargeCrowd, Peer::Navlock) => crowd::navlock(&place, false),
+        (Row::Crowd | Row::LargeCrowd, Peer::Navlock) => crowd::navlock(&place, false, true),
         (_, Peer::LockService) => crowd::lock_service(&place),
-        (Row::Readers, Peer::Navlock) => crowd::navlock(&place, true),
+        (Row::Readers, Peer::Navlock) => crowd::navlock(&place, true, true),
     }
 }
 

@@ -152,8 +152,8 @@ pub(super) fn markdown(cases: &[Case], about: &About) -> String {
              counts as released, and so does its floor, when another client that watches has heard of it; in \
              a loop the next is asked for at once. Names are kept in the rows that say so only, once a machine has taken \
              them {TAKEN} times. A name that another machine keeps is not used there meanwhile. \
-             Those in a crowd are agents at four brokers, which are processes, as is the broker of a name \
-             that the machine keeps; those of the lock service are on four connections, each with a lease \
+             Those in a crowd are agents at four brokers with no settings of their own, which are processes, as is \
+             the broker of a name that the machine keeps; those of the lock service are on four connections, each with a lease \
              of its own. In the other rows machines are connections of one process.\n",
             about.rounds
         )?;

@@ -31,7 +31,7 @@ pub(super) fn measure(scale: Scale) -> Result<Part, String> {
     let times = if scale == Scale::Quick { 3 } else { TIMES };
     eprintln!("etcd-scale: {times} runs");
     let server = Server::start(Store::Memory)?;
-    let machine = Machine::on_etcd(server.endpoint(), 0)?;
+    let machine = Machine::on_etcd(server.endpoint(), Some(0))?;
     // A client that stays, by which the broker has a lease; where the command takes its names.
     let client = machine.client(false)?.lock_manager("default");
     let held = client.lock("held").blocking().map_err(failed)?;
