@@ -74,6 +74,8 @@ enum Peer {
     Floor,
     LockService,
     Etcdctl,
+    /// The floor where a thread of its own speaks to etcd, as navlock's does.
+    Apart,
     /// Navlock, where no machine keeps names.
     Unkept,
     /// A broker that shares its locks with nobody, which is asked for each of them.
@@ -101,7 +103,9 @@ impl Row {
 
     const fn peers(self) -> &'static [Peer] {
         match self {
-            Self::Acquire => &[Peer::Navlock, Peer::Floor, Peer::LockService, Peer::Etcdctl],
+            Self::Acquire => {
+                &[Peer::Navlock, Peer::Floor, Peer::LockService, Peer::Etcdctl, Peer::Apart]
+            }
             Self::Loop => &[Peer::Navlock, Peer::Floor, Peer::Unkept],
             Self::Kept => &[Peer::Navlock, Peer::Alone, Peer::AloneOwned],
             Self::KeptElsewhere => &[Peer::Navlock, Peer::Unkept],
@@ -246,6 +250,7 @@ fn measure(row: Row, peer: Peer, server: &Server, scale: Scale) -> Result<f64, S
     match (row, peer) {
         (Row::Acquire, Peer::Navlock) => navlock::acquire(&place),
         (Row::Acquire, Peer::Floor) => raw::acquire(&place, true),
+        (_, Peer::Apart) => raw::acquire_apart(&place),
         (Row::Loop, Peer::Navlock) => navlock::acquire_in_a_loop(&place, kept::TAKEN),
         (Row::Loop, Peer::Unkept) => navlock::acquire_in_a_loop(&place, 0),
         (Row::Loop, Peer::Floor) => raw::acquire(&place, false),
@@ -267,11 +272,12 @@ fn measure(row: Row, peer: Peer, server: &Server, scale: Scale) -> Result<f64, S
 }
 
 impl Peer {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Navlock,
         Self::Floor,
         Self::LockService,
         Self::Etcdctl,
+        Self::Apart,
         Self::Unkept,
         Self::Alone,
         Self::AloneOwned,
@@ -286,6 +292,7 @@ impl Peer {
             Self::Floor => "floor",
             Self::LockService => "lock service",
             Self::Etcdctl => "`etcdctl lock`",
+            Self::Apart => "floor by a thread of its own",
             Self::Unkept => "navlock that keeps no names",
             Self::Alone => "broker without etcd",
             Self::AloneOwned => "broker without etcd, a name that its client owns",

@@ -5,7 +5,7 @@ use std::{sync::mpsc, thread, time::Instant};
 use navlock_etcd_client::{
     Client, Compare, CompareOp, EventType, PutOptions, ResponseHeader, Txn, TxnOp, WatchOptions,
 };
-use tokio::runtime::Runtime;
+use tokio::{runtime::Runtime, sync::mpsc::unbounded_channel};
 
 use super::{Place, TIME_TO_LIVE, each, median, micros, on_a_runtime};
 
@@ -114,6 +114,47 @@ pub(super) fn acquire(place: &Place<'_>, is_heard: bool) -> Result<f64, String> 
         Ok(each(time, place.count))
     })?;
     failed.map_or(Ok(measured), Err)
+}
+
+/// The same by a thread of its own, which another one asks: that is woken when it has the key, and the deletion it
+/// only asks for.
+pub(super) fn acquire_apart(place: &Place<'_>) -> Result<f64, String> {
+    let releases = Releases::of(place.endpoint, &place.name, |_| true)?;
+    let (ask, mut asked) = unbounded_channel::<Option<mpsc::Sender<()>>>();
+    let (endpoint, name) = (place.endpoint.to_owned(), place.name.clone());
+    let thread = thread::spawn(move || {
+        on_a_runtime(async {
+            let mut client = Client::connect([endpoint], None).await?;
+            let lease = lease(&mut client).await?;
+            while let Some(takes) = asked.recv().await {
+                let Some(taken) = takes else {
+                    client.delete(&*name, None).await?;
+                    continue;
+                };
+                let free = Compare::create_revision(&*name, CompareOp::Equal, 0);
+                let put = TxnOp::put(&*name, "", Some(PutOptions::new().with_lease(lease)));
+                client.txn(Txn::new().when([free]).and_then([put])).await?;
+                let _ = taken.send(());
+            }
+            client.lease_revoke(lease).await?;
+            Ok(())
+        })
+    });
+    let pair = || {
+        let (tell, taken) = mpsc::channel();
+        let _ = ask.send(Some(tell));
+        taken.recv().map_err(|_| "the key was not had".to_owned())?;
+        let _ = ask.send(None);
+        releases.next()
+    };
+    let measured = pair().and_then(|_| {
+        let since = Instant::now();
+        (0..place.count).try_for_each(|_| pair().map(drop))?;
+        Ok(each(since.elapsed(), place.count))
+    });
+    drop(ask);
+    thread.join().map_err(|_| "the thread panicked".to_owned())??;
+    measured
 }
 
 /// From the call that deletes a key to its event at another client, whose watch is open.
