@@ -10,6 +10,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
+    ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
@@ -50,6 +51,9 @@ struct Known {
     /// How often a name became a machine's, and how many locks machines have said that they granted.
     became: u64,
     told: u64,
+    /// How often it became one's for a run of requests alone, and how many those were.
+    runs: u64,
+    in_runs: u64,
     wrong: Vec<String>,
 }
 
@@ -71,6 +75,8 @@ struct One {
     asked: i64,
     /// The token, if its machine has granted it.
     told: Option<u64>,
+    /// Whose machine's the name is has it for a run alone.
+    is_run: bool,
 }
 
 /// The record, and who reads it.
@@ -146,7 +152,7 @@ impl Record {
         let unread: i64 = known.gaps.iter().map(|(from, to)| to - from).sum();
         format!(
             "recorded by etcd: {} changes of {} names, {} grants, {} of them of who waited, {} thefts; {} times a name \
-             became a machine's, which told of {} locks; {unread} revisions were compacted before they were read, {} times",
+             became a machine's, which told of {} locks, and {} of these for runs of {} requests; {unread} revisions were compacted before they were read, {} times",
             known.changes,
             known.grants.len(),
             known.granted,
@@ -154,6 +160,8 @@ impl Record {
             known.thefts,
             known.became,
             known.told,
+            known.runs,
+            known.in_runs,
             known.gaps.len()
         )
     }
@@ -262,13 +270,17 @@ impl Key {
 
     fn one(&self, kv: &KeyValue) -> One {
         // As `crates/etcd/src/values.rs` has it.
-        let mark = kv.value().get(41..49).and_then(|mark| mark.try_into().ok());
-        let mark = Some(mark.map_or(0, u64::from_be_bytes)).filter(|mark| *mark != 0);
+        let number = |bytes: Range<usize>| {
+            let number = kv.value().get(bytes).and_then(|number| number.try_into().ok());
+            number.map_or(0, u64::from_be_bytes)
+        };
+        let mark = Some(number(41..49)).filter(|mark| *mark != 0);
+        let is_run = self.phase == Phase::Owned && number(33..41) == 1;
         let made = kv.create_revision();
         let queued = mark.filter(|_| self.phase == Phase::Queued);
         let asked = queued.and_then(|mark| i64::try_from(mark).ok()).unwrap_or(made);
         let told = mark.filter(|_| self.phase == Phase::Held);
-        One { is_exclusive: self.is_exclusive, made, asked, told }
+        One { is_exclusive: self.is_exclusive, made, asked, told, is_run }
     }
 }
 
@@ -366,6 +378,19 @@ impl Known {
                 "etcd has two holders of {of} at {at}: {:?}, {:?}",
                 after.held, after.owners
             ));
+        }
+        for own in after.owners.values().filter(|own| own.is_run && own.made == at) {
+            self.runs += 1;
+            let is_left = |request: &String| after.queue.contains_key(request);
+            let (rest, run): (Vec<_>, Vec<_>) =
+                before.queue.iter().partition(|(request, _)| is_left(request));
+            let last = run.iter().map(|(_, one)| one.asked).max();
+            self.in_runs += run.len() as u64;
+            if let Some(passed) = rest.iter().find(|(_, one)| Some(one.asked) < last) {
+                self.wrong.push(format!(
+                    "etcd has {of} owned since {at} for {run:?}, before {passed:?}: {own:?}"
+                ));
+            }
         }
         let is_robbed = before.held.keys().any(|request| !after.held.contains_key(request));
         let granted: Vec<_> = after.held.iter().filter(|(_, one)| one.made == at).collect();
