@@ -506,6 +506,27 @@ fn who_has_just_come_when_a_name_is_given_up_gets_its_turn_and_nobody_overtakes_
 }
 
 #[test]
+fn what_is_given_up_says_when_it_was_asked_for() {
+    let (mut machine, agent) = owner();
+    let since = u64::try_from(machine.now.as_nanos()).unwrap();
+    machine.take_own(agent);
+    machine.pass(Duration::from_secs(1));
+    machine.leave();
+    let calls = machine.calls();
+    let written = calls.iter().flat_map(|call| match call {
+        Call::Operate { transaction, .. } => &*transaction.then,
+        _ => &[],
+    });
+    let written: Vec<_> = written
+        .filter_map(|step| match step {
+            Step::Put { value, .. } => Value::decode(value).map(|value| value.asked),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(written, [since]);
+}
+
+#[test]
 fn what_is_stolen_after_the_end_of_its_lease_was_lost_with_that() {
     let (mut machine, agent) = owner();
     let held = machine.take_own(agent);

@@ -140,6 +140,26 @@ fn who_does_not_wait_is_told_that_it_is_held_and_nobody_is_asked() {
 }
 
 #[test]
+fn readers_behind_a_run_hold_it_at_one_time() {
+    let server = Server::start();
+    let Agents { first: [first, last], many, .. } = &Agents::new(&server);
+    let holder = exclusive(first, "db");
+    let writers = [&many[0], &many[1]].map(|agent| asked(agent, "db"));
+    let read = |agent| {
+        let mut reader = LockManager::lock(agent, "db").shared().into_future();
+        assert!(!poll(&mut reader));
+        reader
+    };
+    let here = read(&many[2]);
+    until_waiting(first, 3);
+    let elsewhere = read(last);
+    until_waiting(first, 4);
+    drop(each(holder, writers));
+    let reader = soon(here).unwrap();
+    drop((soon(elsewhere).unwrap(), reader));
+}
+
+#[test]
 fn who_gives_up_meanwhile_is_passed_over() {
     let server = Server::start();
     let agents = Agents::new(&server);
