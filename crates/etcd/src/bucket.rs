@@ -280,20 +280,20 @@ impl Bucket {
         if !view.mirror.is_alone(ended.request) {
             return None;
         }
-        let owning = if is_only && view.note_taken() {
-            around.owning(key)?
+        // What has another lease cannot be granted a name that is ours under this one.
+        let is_under = |lease| move |entry: &Entry| entry.lease == lease;
+        let owning = if is_only && view.note_taken() && is_as_called(view.mirror.queue(), around) {
+            let owning = around.owning(key)?;
+            let mut all = view.mirror.entries().map(|(_, entry)| entry);
+            all.all(is_under(owning.lease)).then_some(owning)
         } else {
             let run = run(view, around);
             if run.len() < SHORTEST_RUN {
                 return None;
             }
             let owning = around.owning(key)?;
-            // What has another lease cannot be granted a name that is ours under this one.
-            if run.iter().any(|entry| entry.lease != owning.lease) {
-                return None;
-            }
-            owning.for_run(run)
-        };
+            run.iter().all(is_under(owning.lease)).then(|| owning.for_run(run))
+        }?;
         view.ask_to_own(&owning);
         Some(owning)
     }
@@ -487,11 +487,19 @@ fn run(view: &View, around: &impl Surroundings) -> Vec<Entry> {
     let run = view.mirror.queue().take(MOST).take_while(|entry| {
         let Owner::Request(id) = around.owner(entry.request, entry.made) else { return false };
         let is_wanted = matches!(around.status(id), Status::Pending(_));
-        // Here they are served in the order of the calls.
         let is_later = last.replace(id.serial()) < Some(id.serial());
         is_wanted && is_later && entry.mode == Mode::Exclusive
     });
     run.cloned().collect()
+}
+
+/// Whether those of ours who wait have asked in this order: who owns a name serves them in that of the calls.
+fn is_as_called<'a>(queue: impl Iterator<Item = &'a Entry>, around: &impl Surroundings) -> bool {
+    let serials = queue.filter_map(|entry| match around.owner(entry.request, entry.made) {
+        Owner::Request(id) => Some(id.serial()),
+        _ => None,
+    });
+    serials.is_sorted()
 }
 
 /// As much of the front of a queue as one transaction grants: up to what is not to be granted, or

@@ -302,7 +302,7 @@ pub(crate) struct Keeper {
     gone: Vec<Gone>,
     lists: Lists,
     /// The same of names that were ours.
-    adrift: Vec<Adrift>,
+    adrift: BTreeMap<(u64, NameKey), Adrift>,
     /// Since when owners of names are asked for them, by the keys that say so and the revisions that made those.
     asked: HashMap<Vec<u8>, (i64, Moment), HashState>,
     history: History,
@@ -341,7 +341,7 @@ impl Keeper {
             lapsing: HashMap::default(),
             gone: Vec::new(),
             lists: Lists::default(),
-            adrift: Vec::new(),
+            adrift: BTreeMap::new(),
             asked: HashMap::default(),
             history: History::default(),
             is_quitting: false,

@@ -44,7 +44,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 pub(crate) struct BucketKeys(Arc<[u8]>);
 
 /// How a name is spelled in keys; what a name is known by in this crate.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NameKey(Arc<[u8]>);
 
 /// The keys of one name.

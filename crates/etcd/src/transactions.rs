@@ -187,7 +187,7 @@ impl Operation {
             }
             Self::HandOver(from, heirs) => hand_over(keys, *from, heirs),
             Self::Own(from, owning) => own(keys, *from, owning),
-            Self::Leave(leaving) => leave(keys, leaving),
+            Self::Leave(leaving) => leave(keys, leaving, again),
         }
     }
 
@@ -208,9 +208,16 @@ impl Operation {
             }
             Self::Leave(leaving) => {
                 let requests = leaving.kept.iter().map(|kept| (kept.phase, kept.ask.request));
-                let written = |(phase, request)| match phase {
-                    Phase::Queued => (request, Outcome::Queued(revision)),
-                    Phase::Held | Phase::Owned => (request, Outcome::Held(revision)),
+                let mut got = answer.results.iter().filter_map(|result| match result {
+                    StepResult::Got(made) => *made,
+                    _ => None,
+                });
+                let written = |(phase, request)| {
+                    let made = got.next().unwrap_or(revision);
+                    match phase {
+                        Phase::Queued => (request, Outcome::Queued(made)),
+                        Phase::Held | Phase::Owned => (request, Outcome::Held(made)),
+                    }
                 };
                 outcomes.requests = if answer.succeeded {
                     requests.map(written).collect()
@@ -492,12 +499,14 @@ fn own(keys: &NameKeys, from: Ended, owning: &Owning) -> Transaction {
 
 /// Nobody else puts or grants anything that this could collide with, for as long as the key is there that
 /// says whose the name is. So what is written in several transactions is there in one, that of the last.
-fn leave(keys: &NameKeys, leaving: &Leaving) -> Transaction {
+/// A part that may have been written already says when it was.
+fn leave(keys: &NameKeys, leaving: &Leaving, again: bool) -> Transaction {
     let owned = keys.owned(leaving.owner);
     let is_owned = Check::MadeIn(owned.clone(), leaving.made);
     if !leaving.heirs.is_empty() {
-        let when = [is_owned.clone()].into_iter();
-        let when = when.chain(leaving.heirs.iter().map(|heir| waits(keys, heir))).collect();
+        let mut when = vec![is_owned.clone()];
+        when.extend(leaving.heirs.iter().map(|heir| waits(keys, heir)));
+        when.extend(others(keys, &owned).map(|(start, end)| Check::Empty(start, end)));
         let gone = Step::Delete(owned);
         let then = [gone.clone()].into_iter().chain(promote_all(keys, &leaving.heirs)).collect();
         let alone = Transaction { when: vec![is_owned], then: vec![gone], or_else: Vec::new() };
@@ -505,6 +514,10 @@ fn leave(keys: &NameKeys, leaving: &Leaving) -> Transaction {
     }
     let put = |kept: &Kept| put(keys, kept.phase, &kept.ask);
     let mut then: Vec<_> = leaving.kept.iter().map(put).collect();
+    if again {
+        let key = |kept: &Kept| keys.request(kept.phase, kept.ask.mode, kept.ask.request);
+        then.extend(leaving.kept.iter().map(|kept| Step::Get(key(kept))));
+    }
     if leaving.is_last {
         then.push(Step::Delete(owned));
     }

@@ -3,7 +3,7 @@
 //! While it is, callers grant it themselves (see [`owned`](crate::table)); here it is looked after that it
 //! is ours still, and that nobody waits for it elsewhere.
 
-use std::time::Duration;
+use std::{collections::btree_map, time::Duration};
 
 use navlock_core::{AgentInfo, ClientId, Lost};
 use navlock_engine::RequestId;
@@ -112,7 +112,7 @@ impl Keeper {
             self.slots.free(key, id, made);
         }
         // What has become of a key that was there before says nothing of this one.
-        self.adrift.retain(|adrift| adrift.of != of);
+        self.adrift.remove(&of);
         let house = self.buckets.get_mut(&bucket);
         if let Some(view) = house.and_then(|house| house.bucket.views.get_mut(name)) {
             view.begin_owned(made);
@@ -214,6 +214,7 @@ impl Keeper {
         match lease {
             // What it has was another connection's: this name is not its.
             Some(lease) if self.own != leases::Own::There(lease) => {
+                self.note_wanted(bucket, name);
                 self.leave(bucket, name);
                 return is_here;
             }
@@ -283,7 +284,7 @@ impl Keeper {
 
     /// Whether its key has gone, and it is not known why.
     fn is_adrift(&self, bucket: u64, name: &NameKey) -> bool {
-        self.adrift.iter().any(|Adrift { of: (at, of), .. }| *at == bucket && of == name)
+        self.adrift.contains_key(&(bucket, name.clone()))
     }
 
     /// Whether it is ours for a run alone.
@@ -312,21 +313,27 @@ impl Keeper {
         let of = (bucket, name.clone());
         self.shared.table().close(&of);
         let leases::Own::There(lease) = self.own else { return };
-        if !self.is_adrift(bucket, name) {
-            self.adrift.push(Adrift { of, lease, since: Moment::now() });
+        // Once: each time that it is looked after it begins to be kept anew.
+        if let btree_map::Entry::Vacant(vacant) = self.adrift.entry(of) {
+            vacant.insert(Adrift { lease, since: Moment::now() });
+            self.look_after(lease);
         }
-        self.look_after(lease);
     }
 
     /// Etcd kept a lease at this moment: names that had gone from under it before were taken away.
     pub(super) fn judge_adrift(&mut self, lease: i64, kept: Moment) {
-        let is_due = |adrift: &Adrift| adrift.lease == lease && adrift.since <= kept;
-        let adrift = std::mem::take(&mut self.adrift);
-        let (due, rest) = adrift.into_iter().partition::<Vec<_>, _>(is_due);
-        self.adrift = rest;
-        for Adrift { of: (bucket, name), .. } in due {
+        let mut due = Vec::new();
+        self.adrift.retain(|of, adrift| {
+            let is_due = adrift.lease == lease && adrift.since <= kept;
+            if is_due {
+                due.push(of.clone());
+            }
+            !is_due
+        });
+        for (bucket, name) in due {
             if matches!(self.own_state(bucket, &name), Own::Since(_)) {
                 self.lose_name(bucket, &name, Lost::Removed);
+                self.step(bucket, &name);
             }
         }
     }
@@ -340,6 +347,7 @@ impl Keeper {
         self.note_wanted(bucket, name);
         wake(wakers);
         self.ask_again(again);
+        self.say_where();
     }
 
     /// One of ours has taken these locks from whoever held them. The name may have been ours.
@@ -356,7 +364,7 @@ impl Keeper {
 
     /// The same of all that is ours under a lease, which is lost.
     pub(super) fn lose_names_under(&mut self, lease: i64, how: Lost) {
-        self.adrift.retain(|adrift| adrift.lease != lease);
+        self.adrift.retain(|_, adrift| adrift.lease != lease);
         let owned = self.shared.table().owned_under(lease);
         for (bucket, name) in owned {
             self.lose_name(bucket, &name, how);
@@ -466,16 +474,10 @@ impl Keeper {
                 _ => {}
             }
         }
-        let (news, told) = table.say_where();
         drop(table);
-        for (outer, tell) in told {
-            tell(outer);
-        }
         wake(wakers);
         self.ask_again(again);
-        for serial in news {
-            self.say_anew(serial);
-        }
+        self.say_where();
         // There is more to be written, or it was a stray.
         let is_over = !written || leaving.is_last;
         if !is_over || self.own_state(bucket, name) != Own::Leaving(leaving.made) {
@@ -487,6 +489,17 @@ impl Keeper {
             rest.into_iter().flatten().map(|kept| (kept.ask.request, Outcome::Gone)).collect();
         if !gone.is_empty() {
             self.given_up(bucket, name, leaving, false, &gone);
+        }
+    }
+
+    /// Others know of locks of which they did not, or these are lost.
+    fn say_where(&mut self) {
+        let (news, told) = self.shared.table().say_where();
+        for (outer, tell) in told {
+            tell(outer);
+        }
+        for serial in news {
+            self.say_anew(serial);
         }
     }
 
@@ -672,7 +685,6 @@ impl Keeper {
 /// A name whose key has gone, and it is not known why.
 #[derive(Debug)]
 pub(super) struct Adrift {
-    of: (u64, NameKey),
     lease: i64,
     since: Moment,
 }

@@ -15,7 +15,7 @@ use super::{AgentSerial, Call, House, Keeper, wake};
 use crate::{
     bucket::{Bucket, Todo},
     clock::{Moment, wall_millis},
-    data::{Answer, Check, Step, Transaction},
+    data::{Answer, Check, Step, StepResult, Transaction},
     failure::Failure,
     keys::{NameKey, Phase, RequestKey},
     lease::Term,
@@ -223,9 +223,14 @@ impl Keeper {
     pub(super) fn adopted(&mut self, of: u64, result: Result<Answer, Failure>) {
         let Some(mut recall) = self.adoptions.remove(&of) else { return };
         match result {
-            Ok(answer) => recall.after = answer.revision,
-            // It is tried again, for as long as it is of use.
-            Err(Failure::Unknown(_)) => {}
+            Ok(answer) => {
+                let is_done = |result: &StepResult| matches!(result, StepResult::Within(inner) if inner.succeeded);
+                // What has come to nothing does so again, if nothing else has changed.
+                recall.is_settled = !answer.results.iter().any(is_done);
+                recall.after = answer.revision;
+            }
+            // It is tried again in a moment, for as long as it is of use.
+            Err(Failure::Unknown(_)) => return self.recalls.push(recall),
             Err(_) => recall.is_settled = true,
         }
         let bucket = self.agents.get(&recall.serial).map(|agent| agent.bucket);

@@ -568,5 +568,5 @@ fn who_was_robbed_by_others_of_its_machine_does_not_go_on_beside_them() {
     assert!(robbed[1].is_none() && robbed[2].is_some());
     let thief = held(&thief, vec![claim("of another", of_another)]);
     // Whoever comes first.
-    assert!(robbed[0].is_none() || thief[0].is_none(), "two hold it");
+    assert!(robbed[0].is_none() != thief[0].is_none(), "two hold it");
 }

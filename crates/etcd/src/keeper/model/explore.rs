@@ -29,6 +29,8 @@ struct Seen {
     steps: usize,
     /// There are no others.
     is_all: bool,
+    /// In how many of them a name is owned.
+    owned: usize,
 }
 
 /// A state: from which of those that were found before it has come, and by which step.
@@ -43,6 +45,7 @@ pub(super) fn test(scene: Scene<'_>, least: usize) {
     println!("{seen:?}");
     assert!(seen.is_all, "these are too many states for a test: {seen:?}");
     assert!(seen.states >= least && seen.ends > 1, "there is less to be seen: {seen:?}");
+    assert!(!scene.owns || seen.owned > 0, "no name is owned: {seen:?}");
 }
 
 /// As far as there is time for.
@@ -54,7 +57,7 @@ pub(super) fn go_far(scene: Scene<'_>) {
     let minutes: Option<u64> = asked("NAVLOCK_MODEL_MINUTES");
     let most = minutes.map(|minutes| Duration::from_secs(60 * minutes));
     let seen = explore(scene, |_| most.is_some_and(|most| began.elapsed() >= most));
-    let Seen { states, steps, is_all, ends } = seen;
+    let Seen { states, steps, is_all, ends, .. } = seen;
     let name = scene.test.unwrap_or_default();
     let far = if is_all { "that is all, the last" } else { "not all, but all that are up to" };
     let seconds = began.elapsed().as_secs();
@@ -66,12 +69,13 @@ pub(super) fn go_far(scene: Scene<'_>) {
 fn explore(scene: Scene<'_>, is_enough: impl Fn(usize) -> bool) -> Seen {
     let mut known: HashSet<u64, HashState> = HashSet::default();
     let mut found: Vec<Found> = vec![(0, None)];
-    let (mut at, mut ends, mut far) = (0, 0, 0);
+    let (mut at, mut ends, mut far, mut owned) = (0, 0, 0, 0);
     while at < found.len() && !is_enough(found.len()) {
         let way = way_to(&found, at);
         far = way.len();
         let run = scene.after(&way);
         let steps = run.world.steps();
+        owned += usize::from(run.world.has_owned());
         let mut here = Some(run);
         for &step in &steps {
             let mut run = here.take().unwrap_or_else(|| scene.after(&way));
@@ -85,7 +89,7 @@ fn explore(scene: Scene<'_>, is_enough: impl Fn(usize) -> bool) -> Seen {
         }
         at += 1;
     }
-    Seen { states: found.len(), ends, steps: far, is_all: at == found.len() }
+    Seen { states: found.len(), ends, steps: far, is_all: at == found.len(), owned }
 }
 
 /// The steps to a state.

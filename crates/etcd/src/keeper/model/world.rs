@@ -379,6 +379,11 @@ impl World {
         machine
     }
 
+    /// Whether a name is owned.
+    pub(super) fn has_owned(&self) -> bool {
+        self.etcd.entries().iter().any(|(key, _)| key.phase == Phase::Owned)
+    }
+
     /// All that can happen next, always in the same order. Empty when nothing is left to happen.
     pub(super) fn steps(&self) -> Vec<Step> {
         let (mut steps, mut later) = (Vec::new(), Vec::new());
