@@ -195,13 +195,7 @@ async fn turn_away(stream: AsyncStream, house: Arc<House>, patience: Duration, m
 async fn session(stream: AsyncStream, house: Arc<House>, patience: Duration) {
     let process = Process::peer(&stream);
     let pid = process.as_ref().map(Process::number);
-    let begun = begin(stream, process.clone(), Arc::clone(&house), patience);
-    let session = tokio::select! {
-        biased;
-        session = begun => session,
-        () = end_of(process.clone()) => Err(End::Died),
-    };
-    let session = match session {
+    let session = match begin(stream, process.clone(), Arc::clone(&house), patience).await {
         Ok(session) => session,
         // Who has asked something and goes was no client.
         Err(End::Gone | End::Died) => return,
@@ -245,11 +239,15 @@ async fn begin(
     house: Arc<House>,
     patience: Duration,
 ) -> Result<Begun, End> {
-    let newcomer = Newcomer::new(stream, process, house);
-    let introduced = timeout(patience, newcomer.introduce()).await;
+    let newcomer = Newcomer::new(stream, process.clone(), house);
+    let introduced = tokio::select! {
+        biased;
+        introduced = timeout(patience, newcomer.introduce()) => introduced,
+        () = end_of(process.clone()) => return Err(End::Died),
+    };
     match introduced.map_err(|_| End::Late)?? {
         Introduced::Client(mut session, claims) => {
-            session.settle(claims).await?;
+            session.settle(claims, end_of(process)).await?;
             Ok(Begun::Session(session))
         }
         Introduced::Looker(looking) => Ok(Begun::Looking(looking)),

@@ -14,7 +14,12 @@ use std::{
 };
 
 use bytes::Buf;
-use futures_util::{FutureExt, Sink, StreamExt, stream::FuturesUnordered, task::noop_waker_ref};
+use futures_util::{
+    FutureExt, Sink, StreamExt,
+    future::{Fuse, FusedFuture},
+    stream::FuturesUnordered,
+    task::noop_waker_ref,
+};
 use navlock_core::{
     ClientId, Error, Inspection, LockManagerSnapshot, Position, ResourceName, host::RequestKind,
 };
@@ -79,30 +84,45 @@ impl Session {
         Self { stream, stay, house, version, terms, queries, answers, is_mute: false }
     }
 
-    /// Waits until claims are settled, those of this client and all others.
-    pub(super) async fn settle(&mut self, claims: Claims) -> Result<(), End> {
-        self.admit(claims).await?;
+    /// Waits until claims are settled, those of this client and all others, unless its process has `ended`.
+    pub(super) async fn settle(
+        &mut self,
+        claims: Claims,
+        ended: impl Future<Output = ()>,
+    ) -> Result<(), End> {
+        self.admit(claims, pin!(ended.fuse())).await?;
         if self.version == 1 {
             return Ok(());
         }
         self.say(&FromDaemon::Settled)
     }
 
-    async fn admit(&mut self, mut claims: Claims) -> Result<(), End> {
+    async fn admit(
+        &mut self,
+        mut claims: Claims,
+        mut ended: Pin<&mut Fuse<impl Future<Output = ()>>>,
+    ) -> Result<(), End> {
         let Self { stream, stay, house, terms, .. } = self;
         let Some(terms) = terms else {
-            house.go_on(stay, &mut claims).await;
-            house.admit(stay, claims).await;
-            return Ok(());
+            let admitted = async {
+                house.go_on(stay, &mut claims).await;
+                house.admit(stay, claims).await;
+            };
+            return tokio::select! {
+                biased;
+                () = admitted => Ok(()),
+                () = ended => Err(End::Died),
+            };
         };
         // What others have inherited is gone on with also for a client that has gone: it is left to them
         // with the rest.
         let is_needed = || house.has_heirs(stay);
-        meanwhile(stream, terms, stay, house.go_on(stay, &mut claims), is_needed).await?;
-        if is_gone(stream) {
+        let goes_on = house.go_on(stay, &mut claims);
+        meanwhile(stream, terms, stay, goes_on, ended.as_mut(), is_needed).await?;
+        if ended.is_terminated() || is_gone(stream) {
             return Err(End::Gone);
         }
-        meanwhile(stream, terms, stay, house.admit(stay, claims), || false).await?;
+        meanwhile(stream, terms, stay, house.admit(stay, claims), ended, || false).await?;
         say_terms(stream, terms, stay)
     }
 
@@ -454,12 +474,13 @@ fn say_terms(stream: &mut Stream, terms: &mut Terms, stay: &Stay) -> Result<(), 
 }
 
 /// Waits for something, and says meanwhile how what the client has goes on ending. It is given up when the
-/// client has hung up, unless it is needed then.
+/// client has hung up or its process has `ended`, unless it is needed then.
 async fn meanwhile(
     stream: &mut Stream,
     terms: &mut Terms,
     stay: &Stay,
     awaited: impl Future<Output = ()>,
+    mut ended: Pin<&mut Fuse<impl Future<Output = ()>>>,
     is_needed: impl Fn() -> bool,
 ) -> Result<(), End> {
     let mut awaited = pin!(awaited);
@@ -467,8 +488,9 @@ async fn meanwhile(
         tokio::select! {
             () = &mut awaited => return Ok(()),
             () = poll_fn(|context| terms.poll_look(context)) => {}
+            () = ended.as_mut(), if !ended.is_terminated() => {}
         }
-        if !is_gone(stream) {
+        if !ended.is_terminated() && !is_gone(stream) {
             say_terms(stream, terms, stay)?;
             let _ = flush(stream, &mut Context::from_waker(noop_waker_ref()));
         } else if !is_needed() {

@@ -2,7 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::machines;
+use rustix::process::Signal;
+
+use super::{
+    machines,
+    server::{Server, namespace},
+};
 use crate::sandbox::{Sandbox, eventually};
 
 /// Longer than etcd keeps what the killed broker has left: the time to live, and a second for etcd
@@ -71,4 +76,44 @@ fn who_waits_keeps_its_place_when_its_broker_is_killed() {
     waiter.release();
     later.begun();
     later.release();
+}
+
+#[test]
+fn a_command_still_holds_whose_navlock_is_killed_while_the_next_broker_asks_for_its_lock() {
+    let server = Server::start();
+    // Longer than all this takes.
+    let settings = format!(
+        "[etcd]\nendpoints = [\"{}\"]\nnamespace = \"{}\"\ntime-to-live = 60\n",
+        server.endpoint(),
+        namespace()
+    );
+    let [ours, theirs] = [(); 2].map(|()| Sandbox::with_settings(&settings));
+    let mut holder = ours.hold(&["db"]);
+    let mut waiter = theirs.queue(&["db"]);
+    holder.stop();
+    let killed = ours.kill_broker();
+    eventually("the broker ends", || ours.broker() != Some(killed));
+    ours.written(&["daemon", "start"]);
+    // It comes back to a broker to which etcd does not answer, and is killed then.
+    let clients = || -> serde_json::Value {
+        let status = ours.written(&["daemon", "status", "--json"]);
+        serde_json::from_str::<serde_json::Value>(&status).unwrap()["clients"].take()
+    };
+    assert_eq!(clients(), 0);
+    server.stop();
+    holder.signal(Signal::CONT);
+    eventually("it has come back", || clients() == 1);
+    holder.kill_wrapper();
+    let since = Instant::now();
+    // So long that the broker has seen that, and is not tired of waiting for etcd.
+    eventually("the broker has seen its end", || since.elapsed() > Duration::from_secs(2));
+    server.go_on();
+    let since = Instant::now();
+    eventually("what was asked of etcd is done", || {
+        assert_eq!(theirs.query(), QUEUE);
+        since.elapsed() > Duration::from_secs(2)
+    });
+    holder.kill_command();
+    waiter.begun();
+    waiter.release();
 }
