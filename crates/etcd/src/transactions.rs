@@ -665,4 +665,28 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn what_is_given_up_and_may_have_been_written_says_when_it_was() {
+        let name = NameKey::new(&ResourceName::try_from("db").unwrap());
+        let keys = BucketKeys::new("navlock", "b").name(&name);
+        let ask =
+            |nth| Ask { request: key(nth), mode: Mode::Exclusive, lease: 1, value: Vec::new() };
+        let kept = [Phase::Held, Phase::Queued];
+        let kept = kept.into_iter().enumerate().map(|(nth, phase)| Kept { phase, ask: ask(nth) });
+        let leaving = leaving(kept, []);
+        let made = |again, results| {
+            let answer = Answer { revision: 9, cluster: 1, succeeded: true, results };
+            leaving.read(again, &answer).requests
+        };
+        let gets = leaving.transaction(&keys, true).then;
+        let is_asked = |step: &&Step| matches!(step, Step::Get(_));
+        assert_eq!(gets.iter().filter(is_asked).count(), 2);
+        let (lock, request) = (key(0), key(1));
+        let found = vec![StepResult::Got(Some(5)), StepResult::Got(Some(6))];
+        let before = [(lock, Outcome::Held(5)), (request, Outcome::Queued(6))];
+        assert_eq!(made(true, found), before);
+        let now = [(lock, Outcome::Held(9)), (request, Outcome::Queued(9))];
+        assert_eq!(made(false, Vec::new()), now);
+    }
 }

@@ -1,6 +1,12 @@
+use std::sync::Arc;
+
 use navlock_core::{Mode, ResourceName};
 
 use super::*;
+use crate::{
+    keys::LockKey,
+    mirror::{Event, Put},
+};
 
 /// Agents that all have a lease of their own, unless they are to wait for it.
 #[derive(Default)]
@@ -10,6 +16,8 @@ struct Agents {
     known: Vec<RequestId>,
     /// How many bytes are written for each request.
     bytes: usize,
+    /// The lease under which a name can be owned.
+    owned_under: Option<i64>,
 }
 
 fn id(serial: u64) -> RequestId {
@@ -44,7 +52,8 @@ impl Surroundings for Agents {
     }
 
     fn owning(&self, _: &NameKey) -> Option<Owning> {
-        None
+        let lease = self.owned_under?;
+        Some(Owning { owner: 1, lease, value: Vec::new(), after: 0, run: Vec::new() })
     }
 
     fn me(&self) -> u128 {
@@ -153,4 +162,45 @@ fn etcd_knows_only_of_what_was_sent() {
     let second = bucket.step(&name(), &mut agents).unwrap();
     assert_eq!(about(&second), [3]);
     assert_eq!(agents.known, [1, 2, 3].map(id));
+}
+
+/// What is written as the lock of the first of these ends, and the others wait in this order: each of them
+/// with the lease under which it is there. The name can be owned, under the first lease.
+fn released(all: &[(u64, i64)]) -> Operation {
+    let mut bucket = bucket();
+    let event = |(nth, &(of, lease)): (usize, &(u64, i64))| {
+        let phase = if nth == 0 { Phase::Held } else { Phase::Queued };
+        let key = LockKey { name: name(), phase, mode: Mode::Exclusive, request: key(id(of)) };
+        let revision = 1 + nth as i64;
+        let put = Put { made: revision, lease, value: Arc::from([]) };
+        Event { key, revision, put: Some(put) }
+    };
+    let events: Vec<_> = all.iter().enumerate().map(event).collect();
+    let mut view = View::known(0, events, all.len() as i64);
+    view.owned_after(1);
+    bucket.views.insert(name(), view);
+    bucket.push(name(), Todo::Remove(release(all[0].0), None));
+    let mut agents = Agents { owned_under: Some(1), ..Agents::default() };
+    bucket.step(&name(), &mut agents).expect("it is released")
+}
+
+#[test]
+fn a_name_is_owned_with_all_of_ours_who_wait() {
+    assert!(matches!(released(&[(0, 1)]), Operation::Own(_, of) if of.run.is_empty()));
+    let waiting = released(&[(0, 1), (1, 1), (2, 1)]);
+    assert!(matches!(waiting, Operation::Own(_, of) if of.run.is_empty()));
+}
+
+#[test]
+fn a_name_is_not_owned_in_which_something_waits_under_another_lease() {
+    assert!(matches!(released(&[(0, 1), (1, 2)]), Operation::HandOver(..)));
+    assert!(matches!(released(&[(0, 1), (1, 1), (2, 1), (3, 2)]), Operation::HandOver(..)));
+}
+
+#[test]
+fn a_name_is_not_owned_whose_queue_has_another_order_than_that_of_the_calls() {
+    assert!(matches!(released(&[(0, 1), (2, 1), (1, 1)]), Operation::HandOver(..)));
+    // For as many as are in order.
+    let run = released(&[(0, 1), (2, 1), (3, 1), (1, 1)]);
+    assert!(matches!(run, Operation::Own(_, of) if of.run.len() == 2));
 }

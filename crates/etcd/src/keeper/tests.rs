@@ -727,6 +727,23 @@ fn a_name_whose_key_was_removed_is_not_said_to_be_stolen_once_somebody_else_has_
 }
 
 #[test]
+fn a_name_whose_key_was_removed_is_looked_after_once() {
+    let (mut machine, agent) = owner();
+    machine.take_own(agent);
+    machine.hear_of(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
+    machine.calls();
+    machine.hear_of(7, &[(1, Phase::Owned, None)]);
+    let is_kept = |call: &Call| matches!(call, Call::Keep { lease: OWN, .. });
+    assert!(machine.calls().iter().any(is_kept));
+    // It would be kept anew with each, and never be renewed.
+    for revision in 8..12 {
+        machine.hear_of(revision, &[(3, Phase::Queued, Some(revision))]);
+        let calls = machine.calls();
+        assert!(!calls.iter().any(is_kept), "{calls:?}");
+    }
+}
+
+#[test]
 fn a_name_that_is_ones_own_again_is_not_lost_for_what_became_of_it_before() {
     let (mut machine, agent) = owner();
     machine.hear_of(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
@@ -752,28 +769,46 @@ fn a_name_that_is_ones_own_again_is_not_lost_for_what_became_of_it_before() {
     assert!(machine.usage().is_some());
 }
 
-#[test]
-fn who_comes_back_to_what_only_an_owner_knew_finds_it_though_a_list_fails() {
+/// Somebody who comes back to what only an owner knew, which is to be written now: the adoption, the
+/// transaction, and where the answer is heard.
+fn adoption() -> (Machine, u64, Transaction, oneshot::Receiver<Vec<Option<Ticket>>>) {
     let mut machine = Machine::new();
     let comes = machine.agent(1);
-    let (answer, mut answered) = oneshot::channel();
+    let (answer, answered) = oneshot::channel();
     let kind = RequestKind::Wait(Mode::Exclusive);
     let token = Some(crate::tokens::counted(MADE, 1));
     let claim = Claim { name: of("db"), kind, token, since: 0 };
     machine.keeper.hear(Message::Recall { serial: comes, claims: vec![claim], answer });
+    let mut adopted = adoptions(machine.listed(&[owned_by_another()]));
+    let (of, transaction) = adopted.pop().expect("it is adopted");
+    (machine, of, transaction, answered)
+}
+
+/// What says that a name is another's, under a lease that is not ours.
+fn owned_by_another() -> KeyValue {
     let value = owning::owning(2, LEASE, 0, "").value;
     let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(2);
-    let owned = KeyValue { key, value, made: MADE, written: MADE, lease: LEASE };
-    let calls = machine.listed(&[owned]);
+    KeyValue { key, value, made: MADE, written: MADE, lease: LEASE }
+}
+
+/// What is to be written for those who come back.
+fn adoptions(calls: Vec<Call>) -> Vec<(u64, Transaction)> {
     let adopts = |call: Call| match call {
         Call::Adopt { of, transaction } => Some((of, transaction)),
         _ => None,
     };
-    let (adoption, transaction) = calls.into_iter().find_map(adopts).expect("it is adopted");
+    calls.into_iter().filter_map(adopts).collect()
+}
+
+#[test]
+fn who_comes_back_to_what_only_an_owner_knew_finds_it_though_a_list_fails() {
+    let (mut machine, adoption, transaction, mut answered) = adoption();
     let [Step::Within(within)] = &*transaction.then else { panic!("{transaction:?}") };
     let Step::Put { key, value, lease } = within.then[0].clone() else { panic!("{within:?}") };
     let revision = MADE + 5;
-    let answer = Answer { revision, cluster: 1, succeeded: true, results: Vec::new() };
+    let within = Answer { revision, cluster: 1, succeeded: true, results: Vec::new() };
+    let results = vec![StepResult::Within(within)];
+    let answer = Answer { revision, cluster: 1, succeeded: true, results };
     machine.keeper.done(Done::Adopted(adoption, Ok(answer)));
     for call in machine.calls() {
         let Call::List { of, known, .. } = call else { continue };
@@ -788,6 +823,36 @@ fn who_comes_back_to_what_only_an_owner_knew_finds_it_though_a_list_fails() {
         machine.keeper.done(Done::Listed(of, known, Ok(listing)));
     }
     assert!(answered.try_recv().expect("it is answered")[0].is_some());
+}
+
+#[test]
+fn what_is_to_be_written_for_who_comes_back_is_tried_again_in_a_moment() {
+    let (mut machine, adoption, _, mut answered) = adoption();
+    let lost = || Err(Failure::Unknown("lost".to_owned()));
+    machine.keeper.done(Done::Adopted(adoption, lost()));
+    assert!(adoptions(machine.listed(&[owned_by_another()])).is_empty(), "at once");
+    machine.pass(Duration::from_millis(200));
+    let again = adoptions(machine.listed(&[owned_by_another()]));
+    assert_eq!(again.len(), 1);
+    assert_eq!(answered.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+}
+
+#[test]
+fn what_cannot_be_written_for_who_comes_back_is_lost() {
+    let (mut machine, adoption, _, mut answered) = adoption();
+    let within = Answer { revision: 9, cluster: 1, succeeded: false, results: Vec::new() };
+    let results = vec![StepResult::Within(within)];
+    let answer = Answer { revision: 9, cluster: 1, succeeded: true, results };
+    machine.keeper.done(Done::Adopted(adoption, Ok(answer)));
+    for call in machine.calls() {
+        assert!(!matches!(call, Call::Adopt { .. }));
+        let Call::List { of, known, .. } = call else { continue };
+        let found = vec![owned_by_another()];
+        let listing = Listing { revision: 9, cluster: 1, found, left_out: 0 };
+        machine.keeper.done(Done::Listed(of, known, Ok(listing)));
+    }
+    assert!(adoptions(machine.calls()).is_empty());
+    assert_eq!(answered.try_recv().expect("it is answered"), [None]);
 }
 
 impl Machine {

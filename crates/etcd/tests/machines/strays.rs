@@ -7,7 +7,7 @@ use std::{
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use navlock_core::{
@@ -19,8 +19,12 @@ use navlock_core::{
 };
 use navlock_etcd::{EtcdOptions, Evict, evict, strays};
 
-use super::{exclusive, settle, soon, state, until_waiting};
-use crate::server::{connect, namespace, shared};
+use super::{
+    exclusive,
+    owned::{asked, keeping, own, poll},
+    settle, soon, state, until_waiting,
+};
+use crate::server::{DEADLINE, connect, namespace, shared};
 
 /// A namespace of one's own, and an agent in it.
 fn alone() -> (String, EtcdOptions, LockManager) {
@@ -72,6 +76,25 @@ fn a_key_that_is_no_lock_is_shown_as_a_holder_and_can_be_evicted() {
         settle(&locks);
         assert_eq!(strays(&options).unwrap(), []);
     }
+}
+
+#[test]
+fn nobody_is_granted_a_name_that_its_owner_gives_up_beside_a_key_that_is_no_lock() {
+    let (namespace, options, other) = alone();
+    let locks = keeping(shared().endpoint(), &namespace);
+    own(&locks, "db");
+    let held = format!("{namespace}/3/bucket/l/db/h/");
+    let key = format!("{held}x/mine");
+    put(&key, "");
+    let mut waits = asked(&other, "db");
+    let since = Instant::now();
+    while shared().etcdctl(&["get", "--prefix", "--keys-only", &held]).unwrap().trim() != key {
+        assert!(since.elapsed() < DEADLINE, "it is never given up");
+    }
+    assert_eq!(state(&other), (vec![Exclusive], vec![Exclusive]));
+    assert!(!poll(&mut waits));
+    assert_eq!(evict(&options, &Evict::Key(key.as_bytes())).unwrap(), [key.as_bytes()]);
+    drop(soon(waits).unwrap());
 }
 
 #[test]
