@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use navlock_core::Error;
 use navlock_etcd_client::{
-    Client, Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, ResponseHeader, Txn, TxnOp,
-    TxnOpResponse, TxnResponse,
+    Client, Compare, CompareOp, DeleteOptions, DeleteResponse, GetOptions, PutOptions,
+    ResponseHeader, Txn, TxnOp, TxnOpResponse, TxnResponse,
 };
 use tokio::time::{sleep, timeout};
 
@@ -103,6 +103,11 @@ pub(crate) async fn transaction(
     transaction: Transaction,
     patience: Duration,
 ) -> Result<Answer, Failure> {
+    // What only removes a key, whatever there is, costs etcd less by the call that does nothing else.
+    if let ([], [Step::Delete(key)]) = (&*transaction.when, &*transaction.then) {
+        let ask = async |mut client: Client| client.delete(&**key, None).await;
+        return Ok(call(&members, Duration::ZERO, patience, ask).await?.into());
+    }
     let ask = async |mut client: Client| client.txn(transaction.into()).await;
     Ok(call(&members, Duration::ZERO, patience, ask).await?.into())
 }
@@ -160,8 +165,8 @@ async fn list_once(
         let get = async |mut client: Client| client.get(from, Some(page)).await;
         let mut answer = call(members, Duration::ZERO, patience, get).await?;
         let header = answer.header();
-        let cluster = header.map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
-        let revision = header.map_or(0, navlock_etcd_client::ResponseHeader::revision);
+        let cluster = header.map_or(0, ResponseHeader::cluster_id);
+        let revision = header.map_or(0, ResponseHeader::revision);
         if listed.revision == 0 {
             (listed.revision, listed.cluster) = (revision, cluster);
         } else if cluster != listed.cluster || revision < listed.revision {
@@ -197,7 +202,7 @@ pub(crate) async fn lease(
     });
     let answer = answer.await?;
     let seconds = u64::try_from(answer.ttl()).unwrap_or_default();
-    let cluster = answer.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
+    let cluster = answer.header().map_or(0, ResponseHeader::cluster_id);
     let lease = LeaseName { cluster, id: answer.id() };
     Ok((lease, Term { sent, time_to_live: Duration::from_secs(seconds) }))
 }
@@ -218,7 +223,7 @@ pub(crate) async fn under(
 ) -> Result<Under, Failure> {
     let ask = async |mut client: Client| client.lease_keys(lease).await;
     let found = call(members, Duration::ZERO, patience, ask).await?;
-    let cluster = found.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
+    let cluster = found.header().map_or(0, ResponseHeader::cluster_id);
     Ok(Under { cluster, keys: found.into_keys() })
 }
 
@@ -444,6 +449,17 @@ impl From<Transaction> for Txn {
     }
 }
 
+impl From<DeleteResponse> for Answer {
+    fn from(response: DeleteResponse) -> Self {
+        Self {
+            revision: response.header().map_or(0, ResponseHeader::revision),
+            cluster: response.header().map_or(0, ResponseHeader::cluster_id),
+            succeeded: true,
+            results: vec![StepResult::Deleted(Vec::new())],
+        }
+    }
+}
+
 impl From<TxnResponse> for Answer {
     fn from(response: TxnResponse) -> Self {
         let result = |answer| match answer {
@@ -465,8 +481,8 @@ impl From<TxnResponse> for Answer {
             TxnOpResponse::Txn(inner) => StepResult::Within(inner.into()),
         };
         Self {
-            revision: response.header().map_or(0, navlock_etcd_client::ResponseHeader::revision),
-            cluster: response.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id),
+            revision: response.header().map_or(0, ResponseHeader::revision),
+            cluster: response.header().map_or(0, ResponseHeader::cluster_id),
             succeeded: response.succeeded(),
             results: response.op_responses().into_iter().map(result).collect(),
         }
