@@ -283,17 +283,17 @@ explore! {
 
 explore! {
     OWNED;
-    who_owns_a_name_gives_it_up: [AGAIN, HOLDER], NONE, WARM, 100;
-    who_owns_a_name_gives_it_to_who_does_not_wait: [AGAIN, TRIER], NONE, WARM, 100;
-    who_owns_a_name_is_robbed: [AGAIN, THIEF], NONE, WARM, 100;
-    two_want_to_own_a_name: [WRITER, WRITER], NONE, WARM, 100;
-    readers_of_who_owns_a_name: [READER_AGAIN, READS], NONE, WARM, 100;
-    calls_get_lost_of_who_owns_a_name: [WRITER, HOLDER], CALL, WARM, 100;
-    watches_begin_anew_of_who_owns_a_name: [WRITER, HOLDER], WATCH, WARM, 100;
-    who_owns_a_name_is_cut_off: [WRITER, HOLDER], CUT, WARM, 100;
-    who_owns_a_name_is_killed: [AGAIN, &[]], KILL, WARM, 100;
-    who_owns_a_name_has_not_used_it_before: [AGAIN, HOLDER], NONE, COLD, 100;
-    several_are_next: [SHORT_RUN, HOLDER], NONE, WARM, 100;
+    who_owns_a_name_gives_it_up: [AGAIN, HOLDER], NONE, WARM, 8000;
+    who_owns_a_name_gives_it_to_who_does_not_wait: [AGAIN, TRIER], NONE, WARM, 50_000;
+    who_owns_a_name_is_robbed: [AGAIN, THIEF], NONE, WARM, 60_000;
+    two_want_to_own_a_name: [WRITER, WRITER], NONE, WARM, 7000;
+    readers_of_who_owns_a_name: [READER_AGAIN, READS], NONE, WARM, 2500;
+    calls_get_lost_of_who_owns_a_name: [WRITER, HOLDER], CALL, WARM, 20_000;
+    watches_begin_anew_of_who_owns_a_name: [WRITER, HOLDER], WATCH, WARM, 25_000;
+    who_owns_a_name_is_cut_off: [WRITER, HOLDER], CUT, WARM, 50_000;
+    who_owns_a_name_is_killed: [AGAIN, &[]], KILL, WARM, 20_000;
+    who_owns_a_name_has_not_used_it_before: [AGAIN, HOLDER], NONE, COLD, 12_000;
+    several_are_next: [SHORT_RUN, HOLDER], NONE, WARM, 40_000;
 }
 
 /// Each a test: who does what, what goes wrong, and how many runs at random are made of it. There
