@@ -416,14 +416,13 @@ impl Keeper {
 
     /// Notes that a request or lock is to end. Where something is to be done now.
     fn note_finished(&mut self, id: RequestId, finished: Finished) -> Option<(u64, NameKey)> {
-        let Finished { bucket, name, ended, agent, was_over } = finished;
+        let Finished { of: (bucket, name), ended, agent, was_over } = finished;
         if was_over {
             self.slots.retire(ended.request, id);
             return None;
         }
         // A late try may have put it into the queue again.
         let only = ended.only.filter(|_| self.slots.is_certain(ended.request));
-        let name = NameKey::new(&name);
         let todo = Todo::Remove(Ended { only, ..ended }, agent);
         self.buckets.get_mut(&bucket)?.bucket.push(name.clone(), todo);
         Some((bucket, name))

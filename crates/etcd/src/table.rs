@@ -96,7 +96,8 @@ struct Request {
     agent: Option<AgentId>,
     name: ResourceName,
     kind: RequestKind,
-    bucket: u64,
+    /// Its bucket, and how its name is spelled in keys.
+    of: (u64, NameKey),
     /// What it is called in etcd, if that may know of it.
     key: Option<RequestKey>,
     /// Its name is ours, and it is known here only.
@@ -159,8 +160,8 @@ pub(crate) enum Status {
 
 /// A request or lock that was ended, of which etcd may know.
 pub(crate) struct Finished {
-    pub(crate) bucket: u64,
-    pub(crate) name: ResourceName,
+    /// Of which bucket and name.
+    pub(crate) of: (u64, NameKey),
     pub(crate) ended: Ended,
     /// Whose it was, if that has not been terminated.
     pub(crate) agent: Option<AgentSerial>,
@@ -282,7 +283,7 @@ impl Table {
             let key = request.key.take();
             all.ended.extend(key.map(|key| (id, request.finished(id, key, None))));
             request.agent = None;
-            unname(&mut self.names, request.bucket, &request.name, index);
+            unname(&mut self.names, &request.of, index);
             request.state.end(Error::Terminated, Lost::Terminated, &mut all.wakers);
         }
         // All of it has ended before anybody else is granted any of it.
@@ -311,34 +312,18 @@ impl Table {
         let state = State::Pending(waker.clone());
         let serial = self.next_request;
         self.next_request += 1;
-        let (name, bucket) = (name.clone(), found.bucket);
-        let (agent, key, queued, since) = (Some(agent), None, 0, Moment::now());
-        let is_here = false;
-        let waits = matches!(kind, RequestKind::Wait(_));
-        let patience = if waits { Patience::Waits } else { Patience::None };
-        let said = Said::default();
-        let request = Request {
-            serial,
-            agent,
-            name,
-            kind,
-            bucket,
-            key,
-            is_here,
-            queued,
-            since,
-            asked: monotonic(),
-            patience,
-            said,
-            inside_hidden: Vec::new(),
-            state,
-        };
-        let of = (bucket, NameKey::new(&request.name));
+        let (whose, bucket) = (found.serial, found.bucket);
+        let request = Request::new(serial, agent, (bucket, name.clone()), kind, state);
+        Ok((self.insert(agent, request), whose))
+    }
+
+    fn insert(&mut self, agent: AgentId, request: Request) -> RequestId {
+        let (serial, of) = (request.serial, request.of.clone());
         let index = self.requests.insert(request);
         self.serials.insert(serial, index);
-        found.requests.insert(index);
+        self.agents[agent.index()].requests.insert(index);
         self.names.entry(of).or_default().insert(index);
-        Ok((RequestId::from_parts(narrow(index), serial), found.serial))
+        RequestId::from_parts(narrow(index), serial)
     }
 
     /// Ends a request or lock and forgets it.
@@ -349,7 +334,7 @@ impl Table {
         self.serials.remove(&request.serial);
         if let Some(agent) = request.agent {
             self.agents[agent.index()].requests.remove(&id.index());
-            unname(&mut self.names, request.bucket, &request.name, id.index());
+            unname(&mut self.names, &request.of, id.index());
         }
         let agent = request.agent.and_then(|agent| self.agent(agent));
         let finished = request.key.map(|key| request.finished(id, key, agent));
@@ -496,7 +481,7 @@ impl Table {
                 (request.key, request.queued) = (None, 0);
                 request.patience = Patience::HasWaited;
                 let id = RequestId::from_parts(narrow(index), request.serial);
-                let (bucket, name) = (request.bucket, request.name.clone());
+                let (bucket, name) = (request.of.0, request.name.clone());
                 again.push(Again { bucket, name, id, key: Some(key) });
             } else {
                 let error = if request.queued > 0 { lease_lost() } else { never_queued() };
@@ -523,7 +508,7 @@ impl Table {
         }
         (request.key, request.queued) = (None, 0);
         request.patience = Patience::HasWaited;
-        let (bucket, name) = (request.bucket, request.name.clone());
+        let (bucket, name) = (request.of.0, request.name.clone());
         Some((serial, Again { bucket, name, id, key: Some(key) }))
     }
 
@@ -620,7 +605,7 @@ impl Table {
         let mut all: Vec<_> = all.filter_map(|of| Some((of.serial, of, of.key?))).collect();
         all.sort_unstable_by_key(|&(serial, ..)| serial);
         let known = |(_, of, key): (u64, &Request, RequestKey)| KnownOf {
-            name: NameKey::new(&of.name),
+            name: of.of.1.clone(),
             key,
             said: of.said.clone(),
         };
@@ -637,7 +622,7 @@ impl Table {
         if !matches!(request.state, State::Pending(_)) {
             return Nested::default();
         }
-        let here = request.is_here.then(|| (request.bucket, NameKey::new(&request.name)));
+        let here = request.is_here.then(|| request.of.clone());
         if !request.inside_hidden.contains(&lock) && request.inside_hidden.len() < MOST_INSIDE {
             request.inside_hidden.push(lock);
             self.inside_hidden.push(id);
@@ -651,7 +636,7 @@ impl Table {
         if !matches!(request.state, State::Pending(_)) {
             return Nested::default();
         }
-        let here = request.is_here.then(|| (request.bucket, NameKey::new(&request.name)));
+        let here = request.is_here.then(|| request.of.clone());
         let inside = &mut request.said.inside;
         let is_news = inside.len() < MOST_INSIDE && !inside.contains(&outer);
         if is_news {
@@ -689,7 +674,7 @@ impl Table {
     fn hidden(&self, lock: LockId) -> Option<(u64, NameKey)> {
         let known = self.requests.get(*self.serials.get(&lock.serial)?)?;
         let is_hidden = matches!(known.state, State::Held(grant, _) if grant.made == i64::MAX);
-        is_hidden.then(|| (known.bucket, NameKey::new(&known.name)))
+        is_hidden.then(|| known.of.clone())
     }
 
     /// Others know of locks of which they did not. Of whom there is more to say by that, and whom to tell
@@ -719,11 +704,11 @@ impl Table {
         let whose = agent.lease.map(|share| share.client_id);
         let (State::Held(grant, _), Some(request)) = (&known.state, known.key) else { return None };
         let mut buckets = self.buckets.iter();
-        let (bucket, _) = buckets.find(|(_, open)| open.number == known.bucket)?;
+        let (bucket, _) = buckets.find(|(_, open)| open.number == known.of.0)?;
         // Until it is written, nobody else knows of it.
         let made = Some(grant.made).filter(|made| *made < i64::MAX)?;
         let is_its = whose == Some(lock.client_id) && bucket.len() <= LONGEST_BUCKET;
-        let name = NameKey::new(&known.name);
+        let name = known.of.1.clone();
         is_its.then(|| Outer { bucket: bucket.clone(), name, request, made })
     }
 
@@ -733,7 +718,7 @@ impl Table {
         let pending = agent.requests.iter().filter_map(|&index| {
             let request = &self.requests[index];
             let id = RequestId::from_parts(narrow(index), request.serial);
-            let name = NameKey::new(&request.name);
+            let name = request.of.1.clone();
             matches!(request.state, State::Pending(_)).then_some((id, name, request.key?))
         });
         pending.collect()
@@ -755,35 +740,14 @@ impl Table {
             return None;
         }
         found.ends = Some(Moment::default());
-        let number = self.next_request;
+        let (serial, bucket) = (self.next_request, found.bucket);
         self.next_request += 1;
         let state = State::Pending(Waker::noop().clone());
-        let (bucket, agent, key, queued) = (found.bucket, Some(agent), Some(key), 0);
         let waits = matches!(kind, RequestKind::Wait(_)) && !is_lock;
         let patience = if waits { Patience::HasWaited } else { Patience::None };
-        let (serial, since, said, is_here) = (number, Moment::now(), Said::default(), false);
-        let request = Request {
-            serial,
-            agent,
-            name,
-            kind,
-            bucket,
-            key,
-            is_here,
-            queued,
-            since,
-            asked: monotonic(),
-            patience,
-            said,
-            inside_hidden: Vec::new(),
-            state,
-        };
-        let of = (bucket, NameKey::new(&request.name));
-        let index = self.requests.insert(request);
-        self.serials.insert(serial, index);
-        found.requests.insert(index);
-        self.names.entry(of).or_default().insert(index);
-        Some(RequestId::from_parts(narrow(index), number))
+        let made = Request::new(serial, agent, (bucket, name), kind, state);
+        let request = Request { key: Some(key), patience, ..made };
+        Some(self.insert(agent, request))
     }
 
     /// An agent that goes on with a lease has it until then.
@@ -842,6 +806,33 @@ impl Table {
 }
 
 impl Request {
+    /// One that is only known here.
+    fn new(
+        serial: u64,
+        agent: AgentId,
+        (bucket, name): (u64, ResourceName),
+        kind: RequestKind,
+        state: State,
+    ) -> Self {
+        let waits = matches!(kind, RequestKind::Wait(_));
+        Self {
+            serial,
+            agent: Some(agent),
+            of: (bucket, NameKey::new(&name)),
+            name,
+            kind,
+            key: None,
+            is_here: false,
+            queued: 0,
+            since: Moment::now(),
+            asked: monotonic(),
+            patience: if waits { Patience::Waits } else { Patience::None },
+            said: Said::default(),
+            inside_hidden: Vec::new(),
+            state,
+        }
+    }
+
     /// Whether it is to be asked for again once its agent's lease has ended.
     fn waits_on(&self, how: Lost, waits_on: bool) -> bool {
         match self.patience {
@@ -858,8 +849,7 @@ impl Request {
         let was_over = !matches!(self.state, State::Pending(_) | State::Held(..));
         let only = matches!(self.state, State::Held(..)).then_some(Phase::Held);
         let ended = Ended { id: Some(id), request: key, mode: self.kind.mode(), only };
-        let (bucket, name) = (self.bucket, self.name.clone());
-        Finished { bucket, name, ended, agent, was_over }
+        Finished { of: self.of.clone(), ended, agent, was_over }
     }
 
     fn status(&self) -> Status {
@@ -905,15 +895,13 @@ impl State {
 /// A request is not of this name any more.
 fn unname(
     names: &mut HashMap<(u64, NameKey), HashSet<usize, HashState>, HashState>,
-    bucket: u64,
-    name: &ResourceName,
+    of: &(u64, NameKey),
     index: usize,
 ) {
-    let of = (bucket, NameKey::new(name));
-    if let Some(all) = names.get_mut(&of) {
+    if let Some(all) = names.get_mut(of) {
         all.remove(&index);
         if all.is_empty() {
-            names.remove(&of);
+            names.remove(of);
         }
     }
 }

@@ -26,12 +26,12 @@ use crate::{
 /// For how long a name stays ours that nobody takes any more.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// How long whoever asks has patience. Half of it is for the owner of a name to give that up, before it counts as one
-/// who holds it.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long whoever asks or looks has patience: it is told that etcd does not answer while its locks may still
+/// last. Half of it is for the owner of a name to give that up, before it counts as one who holds it.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long after the owner of a name was asked for it that is looked at again, at first.
-const AGAIN: Duration = Duration::from_millis(5);
+pub(super) const AGAIN: Duration = Duration::from_millis(5);
 
 /// How many names are ours at most.
 const MOST: usize = 10_000;

@@ -5,7 +5,10 @@ use std::{collections::HashMap, time::Duration};
 use navlock_core::Error;
 use tokio::sync::oneshot;
 
-use super::{Call, Keeper, Listed};
+use super::{
+    Call, Keeper, Listed,
+    owning::{AGAIN, PATIENCE},
+};
 use crate::{
     clock::Moment,
     data::{KeyValue, Listing, Step, Transaction, end_of_prefix},
@@ -20,13 +23,6 @@ use crate::{
 
 /// How often a snapshot is taken again because ours were just being granted.
 const ROUNDS: u32 = 5;
-
-/// How long after owners of names were asked what they hold that is looked at, at first.
-const AGAIN: Duration = Duration::from_millis(5);
-
-/// For how long a snapshot is tried to be had: who asks what is wrong is told that etcd does not
-/// answer while its locks may still last.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Somebody wants to know.
 pub(super) struct Query {

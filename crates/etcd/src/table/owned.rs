@@ -263,7 +263,7 @@ impl Table {
         if self.owned.is_empty() {
             return None;
         }
-        self.find(id).map(|request| (request.bucket, NameKey::new(&request.name)))
+        self.find(id).map(|request| request.of.clone())
     }
 
     /// Whether it is known here only.
@@ -309,7 +309,7 @@ impl Table {
             if !request.is_here {
                 continue;
             }
-            let of = (request.bucket, NameKey::new(&request.name));
+            let of = request.of.clone();
             let is_place = self.owned.get(&of).is_some_and(|owned| owned.is_of(agent));
             if is_place && matches!(request.kind, RequestKind::Wait(_)) {
                 request.patience = Patience::HasWaited;
@@ -323,7 +323,7 @@ impl Table {
     pub(super) fn end_here(&mut self, index: usize) -> Option<(u64, NameKey)> {
         let request = self.requests.get_mut(index).filter(|request| request.is_here)?;
         request.is_here = false;
-        let of = (request.bucket, NameKey::new(&request.name));
+        let of = request.of.clone();
         let owned = self.owned.get_mut(&of)?;
         match request.state {
             State::Pending(_) => drop(owned.queue.remove(&request.serial)),
@@ -465,7 +465,7 @@ impl Table {
             let waits_on = request.patience == Patience::Waits || request.waits_on(how, waits_on);
             if matches!(request.state, State::Pending(_)) && waits_on {
                 let id = RequestId::from_parts(narrow(index), request.serial);
-                let (bucket, name) = (request.bucket, request.name.clone());
+                let (bucket, name) = (request.of.0, request.name.clone());
                 again.push((agent, Again { bucket, name, id, key: None }));
             } else {
                 request.state.end(lease_lost(), how, &mut wakers);

@@ -11,7 +11,7 @@ impl Table {
             (at, agent.serial, agent.bucket, agent.terminated, agent.ends, agent.lease)
         });
         let requests = self.requests.iter().map(|(at, of)| {
-            let asked = (at, of.serial, of.agent, of.bucket, &of.name, of.kind, of.since);
+            let asked = (at, of.serial, of.agent, &of.of, &of.name, of.kind, of.since);
             let stands = (of.key, of.is_here, of.queued, of.patience, of.status());
             (asked, stands, of.state.answer())
         });
