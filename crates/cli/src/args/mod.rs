@@ -126,7 +126,7 @@ them again without asking the broker, until somebody else asks for them. Their a
 and taken says how often that was done.
 
 With etcd, a machine that keeps a name is asked who holds it. One that does not say so within 2.5 s
-is shown in the holder's place, as (a machine).
+(half of the time to live, if that is less) is shown in the holder's place, as (a machine).
 
 --watch looks once a second until it is interrupted (exit code 130 in a shell). On a terminal it
 redraws the table. Elsewhere, and with --json, it writes what there is whenever that has changed,

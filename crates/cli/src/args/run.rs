@@ -134,8 +134,9 @@ pub(crate) struct RequestArgs {
 
     /// Do not wait: if the lock cannot be had at once, exit with 1, also if the broker has nothing
     /// to give for the moment because it takes over from one that was killed. With etcd, that is known
-    /// after 2.5 s at most where another machine keeps the name and does not answer. If the broker
-    /// cannot be reached within two seconds, exit with 69.
+    /// after 2.5 s at most (half of the time to live, if that is less) for each name that another
+    /// machine keeps which does not answer. If the broker cannot be reached within two seconds, exit
+    /// with 69.
     #[arg(short, long, alias = "nb", conflicts_with = "timeout")]
     pub(crate) nonblock: bool,
 
