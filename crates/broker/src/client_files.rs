@@ -72,7 +72,6 @@ pub(crate) struct Reserved {
     client: ClientKey,
     /// `None` once it is theirs.
     file: Option<File>,
-    unborn: PathBuf,
 }
 
 /// What a client's heirs hold, for who may change it. Without a part in the lock that says that there
@@ -141,10 +140,8 @@ impl ClientFiles {
     pub(crate) fn register(&self, client: ClientKey) -> io::Result<Registration> {
         self.make_directory()?;
         let path = self.path(client);
-        match lock_file::lock(&path, PATIENCE)? {
-            Some(file) => Ok(Registration { path, locked: file }),
-            None => Err(ErrorKind::WouldBlock.into()),
-        }
+        let locked = lock_at(&path)?;
+        Ok(Registration { path, locked })
     }
 
     /// Takes room, of so many bytes, for what this client's heirs will hold. One at a time.
@@ -155,9 +152,8 @@ impl ClientFiles {
     pub(crate) fn reserve(&self, client: ClientKey, room: usize) -> io::Result<Reserved> {
         self.make_directory()?;
         // It gets its name last: whoever finds it finds it locked and whole.
-        let unborn = self.path(client).with_extension(UNBORN);
-        let file = lock_file::lock(&unborn, PATIENCE)?.ok_or(ErrorKind::WouldBlock)?;
-        let reserved = Reserved { files: self.clone(), client, file: Some(file), unborn };
+        let file = lock_at(&self.unborn_path(client))?;
+        let reserved = Reserved { files: self.clone(), client, file: Some(file) };
         // Written, because a file that is merely long has no room for what it is to hold.
         io::copy(&mut io::repeat(0).take(room as u64), &mut reserved.file()?)?;
         Ok(reserved)
@@ -214,12 +210,7 @@ impl ClientFiles {
     ///
     /// If that cannot be told for the moment.
     pub(crate) fn inherited(&self, client: ClientKey) -> io::Result<Option<Inherited>> {
-        let path = self.inherited_path(client);
-        match look_at(&path) {
-            Looked::Locked(file) => Ok(Some(Inherited { file, path })),
-            Looked::Free => Ok(None),
-            Looked::Unknown(error) => Err(error),
-        }
+        locked_at(self.inherited_path(client))
     }
 
     /// The client's own file, for as long as the client lives: to wait for its end.
@@ -228,12 +219,7 @@ impl ClientFiles {
     ///
     /// If that cannot be told for the moment.
     pub(crate) fn own(&self, client: ClientKey) -> io::Result<Option<Inherited>> {
-        let path = self.path(client);
-        match look_at(&path) {
-            Looked::Locked(file) => Ok(Some(Inherited { file, path })),
-            Looked::Free => Ok(None),
-            Looked::Unknown(error) => Err(error),
-        }
+        locked_at(self.path(client))
     }
 
     /// Whether the client's own file is there, be it locked or not.
@@ -387,15 +373,15 @@ impl ClientFiles {
     /// If they cannot be noted.
     pub(crate) fn begin_own_notes(&self, broker: ClientKey) -> io::Result<OwnNotes> {
         self.make_directory()?;
-        let path = self.path(broker).with_extension(BROKER);
-        let locked = lock_file::lock(&path, PATIENCE)?.ok_or(ErrorKind::WouldBlock)?;
+        let path = self.broker_path(broker);
+        let locked = lock_at(&path)?;
         Ok(OwnNotes { path, locked })
     }
 
     /// The leases that a daemon had itself which is dead; `None` if it lives, or that cannot be told for the
     /// moment.
     pub(crate) fn left_by_broker(&self, broker: ClientKey) -> Option<Vec<Vec<u8>>> {
-        let file = match lock_file::open_existing(&self.path(broker).with_extension(BROKER)) {
+        let file = match lock_file::open_existing(&self.broker_path(broker)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Some(Vec::new()),
             file => file.ok()?,
         };
@@ -404,7 +390,7 @@ impl ClientFiles {
 
     /// Nothing is left of that to be ended.
     pub(crate) fn forget_broker(&self, broker: ClientKey) {
-        let _ = remove_if_there(&self.path(broker).with_extension(BROKER));
+        let _ = remove_if_there(&self.broker_path(broker));
     }
 
     fn make_directory(&self) -> io::Result<()> {
@@ -418,8 +404,16 @@ impl ClientFiles {
         self.directory.join(format!("{:032x}", u128::from_be_bytes(client)))
     }
 
+    fn unborn_path(&self, client: ClientKey) -> PathBuf {
+        self.path(client).with_extension(UNBORN)
+    }
+
     fn leases_path(&self, client: ClientKey) -> PathBuf {
         self.path(client).with_extension(LEASES)
+    }
+
+    fn broker_path(&self, broker: ClientKey) -> PathBuf {
+        self.path(broker).with_extension(BROKER)
     }
 
     fn inherited_path(&self, client: ClientKey) -> PathBuf {
@@ -476,6 +470,20 @@ pub(crate) fn client(name: &OsStr) -> Option<ClientKey> {
 
 fn parse(key: &str) -> Option<ClientKey> {
     (key.len() == 32).then(|| u128::from_str_radix(key, 16).ok())?.map(u128::to_be_bytes)
+}
+
+/// Makes a file that is ours from here on, and is locked.
+fn lock_at(path: &Path) -> io::Result<File> {
+    Ok(lock_file::lock(path, PATIENCE)?.ok_or(ErrorKind::WouldBlock)?)
+}
+
+/// The file, if somebody has it locked.
+fn locked_at(path: PathBuf) -> io::Result<Option<Inherited>> {
+    match look_at(&path) {
+        Looked::Locked(file) => Ok(Some(Inherited { file, path })),
+        Looked::Free => Ok(None),
+        Looked::Unknown(error) => Err(error),
+    }
 }
 
 /// Looks who has the file locked, and removes it if nobody has.
@@ -559,6 +567,11 @@ impl OwnNotes {
         note(&self.locked, lease)
     }
 
+    /// Whether it is still where the next daemon looks for it.
+    pub(crate) fn stands(&self) -> bool {
+        lock_file::is_at(&self.locked, &self.path)
+    }
+
     /// There is nothing that anybody has to end.
     pub(crate) fn remove(self) {
         remove(&self.path, &self.locked);
@@ -587,12 +600,13 @@ impl Reserved {
     /// Writes it and gives it its name.
     fn name(&self, claims: &[u8]) -> io::Result<Testament> {
         let (path, file) = (self.files.inherited_path(self.client), self.file()?);
-        let opened = lock_file::open_to_write(&self.unborn)?;
+        let unborn = self.files.unborn_path(self.client);
+        let opened = lock_file::open_to_write(&unborn)?;
         if lock_file::identity_of(&opened) != lock_file::identity_of(file) {
             return Err(ErrorKind::NotFound.into());
         }
         rewrite(&opened, claims)?;
-        fs::rename(&self.unborn, &path)?;
+        fs::rename(&unborn, &path)?;
         Ok(Testament { file: opened, path })
     }
 
@@ -619,7 +633,7 @@ impl Testament {
 impl Drop for Reserved {
     fn drop(&mut self) {
         if let Some(file) = &self.file {
-            remove(&self.unborn, file);
+            remove(&self.files.unborn_path(self.client), file);
         }
     }
 }
@@ -766,7 +780,7 @@ mod tests {
     #[test]
     fn who_removes_files_all_the_time_is_in_nobodys_way() {
         let (_directory, files) = files();
-        let unborn = files.path([7; 16]).with_extension(UNBORN);
+        let unborn = files.unborn_path([7; 16]);
         let is_over = AtomicBool::new(false);
         let bequeathed = thread::scope(|scope| {
             scope.spawn(|| {

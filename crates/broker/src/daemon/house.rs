@@ -42,7 +42,7 @@ use super::{
 };
 use crate::{
     LOGS,
-    client_files::{self, ClientFiles, Found, Inherited},
+    client_files::{self, ClientFiles, Found, Inherited, OwnNotes},
     testament,
 };
 
@@ -454,10 +454,11 @@ impl House {
     }
 
     /// Leaves all that clients have as it is, whatever becomes of their sessions from here on: where
-    /// locks are kept elsewhere, to end them would be to release them.
-    pub(super) fn leave_behind(&self) {
+    /// locks are kept elsewhere, to end them would be to release them. What is noted of leases of our own, to be
+    /// removed once the user agent has ended, and with it what it has.
+    pub(super) fn leave_behind(&self) -> Option<OwnNotes> {
         self.is_left.store(true, SeqCst);
-        self.own_leases.end(!self.is_empty());
+        let notes = self.own_leases.end(!self.is_empty());
         let clients: Vec<_> =
             self.rooms().clients.values().map(|(_, client)| Arc::clone(client)).collect();
         for client in clients {
@@ -465,6 +466,7 @@ impl House {
             self.ends().note(pid, &End::Left);
         }
         self.everybody().into_iter().for_each(mem::forget);
+        notes
     }
 }
 

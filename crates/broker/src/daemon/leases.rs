@@ -71,28 +71,32 @@ impl OwnLeases {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the lease that it has by now.
+    /// Notes the lease that it has by now, unless that stands there.
     fn note(&self, files: &ClientFiles, lease: Vec<u8>) {
         let mut own = self.own();
+        // Somebody may have removed it, or there was no room for it.
+        if !own.notes.as_ref().is_some_and(OwnNotes::stands) {
+            own.notes = files.begin_own_notes(ClientId::random().to_bytes()).ok();
+            own.noted.clear();
+        }
         if own.noted == lease {
             return;
-        }
-        if own.notes.is_none() {
-            own.notes = files.begin_own_notes(ClientId::random().to_bytes()).ok();
         }
         if own.notes.as_ref().is_some_and(|notes| notes.note(&lease).is_ok()) {
             own.noted = lease;
         }
     }
 
-    /// The daemon ends. Where it leaves clients behind, it may leave names.
-    pub(super) fn end(&self, leaves_any: bool) {
-        match self.own().notes.take() {
+    /// The daemon ends. Where it leaves clients behind, it may leave names. If not, these are to be removed
+    /// once it has none any more.
+    pub(super) fn end(&self, leaves_any: bool) -> Option<OwnNotes> {
+        let notes = self.own().notes.take();
+        if leaves_any {
             // Locked until the process is gone, which may tell of its names until then.
-            Some(notes) if leaves_any => mem::forget(notes),
-            Some(notes) => notes.remove(),
-            None => {}
+            mem::forget(notes);
+            return None;
         }
+        notes
     }
 }
 
@@ -115,16 +119,22 @@ impl Leases {
         let _ = self.files.note_lease(self.client, &lease);
         self.written += 1;
         self.noted.insert(agent, lease);
-        // Names are owned under that of an agent, if at all.
-        if let Some(own) = host::own_lease(self.house.user_agent()) {
-            self.house.own_leases().note(&self.files, own);
-        }
+        self.note_own();
     }
 
-    /// The same of all agents.
+    /// The same of all agents, and of the daemon itself.
     pub(super) fn note_all(&mut self, client: &Client) {
         for agent in client.askers() {
             self.note(client, agent);
+        }
+        self.note_own();
+    }
+
+    /// Names are owned under the lease of an agent, if at all.
+    fn note_own(&self) {
+        let own = host::own_lease(self.house.user_agent()).filter(|_| !self.noted.is_empty());
+        if let Some(own) = own {
+            self.house.own_leases().note(&self.files, own);
         }
     }
 
@@ -151,7 +161,12 @@ impl House {
     /// of them: who has lost it by its lease does not claim it, and ends by then what works under it; and who was
     /// hung up on finds that out.
     pub(super) fn end_names(self: &Arc<Self>, brokers: Vec<ClientKey>) {
-        let Some(files) = self.files().filter(|_| self.user_agent().is_leased()) else { return };
+        let Some(files) = self.files() else { return };
+        if !self.user_agent().is_leased() {
+            // There is nothing to end them by, so that they end by themselves.
+            let dead = brokers.into_iter().filter(|one| files.left_by_broker(*one).is_some());
+            return dead.for_each(|broker| files.forget_broker(broker));
+        }
         if !brokers.is_empty() {
             let grace = host::grace(self.user_agent()) + NOTICE;
             tokio::spawn(end_names(Arc::downgrade(self), files.clone(), brokers, grace));
@@ -165,7 +180,8 @@ impl House {
         let may_hold = |client: ClientKey| {
             files.lives(client) || !matches!(files.inherited(client), Ok(None)) && !is_kept(client)
         };
-        self.recovery().unsettled().into_iter().any(may_hold)
+        // Somebody may have removed the file of who is heard.
+        self.recovery().is_hearing() || self.recovery().absent().into_iter().any(may_hold)
     }
 
     /// Those of these clients that are dead, and have left leases and no heirs.
@@ -225,24 +241,24 @@ async fn end_names(
             nobody_since = Instant::now();
         }
         drop(here);
-        let is_over = nobody_since.elapsed() >= grace;
-        let mut left = Vec::new();
-        for broker in brokers {
-            let leases = files.left_by_broker(broker).filter(|_| is_over);
-            let is_over = match leases {
-                Some(leases) => host::revoke(&user_agent, leases).await,
-                None => false,
-            };
-            if is_over {
-                files.forget_broker(broker);
-            } else {
-                left.push(broker);
+        if nobody_since.elapsed() >= grace {
+            let mut left = Vec::new();
+            for broker in brokers {
+                let has_ended = match files.left_by_broker(broker) {
+                    Some(leases) => host::revoke(&user_agent, leases).await,
+                    None => false,
+                };
+                if has_ended {
+                    files.forget_broker(broker);
+                } else {
+                    left.push(broker);
+                }
             }
+            if left.is_empty() {
+                return;
+            }
+            brokers = left;
         }
-        if left.is_empty() {
-            return;
-        }
-        brokers = left;
         drop(user_agent);
         sleep(PAUSE).await;
     }

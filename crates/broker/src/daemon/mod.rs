@@ -262,7 +262,14 @@ pub fn run(
     tokens.end();
     tracing::info!(target: LOGS, clients = house.status().clients, "the broker ends");
     // Who is still there claims what it has from the next daemon, as if we had been killed.
-    house.leave_behind();
+    let notes = house.leave_behind();
+    // With the last share in it the user agent ends, and gives up what it has. If we are killed before, the next
+    // daemon finds what is noted.
+    drop(house);
+    drop(runtime);
+    if let Some(notes) = notes {
+        notes.remove();
+    }
     ended
 }
 

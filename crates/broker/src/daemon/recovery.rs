@@ -141,10 +141,10 @@ impl Recovery {
     /// locks to others. Whether it was that connection on which it had come back.
     pub(super) fn withdraw(&self, key: ClientKey, on: u64) -> bool {
         let mut state = self.state();
-        let is_on = match state.stages.get(&key) {
-            Some(Stage::Claiming { room, .. } | Stage::Claimed { room, .. }) => *room == on,
-            _ => false,
-        };
+        let is_on = matches!(
+            state.stages.get(&key),
+            Some(Stage::Claiming { room, .. } | Stage::Claimed { room, .. }) if *room == on
+        );
         if is_on {
             let before = state.stages.remove(&key);
             let is_believed = |believed| believed != Believed::Nothing;
@@ -256,9 +256,9 @@ impl Recovery {
         self.those(|stage| matches!(stage, Stage::Awaited | Stage::Gone))
     }
 
-    /// Those who were found, or have come back, and of whom it is not known by now what they hold.
-    pub(super) fn unsettled(&self) -> Vec<ClientKey> {
-        self.those(|stage| !matches!(stage, Stage::Claimed { .. }))
+    /// Whether somebody has come back who is saying what it had.
+    pub(super) fn is_hearing(&self) -> bool {
+        self.state().stages.values().any(|stage| matches!(stage, Stage::Claiming { .. }))
     }
 
     fn those(&self, are: impl Fn(&Stage) -> bool) -> Vec<ClientKey> {
@@ -279,8 +279,7 @@ impl Recovery {
     ) -> bool {
         // Who has come in time is heard to the end, for which a newcomer has its own time: it
         // thinks that it holds what it claims, until it is told that it does not.
-        let is_claiming = |stage: &Stage| matches!(stage, Stage::Claiming { .. });
-        if !self.those(is_claiming).is_empty() {
+        if self.is_hearing() {
             return false;
         }
         let awaited = self.awaited();

@@ -168,15 +168,15 @@ fn etcd_knows_only_of_what_was_sent() {
 /// with the lease under which it is there. The name can be owned, under the first lease.
 fn released(all: &[(u64, i64)]) -> Operation {
     let mut bucket = bucket();
-    let event = |(nth, &(of, lease)): (usize, &(u64, i64))| {
-        let phase = if nth == 0 { Phase::Held } else { Phase::Queued };
+    let event = |(revision, &(of, lease)): (i64, &(u64, i64))| {
+        let phase = if revision == 1 { Phase::Held } else { Phase::Queued };
         let key = LockKey { name: name(), phase, mode: Mode::Exclusive, request: key(id(of)) };
-        let revision = 1 + nth as i64;
         let put = Put { made: revision, lease, value: Arc::from([]) };
         Event { key, revision, put: Some(put) }
     };
-    let events: Vec<_> = all.iter().enumerate().map(event).collect();
-    let mut view = View::known(0, events, all.len() as i64);
+    let events: Vec<_> = (1..).zip(all).map(event).collect();
+    let revision = events.iter().map(|event| event.revision).max().unwrap_or(0);
+    let mut view = View::known(0, events, revision);
     view.owned_after(1);
     bucket.views.insert(name(), view);
     bucket.push(name(), Todo::Remove(release(all[0].0), None));

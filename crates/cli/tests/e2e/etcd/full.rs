@@ -1,6 +1,6 @@
 //! An etcd that has no room for more.
 
-use super::{machines_of, server::Server};
+use super::{machines_of, own, server::Server};
 use crate::sandbox::{Sandbox, eventually, finish, wait};
 
 /// How much there is room for.
@@ -9,14 +9,15 @@ const QUOTA: usize = 4 << 20;
 /// What is written at a time: as much as one argument of a program can have.
 const PIECE: usize = 100 << 10;
 
-/// Writes to it until it takes no more.
-fn fill(server: &Server) {
+/// Writes to it until it takes no more, and does this besides.
+fn fill(server: &Server, meanwhile: impl Fn()) {
     let piece = "x".repeat(PIECE);
     for nth in 0..2 * QUOTA / PIECE {
         if let Err(said) = server.etcdctl(&["put", &format!("junk/{nth}"), &piece]) {
             assert!(said.contains("database space exceeded"), "{said}");
             return;
         }
+        meanwhile();
     }
     panic!("it takes more than it has room for");
 }
@@ -46,7 +47,10 @@ fn while_etcd_is_full_locks_are_kept_and_released_and_none_is_granted_until_it_h
     let mut holder = ours.hold(&["db"]);
     let mut waiter = theirs.start(&["run", "db", "true"]);
     eventually("it waits", || ours.query().len() == 2);
-    fill(&server);
+    own(&ours, "kept");
+    let takes_kept = || assert_eq!(ours.code(&["run", "kept", "true"]), 0);
+    // What is not taken for long is given up.
+    fill(&server, takes_kept);
 
     let is_told = |said: &str| {
         assert!(said.contains("mvcc: database space exceeded; it is full"), "{said}");
@@ -54,6 +58,8 @@ fn while_etcd_is_full_locks_are_kept_and_released_and_none_is_granted_until_it_h
     };
     is_told(&refusal(&ours));
     is_told(&refusal(&theirs));
+    // Nothing is written for that.
+    takes_kept();
     let doctor = ours.output(&["doctor"]);
     assert_eq!(doctor.status.code(), Some(1));
     let doctor = String::from_utf8(doctor.stdout).unwrap();

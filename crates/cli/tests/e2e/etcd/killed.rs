@@ -1,10 +1,13 @@
 //! Clients that are killed together with their broker.
 
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use rustix::process::Signal;
 
-use super::machines_with;
+use super::{machines_with, own};
 use crate::sandbox::{Holder, Sandbox, eventually, kill_at_once, write};
 
 /// Far longer than anything here may take, in seconds: what ends before ended by itself in no case.
@@ -34,11 +37,11 @@ fn notes_of(machine: &Sandbox, sort: &str) -> usize {
     files.filter(|file| file.path().extension().is_some_and(|end| end == sort)).count()
 }
 
-/// Has a name stay this machine's: nobody else takes it, and so often.
-fn own(machine: &Sandbox, name: &str) {
-    for _ in 0..12 {
-        assert_eq!(machine.code(&["run", name, "true"]), 0);
-    }
+/// Two machines, of which the first keeps this name.
+fn keeping(name: &str, time_to_live: &str) -> [Sandbox; 2] {
+    let machines = machines_with(time_to_live);
+    own(&machines[0], name);
+    machines
 }
 
 /// Somebody who holds such a name. Nobody has looked since: then it would be written down.
@@ -169,8 +172,7 @@ fn what_the_dead_have_left_is_found_by_a_broker_that_goes_on() {
 
 #[test]
 fn a_name_that_stayed_the_machines_is_free_when_that_has_a_broker_again() {
-    let [ours, theirs] = machines();
-    own(&ours, "db");
+    let [ours, theirs] = keeping("db", LONG);
     let mut holder = hold_own(&ours, &["db"]);
     kill_with_broker(&ours, &mut holder);
     restart(&ours);
@@ -181,9 +183,8 @@ fn a_name_that_stayed_the_machines_is_free_when_that_has_a_broker_again() {
 
 #[test]
 fn a_name_that_stayed_the_machines_and_that_nobody_held_is_free_when_that_has_a_broker_again() {
-    let [ours, theirs] = machines();
+    let [ours, theirs] = keeping("db", LONG);
     let holder = ours.hold(&["held"]);
-    own(&ours, "db");
     ours.replace_broker();
     theirs.hold(&["db"]).release();
     // Who lives has gone on with its own meanwhile.
@@ -193,14 +194,18 @@ fn a_name_that_stayed_the_machines_and_that_nobody_held_is_free_when_that_has_a_
 
 #[test]
 fn a_name_that_stayed_the_machines_is_not_free_while_somebody_may_come_back_who_holds_it() {
-    let [ours, theirs] = machines();
-    own(&ours, "db");
+    // With this margin names are free a second and a half after nobody is waited for any more.
+    let [ours, theirs] = keeping("db", &format!("{LONG}\nmargin = 0.5"));
     // Nobody but itself says what it holds.
     let holder = hold_own(&ours, &["--close", "db"]);
     holder.stop();
     ours.kill_broker();
     restart(&ours);
-    assert_eq!(theirs.query(), ["held db exclusive"]);
+    // For longer than that, and than the broker takes to look again.
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(4) {
+        assert_eq!(theirs.query(), ["held db exclusive"]);
+    }
     holder.signal(Signal::CONT);
     let mut waiter = theirs.queue(&["db"]);
     eventually("it holds it by itself", || own_notes(&ours) == 1);

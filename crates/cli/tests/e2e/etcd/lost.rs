@@ -1,6 +1,10 @@
 //! What becomes of a command when etcd goes away for longer than its lock lasts.
 
-use std::{process::Command, thread, time::Duration};
+use std::{
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
 
 use super::server::{Server, namespace, shared};
 use crate::sandbox::{Sandbox, eventually, finish, wait, write};
@@ -31,10 +35,15 @@ fn has_all_ended_before_another_begins(seconds: u32, how_it_is_started: &str) {
     let mut next = theirs.start(&["run", "-w", "60", "db", "flock", "-n", oracle, "true"]);
     eventually("it waits", || theirs.query().len() == 2);
     server.stop();
-    // The time is the fault: from now on etcd gives the lock to others.
-    thread::sleep(Duration::from_secs(seconds.into()) + Duration::from_millis(1500));
-    let is_free = Command::new("flock").args(["-n", oracle, "true"]).status();
-    assert!(is_free.unwrap().success(), "it works on while others may have the lock");
+    // The lease was renewed before that for the last time.
+    let stopped = Instant::now();
+    let until_free = Command::new("flock").args(["-w", "60", oracle, "true"]).status();
+    assert!(until_free.unwrap().success(), "it works on");
+    let given = stopped + Duration::from_secs(seconds.into());
+    assert!(Instant::now() < given, "it works on while others may have the lock");
+    // The time is the fault: after it etcd gives the lock to others.
+    let long_after = given + Duration::from_millis(1500);
+    thread::sleep(long_after.saturating_duration_since(Instant::now()));
     server.go_on();
     assert!(wait(&mut next).success(), "two commands at once: {:?}", finish(next));
     assert_eq!(holder.ended().code(), Some(75));

@@ -18,7 +18,7 @@ mod sharing;
 mod wrong;
 
 use self::server::{namespace, shared};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, eventually};
 
 /// Machines that share their locks with each other and with nobody else.
 fn machines<const N: usize>() -> [Sandbox; N] {
@@ -41,4 +41,13 @@ fn machines_of<const N: usize>(
         "[etcd]\nendpoints = [\"{endpoint}\"]\nnamespace = \"{namespace}\"\ntime-to-live = {time_to_live}\n{keep}"
     );
     [(); N].map(|()| Sandbox::with_settings(&settings))
+}
+
+/// Has a name stay this machine's: nobody else takes it.
+fn own(machine: &Sandbox, name: &str) {
+    // It is the machine's once what is granted is counted by it.
+    eventually("it stays the machine's", || {
+        let token = machine.written(&["run", name, "sh", "-c", "echo $NAVLOCK_FENCE"]);
+        token.trim().parse::<u64>().unwrap() & 0xf_ffff > 0
+    });
 }
