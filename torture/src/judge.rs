@@ -1,7 +1,6 @@
 //! What is promised to whom: which of the things that happened may happen.
 //!
-//! Whatever is said here that somebody may have lost stands in the README, in "What happens on a
-//! crash" and "What can still go wrong".
+//! Whatever is said here that somebody may have lost stands in docs/crashes.md.
 
 use crate::{
     history::{History, Hold, Instance, Kind, Suspicion},
@@ -86,13 +85,7 @@ impl<'h> Judge<'h> {
     }
 
     fn conflict(&self, at: u64, holder: u64, name: &str, token: u64, other: i32) -> Verdict {
-        let is_it = |hold: &&Hold| {
-            hold.pid == other
-                && hold.name == name
-                && hold.instance != holder
-                && hold.to.is_none_or(|to| to + SECOND > at)
-        };
-        let others = self.history.holds.iter().rev().find(is_it);
+        let others = self.hold_of(at, holder, name, other);
         let owner = || self.process(other);
         let reason = self.may_overlap(holder, name, at).or_else(|| {
             let other = others.map(|hold| hold.instance).or_else(owner)?;
@@ -122,8 +115,7 @@ impl<'h> Judge<'h> {
 
     /// Who is killed has ended when the next one begins.
     fn dying(&self, at: u64, holder: u64, name: &str, other: i32) -> Verdict {
-        let is_it = |hold: &&Hold| hold.pid == other && hold.name == name;
-        let hold = self.history.holds.iter().rev().find(is_it);
+        let hold = self.hold_of(at, holder, name, other);
         let owner = || self.process(other);
         let other = hold.map(|hold| hold.instance).or_else(owner);
         let others = other.and_then(|other| self.history.instances.get(&other));
@@ -142,6 +134,19 @@ impl<'h> Judge<'h> {
                 "{holder} has {name} before the end of {other:?}, which was killed: {others:?}"
             )),
         }
+    }
+
+    /// The hold by which a process was in the way of another then: one that had begun and not ended a second before.
+    /// Who was stopped between its lock of the file and the word that it holds says so later, and is meant where
+    /// there is no such one.
+    fn hold_of(&self, at: u64, holder: u64, name: &str, pid: i32) -> Option<&'h Hold> {
+        let is_its = |hold: &&Hold| {
+            let is_over = hold.to.is_some_and(|to| to + SECOND <= at);
+            hold.pid == pid && hold.name == name && hold.instance != holder && !is_over
+        };
+        let mut holds = self.history.holds.iter();
+        let begun = holds.clone().rev().find(|hold| is_its(hold) && hold.from <= at);
+        begun.or_else(|| holds.find(is_its))
     }
 
     /// Whose process this is or was, of those who do not say when they hold.

@@ -2,7 +2,7 @@
 //!
 //! Real processes of `navlock` and of the library hold locks, and each takes the kernel's own lock of
 //! a file while it believes that it holds: whoever does not get that at once has found a violation,
-//! unless the README says that it may be. Eight lock what all lock; four more take a few names so often
+//! unless docs/crashes.md says that it may be. Eight lock what all lock; four more take a few names so often
 //! that they own them (`owner`). After each minute the disturbances pause, and everything
 //! has to come to its end.
 //!

@@ -481,7 +481,7 @@ impl<'a> Run<'a> {
         let counts = self.disturbances.iter().map(|(what, count)| format!("{what} {count}"));
         println!("disturbances: {}", counts.collect::<Vec<_>>().join(", "));
         for ((what, reason), count) in &self.excused {
-            println!("as README says, {count} times {what}: {reason}");
+            println!("as docs/crashes.md says, {count} times {what}: {reason}");
         }
         let asked = self.history.asked.iter();
         let asked: Vec<_> = asked.map(|(most, times)| format!("{times} times {most}")).collect();

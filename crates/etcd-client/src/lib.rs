@@ -1,10 +1,10 @@
 //! The part of [etcd](https://etcd.io)'s API, version 3, that navlock uses: keys and transactions,
 //! watches, leases, logging in, and what a member says of itself and of the others.
 //!
-//! It is no general client: what is not called by navlock is not here, and nothing is tried again but
-//! what was refused because a token had expired. The messages are written by hand
-//! ([`prost`] derives their encoding), so that a build needs neither `protoc` nor etcd's
-//! descriptions; a field keeps its number for ever, so there is little to follow.
+//! This is no general client: it has only the calls that navlock makes, and repeats a call only if
+//! etcd refused it because a token had expired. The messages are written by hand
+//! ([`prost`] derives their encoding), so a build needs neither `protoc` nor etcd's
+//! descriptions. A field keeps its number for ever, so there is little to follow.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), navlock_etcd_client::Error> {
@@ -18,6 +18,11 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! | feature | adds | default |
+//! |---|---|---|
+//! | `tls` | `https://` endpoints; to build it needs a C compiler | no |
+//! | `lock-service` | etcd's own lock service, for comparisons | no |
 
 #![forbid(unsafe_code)]
 

@@ -392,6 +392,7 @@ impl Keeper {
                 if !self.take_here(bucket, &key, serial, id) {
                     self.push(bucket, &key, Todo::Request(id, serial));
                 }
+                self.need_lease_to_wait(serial);
             }
             Message::Finish { id, finished } => {
                 if let Some((bucket, name)) = self.note_finished(id, finished) {

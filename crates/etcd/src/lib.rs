@@ -69,6 +69,11 @@
 
 #![forbid(unsafe_code)]
 
+/// What the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod backend;
 mod bucket;
 mod calls;

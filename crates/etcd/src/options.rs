@@ -17,6 +17,19 @@ const PING: Duration = Duration::from_secs(10);
 const TAKEN: u32 = 8;
 
 /// Which etcd to use, and how.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use navlock_etcd::EtcdOptions;
+///
+/// let options = EtcdOptions::new(["10.0.0.1:2379", "10.0.0.2:2379"])
+///     .namespace("my-company")
+///     .time_to_live(Duration::from_secs(30)) // for how long others wait when this machine dies
+///     .margin(Duration::from_secs(5)) // how much earlier its own holders are told
+///     .keep_names(0); // ask etcd for each lock
+/// # drop(options);
+/// ```
 #[derive(Clone)]
 pub struct EtcdOptions {
     pub(crate) endpoints: Vec<String>,

@@ -541,6 +541,13 @@ impl Table {
         (wakers, is_wanted)
     }
 
+    /// Whether anything that an agent has asked for is not answered yet.
+    pub(crate) fn waits(&self, serial: AgentSerial, agent: AgentId) -> bool {
+        let found = self.agents.get(agent.index()).filter(|found| found.serial == serial);
+        let mut requests = found.into_iter().flat_map(|found| &found.requests);
+        requests.any(|&index| matches!(self.requests[index].state, State::Pending(_)))
+    }
+
     /// Whether anybody has asked for this name and is not done with it.
     pub(crate) fn has_requests(&self, bucket: u64, name: &NameKey) -> bool {
         self.names.contains_key(&(bucket, name.clone()))

@@ -504,6 +504,20 @@ impl Keeper {
         self.remove_all(waits.into_iter().map(bare));
         self.check_lapsing();
         self.step_buckets();
+        for serial in agents {
+            self.need_lease_to_wait(serial);
+        }
+    }
+
+    /// An agent that has no lease has one asked for if it waits for anything, also behind what is on its
+    /// way for that name: while etcd is away that may take as long as that does, and whoever waits is to be told.
+    pub(super) fn need_lease_to_wait(&mut self, serial: AgentSerial) {
+        let Some(agent) = self.agents.get(&serial) else { return };
+        // Who ends asks for nothing any more.
+        let is_wanted = !self.is_quitting && agent.under == Under::Nothing;
+        if is_wanted && self.shared.table().waits(serial, agent.id) {
+            self.need_lease(serial);
+        }
     }
 
     fn remove_all(&mut self, all: impl IntoIterator<Item = (u64, NameKey, Ended)>) {

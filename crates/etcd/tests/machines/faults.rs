@@ -140,6 +140,23 @@ fn etcd_does_not_hang_up_on_who_is_quiet() {
 }
 
 #[test]
+fn who_waits_behind_a_release_that_etcd_does_not_answer_is_told_that_it_is_away() {
+    let server = Server::start();
+    let (locks, cable) = by_cable(&server);
+    let (guard, other) = (exclusive(&locks, "db"), exclusive(&locks, "other"));
+    cable.cut();
+    // It is tried again until etcd is back.
+    drop(guard);
+    let before = locks.lock("db").into_future();
+    assert_eq!(soon(other.lost()), Lost::Disconnected);
+    let unreachable = |error| matches!(error, Error::Unreachable(_));
+    assert!(soon(before).is_err_and(unreachable));
+    assert!(soon(locks.lock("db")).is_err_and(unreachable));
+    cable.mend();
+    drop(exclusive(&locks, "db"));
+}
+
+#[test]
 fn a_holder_is_warned_before_its_lock_is_lost() {
     let server = Server::start();
     let cable = Proxy::to(server.port());

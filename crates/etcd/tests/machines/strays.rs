@@ -44,6 +44,19 @@ fn held(locks: &LockManager) -> Vec<Inspected> {
 }
 
 #[test]
+fn a_key_that_is_neither_a_lock_nor_a_request_is_in_nobodys_way() {
+    let (namespace, _, locks) = alone();
+    for rest in ["a", "h-", "i/x/mine", "k", "r", ""] {
+        put(&format!("{namespace}/3/bucket/l/db/{rest}"), "");
+    }
+    for _ in 0..2 {
+        let guard = soon(locks.lock("db").if_available()).unwrap();
+        assert!(guard.is_some_and(|guard| !guard.is_lost()));
+    }
+    assert!(held(&locks).is_empty());
+}
+
+#[test]
 fn a_key_that_is_no_lock_is_shown_as_a_holder_and_can_be_evicted() {
     let (namespace, options, locks) = alone();
     let slot = "0".repeat(32) + "-00000000";
