@@ -7,6 +7,7 @@ use std::{
 };
 
 use navlock_core::Error;
+use navlock_platform::user::UserId;
 
 use crate::{PlaceError, SystemError, system_error::time as in_words};
 
@@ -24,7 +25,7 @@ pub enum Reason {
     /// The place is not to be used.
     Place(PlaceError),
     /// It is served by this other user.
-    Foreign(u32),
+    Foreign(UserId),
     /// The system refused, while this was being done.
     Io(&'static str, SystemError),
     /// The lock file of those who start a daemon cannot be used.

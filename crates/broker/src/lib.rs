@@ -1,18 +1,31 @@
 //! The reach of one machine: a daemon that keeps the locks of all processes of a user, and the
 //! client that makes it a [`Reach`](navlock_core::host::Reach).
 //!
-//! This is not the crate to lock something with: `navlock` is; with its feature `local` it gives
-//! out what [`local`] here does.
+//! This is not the crate to lock something with: use `navlock`, whose feature `local` re-exports
+//! [`local`]. It is also no server for other users or machines: the daemon serves one user on one
+//! machine, unless it is given another reach to serve.
+//!
+//! ```no_run
+//! use navlock_core::blocking::block_on;
+//!
+//! let locks = block_on(navlock_broker::local())?.lock_manager("my-app");
+//! let guard = locks.lock("db").blocking()?;
+//! // No other process of this user that asks for "db" in this bucket gets past here.
+//! drop(guard);
+//! # Ok::<(), navlock_core::Error>(())
+//! ```
 //!
 //! The [`daemon`] is an adapter from a socket to a `UserAgent`; the [`client`] is an adapter from
-//! the backend seam to a socket. Neither knows what a lock is: that is the engine's.
+//! the backend seam to a socket. Neither knows the rules of locks: the engine does.
 //!
-//! - A client that finds no daemon starts one; the daemon ends when nobody has needed it for 30
-//!   seconds. See [`Place`] for where they meet.
-//! - When a client dies, the kernel closes its connection, and what it held and waited for is free
-//!   at once. There are no files, pids or heartbeats to go stale.
-//! - When the daemon dies, its clients start a new one and claim what they had: nothing is lost, and
+//! - A client that finds no daemon starts one. The daemon ends after 30 seconds without a client.
+//!   [`Place`] says where they meet.
+//! - When a client dies, the kernel closes its connection. Its locks are free at once, and its requests
+//!   have left their queues. There are no pids or heartbeats to go stale.
+//! - When the daemon dies, its clients start a new one and claim what they had: no lock is lost, and
 //!   nobody is overtaken.
+//!
+//! The crate has no features.
 
 //!
 //! # Logs

@@ -96,7 +96,7 @@ fn check(file: &fs::File) -> io::Result<()> {
     if !found.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file; remove it"));
     }
-    let owner = file::owner(&found);
+    let owner = file::owner_of(file, &found);
     if owner != ours() {
         let why = format!("it is owned by uid {owner}; have it removed");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
@@ -139,7 +139,8 @@ pub(crate) fn open_of(pid: u32, name: &OsStr) -> Option<fs::File> {
     process::open_of(pid, name, |file| check(file).is_ok()).ok()
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
 

@@ -8,9 +8,9 @@ use std::{
 };
 
 use navlock_platform::{
-    file::{create_private_directory, is_socket, mode, owner},
+    file::{create_private_directory, mode_at, owner_at},
     machine::is_secluded,
-    socket::MAX_PATH,
+    socket::{MAX_PATH, is_at},
     user::{UserId, ours, runtime_directory},
 };
 
@@ -202,9 +202,11 @@ impl Place {
         let others = if self.private_directory { Others::MayNotLook } else { Others::MayLook };
         check_directory(self.directory(), ours(), others)?;
         match fs::symlink_metadata(&self.socket) {
-            Ok(found) if !is_socket(&found) => Err(PlaceError::NotASocket(self.socket.clone())),
-            Ok(found) if owner(&found) != ours() => {
-                Err(PlaceError::Foreign(self.socket.clone(), owner(&found)))
+            Ok(found) if !is_at(&self.socket, &found) => {
+                Err(PlaceError::NotASocket(self.socket.clone()))
+            }
+            Ok(found) if owner_at(&self.socket, &found) != ours() => {
+                Err(PlaceError::Foreign(self.socket.clone(), owner_at(&self.socket, &found)))
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(PlaceError::Io(self.socket.clone(), error.into()))
@@ -246,10 +248,10 @@ fn check_directory(path: &Path, uid: UserId, others: Others) -> Result<(), Place
         .map_err(|error| PlaceError::Io(path.to_owned(), error.into()))?;
     if !found.is_dir() {
         Err(PlaceError::NotADirectory(path.to_owned()))
-    } else if owner(&found) != uid {
-        Err(PlaceError::Foreign(path.to_owned(), owner(&found)))
-    } else if mode(&found) & forbidden != 0 {
-        Err(PlaceError::TooOpen(path.to_owned(), mode(&found)))
+    } else if owner_at(path, &found) != uid {
+        Err(PlaceError::Foreign(path.to_owned(), owner_at(path, &found)))
+    } else if mode_at(path, &found) & forbidden != 0 {
+        Err(PlaceError::TooOpen(path.to_owned(), mode_at(path, &found)))
     } else {
         Ok(())
     }
@@ -314,10 +316,12 @@ impl Error for PlaceError {}
 
 #[cfg(test)]
 mod tests {
+    #[cfg(unix)]
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     use super::*;
 
+    #[cfg(unix)]
     fn directory(mode: u32) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
@@ -325,6 +329,7 @@ mod tests {
     }
 
     /// The place of a user whose private directory this is.
+    #[cfg(unix)]
     fn private(directory: &Path) -> Place {
         Place { socket: directory.join("sock"), private_directory: true }
     }
@@ -335,6 +340,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_place_that_is_chosen_by_another_path_to_it_is_the_same() {
         // As /var/run is a link to /run.
         let own = Place::of_user();
@@ -346,6 +352,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_private_directory_is_made_closed_to_others() {
         let parent = directory(0o700);
         let ours = parent.path().join("navlock");
@@ -355,6 +362,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_private_directory_that_others_may_look_into_is_refused() {
         let open = directory(0o755);
         let refused = private(open.path()).prepare();
@@ -363,6 +371,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_chosen_directory_that_others_may_write_to_is_refused() {
         let open = directory(0o777);
         let refused = Place::at(open.path().join("sock")).prepare();
@@ -370,6 +379,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_link_to_a_directory_is_refused() {
         let (real, link) = (directory(0o700), directory(0o700));
         let link = link.path().join("navlock");
@@ -378,6 +388,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_directory_of_somebody_else_is_refused() {
         // Another's, seen from us: or, who is not root cannot give it away, ours seen by another.
         let theirs = directory(0o700);
@@ -387,6 +398,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_file_where_the_socket_should_be_is_refused_and_left_alone() {
         let directory = directory(0o700);
         let file = directory.path().join("sock");
@@ -396,6 +408,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn only_what_is_in_our_own_place_is_to_be_changed() {
         let said = |path: PathBuf| PlaceError::TooOpen(path, 0o777).to_string();
         assert!(said(own_directory()).contains("; chmod it to 0700, or set NAVLOCK_SOCKET to"));
@@ -403,12 +416,14 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_path_too_long_for_a_socket_is_refused() {
         let long = Path::new("/tmp").join("x".repeat(100));
         assert_eq!(Place::at(&long).prepare(), Err(PlaceError::TooLong(long)));
     }
 
     #[test]
+    #[cfg(unix)]
     fn brokers_in_one_chosen_directory_have_files_of_their_own() {
         let (a, b) = (Place::at("/d/a"), Place::at("/d/b"));
         assert_eq!(a.broker_lock(), Path::new("/d/a.broker.lock"));

@@ -10,7 +10,7 @@ use std::{
 };
 
 use navlock_platform::{
-    file::{mode, owner, without_waiting},
+    file::{mode_of, owner_of, without_waiting},
     user::{self, ROOT, ours},
 };
 use serde::{Deserialize, de::DeserializeOwned};
@@ -63,7 +63,7 @@ pub fn read(path: &Path) -> Result<Option<String>, String> {
         return Err(format!("{shown} is no file; remove it"));
     }
     let is_of_the_machine = path == Path::new(OF_THE_MACHINE);
-    let (owner, mode) = (owner(&found), mode(&found));
+    let (owner, mode) = (owner_of(&file, &found), mode_of(&file, &found));
     if owner != ROOT && (is_of_the_machine || owner != ours()) {
         return Err(format!("{shown} is owned by uid {owner}; give it to root (chown)"));
     }
@@ -160,6 +160,7 @@ fn socket_in(path: &Path, text: &str) -> Result<Option<PathBuf>, String> {
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use navlock_platform::{
-    descriptor::Descriptor,
+    process::{is_needed, let_go},
     socket::{self, Stream},
 };
 
@@ -172,8 +172,7 @@ fn start(place: &Place, program: Option<&Path>, patience: Patience) -> Result<()
     let program = from_here(program.into());
     let failed = |error: io::Error| Reason::Program(program.clone(), error.into());
     // What the daemon has to say on its way up. It lets go of it once it listens.
-    let (mut said, saying) = Stream::pair().map_err(failed)?;
-    let saying = Descriptor::from(saying);
+    let (mut said, saying) = socket::hearing().map_err(failed)?;
     let mut command = Command::new(&program);
     command
         .args(["daemon", "run"])
@@ -185,6 +184,7 @@ fn start(place: &Place, program: Option<&Path>, patience: Patience) -> Result<()
         .stdout(saying.try_clone().map_err(failed)?)
         .stderr(saying)
         .env("NAVLOCK_SOCKET", place.socket());
+    let_go(&mut command);
     let mut child = command.spawn().map_err(failed)?;
     let socket = place.socket().display();
     tracing::info!(target: CLIENT_LOGS, pid = child.id(), %socket, "a broker is started");
@@ -225,7 +225,8 @@ fn is_for_a_broker(name: &OsStr) -> bool {
         "RUST_BACKTRACE",
         "LLVM_PROFILE_FILE",
     ];
-    USUAL.iter().any(|usual| name == *usual)
+    is_needed(name)
+        || USUAL.iter().any(|usual| name == *usual)
         || ["NAVLOCK", "LC_"]
             .iter()
             .any(|start| name.as_encoded_bytes().starts_with(start.as_bytes()))
@@ -302,19 +303,19 @@ fn waited_for(text: &[u8]) -> (Option<String>, String) {
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::{
         fmt,
         sync::{Arc, Mutex},
     };
 
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
-
     use super::*;
 
     #[test]
     #[cfg(not(target_vendor = "apple"))]
     fn a_daemon_that_has_stopped_accepting_is_silent_and_nobody_waits_forever() {
+        use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
         let directory = tempfile::tempdir().unwrap();
         let place = Place::at(directory.path().join("sock"));
         let listener =

@@ -3,26 +3,24 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
-use std::{
-    sync::{Arc, mpsc},
-    thread,
-    time::{Duration, Instant},
-};
+#[cfg(target_os = "linux")]
+use std::{sync::Arc, time::Instant};
+use std::{sync::mpsc, thread, time::Duration};
 
 use navlock_broker::{
     BrokerReach, ConnectOptions, Place,
     daemon::{self, Options},
 };
-use navlock_core::{
-    FencingToken, UserAgent,
-    blocking::block_on,
-    host::{Backend, Reach},
-};
+#[cfg(target_os = "linux")]
+use navlock_core::host::{Backend, Reach};
+use navlock_core::{FencingToken, UserAgent, blocking::block_on};
+use navlock_platform::socket::AsyncListener;
+#[cfg(target_os = "linux")]
 use tempfile::TempDir;
-use tokio::net::UnixListener;
 
 navlock_testkit::backend_suite!(broker());
 
+#[cfg(target_os = "linux")]
 mod owned {
     navlock_testkit::backend_suite!(crate::owning_broker());
 }
@@ -37,7 +35,7 @@ fn broker() -> UserAgent {
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.unwrap().block_on(async {
-            let listener = UnixListener::bind(socket).unwrap();
+            let listener = AsyncListener::bind(socket).unwrap();
             ready.send(()).unwrap();
             let mut options = Options::default();
             options.idle = Some(Duration::from_secs(10));
@@ -55,15 +53,18 @@ fn connect(place: &Place) -> BrokerReach {
 }
 
 /// A broker and its directory, which goes when nobody needs it any more.
+#[cfg(target_os = "linux")]
 #[derive(Debug)]
 struct Directed(BrokerReach, #[expect(dead_code, reason = "dropped with it")] Arc<TempDir>);
 
+#[cfg(target_os = "linux")]
 impl Reach for Directed {
     fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
         self.0.open_bucket(name)
     }
 }
 
+#[cfg(target_os = "linux")]
 fn owning_broker() -> UserAgent {
     let directory = Arc::new(tempfile::tempdir().unwrap());
     let place = Place::at(directory.path().join("sock"));

@@ -4,7 +4,6 @@
 
 use std::{
     future::{Future, IntoFuture},
-    os::unix::net::UnixListener,
     task::{Context, Waker},
     thread,
     time::Duration,
@@ -12,6 +11,7 @@ use std::{
 
 use navlock_broker::{BrokerReach, ConnectOptions, Place, daemon};
 use navlock_core::{Error, FencingToken, UserAgent, blocking::block_on_timeout};
+use navlock_platform::socket::{self, Listener};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -25,14 +25,14 @@ fn user_agent(place: &Place) -> UserAgent {
 }
 
 /// Serves whoever connects, until nobody is connected any more.
-fn serve(listener: UnixListener) -> thread::JoinHandle<()> {
+fn serve(listener: Listener) -> thread::JoinHandle<()> {
     listener.set_nonblocking(true).unwrap();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.unwrap().block_on(async {
             let mut options = daemon::Options::default();
             options.idle = Some(Duration::from_secs(3));
-            let listener = tokio::net::UnixListener::from_std(listener).unwrap();
+            let listener = socket::AsyncListener::from_std(listener).unwrap();
             daemon::serve(&listener, daemon::user_agent(FencingToken::new(1)), options).await;
         });
     })
@@ -43,7 +43,7 @@ fn what_is_asked_for_before_there_is_a_connection_is_asked_for_in_the_same_order
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path().join("sock"));
     // Nobody is welcomed yet.
-    let listener = UnixListener::bind(place.socket()).unwrap();
+    let listener = Listener::bind(place.socket()).unwrap();
     let locks = user_agent(&place).lock_manager("app");
     let mut context = Context::from_waker(Waker::noop());
     // Its place in the table is another's by and by.
@@ -83,7 +83,7 @@ fn nothing_is_done_before_something_is_asked_for_and_a_failure_is_not_for_ever()
     assert!(matches!(failed, Err(Error::Unreachable(why)) if why.contains("/nonexistent/navlock")));
     assert!(matches!(soon(locks.query()), Err(Error::Unreachable(_))));
 
-    let daemon = serve(UnixListener::bind(place.socket()).unwrap());
+    let daemon = serve(Listener::bind(place.socket()).unwrap());
     drop(soon(locks.lock("db").into_future()).unwrap());
     drop(locks);
     daemon.join().unwrap();

@@ -1,9 +1,10 @@
 //! What stands between the faces of navlock and the reaches of its locks: agents, handles, guards,
 //! and the [`Backend`](host::Backend) seam with its in-memory implementation.
 //!
-//! Use the `navlock` crate to lock something; it re-exports what is public here. This crate is for
-//! those who bring a new reach (implement [`Backend`](host::Backend) and [`Reach`](host::Reach)) or a
-//! new face: what only they need is in [`host`].
+//! This is not the crate to lock something with: use `navlock`, which re-exports everything that is
+//! public here. This crate is for authors of a new reach, who implement [`Backend`](host::Backend) and
+//! [`Reach`](host::Reach), and of a new face, such as another language. The module [`host`] has what only
+//! they need.
 //!
 //! ```
 //! use navlock_core::{UserAgent, blocking::block_on};
@@ -16,8 +17,16 @@
 //!
 //! From the outside in: a [`UserAgent`] owns [`Bucket`]s; a bucket gives out [`LockManager`]
 //! handles, each for a new agent; a handle makes requests; a granted request is a [`LockGuard`].
+//!
+//! | feature | adds | default |
+//! |---|---|---|
+//! | `metrics` | waits and holds are measured through the crate of that name | no |
+//! | `serde` | [`LockManagerSnapshot`] is written and read in the specification's shape | no |
 
 #![forbid(unsafe_code)]
+
+#[cfg(all(feature = "metrics", target_arch = "wasm32", target_os = "unknown"))]
+compile_error!("the feature `metrics` needs a clock, and wasm32-unknown-unknown has none");
 
 mod agent;
 mod backend;

@@ -228,6 +228,15 @@ impl LockAllRequest<Option<Vec<LockGuard>>> {
     /// Requests the locks and runs `callback`: with all locks held, or with `None` if one of them
     /// cannot be had at once.
     ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let _guard = locks.lock("db").blocking()?;
+    /// let both = locks.lock_all(["log", "db"]).if_available();
+    /// assert!(!block_on(both.run(async |locks| locks.is_some()))?);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`LockRequest::run`], for the first name that has one.
@@ -252,6 +261,15 @@ impl LockAllRequest<Option<Vec<LockGuard>>> {
 
 impl<G: GrantAll> LockAllRequest<G> {
     /// Asks for shared locks of all names that were given without a mode.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let _reader = locks.lock("db").shared().blocking()?;
+    /// let readers = locks.lock_all(["log", "db"]).shared().blocking()?;
+    /// assert_eq!(readers.len(), 2);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn shared(mut self) -> Self {
         self.options.mode = Mode::Shared;
         self

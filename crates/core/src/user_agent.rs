@@ -166,7 +166,18 @@ impl UserAgent {
 
     /// A handle of a new agent in the bucket of this name.
     ///
-    /// Short for `bucket(name).lock_manager()`.
+    /// Short for `bucket(name).lock_manager()`. Two calls make two agents, which end apart:
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// let user_agent = UserAgent::new();
+    /// let (one, other) = (user_agent.lock_manager("app"), user_agent.lock_manager("app"));
+    /// let _guard = one.lock("db").blocking()?;
+    /// assert!(other.try_lock("db").blocking()?.is_none());
+    /// one.terminate();
+    /// assert!(other.try_lock("db").blocking()?.is_some());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn lock_manager(&self, bucket: &str) -> crate::LockManager {
         self.bucket(bucket).lock_manager()
     }

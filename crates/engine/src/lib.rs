@@ -34,6 +34,11 @@
 
 #![forbid(unsafe_code)]
 
+/// What the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod agent;
 mod algorithms;
 mod event;

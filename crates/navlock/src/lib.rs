@@ -67,6 +67,7 @@
 //! | `local` | `navlock::local()`: locks that all processes of a user on this machine share | no |
 //! | `etcd` | `navlock::etcd()`: locks that all machines share which use one etcd | no |
 //! | `etcd-tls` | the same, with `https://` endpoints; needs a C compiler as well | no |
+//! | `browser` | `navlock::browser()`: locks that all pages and workers of an origin share, the browser's own; for `wasm32-unknown-unknown` alone | no |
 //! | `serde` | [`LockManagerSnapshot`] is written and read as the specification has it | no |
 //! | `metrics` | waits and holds are measured, by the facade [`metrics`]: `navlock::describe_metrics()` says what | no |
 //!
@@ -82,6 +83,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(all(feature = "browser", target_arch = "wasm32", target_os = "unknown"))]
+mod browser;
 #[cfg(feature = "etcd")]
 mod etcd;
 #[cfg(feature = "local")]
@@ -89,6 +92,8 @@ mod local;
 
 pub use navlock_core::*;
 
+#[cfg(all(feature = "browser", target_arch = "wasm32", target_os = "unknown"))]
+pub use crate::browser::*;
 #[cfg(feature = "etcd")]
 pub use crate::etcd::*;
 #[cfg(feature = "local")]
@@ -115,4 +120,22 @@ pub use crate::local::*;
 /// ```
 pub fn in_process() -> UserAgent {
     UserAgent::in_process()
+}
+
+/// The examples of the README and the book, which are tested with those of this crate.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+
+    #[cfg(feature = "local")]
+    #[doc = include_str!("../../../docs/rust.md")]
+    mod rust {}
+
+    #[doc = include_str!("../../../docs/recipes.md")]
+    mod recipes {}
+
+    #[cfg(feature = "etcd")]
+    #[doc = include_str!("../../../docs/many-machines.md")]
+    mod many_machines {}
 }

@@ -31,7 +31,9 @@
 mod command;
 mod duet;
 mod model;
+#[cfg(not(target_arch = "wasm32"))]
 mod port;
+#[cfg(not(target_arch = "wasm32"))]
 mod server;
 pub mod suite;
 
@@ -39,6 +41,9 @@ pub use crate::{
     command::Command,
     duet::{Divergence, Duet},
     model::Model,
+};
+#[cfg(not(target_arch = "wasm32"))]
+pub use crate::{
     port::Port,
     server::{Failed, Server, Start},
 };

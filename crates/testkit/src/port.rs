@@ -14,7 +14,7 @@ use std::{
     path::Path,
 };
 
-use rustix::fs::{FlockOperation, flock};
+use navlock_platform::{file_lock, user};
 
 /// From here on: what is below may be well known, or need rights.
 const FIRST: u16 = 10_000;
@@ -37,7 +37,7 @@ impl Port {
     ///
     /// If the folder for temporary files cannot be written to, or no port is left.
     pub fn take() -> io::Result<Self> {
-        let user = rustix::process::getuid().as_raw();
+        let user = user::ours();
         let folder = std::env::temp_dir().join(format!("navlock-test-ports-{user}"));
         fs::create_dir_all(&folder)?;
         let ports = outside(&ephemeral());
@@ -69,12 +69,8 @@ impl fmt::Display for Port {
 
 /// The file, locked, if nobody else has it so.
 fn locked(path: &Path) -> io::Result<Option<File>> {
-    let file = File::options().create(true).append(true).open(path)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(file)),
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+    Ok(file_lock::try_exclusive(&file)?.then_some(file))
 }
 
 /// What the system chooses from.

@@ -482,4 +482,5 @@ impl Owned {
 }
 
 #[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;

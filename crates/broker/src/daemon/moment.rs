@@ -120,6 +120,7 @@ impl House {
 }
 
 #[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::{cell::Cell, future::ready, os::unix::fs::FileExt, sync::Arc};
 

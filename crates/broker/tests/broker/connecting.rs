@@ -3,7 +3,6 @@
 use std::{
     fs,
     future::Future,
-    os::unix::net,
     pin::pin,
     task::{Context, Poll, Waker},
     thread,
@@ -12,7 +11,7 @@ use std::{
 
 use navlock_broker::{BrokerReach, ConnectOptions, Place, daemon};
 use navlock_core::{Error, FencingToken, LockManager, Lost, UserAgent, blocking::block_on};
-use tokio::net::UnixListener;
+use navlock_platform::socket::{self, AsyncListener};
 
 use crate::daemon::{Daemon, LONG, queue, soon};
 
@@ -61,7 +60,7 @@ fn without_a_daemon_who_waits_is_told_and_who_holds_holds() {
 fn a_daemon_that_ends_just_then_is_asked_again() {
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path().join("sock"));
-    let listener = net::UnixListener::bind(place.socket()).unwrap();
+    let listener = socket::Listener::bind(place.socket()).unwrap();
     let daemon = thread::spawn(move || {
         // Hangs up, three times, on who has been connected and not been welcomed.
         for _ in 0..3 {
@@ -72,7 +71,7 @@ fn a_daemon_that_ends_just_then_is_asked_again() {
         runtime.unwrap().block_on(async {
             let mut options = daemon::Options::default();
             options.idle = Some(Duration::from_secs(3));
-            let listener = UnixListener::from_std(listener).unwrap();
+            let listener = AsyncListener::from_std(listener).unwrap();
             daemon::serve(&listener, daemon::user_agent(FencingToken::new(1)), options).await;
         });
     });

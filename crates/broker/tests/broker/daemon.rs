@@ -14,7 +14,8 @@ use navlock_broker::{
     daemon::{self, Limits, Options},
 };
 use navlock_core::{FencingToken, LockManager, UserAgent, blocking::block_on_timeout};
-use tokio::{net::UnixListener, sync::oneshot};
+use navlock_platform::socket::AsyncListener;
+use tokio::sync::oneshot;
 
 /// What ends a daemon, and what ends with it.
 type Running = (Option<oneshot::Sender<()>>, Option<thread::JoinHandle<()>>);
@@ -54,7 +55,7 @@ impl Daemon {
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(async {
-                let listener = UnixListener::bind(socket).unwrap();
+                let listener = AsyncListener::bind(socket).unwrap();
                 ready.send(()).unwrap();
                 let user_agent = daemon::user_agent(FencingToken::new(1));
                 tokio::select! {

@@ -3,7 +3,6 @@
 use std::{
     future::{Future, IntoFuture, poll_fn},
     io::Read,
-    os::unix::net::UnixListener,
     pin::{Pin, pin},
     sync::mpsc,
     task::{Context, Poll, Waker},
@@ -16,6 +15,7 @@ use navlock_core::{
     ClientId, Error, Grant, LockFuture, LockGuard, LockManager, LockOptions, Named, UserAgent,
     look::{InDeadlock as Told, LockId},
 };
+use navlock_platform::socket::Listener;
 use navlock_wire::{DaemonCodec, FromDaemon, ToDaemon};
 use tokio_util::codec::Decoder;
 
@@ -147,8 +147,9 @@ fn a_request_that_is_put_inside_a_lock_while_it_waits_can_close_a_circle() {
 fn a_daemon_hears_of_a_request_and_what_it_is_inside_of_in_one_piece() {
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path().join("sock"));
-    let listener = UnixListener::bind(place.socket()).unwrap();
-    let options = ConnectOptions::default().place(place).program("/nonexistent");
+    let listener = Listener::bind(place.socket()).unwrap();
+    // Nor does it speak of a map meanwhile, which it would whenever that is there.
+    let options = ConnectOptions::default().place(place).program("/nonexistent").delegate(false);
     let reach = BrokerReach::connect_when_needed(options).unwrap();
     let locks = UserAgent::with_reach(reach).lock_manager("app");
     let mut context = Context::from_waker(Waker::noop());

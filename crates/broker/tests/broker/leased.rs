@@ -27,20 +27,15 @@ use navlock_core::{
     },
 };
 use navlock_engine::AgentId;
+use navlock_platform::{clock, socket};
 use navlock_wire::Uptime;
-use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
 
 use crate::daemon::{LONG, soon};
 
 /// This moment, by the clock of terms.
 pub(crate) fn uptime() -> Duration {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    let clock = ClockId::Boottime;
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let clock = ClockId::Monotonic;
-    let time = clock_gettime(clock);
-    Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
+    Duration::from_nanos(clock::uptime())
 }
 
 /// So long from now.
@@ -316,7 +311,7 @@ impl LeasedDaemon {
         process.lives.store(false, SeqCst);
         // Then it ends by itself, as another is in its place; what it does until then changes nothing.
         let (other, socket) = (self.path().join("other"), self.place());
-        drop(std::os::unix::net::UnixListener::bind(&other).unwrap());
+        drop(socket::Listener::bind(&other).unwrap());
         std::fs::rename(&other, socket.socket()).unwrap();
         thread.join().unwrap();
         std::fs::remove_file(socket.socket()).unwrap();

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeSet,
     future::{Future, IntoFuture},
-    os::unix::net::UnixListener,
     pin::{Pin, pin},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     task::{Context, Poll, Waker},
@@ -16,6 +15,7 @@ use navlock_core::{
     AgentInfo, LockFuture, LockManager, Lost, Mode, UserAgent,
     look::{Change, ClientState, Entry, Event, LockName, Looker, Overview, Queue},
 };
+use navlock_platform::socket::Listener;
 
 use crate::daemon::{Daemon, LONG, queue, soon};
 
@@ -330,7 +330,7 @@ fn a_broker_that_does_not_answer_is_waited_for_no_longer_than_was_said() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("sock");
     // It lets everybody in, and says nothing.
-    let listener = UnixListener::bind(&path).unwrap();
+    let listener = Listener::bind(&path).unwrap();
     let mut look = Look::new(Place::at(&path), LookOptions::default());
     let mut late = 0;
     let error = loop {

@@ -7,7 +7,6 @@ use std::{
     fs::{self, File},
     future::Future,
     io::{ErrorKind, Read},
-    os::unix::net::UnixListener,
     path::PathBuf,
     pin::pin,
     sync::{
@@ -29,6 +28,7 @@ use navlock_core::{
 };
 use navlock_delegation::KeeperMap;
 use navlock_engine::RequestId;
+use navlock_platform::socket::Listener;
 use navlock_wire::{FromDaemon, ToDaemon, VERSION};
 
 use crate::{
@@ -74,7 +74,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn welcome(listener: &UnixListener, place: &Place, version: u16) -> Self {
+    fn welcome(listener: &Listener, place: &Place, version: u16) -> Self {
         let mut raw = RawDaemon::new(listener.accept().unwrap().0);
         raw.hear_until(|message| matches!(message, ToDaemon::Hello { .. }).then_some(()));
         raw.say(&[FromDaemon::Welcome { version }]);
@@ -144,7 +144,7 @@ fn end_turn(locks: &LockManager) {
 /// A client whose daemon a test plays.
 struct Played {
     directory: tempfile::TempDir,
-    listener: UnixListener,
+    listener: Listener,
     reach: BrokerReach,
     locks: LockManager,
     keeper: Keeper,
@@ -155,7 +155,7 @@ impl Played {
     fn owning(names: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let place = Place::at(directory.path().join("sock"));
-        let listener = UnixListener::bind(place.socket()).unwrap();
+        let listener = Listener::bind(place.socket()).unwrap();
         let (reach, locks, keeper) = thread::scope(|scope| {
             let keeper = scope.spawn(|| {
                 let mut keeper = Keeper::welcome(&listener, &place, VERSION);
@@ -488,7 +488,7 @@ fn what_is_to_be_inherited_is_not_owned() {
 fn who_does_not_want_it_owns_nothing_and_makes_no_map() {
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path().join("sock"));
-    let listener = UnixListener::bind(place.socket()).unwrap();
+    let listener = Listener::bind(place.socket()).unwrap();
     thread::scope(|scope| {
         let keeper = scope.spawn(|| {
             let mut keeper = Keeper::welcome(&listener, &place, VERSION);

@@ -4,7 +4,6 @@ use std::{
     future::IntoFuture,
     io::{ErrorKind, Read, Write},
     net::Shutdown,
-    os::unix::net::UnixListener,
     pin::pin,
     thread,
     time::Instant,
@@ -14,6 +13,7 @@ use bytes::BytesMut;
 use navlock_broker::{BrokerReach, ConnectOptions, Place};
 use navlock_core::{Error, FencingToken, Lost, Mode, UserAgent, host::RequestKind};
 use navlock_engine::RequestId;
+use navlock_platform::socket::Listener;
 use navlock_wire::{
     AgentInfo, ClientCodec, DaemonCodec, FromDaemon, InspectionEntry, OLDEST_VERSION,
     SnapshotEntry, ToDaemon, VERSION,
@@ -134,7 +134,7 @@ fn an_old_client_waits_behind_one_of_today_and_one_of_today_behind_it() {
 
 /// What a client of today says to a daemon of this version, which grants what it is asked for, until
 /// it is left.
-fn serve_as(version: u16, listener: &UnixListener) -> Vec<ToDaemon> {
+fn serve_as(version: u16, listener: &Listener) -> Vec<ToDaemon> {
     let mut end = RawDaemon::new(listener.accept().unwrap().0);
     let mut heard = vec![end.hear()];
     end.say(&[FromDaemon::Welcome { version }]);
@@ -173,7 +173,7 @@ fn a_client_of_today_says_to_an_old_daemon_only_what_that_knows() {
     for version in 2..VERSION {
         let directory = tempfile::tempdir().unwrap();
         let place = Place::at(directory.path().join("sock"));
-        let listener = UnixListener::bind(place.socket()).unwrap();
+        let listener = Listener::bind(place.socket()).unwrap();
         let daemon = thread::spawn(move || serve_as(version, &listener));
         let options = ConnectOptions::default().place(place).program("/nonexistent");
         let reach = soon(BrokerReach::connect(options)).unwrap();
@@ -221,7 +221,7 @@ fn a_daemon_of_no_common_version_is_told_of_in_its_own_words() {
     ] {
         let directory = tempfile::tempdir().unwrap();
         let place = Place::at(directory.path().join("sock"));
-        let listener = UnixListener::bind(place.socket()).unwrap();
+        let listener = Listener::bind(place.socket()).unwrap();
         let daemon = thread::spawn(move || {
             let mut end = RawDaemon::new(listener.accept().unwrap().0);
             end.hear();
@@ -315,7 +315,7 @@ fn who_asks_on_and_on_without_saying_who_it_is_is_hung_up_on() {
 fn a_connection_that_makes_no_sense_is_closed_for_the_other_end_too() {
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path().join("sock"));
-    let listener = UnixListener::bind(place.socket()).unwrap();
+    let listener = Listener::bind(place.socket()).unwrap();
     let daemon = thread::spawn(move || {
         let mut stream = listener.accept().unwrap().0;
         stream.set_read_timeout(Some(LONG)).unwrap();
@@ -389,7 +389,7 @@ fn where_somebody_stands_is_told_in_few_bytes_however_long_the_queue_is() {
 fn a_daemon_of_an_earlier_version_is_asked_for_the_whole_queue() {
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path().join("sock"));
-    let listener = UnixListener::bind(place.socket()).unwrap();
+    let listener = Listener::bind(place.socket()).unwrap();
     let daemon = thread::spawn(move || {
         let mut end = RawDaemon::new(listener.accept().unwrap().0);
         end.hear_until(|message| matches!(message, ToDaemon::Hello { .. }).then_some(()));

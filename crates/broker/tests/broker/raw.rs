@@ -3,13 +3,13 @@
 use std::{
     fmt::Debug,
     io::{ErrorKind, Read, Write},
-    os::unix::net::{UnixListener, UnixStream},
 };
 
 use bytes::BytesMut;
 use navlock_broker::Place;
 use navlock_core::{FencingToken, ResourceName};
 use navlock_engine::RequestId;
+use navlock_platform::socket::{Listener, Stream};
 use navlock_wire::{Codec, CodecError, FromDaemon, ToDaemon, Uptime, VERSION};
 use tokio_util::codec::{Decoder, Encoder};
 
@@ -17,7 +17,7 @@ use crate::daemon::LONG;
 
 /// One end of a connection: hears `In`.
 pub(crate) struct End<In> {
-    pub(crate) stream: UnixStream,
+    pub(crate) stream: Stream,
     codec: Codec<In>,
     heard: BytesMut,
 }
@@ -33,7 +33,7 @@ where
     In: Debug,
     Codec<In>: Default + Decoder<Item = In, Error = CodecError>,
 {
-    pub(crate) fn new(stream: UnixStream) -> Self {
+    pub(crate) fn new(stream: Stream) -> Self {
         stream.set_read_timeout(Some(LONG)).unwrap();
         Self { stream, codec: Codec::default(), heard: BytesMut::new() }
     }
@@ -80,7 +80,7 @@ where
 
 impl Raw {
     pub(crate) fn connect(place: &Place, messages: &[ToDaemon]) -> Self {
-        let mut raw = Self::new(UnixStream::connect(place.socket()).unwrap());
+        let mut raw = Self::new(Stream::connect(place.socket()).unwrap());
         raw.say(messages);
         raw
     }
@@ -88,7 +88,7 @@ impl Raw {
 
 impl RawDaemon {
     /// Welcomes who comes next, to locks that are seen so far.
-    pub(crate) fn welcome(listener: &UnixListener, reach: Option<&str>) -> Self {
+    pub(crate) fn welcome(listener: &Listener, reach: Option<&str>) -> Self {
         let mut end = Self::new(listener.accept().unwrap().0);
         end.hear_until(|message| matches!(message, ToDaemon::Hello { .. }).then_some(()));
         end.say(&[match reach {

@@ -2,7 +2,6 @@
 
 use std::{
     future::Future,
-    os::unix::net::UnixListener,
     pin::pin,
     sync::{Arc, mpsc},
     task::{Context, Wake, Waker},
@@ -15,6 +14,7 @@ use navlock_core::{
     Error, LockGuard, LockManager, LockState, Lost, UserAgent, blocking::block_on_timeout,
 };
 use navlock_engine::RequestId;
+use navlock_platform::socket::Listener;
 use navlock_wire::{FromDaemon, ToDaemon};
 
 use crate::{
@@ -39,7 +39,7 @@ impl Played {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let place = Place::at(directory.path().join("sock"));
-        let listener = UnixListener::bind(place.socket()).unwrap();
+        let listener = Listener::bind(place.socket()).unwrap();
         let options = ConnectOptions::default().place(place).program("/nonexistent");
         let reach = BrokerReach::connect_when_needed(options).unwrap();
         let locks = UserAgent::with_reach(reach).lock_manager("app");
@@ -201,7 +201,7 @@ fn what_ends_while_there_is_no_daemon_is_lost_in_time_and_not_claimed_from_the_n
     let began = Instant::now();
     assert_eq!(soon(short.lost()), Lost::Disconnected);
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    let listener = UnixListener::bind(socket).unwrap();
+    let listener = Listener::bind(socket).unwrap();
     let mut next = RawDaemon::welcome(&listener, Some("a test"));
     let ((), before) =
         next.hear_until(|message| matches!(message, ToDaemon::Claimed).then_some(()));
@@ -215,7 +215,7 @@ fn a_daemon_of_this_machine_only_does_not_know_of_what_others_keep() {
     let (held, _) = played.hold("db", LONG);
     let socket = played.directory.path().join("sock");
     std::fs::remove_file(&socket).unwrap();
-    let listener = UnixListener::bind(socket).unwrap();
+    let listener = Listener::bind(socket).unwrap();
     drop(played.daemon);
     let mut next = RawDaemon::welcome(&listener, None);
     let ((), before) =

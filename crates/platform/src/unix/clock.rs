@@ -1,36 +1,65 @@
 //! The clocks of the machine, which all its processes share.
 
-use rustix::time::{ClockId, clock_gettime};
-
 /// Nanoseconds on a clock that never goes back. It may stand still while the machine is suspended.
 pub fn monotonic() -> u64 {
-    read(ClockId::Monotonic)
+    read(MONOTONIC)
 }
 
 /// The same now or some milliseconds ago: what it costs less to read.
 pub fn recent() -> u64 {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    let clock = ClockId::MonotonicCoarse;
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let clock = ClockId::Monotonic;
-    read(clock)
+    read(RECENT)
 }
 
 /// Nanoseconds since the start of the machine, with the time in which it was suspended.
 pub fn uptime() -> u64 {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    let clock = ClockId::Boottime;
-    // Goes on meanwhile on Apple's systems.
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let clock = ClockId::Monotonic;
-    read(clock)
+    read(UPTIME)
 }
 
-fn read(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock);
+#[cfg(target_vendor = "apple")]
+use self::apple::{MONOTONIC, RECENT, UPTIME, read};
+#[cfg(not(target_vendor = "apple"))]
+use self::elsewhere::{MONOTONIC, RECENT, UPTIME, read};
+
+#[cfg(not(target_vendor = "apple"))]
+mod elsewhere {
+    use rustix::time::{ClockId, clock_gettime};
+
+    pub(super) const MONOTONIC: ClockId = ClockId::Monotonic;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(super) const RECENT: ClockId = ClockId::MonotonicCoarse;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(super) const UPTIME: ClockId = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub(super) const RECENT: ClockId = MONOTONIC;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub(super) const UPTIME: ClockId = MONOTONIC;
+
+    pub(super) fn read(clock: ClockId) -> u64 {
+        let time = clock_gettime(clock);
+        super::nanoseconds(time.tv_sec, time.tv_nsec)
+    }
+}
+
+#[cfg(target_vendor = "apple")]
+mod apple {
+    use nix::{libc, time::ClockId};
+
+    /// `mach_continuous_time`, which goes on while the machine is suspended. `CLOCK_MONOTONIC` is no such
+    /// clock here: it is the time of day less that of the start, and has microseconds.
+    pub(super) const MONOTONIC: ClockId = ClockId::from_raw(libc::CLOCK_MONOTONIC_RAW);
+    pub(super) const RECENT: ClockId = MONOTONIC;
+    pub(super) const UPTIME: ClockId = MONOTONIC;
+
+    pub(super) fn read(clock: ClockId) -> u64 {
+        // It fails for clocks that do not exist, and for no other reason.
+        clock.now().map_or(0, |time| super::nanoseconds(time.tv_sec(), time.tv_nsec()))
+    }
+}
+
+fn nanoseconds(seconds: i64, nanoseconds: i64) -> u64 {
     // It counts from the start of the machine, so it is not negative, and lasts for centuries.
-    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-    seconds.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.unsigned_abs())
+    let seconds = u64::try_from(seconds).unwrap_or_default();
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds.unsigned_abs())
 }
 
 #[cfg(feature = "command")]

@@ -6,7 +6,7 @@ use std::{
     io,
     os::unix::{
         ffi::OsStrExt,
-        fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+        fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     },
     path::Path,
 };
@@ -50,19 +50,24 @@ pub fn identity_behind(path: &Path) -> io::Result<Identity> {
     fs::metadata(path).map(|found| identity(&found))
 }
 
-/// Who owns it.
-pub fn owner(found: &Metadata) -> UserId {
+/// Who owns what is at this path, which has this metadata.
+pub fn owner_at(_: &Path, found: &Metadata) -> UserId {
     found.uid()
 }
 
-/// What its owner, a group and others may do with it, in the bits of chmod(1).
-pub fn mode(found: &Metadata) -> u32 {
+/// Who owns a file that has this metadata.
+pub fn owner_of(_: &File, found: &Metadata) -> UserId {
+    found.uid()
+}
+
+/// What its owner, a group and others may do with what is at this path, in the bits of chmod(1).
+pub fn mode_at(_: &Path, found: &Metadata) -> u32 {
     found.mode() & 0o7777
 }
 
-/// Whether it is a socket.
-pub fn is_socket(found: &Metadata) -> bool {
-    found.file_type().is_socket()
+/// The same of a file that is open.
+pub fn mode_of(_: &File, found: &Metadata) -> u32 {
+    found.mode() & 0o7777
 }
 
 /// Whether it is a program.

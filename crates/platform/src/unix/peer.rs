@@ -32,12 +32,30 @@ pub fn of(stream: &Stream) -> io::Result<Peer> {
     Ok(Peer { user: peer.uid(), process })
 }
 
+/// Who is at the other end.
+///
+/// # Errors
+///
+/// If it cannot be asked.
+#[cfg(target_vendor = "apple")]
+pub fn of(stream: &Stream) -> io::Result<Peer> {
+    use nix::sys::socket::{
+        getsockopt,
+        sockopt::{LocalPeerCred, LocalPeerPid},
+    };
+    let user = getsockopt(stream, LocalPeerCred)?.uid();
+    // The last who has used the socket, should it have been passed on.
+    let process = getsockopt(stream, LocalPeerPid).ok();
+    let process = process.and_then(|pid| u32::try_from(pid).ok()).filter(|&number| number > 0);
+    Ok(Peer { user, process })
+}
+
 /// Who is at the other end: the modes of the directory and the socket have said so.
 ///
 /// # Errors
 ///
 /// None.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
 pub fn of(_: &Stream) -> io::Result<Peer> {
     Ok(Peer { user: ours(), process: None })
 }
@@ -73,8 +91,24 @@ pub fn listener(stream: &Stream) -> Option<Handle> {
     known.or_else(|| Handle::open(number).ok())
 }
 
-/// The process that listens at the other end. Here it is not known.
+/// The process that listens at the other end. Here it is not known for certain: Apple's systems name
+/// the last process that has used the socket.
 #[cfg(not(target_os = "linux"))]
 pub fn listener(_: &Stream) -> Option<Handle> {
     None
+}
+
+#[cfg(all(test, any(target_os = "linux", target_vendor = "apple")))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_is_at_the_other_end_is_known() {
+        let us = Peer { user: ours(), process: Some(std::process::id()) };
+        let (stream, _other) = Stream::pair().unwrap();
+        assert_eq!(of(&stream).unwrap(), us);
+        let (stream, _other) = AsyncStream::pair().unwrap();
+        assert_eq!(of_async(&stream).unwrap(), us);
+        assert!(is_ours(&stream));
+    }
 }

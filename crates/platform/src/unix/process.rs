@@ -1,20 +1,29 @@
 //! Processes: whether they live, who has started whom, and signals to them.
 //!
 //! A number alone may be anybody's by now. A [`Handle`] is opened while the process provably is the one
-//! that is meant, and means it from then on: on Linux it is a pidfd, elsewhere there is none.
+//! that is meant, and means it from then on: on Linux it is a pidfd, on Apple's systems an event of
+//! kqueue(2), elsewhere there is none.
+
+#[cfg(target_vendor = "apple")]
+mod apple;
 
 use std::{
     ffi::OsStr,
-    fs::{self, File},
+    fs::File,
     io,
+    os::fd::AsRawFd,
     process::{Child, ExitStatus},
 };
 
 use rustix::process::Pid;
+use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::file::Identity;
 
-pub use self::handle::{Handle, end_of};
+#[cfg(target_vendor = "apple")]
+pub use self::apple::Handle;
+#[cfg(not(target_vendor = "apple"))]
+pub use self::handle::Handle;
 
 /// What a process can be told by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -103,8 +112,16 @@ pub fn parent() -> u32 {
 
 /// The program of a process, or its script if that says by which program it is run. Empty if that is
 /// not known.
+#[cfg(target_vendor = "apple")]
 pub fn name(number: u32) -> String {
-    let name = fs::read_to_string(format!("/proc/{number}/comm")).unwrap_or_default();
+    apple::name(number)
+}
+
+/// The program of a process, or its script if that says by which program it is run. Empty if that is
+/// not known.
+#[cfg(not(target_vendor = "apple"))]
+pub fn name(number: u32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{number}/comm")).unwrap_or_default();
     name.trim_end_matches('\n').to_owned()
 }
 
@@ -124,6 +141,14 @@ pub fn execute(command: &mut std::process::Command) -> io::Error {
 pub fn set_apart(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt;
     command.process_group(0);
+}
+
+/// Has a program that is everybody's, a broker, not end with whoever happens to start it. Here it sees to that itself.
+pub fn let_go(_: &mut std::process::Command) {}
+
+/// Whether a program needs this variable to be started at all. Here it needs none.
+pub fn is_needed(_: &OsStr) -> bool {
+    false
 }
 
 /// What opens a file with the program that its user likes best: commands, to be tried in this order.
@@ -198,7 +223,7 @@ fn open_in(
     number: u32,
     is_such: impl Fn(&std::path::Path) -> bool,
 ) -> impl Iterator<Item = std::path::PathBuf> {
-    use std::{os::unix::ffi::OsStrExt, path::Path};
+    use std::{fs, os::unix::ffi::OsStrExt, path::Path};
     let open = fs::read_dir(format!("/proc/{number}/fd")).into_iter().flatten().flatten();
     open.map(|entry| entry.path()).filter(move |path| {
         fs::read_link(path).is_ok_and(|name| {
@@ -208,6 +233,19 @@ fn open_in(
             is_such(Path::new(OsStr::from_bytes(name)))
         })
     })
+}
+
+/// Waits for the end of a process, by whatever keeps a [`Handle`]. Must be called in a runtime of
+/// tokio. Never ends if it cannot be waited for.
+#[allow(
+    deprecated,
+    reason = "the new way is unsafe because a type may change its descriptor; this one does not"
+)]
+pub async fn end_of<T: AsRawFd>(handle: T) {
+    match AsyncFd::with_interest(handle, Interest::READABLE) {
+        Ok(descriptor) => _ = descriptor.readable().await,
+        Err(_) => std::future::pending().await,
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -222,7 +260,6 @@ mod handle {
     };
 
     use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
-    use tokio::io::{Interest, unix::AsyncFd};
 
     use super::Signal;
     use crate::wait;
@@ -349,19 +386,6 @@ mod handle {
         }
     }
 
-    /// Waits for the end of a process, by whatever keeps a [`Handle`]. Must be called in a runtime of
-    /// tokio. Never ends if it cannot be waited for.
-    #[allow(
-        deprecated,
-        reason = "the new way is unsafe because a type may change its descriptor; this one does not"
-    )]
-    pub async fn end_of<T: AsRawFd>(handle: T) {
-        match AsyncFd::with_interest(handle, Interest::READABLE) {
-            Ok(descriptor) => _ = descriptor.readable().await,
-            Err(_) => std::future::pending().await,
-        }
-    }
-
     #[cfg(test)]
     mod tests {
         use std::process::{Command, Stdio};
@@ -413,7 +437,7 @@ mod handle {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
 mod handle {
     use std::{
         convert::Infallible,
@@ -475,9 +499,41 @@ mod handle {
             match self.0 {}
         }
     }
+}
 
-    /// Never ends: there is no process.
-    pub async fn end_of<T: AsRawFd>(_: T) {
-        std::future::pending().await
+#[cfg(all(test, any(target_os = "linux", target_vendor = "apple")))]
+mod tests {
+    use std::{
+        process::{Command, Stdio},
+        time::Duration,
+    };
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_process_is_seen_whoever_waits_for_it() {
+        let mut command = Command::new("cat");
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let process = Handle::of_child(&child).unwrap();
+        assert_eq!((process.number(), process.parent()), (child.id(), Some(std::process::id())));
+        assert_eq!(name(child.id()), "cat");
+        assert!(!process.has_ended());
+        process.signal(Signal::KILL);
+        // It is not waited for yet, by anybody.
+        assert!(process.ends_within(Duration::from_secs(20)) && process.has_ended());
+        assert_eq!(ended_by(child.wait().unwrap()), Some(Signal::KILL.number()));
+        assert!(process.has_ended());
+        assert_eq!(process.parent(), None);
+        assert_eq!(Handle::open(child.id()).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_process_wakes_a_task() {
+        let mut command = Command::new("cat");
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let process = Handle::of_child(&child).unwrap();
+        drop(child.stdin.take());
+        tokio::time::timeout(Duration::from_secs(20), end_of(process)).await.unwrap();
+        child.wait().unwrap();
     }
 }

@@ -1,11 +1,18 @@
 //! Sockets at paths: connections between the processes of one machine.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs::{self, Metadata},
+    io,
+    os::unix::fs::FileTypeExt,
+    path::Path,
+};
 
 use rustix::{
     buffer::spare_capacity,
     net::{SendFlags, Shutdown, SocketAddrUnix},
 };
+
+use crate::descriptor::Descriptor;
 
 /// One end of a connection.
 pub type Stream = std::os::unix::net::UnixStream;
@@ -23,9 +30,24 @@ pub type AsyncListener = tokio::net::UnixListener;
 /// made. What the kernel takes is 104 bytes at least, with the zero at the end.
 pub const MAX_PATH: usize = 99;
 
+/// Whether what stands at this path, which has this metadata, is a socket.
+pub fn is_at(_: &Path, found: &Metadata) -> bool {
+    found.file_type().is_socket()
+}
+
 /// Whether the system takes a path as long as this one for a socket.
 pub fn fits(path: &Path) -> bool {
     SocketAddrUnix::new(path).is_ok()
+}
+
+/// Two ends of a connection: one to hear by, and one that a program gets as its standard output.
+///
+/// # Errors
+///
+/// If there are no descriptors left.
+pub fn hearing() -> io::Result<(Stream, Descriptor)> {
+    let (hears, says) = Stream::pair()?;
+    Ok((hears, says.into()))
 }
 
 /// Connects without waiting for the other end to have room, which one that was stopped never has.

@@ -33,9 +33,7 @@ use std::{
     time::Duration,
 };
 
-use navlock_core::{
-    Error, LockFuture, LockGuard, LockManager, LockRequest, Mode, UserAgent, blocking,
-};
+use navlock_core::{Error, LockFuture, LockGuard, LockManager, LockRequest, Mode, UserAgent};
 
 /// How long anything that must happen may take before a test fails.
 pub const DEADLINE: Duration = Duration::from_secs(20);
@@ -46,7 +44,10 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 #[macro_export]
 macro_rules! backend_suite {
     ($fresh:expr) => {
-        $crate::backend_suite! { @modules $fresh;
+        $crate::backend_suite! { @all modules $fresh }
+    };
+    (@all $form:ident $($given:tt)*) => {
+        $crate::backend_suite! { @$form $($given)*;
             queue [
                 requests_of_one_name_are_granted_in_order
                 an_aborted_writer_lets_the_readers_behind_it_in
@@ -130,16 +131,53 @@ macro_rules! backend_suite {
             })*
         })*
     };
+    (@table; $($module:ident [$($test:ident)*])*) => {
+        &[$($((concat!(stringify!($module), "::", stringify!($test)), $module::$test),)*)*]
+    };
 }
+
+/// One test of the suite, with its name.
+pub type Test = (&'static str, fn(&UserAgent));
+
+/// All of them: for where there is no `#[test]`.
+pub const TESTS: &[Test] = backend_suite!(@all table);
+
+/// Whether a thread can be blocked here, and there can be others.
+pub const HAS_THREADS: bool = !cfg!(target_arch = "wasm32");
 
 /// The future's output, or a failed test if it takes too long.
 #[track_caller]
 pub fn soon<T>(future: impl IntoFuture<Output = T>) -> T {
-    match blocking::block_on_timeout(future, DEADLINE) {
+    match until_deadline(future) {
         Some(output) => output,
         None => panic!("waited for {DEADLINE:?} in vain"),
     }
 }
+
+#[cfg(not(target_arch = "wasm32"))]
+fn until_deadline<T>(future: impl IntoFuture<Output = T>) -> Option<T> {
+    navlock_core::blocking::block_on_timeout(future, DEADLINE)
+}
+
+/// Polled when its waker is called, as everywhere; what waits meanwhile is not the thread.
+#[cfg(target_arch = "wasm32")]
+fn until_deadline<T>(future: impl IntoFuture<Output = T>) -> Option<T> {
+    let (mut future, alarm) = (Box::pin(future.into_future()), Arc::new(Alarm::default()));
+    let waker = Waker::from(Arc::clone(&alarm));
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(output);
+        }
+        if !alarm.rings_soon() {
+            return None;
+        }
+    }
+}
+
+/// Lets the event loop take a turn, and says what time it is then: to be set before the first test where a
+/// thread cannot be blocked.
+#[cfg(target_arch = "wasm32")]
+pub static TURN: std::sync::OnceLock<fn() -> Duration> = std::sync::OnceLock::new();
 
 /// A request that has been made, and not been granted yet when it was.
 ///
@@ -162,10 +200,27 @@ impl Alarm {
     /// Waits until the waker was called, if it was not since this was last asked. `false` if that
     /// takes too long.
     #[must_use]
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn rings_soon(&self) -> bool {
         let rung = self.rung.lock().unwrap();
         let (mut rung, _) = self.bell.wait_timeout_while(rung, DEADLINE, |rung| !*rung).unwrap();
         std::mem::take(&mut rung)
+    }
+
+    /// The same.
+    #[must_use]
+    #[cfg(target_arch = "wasm32")]
+    pub fn rings_soon(&self) -> bool {
+        let turn = TURN.get().expect("it is said how the event loop takes a turn");
+        let begin = turn();
+        loop {
+            if std::mem::take(&mut *self.rung.lock().unwrap()) {
+                return true;
+            }
+            if turn() - begin > DEADLINE {
+                return false;
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use navlock_core::{Error, LockManager, LockOptions, Mode, UserAgent};
 
-use super::{Waiting, agent, assert_nothing_is_left, exclusive, soon};
+use super::{HAS_THREADS, Waiting, agent, assert_nothing_is_left, exclusive, soon};
 
 fn options(steal: bool, if_available: bool, mode: Mode, signal: bool) -> LockOptions {
     LockOptions { mode, if_available, steal, signal }
@@ -93,16 +93,20 @@ pub fn every_failure_is_an_error_and_leaves_nothing_behind(user_agent: &UserAgen
     ];
     for (options, expected) in refused {
         assert_eq!(soon(locks.lock_with("held", options)).unwrap_err(), expected);
-        assert_eq!(locks.lock_with("held", options).blocking().unwrap_err(), expected);
+        if HAS_THREADS {
+            assert_eq!(locks.lock_with("held", options).blocking().unwrap_err(), expected);
+        }
         let run = locks.lock_with("held", options).run(async |_| unreachable!("it is refused"));
         assert_eq!(soon(run), Err::<(), _>(expected));
     }
 
     // And while it is waited for.
-    let late = locks.lock("held").blocking_timeout(Duration::ZERO);
-    assert_eq!(late.unwrap_err(), Error::TimedOut);
-    let late = locks.lock_all(["db", "held"]).blocking_timeout(Duration::ZERO);
-    assert_eq!(late.unwrap_err().error, Error::TimedOut);
+    if HAS_THREADS {
+        let late = locks.lock("held").blocking_timeout(Duration::ZERO);
+        assert_eq!(late.unwrap_err(), Error::TimedOut);
+        let late = locks.lock_all(["db", "held"]).blocking_timeout(Duration::ZERO);
+        assert_eq!(late.unwrap_err().error, Error::TimedOut);
+    }
     let dying = agent(user_agent);
     let waiting = Waiting::new(&dying, dying.lock("held"));
     dying.terminate();
@@ -121,12 +125,14 @@ fn fails_in_every_way(locks: &LockManager, name: &str, expected: &Error) {
     assert_eq!(soon(locks.lock(name).steal()).unwrap_err(), *expected);
     assert_eq!(soon(locks.lock(name).if_available()).unwrap_err(), *expected);
     assert_eq!(soon(locks.lock_with(name, LockOptions::default())).unwrap_err(), *expected);
-    assert_eq!(locks.lock(name).blocking().unwrap_err(), *expected);
-    assert_eq!(locks.lock(name).blocking_timeout(Duration::MAX).unwrap_err(), *expected);
     let all = || locks.lock_all(["a", name, "z"]);
     assert_eq!(soon(all()).unwrap_err().error, *expected);
     assert_eq!(soon(all().if_available()).unwrap_err().error, *expected);
-    assert_eq!(all().blocking().unwrap_err().error, *expected);
+    if HAS_THREADS {
+        assert_eq!(locks.lock(name).blocking().unwrap_err(), *expected);
+        assert_eq!(locks.lock(name).blocking_timeout(Duration::MAX).unwrap_err(), *expected);
+        assert_eq!(all().blocking().unwrap_err().error, *expected);
+    }
     let run = locks.request_all(["a", name], async |_| never());
     assert_eq!(soon(run).map_err(Error::from).as_ref(), Err::<&(), _>(expected));
 }

@@ -8,15 +8,14 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Poll, Waker},
     thread,
-    time::Instant,
 };
 
 use navlock_core::{Error, Lost, UserAgent};
 
 use super::{
-    DEADLINE, Waiting, agent, assert_nothing_is_left, exclusive, settle, shared, snapshot, soon,
+    Alarm, Waiting, agent, assert_nothing_is_left, exclusive, settle, shared, snapshot, soon,
 };
 
 /// Rule 14.
@@ -177,19 +176,15 @@ pub fn everybody_who_watches_a_lock_is_told_of_its_loss(user_agent: &UserAgent) 
     let locks = agent(user_agent);
     let victim = exclusive(&locks, "db");
     let mut watchers: Vec<_> = (0..3).map(|_| Box::pin(victim.lost())).collect();
-    let told: Vec<_> = (0..3).map(|_| Arc::new(Told::default())).collect();
-    for (watcher, told) in watchers.iter_mut().zip(&told) {
-        let waker = Waker::from(Arc::clone(told));
+    let alarms: Vec<_> = (0..3).map(|_| Arc::new(Alarm::default())).collect();
+    for (watcher, alarm) in watchers.iter_mut().zip(&alarms) {
+        let waker = Waker::from(Arc::clone(alarm));
         assert!(watcher.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     }
 
     drop(soon(agent(user_agent).lock("db").steal()).unwrap());
-    for (watcher, told) in watchers.into_iter().zip(told) {
-        let since = Instant::now();
-        while !told.0.load(Ordering::SeqCst) {
-            assert!(since.elapsed() < DEADLINE, "a watcher was not woken");
-            thread::yield_now();
-        }
+    for (watcher, alarm) in watchers.into_iter().zip(alarms) {
+        assert!(alarm.rings_soon(), "a watcher was not woken");
         assert_eq!(soon(watcher), Lost::Stolen);
     }
 }
@@ -197,23 +192,13 @@ pub fn everybody_who_watches_a_lock_is_told_of_its_loss(user_agent: &UserAgent) 
 /// A guard that is held for long and watched by many for a short time remembers none of them.
 pub fn who_watches_no_more_is_forgotten(user_agent: &UserAgent) {
     let guard = exclusive(&agent(user_agent), "db");
-    let told = Arc::new(Told::default());
+    let alarm = Arc::new(Alarm::default());
     for _ in 0..10 {
-        let waker = Waker::from(Arc::clone(&told));
+        let waker = Waker::from(Arc::clone(&alarm));
         let mut watcher = Box::pin(guard.lost());
         assert!(watcher.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         assert!(watcher.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         assert!(watcher.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     }
-    assert_eq!(Arc::strong_count(&told), 1);
-}
-
-/// Whether a waker was called.
-#[derive(Default)]
-struct Told(AtomicBool);
-
-impl Wake for Told {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::SeqCst);
-    }
+    assert_eq!(Arc::strong_count(&alarm), 1);
 }

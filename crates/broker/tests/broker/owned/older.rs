@@ -78,7 +78,7 @@ fn a_stopped_holder_that_an_older_daemon_gave_up_knows_that_when_it_goes_on() {
     }
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path().join("sock"));
-    let listener = UnixListener::bind(place.socket()).unwrap();
+    let listener = Listener::bind(place.socket()).unwrap();
     let mut owner = start(test, &place);
     let mut keeper = Keeper::welcome(&listener, &place, VERSION);
     keeper.serve();

@@ -3,12 +3,7 @@
 
 mod passed;
 
-use nix::{
-    libc,
-    sched::{CpuSet, sched_setaffinity},
-    sys::signal::{SigHandler, SigSet, Signal, signal},
-    unistd::Pid,
-};
+use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use rustix::{
     fs::Mode,
     process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit, umask},
@@ -97,7 +92,14 @@ pub fn reset_signals() {
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "no safe library has these calls")]
 fn reset_scheduling() {
-    let parameters = libc::sched_param { sched_priority: 0 };
+    use nix::{
+        libc,
+        sched::{CpuSet, sched_setaffinity},
+        unistd::Pid,
+    };
+    // It has more members with musl than with glibc.
+    // SAFETY: It is numbers alone, and zero is the one priority that this policy has.
+    let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     // SAFETY: The parameters are there for as long as the call, which only reads them.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) };
     // One process (1), which is this one (0), to have no priority of its own (0).

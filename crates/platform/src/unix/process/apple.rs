@@ -1,0 +1,146 @@
+//! Processes on Apple's systems: their ends by kqueue(2), what else there is to know by
+//! `proc_pidinfo`.
+
+use std::{
+    ffi::c_int,
+    io,
+    mem::{MaybeUninit, size_of},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
+    process::Child,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    libc::{self, proc_bsdinfo},
+    sys::event::{EvFlags, EventFilter, FilterFlag, KEvent, Kqueue},
+};
+use rustix::process::{Pid, kill_process};
+
+use super::Signal;
+use crate::wait;
+
+/// The system's mark of a process that is ending (`PROC_FLAG_INEXIT` of `sys/proc_info.h`).
+const IS_ENDING: u32 = 4;
+
+/// A process that lived when this was opened. As a source it is readable when the process has ended.
+#[derive(Debug)]
+pub struct Handle {
+    number: u32,
+    /// A queue with one event, the end of the process. It is never taken out, so that the queue is
+    /// readable from then on.
+    queue: OwnedFd,
+}
+
+impl Handle {
+    /// The process that has this number now.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if there is none, or it has ended; others if there are no descriptors left.
+    pub fn open(number: u32) -> io::Result<Self> {
+        let pid = i32::try_from(number).ok().filter(|&pid| pid > 0);
+        let pid = pid.and_then(|pid| usize::try_from(pid).ok()).ok_or(io::ErrorKind::NotFound)?;
+        let queue = Kqueue::new()?;
+        // A child made by fork(2) does not have it; a program that we become would.
+        rustix::io::fcntl_setfd(&queue, rustix::io::FdFlags::CLOEXEC)?;
+        let (filter, end) = (EventFilter::EVFILT_PROC, FilterFlag::NOTE_EXIT);
+        let added = KEvent::new(pid, filter, EvFlags::EV_ADD, end, 0, 0);
+        let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // With no room for events, what is wrong is told as an error.
+        queue.kevent(&[added], &mut [], Some(at_once)).map_err(|error| match error {
+            Errno::ESRCH => io::ErrorKind::NotFound.into(),
+            error => io::Error::from(error),
+        })?;
+        Ok(Self { number, queue: queue.into() })
+    }
+
+    /// A child, which was not waited for.
+    ///
+    /// # Errors
+    ///
+    /// As of [`open`](Self::open): `NotFound` also if it has ended.
+    pub fn of_child(child: &Child) -> io::Result<Self> {
+        Self::open(child.id())
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether it has ended. Its number is its own until its parent has taken notice of that.
+    pub fn has_ended(&self) -> bool {
+        self.ends_within(Duration::ZERO)
+    }
+
+    /// Whether it has ended, or does within this time. Blocks.
+    pub fn ends_within(&self, time: Duration) -> bool {
+        let deadline = Instant::now() + time;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match wait::wait([(self.as_fd(), wait::Interest::READ)], Some(left)) {
+                Ok([ready]) => return ready.any(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Whether its end has begun and is not complete.
+    pub fn is_ending(&self) -> bool {
+        let is_marked = || known(self.number).is_some_and(|info| info.pbi_flags & IS_ENDING != 0);
+        !self.has_ended() && is_marked()
+    }
+
+    /// Who has started it, or has it since whoever did has ended.
+    pub fn parent(&self) -> Option<u32> {
+        let parent = known(self.number)?.pbi_ppid;
+        // What was read is of this process only if it has not ended.
+        (!self.has_ended()).then_some(parent)
+    }
+
+    /// Sends it a signal. It may have ended, and may be one that we must not send signals to.
+    ///
+    /// There is no way to send one but by its number, which is its own as long as it has not ended.
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.number).ok().and_then(Pid::from_raw);
+        if let (Some(pid), Some(signal), false) = (pid, signal.raw(), self.has_ended()) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+impl AsFd for Handle {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.queue.as_fd()
+    }
+}
+
+impl AsRawFd for Handle {
+    fn as_raw_fd(&self) -> RawFd {
+        self.queue.as_raw_fd()
+    }
+}
+
+/// The program of a process, as far as the system keeps its name. Empty if that is not known.
+pub(super) fn name(number: u32) -> String {
+    let name = known(number).map(|info| info.pbi_name).unwrap_or_default();
+    let name: Vec<u8> = name.iter().map(|&byte| byte.cast_unsigned()).collect();
+    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+    String::from_utf8_lossy(&name[..end]).into_owned()
+}
+
+/// What the system says of the process that has this number now; `None` if there is none that we may see.
+#[allow(unsafe_code, reason = "no safe library has this call")]
+fn known(number: u32) -> Option<proc_bsdinfo> {
+    let number = c_int::try_from(number).ok()?;
+    let size = c_int::try_from(size_of::<proc_bsdinfo>()).ok()?;
+    let mut info = MaybeUninit::<proc_bsdinfo>::zeroed();
+    // SAFETY: There is room for as much as it is told, which it writes and does not keep.
+    let written = unsafe {
+        libc::proc_pidinfo(number, libc::PROC_PIDTBSDINFO, 0, info.as_mut_ptr().cast(), size)
+    };
+    // SAFETY: It is numbers alone, of which any bits are sound, and zeros where nothing was written.
+    (written == size).then(|| unsafe { info.assume_init() })
+}

@@ -1,0 +1,182 @@
+//! A command with all that it has started: who works under its lock. A job, as Windows calls that.
+//!
+//! The job does not end with us: what is in it goes on when we are killed, and keeps its lock.
+#![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
+
+use std::{
+    os::windows::io::{AsHandle, AsRawHandle, OwnedHandle},
+    process::Child,
+    ptr, thread,
+    time::Duration,
+};
+
+use windows_sys::Win32::System::JobObjects::{
+    AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT_BREAKAWAY_OK,
+    JOBOBJECT_BASIC_ACCOUNTING_INFORMATION, JOBOBJECT_BASIC_PROCESS_ID_LIST,
+    JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JobObjectBasicAccountingInformation,
+    JobObjectBasicProcessIdList, JobObjectExtendedLimitInformation, QueryInformationJobObject,
+    SetInformationJobObject, TerminateJobObject,
+};
+
+use super::{process::signal, system::owned};
+use crate::process::{Signal, name};
+
+/// How often it is looked whether all have ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// So many processes are named.
+const NAMED: usize = 64;
+
+/// The command, and all that it has started.
+#[derive(Debug)]
+pub struct Family {
+    /// `None` if there is none to be had, or the command could not be put into it.
+    job: Option<OwnedHandle>,
+    command: Option<(OwnedHandle, u32)>,
+}
+
+impl Family {
+    /// That of a command which is about to be started. A broker leaves the job of whoever happens to start it.
+    pub fn new(_: &'static str) -> Self {
+        // SAFETY: It has no name and no attributes; the handle is new.
+        let job = unsafe { owned(CreateJobObjectW(ptr::null(), ptr::null())) }.ok();
+        if let Some(job) = &job {
+            let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
+            limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_BREAKAWAY_OK;
+            // SAFETY: The handle is open, and what is read is as long as is said.
+            unsafe {
+                SetInformationJobObject(
+                    job.as_raw_handle(),
+                    JobObjectExtendedLimitInformation,
+                    (&raw const limits).cast(),
+                    size::<JOBOBJECT_EXTENDED_LIMIT_INFORMATION>(),
+                );
+            }
+        }
+        Self { job, command: None }
+    }
+
+    /// From now on there is the command.
+    pub fn begins(&mut self, command: &Child) {
+        self.command =
+            command.as_handle().try_clone_to_owned().ok().map(|handle| (handle, command.id()));
+        let is_in = self.job.as_ref().is_some_and(|job| {
+            // SAFETY: Both handles are open.
+            unsafe { AssignProcessToJobObject(job.as_raw_handle(), command.as_raw_handle()) != 0 }
+        });
+        if !is_in {
+            self.job = None;
+        }
+    }
+
+    /// It has been waited for.
+    pub fn command_has_ended(&mut self) {
+        self.command = None;
+    }
+
+    /// Tells the command what a signal says, and with it those of its process group.
+    pub fn signal(&self, of: Signal) {
+        if of == Signal::KILL {
+            self.kill();
+        } else if let Some((handle, number)) = &self.command {
+            signal(handle.as_handle(), *number, of);
+        }
+    }
+
+    /// Ends all.
+    pub fn kill(&self) {
+        if let Some(job) = &self.job {
+            // SAFETY: The handle is open.
+            unsafe { TerminateJobObject(job.as_raw_handle(), Signal::KILL.exit_code()) };
+        } else if let Some((handle, number)) = &self.command {
+            signal(handle.as_handle(), *number, Signal::KILL);
+        }
+    }
+
+    /// Waits until somebody may have ended, but no longer than this.
+    pub fn wait(&self, time: Duration) {
+        thread::sleep(time.min(LOOK));
+    }
+
+    /// Whether all have ended.
+    pub fn has_ended(&self) -> bool {
+        let Some(job) = &self.job else { return self.command.is_none() };
+        let mut found = JOBOBJECT_BASIC_ACCOUNTING_INFORMATION::default();
+        // SAFETY: The handle is open, and there is as much room as is said.
+        let told = unsafe {
+            QueryInformationJobObject(
+                job.as_raw_handle(),
+                JobObjectBasicAccountingInformation,
+                (&raw mut found).cast(),
+                size::<JOBOBJECT_BASIC_ACCOUNTING_INFORMATION>(),
+                ptr::null_mut(),
+            )
+        };
+        if told == 0 { self.command.is_none() } else { found.ActiveProcesses == 0 }
+    }
+
+    /// Who is there still, for people.
+    pub fn names(&self) -> Vec<String> {
+        let of_command = || self.command.iter().map(|(_, number)| *number).collect();
+        let numbers = self.job.as_ref().and_then(numbers).unwrap_or_else(of_command);
+        numbers.into_iter().map(|number| format!("{}[{number}]", name(number))).collect()
+    }
+
+    /// There is nothing to be done here when somebody ends.
+    #[expect(clippy::unused_self, reason = "as elsewhere")]
+    pub fn reap(&self) {}
+}
+
+fn size<T>() -> u32 {
+    u32::try_from(size_of::<T>()).unwrap_or_default()
+}
+
+/// The numbers of the processes of a job.
+fn numbers(job: &OwnedHandle) -> Option<Vec<u32>> {
+    #[repr(C)]
+    struct List {
+        head: JOBOBJECT_BASIC_PROCESS_ID_LIST,
+        rest: [usize; NAMED - 1],
+    }
+    let mut list = List { head: JOBOBJECT_BASIC_PROCESS_ID_LIST::default(), rest: [0; NAMED - 1] };
+    // SAFETY: The handle is open, and there is as much room as is said.
+    let told = unsafe {
+        QueryInformationJobObject(
+            job.as_raw_handle(),
+            JobObjectBasicProcessIdList,
+            (&raw mut list).cast(),
+            size::<List>(),
+            ptr::null_mut(),
+        )
+    };
+    (told != 0).then_some(())?;
+    let all = list.head.ProcessIdList.into_iter().chain(list.rest);
+    let all = all.take(list.head.NumberOfProcessIdsInList as usize);
+    Some(all.filter_map(|number| u32::try_from(number).ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn what_a_command_has_started_is_ended_with_it() {
+        let mut family = Family::new("NAVLOCK_STARTED_BY");
+        let mut command = Command::new("cmd");
+        command.args(["/d", "/c", "cmd /d /c set /p x="]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        family.begins(&child);
+        assert!(!family.has_ended());
+        assert!(family.names().iter().any(|name| name.starts_with("cmd[")), "{:?}", family.names());
+        family.kill();
+        assert_eq!(child.wait().unwrap().code(), Some(137));
+        family.command_has_ended();
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while !family.has_ended() {
+            assert!(std::time::Instant::now() < deadline, "{:?} has not ended", family.names());
+            family.wait(Duration::from_secs(1));
+        }
+    }
+}

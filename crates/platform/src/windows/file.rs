@@ -1,0 +1,293 @@
+//! Files and directories that others must not read or write, and that others may have put in our way.
+#![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File, FileTimes, Metadata, OpenOptions},
+    io,
+    os::windows::{
+        fs::{FileExt, OpenOptionsExt},
+        io::{AsHandle, AsRawHandle},
+    },
+    path::Path,
+    time::SystemTime,
+};
+
+use windows_sys::Win32::Storage::FileSystem::{
+    BY_HANDLE_FILE_INFORMATION, CreateDirectoryW, FILE_FLAG_BACKUP_SEMANTICS,
+    FILE_FLAG_OPEN_REPARSE_POINT, FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES,
+    GetFileInformationByHandle, READ_CONTROL, SECURITY_IDENTIFICATION, WRITE_DAC,
+};
+
+use super::{
+    security::{self, Access, Descriptor, NOBODY},
+    system::{checked, wide},
+};
+use crate::user::UserId;
+
+/// What tells a file from all others that exist.
+pub type Identity = (u64, u64);
+
+/// What tells this file from all others.
+///
+/// # Errors
+///
+/// If the system does not say.
+pub fn identity_of(file: &File) -> io::Result<Identity> {
+    let mut found = BY_HANDLE_FILE_INFORMATION::default();
+    // SAFETY: The handle is open, and there is room for what is written.
+    checked(unsafe { GetFileInformationByHandle(file.as_raw_handle(), &raw mut found) })?;
+    let number = u64::from(found.nFileIndexHigh) << 32 | u64::from(found.nFileIndexLow);
+    Ok((u64::from(found.dwVolumeSerialNumber), number))
+}
+
+/// The identity of what is at this path, of a link that of the link.
+///
+/// # Errors
+///
+/// `NotFound` if there is nothing, others if it cannot be looked at.
+pub fn identity_at(path: &Path) -> io::Result<Identity> {
+    identity_of(&look_at(path, FILE_READ_ATTRIBUTES, FILE_FLAG_OPEN_REPARSE_POINT)?)
+}
+
+/// The identity of what this path leads to.
+///
+/// # Errors
+///
+/// As of [`identity_at`].
+pub fn identity_behind(path: &Path) -> io::Result<Identity> {
+    identity_of(&look_at(path, FILE_READ_ATTRIBUTES, 0)?)
+}
+
+/// Opens a file or a directory for what is not in it.
+fn look_at(path: &Path, access: u32, flags: u32) -> io::Result<File> {
+    File::options().access_mode(access).custom_flags(flags | FILE_FLAG_BACKUP_SEMANTICS).open(path)
+}
+
+fn access_at(path: &Path) -> Option<Access> {
+    let file = look_at(path, READ_CONTROL, FILE_FLAG_OPEN_REPARSE_POINT).ok()?;
+    security::access(file.as_handle()).ok()
+}
+
+/// Who owns what is at this path, which has this metadata: nobody, if that cannot be told.
+pub fn owner_at(path: &Path, _: &Metadata) -> UserId {
+    access_at(path).map_or(NOBODY, |access| access.owner)
+}
+
+/// Who owns a file that has this metadata: nobody, if that cannot be told.
+pub fn owner_of(file: &File, _: &Metadata) -> UserId {
+    security::access(file.as_handle()).map_or(NOBODY, |access| access.owner)
+}
+
+/// What its owner and others may do with what is at this path, as bits of chmod(1) would say it.
+pub fn mode_at(path: &Path, found: &Metadata) -> u32 {
+    mode(access_at(path), found)
+}
+
+/// What its owner and others may do with a file, as bits of chmod(1) would say it.
+pub fn mode_of(file: &File, found: &Metadata) -> u32 {
+    mode(security::access(file.as_handle()).ok(), found)
+}
+
+/// What cannot be told is open to all.
+fn mode(access: Option<Access>, found: &Metadata) -> u32 {
+    let (read, write) =
+        access.map_or((true, true), |access| (access.others_read, access.others_write));
+    let look = if found.is_dir() { 0o055 } else { 0o044 };
+    let own = if found.is_dir() { 0o700 } else { 0o600 };
+    own | if read { look } else { 0 } | if write { 0o022 } else { 0 }
+}
+
+/// Whether it is a program.
+pub fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file())
+}
+
+/// For a file through which no link leads: one at its path is opened itself, and is no file. Who can read what is
+/// made is said by its directory. Nothing is waited for: what stands at the path may be a pipe, whose owner gets to
+/// know who we are and can do nothing in our name.
+pub fn careful() -> OpenOptions {
+    let mut options = without_waiting();
+    options.custom_flags(FILE_FLAG_OPEN_REPARSE_POINT);
+    options
+}
+
+/// The same for a path that was chosen, which may be a link.
+pub fn without_waiting() -> OpenOptions {
+    let mut options = File::options();
+    options.security_qos_flags(SECURITY_IDENTIFICATION);
+    options
+}
+
+/// Opens what is a directory.
+///
+/// # Errors
+///
+/// If it is none, or cannot be opened.
+pub fn open_directory(path: &Path) -> io::Result<File> {
+    directory(look_at(path, FILE_READ_ATTRIBUTES, FILE_FLAG_OPEN_REPARSE_POINT)?)
+}
+
+/// Opens the directory that a path leads to, be it by a link.
+///
+/// # Errors
+///
+/// If it is none, or cannot be opened.
+pub fn open_directory_behind(path: &Path) -> io::Result<File> {
+    directory(look_at(path, FILE_READ_ATTRIBUTES, 0)?)
+}
+
+fn directory(file: File) -> io::Result<File> {
+    if file.metadata()?.is_dir() { Ok(file) } else { Err(io::ErrorKind::NotADirectory.into()) }
+}
+
+/// Makes a directory that is ours alone.
+///
+/// # Errors
+///
+/// As of [`fs::create_dir`].
+pub fn create_private_directory(path: &Path) -> io::Result<()> {
+    let descriptor = Descriptor::of_file(true)?;
+    let attributes = descriptor.attributes(false);
+    // As long as it may be, which the system takes of whole paths alone.
+    let path = wide(std::path::absolute(path)?);
+    // SAFETY: The path ends with a zero, and it and the attributes outlive the call.
+    checked(unsafe { CreateDirectoryW(path.as_ptr(), &raw const attributes) })
+}
+
+/// Makes a directory that is ours alone, and those above it that are not there; or does nothing if it
+/// is there.
+///
+/// # Errors
+///
+/// As of [`fs::create_dir_all`].
+pub fn create_private_directories(path: &Path) -> io::Result<()> {
+    match create_private_directory(path) {
+        Err(_) if path.is_dir() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+            create_private_directories(above.ok_or(error)?)?;
+            create_private_directory(path)
+        }
+        made => made,
+    }
+}
+
+/// Sees that nobody else can read or write what is at this path.
+///
+/// # Errors
+///
+/// If it is not ours.
+pub fn make_private(path: &Path) -> io::Result<()> {
+    let access = READ_CONTROL | WRITE_DAC;
+    security::make_private(look_at(path, access, FILE_FLAG_OPEN_REPARSE_POINT)?.as_handle())
+}
+
+/// The same of a file that is open.
+///
+/// # Errors
+///
+/// If it is not ours.
+pub fn make_file_private(file: &File) -> io::Result<()> {
+    // What it was opened for need not be that.
+    security::make_private(reopened(file)?.as_handle())
+}
+
+fn reopened(file: &File) -> io::Result<File> {
+    use windows_sys::Win32::Storage::FileSystem::{
+        FILE_SHARE_DELETE, FILE_SHARE_READ, FILE_SHARE_WRITE, ReOpenFile,
+    };
+    let share = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
+    // SAFETY: The handle is open, and the one that comes of it is new.
+    unsafe {
+        super::system::owned(ReOpenFile(file.as_raw_handle(), READ_CONTROL | WRITE_DAC, share, 0))
+    }
+    .map(File::from)
+}
+
+/// Renews the times of what is at this path.
+///
+/// # Errors
+///
+/// If it is not there, or not ours.
+pub fn touch(path: &Path) -> io::Result<()> {
+    let now = SystemTime::now();
+    let times = FileTimes::new().set_accessed(now).set_modified(now);
+    look_at(path, FILE_WRITE_ATTRIBUTES, FILE_FLAG_OPEN_REPARSE_POINT)?.set_times(times)
+}
+
+/// Writes all of it at this place in a file.
+///
+/// # Errors
+///
+/// If there is no room.
+pub fn write_all_at(file: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = file.seek_write(bytes, at)?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        (bytes, at) = (&bytes[written..], at + written as u64);
+    }
+    Ok(())
+}
+
+/// Whether something is mounted at this path, so that nobody who sees it there can remove it. Here it is not asked.
+pub fn is_mounted(_: &Path) -> bool {
+    false
+}
+
+/// The bytes of a path, in the encoding that Rust has for what the system has in UTF-16.
+pub fn path_bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_encoded_bytes()
+}
+
+/// The bytes of a text, as of an argument, in the same encoding.
+pub fn bytes(text: &OsStr) -> &[u8] {
+    text.as_encoded_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_of_ours_is_ours_alone_and_what_is_made_in_it_as_well() {
+        let above = tempfile::tempdir().unwrap();
+        let path = above.path().join("a").join("b");
+        create_private_directories(&path).unwrap();
+        create_private_directories(&path).unwrap();
+        let again = create_private_directory(&path).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        let found = fs::symlink_metadata(&path).unwrap();
+        assert_eq!(owner_at(&path, &found), crate::user::ours());
+        assert_eq!(mode_at(&path, &found), 0o700);
+        let file = careful().write(true).create(true).open(path.join("file")).unwrap();
+        make_file_private(&file).unwrap();
+        make_private(&path.join("file")).unwrap();
+        let found = file.metadata().unwrap();
+        assert_eq!((owner_of(&file, &found), mode_of(&file, &found)), (crate::user::ours(), 0o600));
+    }
+
+    #[test]
+    fn a_file_is_the_same_by_whichever_way_it_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| directory.path().join(name));
+        let file = File::create(&one).unwrap();
+        write_all_at(&file, b"xyz", 2).unwrap();
+        assert_eq!(fs::read(&one).unwrap(), b"\0\0xyz");
+        fs::write(&other, "").unwrap();
+        let identity = identity_of(&file).unwrap();
+        assert_eq!(identity_at(&one).unwrap(), identity);
+        assert_eq!(identity_behind(&one).unwrap(), identity);
+        assert_ne!(identity_at(&other).unwrap(), identity);
+        fs::rename(&one, &other).unwrap();
+        assert_eq!(identity_at(&other).unwrap(), identity);
+        assert_eq!(identity_at(&one).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(open_directory(&other).is_err() && open_directory(directory.path()).is_ok());
+        let old = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+        file.set_modified(old).unwrap();
+        touch(&other).unwrap();
+        assert!(file.metadata().unwrap().modified().unwrap() > old);
+    }
+}

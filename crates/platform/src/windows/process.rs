@@ -1,0 +1,423 @@
+//! Processes: whether they live, who has started whom, and what there is of signals.
+//!
+//! A number alone may be anybody's by now. A [`Handle`] is opened while the process provably is the one
+//! that is meant, and means it from then on.
+#![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io,
+    os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, OwnedHandle},
+    path::Path,
+    process::{Child, ExitStatus},
+    time::Duration,
+};
+
+use windows_sys::Win32::{
+    Foundation::{ERROR_INVALID_PARAMETER, STATUS_CONTROL_C_EXIT, STILL_ACTIVE},
+    System::{
+        Console::{CTRL_BREAK_EVENT, FreeConsole, GenerateConsoleCtrlEvent},
+        Diagnostics::ToolHelp::{
+            CreateToolhelp32Snapshot, PROCESSENTRY32W, Process32FirstW, Process32NextW,
+            TH32CS_SNAPPROCESS,
+        },
+        JobObjects::{
+            JOB_OBJECT_LIMIT_BREAKAWAY_OK, JOBOBJECT_EXTENDED_LIMIT_INFORMATION,
+            JobObjectExtendedLimitInformation, QueryInformationJobObject,
+        },
+        Threading::{
+            CREATE_BREAKAWAY_FROM_JOB, CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW,
+            GetCurrentProcess, GetExitCodeProcess, GetPriorityClass, OpenProcess,
+            PROCESS_NAME_WIN32, PROCESS_QUERY_LIMITED_INFORMATION, PROCESS_SYNCHRONIZE,
+            PROCESS_TERMINATE, QueryFullProcessImageNameW, TerminateProcess,
+        },
+    },
+};
+
+use super::system::{Awaited, checked, is_signalled, owned, wait_for};
+use crate::{
+    file::Identity,
+    wait::{BorrowedSource, Source},
+};
+
+/// What a process can be told: Windows has few words for it, so these are the numbers of Unix, by which exit codes and
+/// messages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Signal(i32);
+
+macro_rules! signals {
+    ($($(#[$doc:meta])* $name:ident = $number:literal;)*) => {
+        impl Signal {
+            $($(#[$doc])* pub const $name: Self = Self($number);)*
+        }
+    };
+}
+
+signals! {
+    /// The console has gone.
+    HANG_UP = 1;
+    /// ^C.
+    INTERRUPT = 2;
+    /// ^Break.
+    QUIT = 3;
+    /// It is to end.
+    TERMINATE = 15;
+    /// It is ended.
+    KILL = 9;
+    /// It stands still. Nobody is told so here.
+    STOP = 19;
+    /// It goes on. Nobody is told so here.
+    CONTINUE = 18;
+    /// It stands still, if it has nothing against it. Nobody is told so here.
+    SUSPEND = 20;
+    /// The console has another size. Nobody is told so here.
+    RESIZED = 28;
+    /// A child has ended. Nobody is told so here.
+    CHILD = 17;
+}
+
+impl Signal {
+    /// Its number.
+    pub fn number(self) -> i32 {
+        self.0
+    }
+
+    /// The exit code of a process that it has ended: what a shell says of one on Unix.
+    pub(crate) fn exit_code(self) -> u32 {
+        128 + self.0.unsigned_abs()
+    }
+}
+
+/// Tells this process what a signal says, if there is a word for that: ^Break, which one that leads a group gets with
+/// all of its group, or its end.
+pub(crate) fn signal(process: BorrowedHandle<'_>, number: u32, signal: Signal) {
+    match signal {
+        Signal::KILL => {
+            // SAFETY: The handle is open. It may have ended.
+            unsafe { TerminateProcess(process.as_raw_handle(), signal.exit_code()) };
+        }
+        Signal::HANG_UP | Signal::INTERRUPT | Signal::QUIT | Signal::TERMINATE => {
+            // SAFETY: Numbers are given. The process has not ended, or its handle keeps the number from being
+            // another's.
+            unsafe { GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, number) };
+        }
+        _ => {}
+    }
+}
+
+/// Sends a signal to a child that was not waited for. It may have ended on its own.
+pub fn signal_child(child: &Child, of: Signal) {
+    signal(child.as_handle(), child.id(), of);
+}
+
+/// Whether a child has ended.
+pub fn child_has_ended(child: &Child) -> bool {
+    is_signalled(child.as_handle())
+}
+
+/// The number of the signal that has ended it, if one has: ^C and ^Break.
+pub fn ended_by(status: ExitStatus) -> Option<i32> {
+    (status.code() == Some(STATUS_CONTROL_C_EXIT)).then_some(Signal::INTERRUPT.0)
+}
+
+/// Whether this process must not end the one of this number.
+pub fn is_beyond_signals(number: u32) -> bool {
+    let opened = open(number, PROCESS_TERMINATE);
+    opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+}
+
+fn open(number: u32, access: u32) -> io::Result<OwnedHandle> {
+    // SAFETY: Numbers are given; the handle is new.
+    unsafe { owned(OpenProcess(access, 0, number)) }
+}
+
+/// The process that has started this one, or 0 if that cannot be seen.
+pub fn parent() -> u32 {
+    parent_of(std::process::id()).unwrap_or(0)
+}
+
+/// Who has started the process of this number, of those that there are now.
+fn parent_of(number: u32) -> Option<u32> {
+    // SAFETY: Numbers are given; the handle is new.
+    let all = unsafe { owned(CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS, 0)) }.ok()?;
+    let size = u32::try_from(size_of::<PROCESSENTRY32W>()).ok()?;
+    let mut entry = PROCESSENTRY32W { dwSize: size, ..PROCESSENTRY32W::default() };
+    // SAFETY: The handle is open, and there is as much room as is said.
+    let mut found = unsafe { Process32FirstW(all.as_raw_handle(), &raw mut entry) };
+    while found != 0 {
+        if entry.th32ProcessID == number {
+            return Some(entry.th32ParentProcessID);
+        }
+        // SAFETY: As above.
+        found = unsafe { Process32NextW(all.as_raw_handle(), &raw mut entry) };
+    }
+    None
+}
+
+/// The program of a process. Empty if that is not known.
+pub fn name(number: u32) -> String {
+    let path = || {
+        let process = open(number, PROCESS_QUERY_LIMITED_INFORMATION).ok()?;
+        let mut text = vec![0_u16; 1 << 15];
+        let mut length = u32::try_from(text.len()).ok()?;
+        // SAFETY: The handle is open, and there is as much room as is said.
+        checked(unsafe {
+            QueryFullProcessImageNameW(
+                process.as_raw_handle(),
+                PROCESS_NAME_WIN32,
+                text.as_mut_ptr(),
+                &raw mut length,
+            )
+        })
+        .ok()?;
+        Some(String::from_utf16_lossy(text.get(..length as usize)?))
+    };
+    let path = path().unwrap_or_default();
+    let name = Path::new(&path).file_stem().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// Leaves the console of whoever has started this process.
+pub fn leave_terminal() {
+    // SAFETY: It takes nothing. What is written to a console that is not there is lost.
+    unsafe { FreeConsole() };
+}
+
+/// Has this process become a command, as far as anybody sees who waits for it: it does nothing else any more, and ends as
+/// the command ends. Returns why it cannot.
+pub fn execute(command: &mut std::process::Command) -> io::Error {
+    match command.status() {
+        Ok(status) => std::process::exit(status.code().unwrap_or(1)),
+        Err(error) => error,
+    }
+}
+
+/// Has a command be in a process group of its own: what interrupts us is not meant for it.
+pub fn set_apart(command: &mut std::process::Command) {
+    use std::os::windows::process::CommandExt;
+    command.creation_flags(CREATE_NEW_PROCESS_GROUP);
+}
+
+/// Has a program that is everybody's, a broker, not end with whoever happens to start it: it has no console, it leaves
+/// our job if that lets it go, and it does not inherit what we write to, whose end others wait for.
+pub fn let_go(command: &mut std::process::Command) {
+    use std::os::windows::process::CommandExt;
+    let breakaway = if may_break_away() { CREATE_BREAKAWAY_FROM_JOB } else { 0 };
+    command.creation_flags(CREATE_NO_WINDOW | CREATE_NEW_PROCESS_GROUP | breakaway);
+    for stream in [io::stdin().as_handle(), io::stdout().as_handle(), io::stderr().as_handle()] {
+        // Whoever is to have it is given a copy.
+        let _ = super::system::set_inherited(stream, false);
+    }
+}
+
+/// Whether we are in a job, and it lets go of those who want to leave it.
+fn may_break_away() -> bool {
+    let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
+    let size = u32::try_from(size_of::<JOBOBJECT_EXTENDED_LIMIT_INFORMATION>()).unwrap_or_default();
+    let null = std::ptr::null_mut;
+    // SAFETY: Without a handle it is our own job that is meant; there is as much room as is said.
+    let told = unsafe {
+        QueryInformationJobObject(
+            null(),
+            JobObjectExtendedLimitInformation,
+            (&raw mut limits).cast(),
+            size,
+            null().cast(),
+        )
+    };
+    told != 0 && limits.BasicLimitInformation.LimitFlags & JOB_OBJECT_LIMIT_BREAKAWAY_OK != 0
+}
+
+/// Whether a program needs this variable to be started at all: libraries of the system are found by some, and folders of
+/// the user by others.
+pub fn is_needed(name: &OsStr) -> bool {
+    const NEEDED: [&str; 11] = [
+        "SystemRoot",
+        "SystemDrive",
+        "windir",
+        "ComSpec",
+        "PATHEXT",
+        "TEMP",
+        "TMP",
+        "USERNAME",
+        "USERPROFILE",
+        "APPDATA",
+        "LOCALAPPDATA",
+    ];
+    NEEDED.iter().any(|needed| name.eq_ignore_ascii_case(needed))
+}
+
+/// What opens a file with the program that its user likes best: commands, to be tried in this order.
+pub const OPENERS: &[&str] = &["explorer"];
+
+/// There are no PID namespaces here.
+pub fn namespace() -> Option<u64> {
+    None
+}
+
+/// How nice it is to other processes: Windows has classes for that.
+pub fn niceness() -> Option<i32> {
+    None
+}
+
+/// The class of priority that this process has, as Windows numbers them.
+pub(crate) fn priority_class() -> u32 {
+    // SAFETY: The handle of this process is one that is not closed.
+    unsafe { GetPriorityClass(GetCurrentProcess()) }
+}
+
+/// Whether the process of this number has this file open. Here it cannot be told.
+pub fn has_open(_: u32, _: Identity, _: &str) -> bool {
+    false
+}
+
+/// Opens a file that a process has open. Here it cannot be told.
+///
+/// # Errors
+///
+/// `Unsupported`.
+pub fn open_of(_: u32, _: &OsStr, _: impl Fn(&File) -> bool) -> io::Result<File> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// A process that lived when this was opened. As a source it is readable when the process has ended.
+#[derive(Debug)]
+pub struct Handle {
+    number: u32,
+    handle: OwnedHandle,
+}
+
+impl Handle {
+    /// The process that has this number now.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if there is none, `PermissionDenied` if it is another's whom we may not look at.
+    pub fn open(number: u32) -> io::Result<Self> {
+        const LOOK: u32 = PROCESS_QUERY_LIMITED_INFORMATION | PROCESS_SYNCHRONIZE;
+        let opened = match open(number, LOOK | PROCESS_TERMINATE) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => open(number, LOOK),
+            opened => opened,
+        };
+        let handle = opened.map_err(|error| {
+            let is_none = error.raw_os_error() == Some(ERROR_INVALID_PARAMETER.cast_signed());
+            if is_none { io::ErrorKind::NotFound.into() } else { error }
+        })?;
+        // A number stays that of a process that has ended for as long as somebody has a handle of it.
+        if is_signalled(handle.as_handle()) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(Self { number, handle })
+    }
+
+    /// A child.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for it.
+    pub fn of_child(child: &Child) -> io::Result<Self> {
+        let handle = child.as_handle().try_clone_to_owned()?;
+        Ok(Self { number: child.id(), handle })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        is_signalled(self.handle.as_handle())
+    }
+
+    /// Whether it has ended, or does within this time. Blocks.
+    pub fn ends_within(&self, time: Duration) -> bool {
+        matches!(wait_for(&[self.handle.as_handle()], Some(time)), Ok(Some(_)))
+    }
+
+    /// Whether its end has begun and is not complete: it has an exit code and still runs.
+    pub fn is_ending(&self) -> bool {
+        let mut code = 0;
+        // SAFETY: The handle is open, and there is room for the number.
+        let told = unsafe { GetExitCodeProcess(self.handle.as_raw_handle(), &raw mut code) };
+        told != 0 && code.cast_signed() != STILL_ACTIVE && !self.has_ended()
+    }
+
+    /// Who has started it. Whoever has that number now may be another.
+    pub fn parent(&self) -> Option<u32> {
+        let parent = parent_of(self.number)?;
+        (!self.has_ended()).then_some(parent)
+    }
+
+    /// Tells it what a signal says. It may have ended, and may be one that we must not end.
+    pub fn signal(&self, of: Signal) {
+        signal(self.handle.as_handle(), self.number, of);
+    }
+}
+
+impl AsHandle for Handle {
+    fn as_handle(&self) -> BorrowedHandle<'_> {
+        self.handle.as_handle()
+    }
+}
+
+impl Source for Handle {
+    fn source(&self) -> BorrowedSource<'_> {
+        BorrowedSource::object(self.handle.as_handle())
+    }
+}
+
+/// Waits for the end of a process, by whatever keeps a [`Handle`]. Never ends if it cannot be waited for.
+pub async fn end_of<T: Source>(handle: T) {
+    let Ok(awaited) = Awaited::new() else { return std::future::pending().await };
+    std::future::poll_fn(|context| {
+        let Some(object) = handle.source().as_object() else { return std::task::Poll::Pending };
+        if is_signalled(object) {
+            return std::task::Poll::Ready(());
+        }
+        awaited.wake_when(object, context.waker());
+        std::task::Poll::Pending
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    fn waiting() -> Child {
+        let mut command = Command::new("cmd");
+        command.args(["/d", "/c", "set /p x="]).stdin(Stdio::piped()).stdout(Stdio::null());
+        command.spawn().unwrap()
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_parent_and_its_end_is_seen() {
+        let mut child = waiting();
+        let process = Handle::open(child.id()).unwrap();
+        assert_eq!(process.parent(), Some(std::process::id()));
+        assert_eq!(name(child.id()), "cmd");
+        assert!(!process.has_ended() && !process.is_ending());
+        assert!(!process.ends_within(Duration::from_millis(10)) && !child_has_ended(&child));
+        drop(child.stdin.take());
+        assert!(process.ends_within(Duration::from_secs(20)));
+        assert!(child_has_ended(&child) && process.parent().is_none());
+        child.wait().unwrap();
+        let number = child.id();
+        drop((child, process));
+        assert!(Handle::open(number).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_task_is_told_that_a_process_was_ended() {
+        let mut child = waiting();
+        let process = Handle::of_child(&child).unwrap();
+        let end = tokio::spawn(end_of(Handle::of_child(&child).unwrap()));
+        process.signal(Signal::KILL);
+        tokio::time::timeout(Duration::from_secs(20), end).await.unwrap().unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(137));
+    }
+}

@@ -1,0 +1,216 @@
+//! What a console tells the programs in front of it: ^C, ^Break, and that it is closed.
+#![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
+
+use std::{
+    io::{self, Read, Write},
+    process::{Child, Command},
+    sync::{Mutex, OnceLock, PoisonError},
+    thread,
+};
+
+use windows_sys::{
+    Win32::System::Console::{
+        CTRL_BREAK_EVENT, CTRL_C_EVENT, CTRL_CLOSE_EVENT, CTRL_LOGOFF_EVENT, CTRL_SHUTDOWN_EVENT,
+        SetConsoleCtrlHandler,
+    },
+    core::BOOL,
+};
+
+use super::system::checked;
+use crate::{
+    process::Signal,
+    socket::Stream,
+    wait::{BorrowedSource, Source},
+};
+
+/// Where what comes is written to, a byte each.
+#[derive(Debug)]
+struct Caught {
+    signals: Vec<Signal>,
+    ends: Stream,
+    /// The second one of its kind ends us whatever we are at.
+    once: bool,
+    has_come: bool,
+}
+
+fn all() -> &'static Mutex<Vec<Caught>> {
+    static ALL: OnceLock<Mutex<Vec<Caught>>> = OnceLock::new();
+    ALL.get_or_init(Mutex::default)
+}
+
+/// What the console's event is on Unix.
+fn signal_of(event: u32) -> Option<Signal> {
+    match event {
+        CTRL_C_EVENT => Some(Signal::INTERRUPT),
+        CTRL_BREAK_EVENT => Some(Signal::QUIT),
+        CTRL_CLOSE_EVENT | CTRL_LOGOFF_EVENT => Some(Signal::HANG_UP),
+        CTRL_SHUTDOWN_EVENT => Some(Signal::TERMINATE),
+        _ => None,
+    }
+}
+
+unsafe extern "system" fn came(event: u32) -> BOOL {
+    let Some(signal) = signal_of(event) else { return 0 };
+    // Not a signal's handler: it is called in a thread of its own, which may wait.
+    let mut is_caught = false;
+    let mut all = all().lock().unwrap_or_else(PoisonError::into_inner);
+    for caught in all.iter_mut().filter(|caught| caught.signals.contains(&signal)) {
+        if caught.once && caught.has_come {
+            return 0;
+        }
+        caught.has_come = true;
+        let number = u8::try_from(signal.number()).unwrap_or_default();
+        // Full is as good.
+        let _ = (&caught.ends).write(&[number]);
+        is_caught = true;
+    }
+    drop(all);
+    let ends_us = [Signal::HANG_UP, Signal::TERMINATE].contains(&signal);
+    if is_caught && ends_us {
+        // The process is ended when this returns: what is to be done before is given the time that the system gives.
+        loop {
+            thread::park();
+        }
+    }
+    i32::from(is_caught)
+}
+
+/// What becomes readable when one of these comes.
+fn catch(signals: &[Signal], once: bool) -> io::Result<(Stream, Stream)> {
+    let (told, ends) = Stream::pair()?;
+    ends.set_nonblocking(true)?;
+    static HANDLED: OnceLock<bool> = OnceLock::new();
+    let mut failed = Ok(());
+    HANDLED.get_or_init(|| {
+        // SAFETY: The function is there for as long as the program.
+        failed = checked(unsafe { SetConsoleCtrlHandler(Some(came), 1) });
+        failed.is_ok()
+    });
+    failed?;
+    let caught =
+        Caught { signals: signals.to_vec(), ends: ends.try_clone()?, once, has_come: false };
+    all().lock().unwrap_or_else(PoisonError::into_inner).push(caught);
+    Ok((told, ends))
+}
+
+/// Whether this signal is ignored now: that cannot be asked here.
+pub fn is_ignored(_: Signal) -> bool {
+    false
+}
+
+/// Has the command have signals as this program had them: they are inherited here.
+pub fn hand_on(_: &mut Command) {}
+
+/// Catches what is to be passed on to a command, from before there is one.
+#[derive(Debug)]
+pub struct PassedOn {
+    told: Stream,
+}
+
+impl PassedOn {
+    /// Catches them from now on. Beside this it gives an end that does not block: who writes to it has
+    /// whoever waits for the source look.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for it.
+    pub fn catch() -> io::Result<(Self, Stream)> {
+        let signals = [Signal::HANG_UP, Signal::INTERRUPT, Signal::QUIT, Signal::TERMINATE];
+        let (told, bell) = catch(&signals, false)?;
+        told.set_nonblocking(true)?;
+        Ok((Self { told }, bell))
+    }
+
+    /// Readable when there is one, or it was rung for.
+    pub fn source(&self) -> BorrowedSource<'_> {
+        self.told.source()
+    }
+
+    /// What came before the command was there: it is told by ^Break.
+    pub fn pass_on_early(&mut self, child: &Child) {
+        for signal in self.take() {
+            crate::process::signal_child(child, signal);
+        }
+    }
+
+    /// What has come: the console has told the command as well, which is in front of it with us.
+    pub fn pass_on(&mut self, _: &Child) {
+        let _ = self.take();
+    }
+
+    fn take(&self) -> Vec<Signal> {
+        let mut bytes = [0; 64];
+        let read = (&self.told).read(&mut bytes).unwrap_or(0);
+        let known = [Signal::HANG_UP, Signal::INTERRUPT, Signal::QUIT, Signal::TERMINATE];
+        let of = |byte: &u8| known.into_iter().find(|signal| signal.number() == i32::from(*byte));
+        bytes[..read].iter().filter_map(of).collect()
+    }
+}
+
+/// What becomes readable when we are told to end. The next time that ends us whatever we are at.
+///
+/// # Errors
+///
+/// If there is no memory for it.
+pub fn told_to_end() -> io::Result<Stream> {
+    let signals = [Signal::INTERRUPT, Signal::QUIT, Signal::HANG_UP, Signal::TERMINATE];
+    catch(&signals, true).map(|(told, _)| told)
+}
+
+/// Does this when we are told to end, and then ends.
+///
+/// # Errors
+///
+/// If it cannot be caught, or there is no thread to be had.
+pub fn before_end(act: impl Fn() + Send + 'static) -> io::Result<()> {
+    let mut told = told_to_end()?;
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let mut byte = [0];
+        if told.read(&mut byte).is_ok_and(|read| read > 0) {
+            act();
+            std::process::exit(128 + i32::from(byte[0]));
+        }
+    })?;
+    Ok(())
+}
+
+/// Ends this process as Windows ends one that nobody has told what to do.
+pub fn end_by(signal: Signal) {
+    std::process::exit(signal.exit_code().cast_signed());
+}
+
+/// Nobody stands still here until somebody else has it go on.
+pub fn suspend() {}
+
+/// Signals that are heeded, each with a pipe in which there is a byte when it has come.
+#[derive(Debug)]
+pub struct Heeded(Vec<(Signal, Stream)>);
+
+impl Heeded {
+    /// Catches these from now on, as far as there are such here.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for it.
+    pub fn catch(signals: &[Signal]) -> io::Result<Self> {
+        let pipes = signals.iter().map(|&signal| {
+            let (ours, _) = catch(&[signal], false)?;
+            ours.set_nonblocking(true)?;
+            Ok((signal, ours))
+        });
+        pipes.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// All, each readable when it has come.
+    pub fn sources(&self) -> impl Iterator<Item = (Signal, BorrowedSource<'_>)> {
+        self.0.iter().map(|(signal, pipe)| (*signal, pipe.source()))
+    }
+
+    /// The one at this place of the [`sources`](Self::sources) has been seen.
+    pub fn take(&self, index: usize) -> Signal {
+        let (signal, mut pipe) = (self.0[index].0, &self.0[index].1);
+        let mut bytes = [0; 256];
+        while pipe.read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
+        signal
+    }
+}

@@ -1,0 +1,188 @@
+//! Handles, events, and waiting for them: what the other modules share.
+#![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
+
+use std::{
+    ffi::OsStr,
+    io,
+    os::windows::{
+        ffi::OsStrExt,
+        io::{AsHandle, AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle},
+    },
+    ptr,
+    sync::{Arc, Mutex, PoisonError},
+    task::Waker,
+    time::Duration,
+};
+
+use windows_sys::{
+    Win32::{
+        Foundation::{
+            HANDLE, HANDLE_FLAG_INHERIT, INVALID_HANDLE_VALUE, SetHandleInformation, WAIT_FAILED,
+            WAIT_OBJECT_0, WAIT_TIMEOUT,
+        },
+        System::Threading::{
+            CloseThreadpoolWait, CreateEventW, CreateThreadpoolWait, INFINITE,
+            PTP_CALLBACK_INSTANCE, PTP_WAIT, ResetEvent, SetEvent, SetThreadpoolWait,
+            WaitForMultipleObjects, WaitForThreadpoolWaitCallbacks,
+        },
+    },
+    core::BOOL,
+};
+
+/// So many objects at most can be waited for at once.
+pub(crate) const MOST: usize = 64;
+
+/// The error of the last call if it did not return true.
+pub(crate) fn checked(done: BOOL) -> io::Result<()> {
+    if done == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A new handle, or the error of the call that should have made it.
+///
+/// # Safety
+///
+/// If it is a handle, nobody else closes it.
+pub(crate) unsafe fn owned(handle: HANDLE) -> io::Result<OwnedHandle> {
+    if handle.is_null() || handle == INVALID_HANDLE_VALUE {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: The caller says that it is ours.
+    Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
+}
+
+/// A text as the system has it, with a zero at its end.
+pub(crate) fn wide(text: impl AsRef<OsStr>) -> Vec<u16> {
+    text.as_ref().encode_wide().chain([0]).collect()
+}
+
+/// Whether programs that are started inherit this handle.
+pub(crate) fn set_inherited(handle: BorrowedHandle<'_>, is_inherited: bool) -> io::Result<()> {
+    let flag = if is_inherited { HANDLE_FLAG_INHERIT } else { 0 };
+    // SAFETY: The handle is open for as long as it is borrowed.
+    checked(unsafe { SetHandleInformation(handle.as_raw_handle(), HANDLE_FLAG_INHERIT, flag) })
+}
+
+/// An event, which stays as it is until somebody changes it.
+#[derive(Debug)]
+pub(crate) struct Event(OwnedHandle);
+
+impl Event {
+    pub(crate) fn new(is_set: bool) -> io::Result<Self> {
+        // SAFETY: It has no name and no attributes; the handle is new.
+        unsafe { owned(CreateEventW(ptr::null(), 1, i32::from(is_set), ptr::null())) }.map(Self)
+    }
+
+    pub(crate) fn set(&self) {
+        // SAFETY: The handle is open. It cannot fail for an event of our own.
+        unsafe { SetEvent(self.raw()) };
+    }
+
+    pub(crate) fn reset(&self) {
+        // SAFETY: As in `set`.
+        unsafe { ResetEvent(self.raw()) };
+    }
+
+    pub(crate) fn raw(&self) -> HANDLE {
+        self.0.as_raw_handle()
+    }
+}
+
+impl AsHandle for Event {
+    fn as_handle(&self) -> BorrowedHandle<'_> {
+        self.0.as_handle()
+    }
+}
+
+/// Waits until one of these is signalled, but no longer than this. Its place; `None` if none was in time.
+///
+/// There may be [`MOST`] of them.
+pub(crate) fn wait_for(
+    objects: &[BorrowedHandle<'_>],
+    timeout: Option<Duration>,
+) -> io::Result<Option<usize>> {
+    let handles: Vec<HANDLE> = objects.iter().map(AsRawHandle::as_raw_handle).collect();
+    let count = u32::try_from(handles.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: The handles are open for as long as they are borrowed.
+    let came = unsafe { WaitForMultipleObjects(count, handles.as_ptr(), 0, milliseconds(timeout)) };
+    match came {
+        WAIT_TIMEOUT => Ok(None),
+        WAIT_FAILED => Err(io::Error::last_os_error()),
+        // An abandoned mutex, which is none of ours, would be further on.
+        signalled => Ok(Some((signalled - WAIT_OBJECT_0) as usize)),
+    }
+}
+
+/// Whether an object is signalled.
+pub(crate) fn is_signalled(object: BorrowedHandle<'_>) -> bool {
+    matches!(wait_for(&[object], Some(Duration::ZERO)), Ok(Some(_)))
+}
+
+/// Not a moment less than this; too long for the system is as long as it can.
+fn milliseconds(time: Option<Duration>) -> u32 {
+    let Some(time) = time else { return INFINITE };
+    let rounded = time.as_nanos().div_ceil(1_000_000);
+    u32::try_from(rounded).unwrap_or(INFINITE - 1).min(INFINITE - 1)
+}
+
+/// Tasks that wait for an object, which a thread of the system's pool waits for on their behalf.
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    wait: PTP_WAIT,
+    /// What the thread of the pool is given. It is ours until no such thread can be at it.
+    wakers: Arc<Mutex<Vec<Waker>>>,
+}
+
+// SAFETY: The system's functions for a wait may be called in any thread.
+unsafe impl Send for Awaited {}
+// SAFETY: As above, and also in several at once.
+unsafe impl Sync for Awaited {}
+
+impl Awaited {
+    pub(crate) fn new() -> io::Result<Self> {
+        let wakers: Arc<Mutex<Vec<Waker>>> = Arc::default();
+        let context = Arc::as_ptr(&wakers).cast_mut().cast();
+        // SAFETY: What is called gets a pointer that is good for as long as this value, which waits at its end
+        // for all calls.
+        let wait = unsafe { CreateThreadpoolWait(Some(wake), context, ptr::null()) };
+        if wait == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { wait, wakers })
+    }
+
+    /// Has the task woken once the object is signalled; also if it already is.
+    pub(crate) fn wake_when(&self, object: BorrowedHandle<'_>, waker: &Waker) {
+        let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        if !wakers.iter().any(|known| known.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+        drop(wakers);
+        // SAFETY: The wait is there until this value is dropped. Whoever has this value has the object as well,
+        // and both are dropped in this order.
+        unsafe { SetThreadpoolWait(self.wait, object.as_raw_handle(), ptr::null()) };
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        // SAFETY: It is waited for nothing from here on, and nobody is in `wake` when that returns; only then
+        // is there no wait any more.
+        unsafe {
+            SetThreadpoolWait(self.wait, ptr::null_mut(), ptr::null());
+            WaitForThreadpoolWaitCallbacks(self.wait, 1);
+            CloseThreadpoolWait(self.wait);
+        }
+    }
+}
+
+unsafe extern "system" fn wake(
+    _: PTP_CALLBACK_INSTANCE,
+    context: *mut std::ffi::c_void,
+    _: PTP_WAIT,
+    _: u32,
+) {
+    // SAFETY: It points to the wakers of an `Awaited` that is there for as long as this runs.
+    let wakers = unsafe { &*context.cast::<Mutex<Vec<Waker>>>() };
+    let woken = std::mem::take(&mut *wakers.lock().unwrap_or_else(PoisonError::into_inner));
+    woken.into_iter().for_each(Waker::wake);
+}

@@ -1,0 +1,13 @@
+//! Whose turn it is for a CPU.
+#![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
+
+use windows_sys::Win32::System::Threading::{
+    GetCurrentThread, SetThreadPriority, THREAD_PRIORITY_BELOW_NORMAL,
+};
+
+/// Has this thread stand back behind others who want a CPU, from now on: for threads that look, whom nobody who locks
+/// should have to wait for.
+pub fn stand_back() {
+    // SAFETY: The handle of this thread is one that is not closed. If it is refused, it is as before.
+    unsafe { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_BELOW_NORMAL) };
+}

@@ -1,0 +1,85 @@
+//! Who we are.
+#![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
+
+use std::{ffi::OsString, os::windows::ffi::OsStringExt, path::PathBuf, ptr, slice};
+
+use windows_sys::{
+    Win32::{
+        System::{
+            Com::CoTaskMemFree,
+            SystemInformation::{ComputerNameDnsHostname, GetComputerNameExW},
+        },
+        UI::Shell::{
+            FOLDERID_LocalAppData, FOLDERID_Profile, KF_FLAG_DEFAULT, SHGetKnownFolderPath,
+        },
+    },
+    core::GUID,
+};
+
+use super::security;
+
+/// What tells a user from all others of the machine: a security identifier.
+pub type UserId = security::Sid;
+
+/// The user who may do anything.
+pub const ROOT: UserId = security::SYSTEM;
+
+/// Whose process this is.
+pub fn ours() -> UserId {
+    security::ours()
+}
+
+/// The user's own directory: that which the system knows and not `%USERPROFILE%`, which a process has from whoever
+/// happened to start it.
+pub fn home() -> Option<PathBuf> {
+    known(&FOLDERID_Profile).filter(|home| home.is_absolute())
+}
+
+fn known(which: &GUID) -> Option<PathBuf> {
+    let mut text = ptr::null_mut();
+    // SAFETY: It is the user of this process who is meant. What is made is freed below, also where it fails.
+    let path = unsafe {
+        let flags = u32::try_from(KF_FLAG_DEFAULT).unwrap_or_default();
+        let failed = SHGetKnownFolderPath(which, flags, ptr::null_mut(), &raw mut text);
+        let path = (failed >= 0 && !text.is_null()).then(|| {
+            let length = (0..).take_while(|at| *text.add(*at) != 0).count();
+            PathBuf::from(OsString::from_wide(slice::from_raw_parts(text, length)))
+        });
+        CoTaskMemFree(text.cast());
+        path
+    };
+    path
+}
+
+/// The name of the machine.
+pub fn host() -> String {
+    let mut text = [0_u16; 256];
+    let mut length = 256;
+    // SAFETY: There is as much room as is said.
+    let told =
+        unsafe { GetComputerNameExW(ComputerNameDnsHostname, text.as_mut_ptr(), &raw mut length) };
+    let name = text.get(..length as usize).filter(|_| told != 0).unwrap_or_default();
+    String::from_utf16_lossy(name)
+}
+
+/// A directory of this user alone. It may not be there yet. Its path follows from the user and this name, and from
+/// nothing else.
+pub fn runtime_directory(name: &str) -> PathBuf {
+    // A user without a profile has nothing where others could not be first; what is made there is checked.
+    known(&FOLDERID_LocalAppData)
+        .unwrap_or_else(|| PathBuf::from(r"C:\ProgramData").join(ours().to_string()))
+        .join(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_of_a_user_is_in_what_is_its_own() {
+        let directory = runtime_directory("navlock");
+        assert!(directory.is_absolute() && directory.ends_with("navlock"));
+        assert!(directory.starts_with(home().unwrap()));
+        assert!(!host().is_empty());
+    }
+}

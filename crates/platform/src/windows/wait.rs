@@ -1,0 +1,324 @@
+//! Waiting for one of several things: pipes, processes, and what else the system can wait for.
+#![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
+
+use std::{
+    convert::Infallible,
+    io,
+    os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use windows_sys::Win32::{
+    Storage::FileSystem::{FILE_TYPE_PIPE, GetFileType},
+    System::Pipes::PeekNamedPipe,
+};
+
+use super::{
+    pipe::Pipe,
+    socket::Stream,
+    system::{MOST, checked, is_signalled, wait_for},
+};
+
+/// How often it is looked at what the system cannot wait for.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What can be waited for, for as long as it is borrowed.
+#[derive(Clone, Copy, Debug)]
+pub struct BorrowedSource<'a>(Kind<'a>);
+
+#[derive(Clone, Copy, Debug)]
+enum Kind<'a> {
+    Pipe(&'a Pipe),
+    /// What is signalled when there is something to be read.
+    Object(BorrowedHandle<'a>),
+    /// What this process has from its starter to read from or write to.
+    Standard(BorrowedHandle<'a>),
+}
+
+impl<'a> BorrowedSource<'a> {
+    /// It, if it is one object that is signalled once there is something.
+    pub(crate) fn as_object(self) -> Option<BorrowedHandle<'a>> {
+        match self.0 {
+            Kind::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// It, if it is one of the standard streams, or a file.
+    #[cfg(feature = "command")]
+    pub(crate) fn as_standard(self) -> Option<BorrowedHandle<'a>> {
+        match self.0 {
+            Kind::Standard(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn object(object: BorrowedHandle<'a>) -> Self {
+        Self(Kind::Object(object))
+    }
+}
+
+/// What can be waited for.
+pub trait Source {
+    /// It, as the system knows it.
+    fn source(&self) -> BorrowedSource<'_>;
+}
+
+impl<T: Source + ?Sized> Source for &T {
+    fn source(&self) -> BorrowedSource<'_> {
+        (**self).source()
+    }
+}
+
+impl<T: Source + ?Sized> Source for Arc<T> {
+    fn source(&self) -> BorrowedSource<'_> {
+        (**self).source()
+    }
+}
+
+impl Source for Stream {
+    fn source(&self) -> BorrowedSource<'_> {
+        BorrowedSource(Kind::Pipe(self.pipe()))
+    }
+}
+
+macro_rules! standard {
+    ($($of:ty),*) => {
+        $(impl Source for $of {
+            fn source(&self) -> BorrowedSource<'_> {
+                BorrowedSource(Kind::Standard(self.as_handle()))
+            }
+        })*
+    };
+}
+
+standard!(io::Stdin, io::Stdout, io::Stderr, std::fs::File);
+
+/// What of a source is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interest {
+    read: bool,
+    write: bool,
+}
+
+impl Interest {
+    /// Its end alone, of which all others are told as well.
+    pub const END: Self = Self { read: false, write: false };
+    /// That there is something to be read.
+    pub const READ: Self = Self { read: true, write: false };
+    /// That there is room for something to be written.
+    pub const WRITE: Self = Self { read: false, write: true };
+    /// Either.
+    pub const BOTH: Self = Self { read: true, write: true };
+}
+
+/// What has come of a source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// There is something to be read.
+    pub readable: bool,
+    /// There is room for something to be written.
+    pub writable: bool,
+    /// It has come to its end, or cannot be waited for.
+    pub ended: bool,
+}
+
+impl Ready {
+    /// Whether anything has.
+    pub fn any(self) -> bool {
+        self.readable || self.writable || self.ended
+    }
+}
+
+impl BorrowedSource<'_> {
+    /// What has come of it, without waiting.
+    fn look(self, interest: Interest) -> Ready {
+        match self.0 {
+            Kind::Pipe(pipe) => {
+                let ended = pipe.has_ended();
+                Ready {
+                    readable: interest.read && pipe.is_readable(),
+                    writable: interest.write && pipe.is_writable(),
+                    ended,
+                }
+            }
+            Kind::Object(object) => {
+                Ready { readable: interest.read && is_signalled(object), ..Ready::default() }
+            }
+            Kind::Standard(stream) if is_pipe(stream) => {
+                let (available, ended) = peek(stream);
+                Ready { readable: interest.read && available, writable: interest.write, ended }
+            }
+            // A console is signalled when a key was pressed. A file can always be read.
+            Kind::Standard(stream) => Ready {
+                readable: interest.read && is_signalled(stream),
+                writable: interest.write,
+                ended: false,
+            },
+        }
+    }
+
+    /// What is signalled when something may have come of it, if there is such a thing, and whether that says
+    /// all there is to be known.
+    fn objects(&self, interest: Interest) -> ([Option<BorrowedHandle<'_>>; 2], bool) {
+        match self.0 {
+            Kind::Pipe(pipe) => {
+                // While there is something that is not asked for, the end is not signalled.
+                let hides = !interest.read && pipe.is_readable();
+                let readable = Some(pipe.readable()).filter(|_| !hides);
+                ([readable, interest.write.then(|| pipe.writable())], !hides)
+            }
+            Kind::Object(object) => ([Some(object).filter(|_| interest.read), None], true),
+            Kind::Standard(stream) => {
+                let console = Some(stream).filter(|_| interest.read && !is_pipe(stream));
+                ([console, None], console.is_some())
+            }
+        }
+    }
+}
+
+/// Whether it is one end of a pipe.
+pub(crate) fn is_pipe(handle: BorrowedHandle<'_>) -> bool {
+    // SAFETY: The handle is open for as long as it is borrowed.
+    unsafe { GetFileType(handle.as_raw_handle()) == FILE_TYPE_PIPE }
+}
+
+/// Whether there is something in a pipe, and whether its other end has gone.
+fn peek(pipe: BorrowedHandle<'_>) -> (bool, bool) {
+    let mut available = 0;
+    let null = std::ptr::null_mut;
+    // SAFETY: The handle is open for as long as it is borrowed; nothing but this number is written.
+    let peeked = unsafe {
+        PeekNamedPipe(
+            pipe.as_raw_handle(),
+            null(),
+            0,
+            null().cast(),
+            &raw mut available,
+            null().cast(),
+        )
+    };
+    match checked(peeked) {
+        Ok(()) => (available > 0, super::pipe::is_closing(pipe)),
+        // It cannot be asked whether an end that is written to has one that reads.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            (false, super::pipe::is_closing(pipe))
+        }
+        Err(_) => (false, true),
+    }
+}
+
+/// Waits until something has come of one of these, but no longer than this. What is asked for twice is
+/// told twice.
+///
+/// # Errors
+///
+/// If it cannot be waited.
+pub fn wait<const N: usize>(
+    asked: [(BorrowedSource<'_>, Interest); N],
+    timeout: Option<Duration>,
+) -> io::Result<[Ready; N]> {
+    let found = wait_many(&asked, timeout)?;
+    Ok(std::array::from_fn(|index| found[index]))
+}
+
+/// The same, of as many as there are.
+///
+/// # Errors
+///
+/// As of [`wait`].
+pub fn wait_many(
+    asked: &[(BorrowedSource<'_>, Interest)],
+    timeout: Option<Duration>,
+) -> io::Result<Vec<Ready>> {
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    loop {
+        let found: Vec<Ready> =
+            asked.iter().map(|(source, interest)| source.look(*interest)).collect();
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if found.iter().any(|ready| ready.any()) || left.is_some_and(|left| left.is_zero()) {
+            return Ok(found);
+        }
+        let (mut objects, mut says_all) = (Vec::new(), true);
+        for (source, interest) in asked {
+            let (of_source, is_all) = source.objects(*interest);
+            says_all &= is_all;
+            for object in of_source.into_iter().flatten() {
+                let is_known =
+                    |known: &BorrowedHandle<'_>| known.as_raw_handle() == object.as_raw_handle();
+                if !objects.iter().any(is_known) {
+                    objects.push(object);
+                }
+            }
+        }
+        // Of more than the system waits for at once, the first are waited for, and all are looked at again.
+        says_all &= objects.len() <= MOST;
+        objects.truncate(MOST);
+        let left = if says_all { left } else { Some(left.map_or(LOOK, |left| left.min(LOOK))) };
+        if objects.is_empty() {
+            std::thread::sleep(left.unwrap_or(LOOK));
+        } else {
+            wait_for(&objects, left)?;
+        }
+    }
+}
+
+/// Whether the other end of a socket is closed, or has ended: also while there is something to be read.
+pub fn has_hung_up(socket: &impl Source) -> bool {
+    socket.source().look(Interest::END).ended
+}
+
+/// There is none here: what it spares is not to be had.
+#[derive(Debug)]
+pub struct Pair(Infallible);
+
+/// What has come of a [`Pair`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// There is something in the bell.
+    pub rang: bool,
+    /// The socket has come to its end, what it has still to say aside.
+    pub ended: bool,
+}
+
+impl Pair {
+    /// None.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn new(_: &impl Source, _: &impl Source) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Never called.
+    pub fn wait(&self, _: Option<Duration>) -> Told {
+        match self.0 {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_while_there_is_something_to_be_read() {
+        let (one, other) = Stream::pair().unwrap();
+        let soon = Some(Duration::ZERO);
+        assert!(!has_hung_up(&one));
+        let [none] = wait([(one.source(), Interest::BOTH)], soon).unwrap();
+        assert_eq!(none, Ready { writable: true, ..Ready::default() });
+        (&other).write_all(b"last words").unwrap();
+        let [some] = wait([(one.source(), Interest::READ)], Some(Duration::from_secs(20))).unwrap();
+        assert_eq!(some, Ready { readable: true, ..Ready::default() });
+        drop(other);
+        assert!(has_hung_up(&one));
+        let [end] = wait([(one.source(), Interest::END)], Some(Duration::from_secs(20))).unwrap();
+        assert_eq!(end, Ready { ended: true, ..Ready::default() });
+        let [both] = wait([(one.source(), Interest::READ)], soon).unwrap();
+        assert!(both.readable && both.ended);
+    }
+}

@@ -1,0 +1,150 @@
+//! `cargo xtask cross`: the systems that are not the one this runs on, as far as they can be shown here.
+//!
+//! - `musl`: the command as one static file, with etcd and TLS. It is run in an empty root: no C
+//!   library, no shell. The suites of the library run as they are.
+//! - `arm64`: the suites of the library for 64-bit ARM, with glibc and with musl, run by qemu.
+//! - `macos`: all crates are checked by the compiler; nothing of it can run here.
+//!
+//! Where rustup has a target's standard library, that is used. Elsewhere Debian's packages of Rust are,
+//! which have the sources of it; they are taken by their own paths, beside the Rust of this machine. Zig
+//! is the C compiler and the linker for all of them, and comes from Python's registry.
+
+mod empty_root;
+mod suites;
+mod toolchain;
+
+use std::path::{Path, PathBuf};
+
+use crate::run::{Result, root, run, said};
+
+use self::toolchain::Toolchain;
+pub(crate) use self::{empty_root::try_out, toolchain::install};
+
+const USAGE: &str = "\
+usage: cargo xtask cross [musl] [arm64] [macos]     (without any, all)
+
+  needs Debian's rustc-web, cargo-web and rust-web-src (or rustup's targets), qemu-user,
+  libc6-arm64-cross, python3-venv, and crates and Zig from their registries: installs them if it is root";
+
+/// What is built and tested, by the names of Rust.
+pub(crate) const MUSL: &str = if cfg!(target_arch = "aarch64") {
+    "aarch64-unknown-linux-musl"
+} else {
+    "x86_64-unknown-linux-musl"
+};
+const ARM64: [&str; 2] = ["aarch64-unknown-linux-gnu", "aarch64-unknown-linux-musl"];
+const MACOS: &str = "aarch64-apple-darwin";
+
+pub(crate) fn cross(arguments: &[&str]) -> Result {
+    let all = ["musl", "arm64", "macos"];
+    let wanted = if arguments.is_empty() { &all[..] } else { arguments };
+    if let Some(other) = wanted.iter().find(|wanted| !all.contains(wanted)) {
+        return Err(format!("there is no `{other}`\n{USAGE}"));
+    }
+    println!("{USAGE}");
+    let mut done = Vec::new();
+    for &what in wanted {
+        println!("\n=== cross {what}");
+        let failed = |error| format!("cargo xtask cross {what} failed:\n{error}");
+        done.push(match what {
+            "musl" => musl().map_err(failed)?,
+            "arm64" => arm64().map_err(failed)?,
+            _ => macos().map_err(failed)?,
+        });
+    }
+    println!("\n{}", done.join("\n"));
+    Ok(())
+}
+
+/// The folder of all that is made here.
+fn folder() -> PathBuf {
+    root().join("target/cross")
+}
+
+fn musl() -> Result<String> {
+    let rust = Toolchain::find(MUSL)?;
+    let tests = suites::run(&rust, None, &[])?;
+    let program = static_program_by(&rust)?;
+    try_out(&program)?;
+    Ok(format!("{MUSL}: {tests} tests passed, and the command runs in an empty root"))
+}
+
+/// The command as it is released: one static file, with all that a broker can serve. It says of itself which
+/// crates it is made of.
+pub(crate) fn static_program() -> Result<PathBuf> {
+    static_program_by(&Toolchain::find(MUSL)?)
+}
+
+fn static_program_by(rust: &Toolchain) -> Result<PathBuf> {
+    let words = ["--release", "--package", "navlock-cli", "--features", "navlock-cli/etcd-tls"];
+    run(&mut rust.auditable("build", &words))?;
+    let program = rust.target_folder().join("release/navlock");
+    is_static(&program)?;
+    Ok(program)
+}
+
+/// Whether it needs no other file to be loaded.
+fn is_static(program: &Path) -> Result {
+    let said = std::process::Command::new("ldd")
+        .arg(program)
+        .output()
+        .map_err(|error| format!("cannot start ldd: {error}"))?;
+    let text = [said.stdout, said.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    println!("ldd: {}", text.trim());
+    if text.contains("statically linked") || text.contains("not a dynamic executable") {
+        Ok(())
+    } else {
+        Err(format!("{} is not static:\n{text}", program.display()))
+    }
+}
+
+fn arm64() -> Result<String> {
+    toolchain::install(&[("qemu-aarch64", "qemu-user")])?;
+    let loader = Path::new("/usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1");
+    toolchain::install_files(&[(loader, "libc6-arm64-cross")])?;
+    let mut done = Vec::new();
+    for target in ARM64 {
+        let rust = Toolchain::find(target)?;
+        let root = (target == ARM64[0]).then_some("/usr/aarch64-linux-gnu");
+        let runner = ["qemu-aarch64"].into_iter().chain(root.iter().flat_map(|root| ["-L", root]));
+        let tests = suites::run(&rust, Some(&runner.collect::<Vec<_>>()), &suites::NOT_UNDER_QEMU)?;
+        let program = program_of(&rust, root)?;
+        done.push(format!("{target}: {tests} tests passed under qemu; {program}"));
+    }
+    Ok(done.join("\n"))
+}
+
+/// Builds the command, and has it say what it is.
+fn program_of(rust: &Toolchain, root: Option<&str>) -> Result<String> {
+    run(&mut rust.cargo("build", &["--package", "navlock-cli"]))?;
+    let program = rust.target_folder().join("debug/navlock");
+    let mut qemu = std::process::Command::new("qemu-aarch64");
+    qemu.args(root.iter().flat_map(|root| ["-L", root])).arg(program).arg("--version");
+    said(&mut qemu)
+}
+
+fn macos() -> Result<String> {
+    let rust = Toolchain::find(MACOS)?;
+    let all = ["--workspace", "--all-features", "--all-targets"];
+    // What never runs there: benchmarks, torture and these commands are for Linux.
+    let but = ["navlock-benches", "navlock-torture", "xtask"];
+    let but = but.iter().flat_map(|package| ["--exclude", package]);
+    run(&mut rust.cargo("check", &all.into_iter().chain(but).collect::<Vec<_>>()))?;
+    Ok(format!("{MACOS}: all crates and their tests are accepted by the compiler"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_refused() {
+        assert!(cross(&["windows"]).unwrap_err().contains("there is no `windows`"));
+    }
+
+    #[test]
+    fn a_program_that_loads_others_is_not_static() {
+        assert!(is_static(&std::env::current_exe().unwrap()).unwrap_err().contains("not static"));
+    }
+}

@@ -1,0 +1,148 @@
+//! The suites of the library, built for another system and run there.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use crate::run::{Result, root, show};
+
+use super::toolchain::Toolchain;
+
+/// The crates whose suites are run.
+const CRATES: [&str; 6] = [
+    "navlock-platform",
+    "navlock-engine",
+    "navlock-core",
+    "navlock-wire",
+    "navlock-delegation",
+    "navlock-broker",
+];
+
+/// Tests that start themselves once more: qemu runs a program, and has the kernel start what that
+/// starts, which knows programs of its own kind alone.
+pub(super) const NOT_UNDER_QEMU: [&str; 0] = [];
+
+/// Builds the suites for a target and runs each, by a runner if it has one. How many tests have passed.
+/// It is an error if a suite of one of the crates runs no test.
+pub(super) fn run(rust: &Toolchain, runner: Option<&[&str]>, skipped: &[&str]) -> Result<usize> {
+    let mut passed = BTreeMap::from(CRATES.map(|package| (package, 0)));
+    for Suite { package, folder, program } in built(rust)? {
+        let mut command = match runner {
+            Some([first, words @ ..]) => {
+                let mut command = Command::new(first);
+                command.args(words).arg(&program);
+                command
+            }
+            _ => Command::new(&program),
+        };
+        command.args(skipped.iter().flat_map(|name| ["--skip", name]));
+        // As cargo does: some look for files of theirs.
+        command.current_dir(&folder).env("CARGO_MANIFEST_DIR", &folder);
+        *passed.entry(package).or_default() += passed_by(&mut command)?;
+    }
+    if let Some((package, _)) = passed.iter().find(|(_, passed)| **passed == 0) {
+        return Err(format!("the suites of {package} have run no test"));
+    }
+    Ok(passed.values().sum())
+}
+
+struct Suite {
+    package: &'static str,
+    /// Where its sources are.
+    folder: PathBuf,
+    program: PathBuf,
+}
+
+fn built(rust: &Toolchain) -> Result<Vec<Suite>> {
+    let packages: Vec<_> = CRATES.iter().flat_map(|package| ["--package", package]).collect();
+    let tests = [
+        "--all-features",
+        "--lib",
+        "--tests",
+        "--no-run",
+        "--message-format=json-render-diagnostics",
+    ];
+    let mut command = rust.cargo("test", &[&packages[..], &tests].concat());
+    let shown = show(&command);
+    println!("\n$ {shown}");
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cannot start `{shown}`: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("failed ({}): {shown}", output.status));
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let suites = messages.lines().filter_map(suite).collect::<Vec<_>>();
+    if suites.is_empty() { Err(format!("nothing was built by: {shown}")) } else { Ok(suites) }
+}
+
+/// The suite that a message of cargo's is about, if it is about one.
+fn suite(message: &str) -> Option<Suite> {
+    let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    let program = PathBuf::from(message["executable"].as_str()?);
+    let manifest = PathBuf::from(message["manifest_path"].as_str()?);
+    let folder = manifest.parent()?.to_owned();
+    // A crate's folder has its name.
+    let package = CRATES.into_iter().find(|package| {
+        package.strip_prefix("navlock-") == folder.file_name().and_then(|name| name.to_str())
+    })?;
+    message["profile"]["test"].as_bool()?.then_some(Suite { package, folder, program })
+}
+
+/// Runs the tests of one program. How many have passed.
+fn passed_by(command: &mut Command) -> Result<usize> {
+    let shown = show(command);
+    println!("\n$ {shown}");
+    let began = Instant::now();
+    let output =
+        command.current_dir(command.get_current_dir().map_or_else(root, Into::into)).output();
+    let output = output.map_err(|error| format!("cannot start `{shown}`: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(format!("failed ({}): {shown}\n{text}\n{complaints}", output.status));
+    }
+    let passed =
+        passed(&text).ok_or_else(|| format!("it does not say how it went: {shown}\n{text}"))?;
+    println!("{passed} passed ({} s)", began.elapsed().as_secs());
+    Ok(passed)
+}
+
+/// How many tests have passed, as the last line of libtest says it.
+fn passed(text: &str) -> Option<usize> {
+    let end = text.lines().rev().find_map(|line| line.strip_prefix("test result: ok. "))?;
+    end.split_once(" passed;")?.0.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_passed_is_read_from_the_last_line() {
+        let text =
+            "running 2 tests\n..\ntest result: ok. 2 passed; 0 failed; 1 ignored; 0 measured\n";
+        assert_eq!(passed(text), Some(2));
+        assert_eq!(passed("test result: FAILED. 1 passed; 1 failed"), None);
+        assert_eq!(passed(""), None);
+    }
+
+    #[test]
+    fn a_suite_is_told_from_what_else_cargo_says() {
+        let of = |executable: &str, is_test: bool| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/w/crates/engine/Cargo.toml",
+                "profile":{{"test":{is_test}}},"executable":{executable}}}"#
+            )
+        };
+        let found = suite(&of(r#""/w/target/model-1""#, true)).unwrap();
+        assert_eq!(
+            (found.package, found.folder.to_str()),
+            ("navlock-engine", Some("/w/crates/engine"))
+        );
+        assert!(suite(&of("null", true)).is_none() && suite(&of(r#""/w/a""#, false)).is_none());
+        assert!(suite("{}").is_none() && suite("no JSON").is_none());
+    }
+}

@@ -1,0 +1,143 @@
+//! Rust for another system: a standard library, a C compiler and a linker.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::run::{Result, root, run, said};
+
+/// Releases that were seen to work here. Later ones may say things differently.
+const ZIG: &str = "ziglang==0.17.1";
+const ZIGBUILD: &str = "0.24.1";
+const AUDITABLE: &str = "0.7.7";
+
+/// Cargo for one target, with Zig.
+pub(super) struct Toolchain {
+    target: &'static str,
+    /// Debian's cargo, which builds the standard library as well; `None`: that of this machine, which has it.
+    debian: Option<PathBuf>,
+    /// Where the programs of Zig and cargo-zigbuild are.
+    tools: [PathBuf; 2],
+}
+
+impl Toolchain {
+    /// That of this target. Installs what is missing, if that can be done.
+    pub(super) fn find(target: &'static str) -> Result<Self> {
+        let tools = tools()?;
+        let libraries =
+            said(Command::new("rustc").args(["--print", "target-libdir", "--target", target]));
+        let has_them = libraries.is_ok_and(|folder| {
+            let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            files.into_iter().any(|file| file.file_name().to_string_lossy().starts_with("libstd-"))
+        });
+        if has_them {
+            return Ok(Self { target, debian: None, tools });
+        }
+        let sources = Path::new("/usr/lib/rustlib/src/rust/library/std/Cargo.toml");
+        let cargo = PathBuf::from("/usr/bin/cargo");
+        install_files(&[
+            (cargo.as_path(), "cargo-web"),
+            (Path::new("/usr/bin/rustc"), "rustc-web"),
+            (sources, "rust-web-src"),
+        ])
+        .map_err(|error| format!("{error}\n(or: rustup target add {target})"))?;
+        Ok(Self { target, debian: Some(cargo), tools })
+    }
+
+    /// Where cargo puts what it builds for this target.
+    pub(super) fn target_folder(&self) -> PathBuf {
+        super::folder().join(self.target)
+    }
+
+    /// A command of cargo, with these words behind it.
+    pub(super) fn cargo(&self, what: &str, words: &[&str]) -> Command {
+        self.command(&["cargo-zigbuild"], what, words)
+    }
+
+    /// The same, where what is built has the list of the crates that it is made of.
+    pub(super) fn auditable(&self, what: &str, words: &[&str]) -> Command {
+        self.command(&["cargo-auditable", "auditable"], what, words)
+    }
+
+    fn command(&self, program: &[&str], what: &str, words: &[&str]) -> Command {
+        let [zig, tools] = &self.tools;
+        let mut command = Command::new(tools.join(program[0]));
+        command.args(&program[1..]);
+        let path = env::var_os("PATH").unwrap_or_default();
+        let path = [zig.clone(), tools.clone()].into_iter().chain(env::split_paths(&path));
+        if let Ok(path) = env::join_paths(path) {
+            command.env("PATH", path);
+        }
+        command.arg(if what == "build" { "zigbuild" } else { what });
+        if let Some(cargo) = &self.debian {
+            command.arg("-Zbuild-std");
+            // It is a released compiler, which builds its own library.
+            command.env("RUSTC_BOOTSTRAP", "1").env("CARGO", cargo);
+            command.env("RUSTC", "/usr/bin/rustc").env("RUSTDOC", "/usr/bin/rustdoc");
+            command.env_remove("RUSTUP_TOOLCHAIN");
+            // A built library brings no C library and none of its objects; Zig has them.
+            if self.target.ends_with("-musl") {
+                let variable = self.target.to_uppercase().replace('-', "_");
+                let flags = format!("CARGO_TARGET_{variable}_RUSTFLAGS");
+                command.env(flags, "-Clink-self-contained=no");
+            }
+        }
+        command.args(["--locked", "--target", self.target]).args(words);
+        command.env("CARGO_TARGET_DIR", super::folder()).current_dir(root());
+        // Nobody debugs it, and it is run once.
+        command.env("CARGO_PROFILE_TEST_DEBUG", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
+        command.env("CARGO_PROFILE_TEST_OPT_LEVEL", "1").env("CARGO_INCREMENTAL", "0");
+        command
+    }
+}
+
+/// Zig, in an environment of Python's of its own, and what has cargo use it.
+fn tools() -> Result<[PathBuf; 2]> {
+    let environment = super::folder().join("python");
+    let python = environment.join("bin/python");
+    if said(Command::new(&python).args(["-m", "ziglang", "version"])).is_err() {
+        let make = || {
+            run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
+            run(Command::new(&python).args(["-m", "pip", "install", "--quiet", ZIG]))
+        };
+        make().map_err(|error| format!("{error}\n(Debian: apt-get install python3-venv)"))?;
+    }
+    let tools = super::folder().join("tools");
+    for (name, version) in [("cargo-zigbuild", ZIGBUILD), ("cargo-auditable", AUDITABLE)] {
+        if !tools.join("bin").join(name).exists() {
+            let mut install = crate::run::cargo(&["install", "--locked", "--debug", name]);
+            install.args(["--version", version, "--root"]).arg(&tools);
+            run(install.env("CARGO_TARGET_DIR", super::folder().join("tools-build")))?;
+        }
+    }
+    Ok([environment.join("bin"), tools.join("bin")])
+}
+
+/// Installs packages of Debian's whose programs are not there.
+pub(crate) fn install(wanted: &[(&str, &str)]) -> Result {
+    let missing = wanted
+        .iter()
+        .filter(|(program, _)| Command::new(program).arg("--version").output().is_err());
+    install_all(&missing.map(|&(_, package)| package).collect::<Vec<_>>())
+}
+
+/// Installs packages of Debian's whose files are not there.
+pub(super) fn install_files(wanted: &[(&Path, &str)]) -> Result {
+    let missing = wanted.iter().filter(|(file, _)| !file.exists());
+    install_all(&missing.map(|&(_, package)| package).collect::<Vec<_>>())
+}
+
+fn install_all(packages: &[&str]) -> Result {
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let packages = packages.join(" ");
+    if said(Command::new("id").arg("-u"))? != "0" {
+        return Err(format!("this needs packages of Debian's: apt-get install {packages}"));
+    }
+    let install =
+        format!("apt-get update -qq && apt-get install -y -qq --no-install-recommends {packages}");
+    run(Command::new("sh").args(["-c", &install]).env("DEBIAN_FRONTEND", "noninteractive"))
+}
