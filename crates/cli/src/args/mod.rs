@@ -2,6 +2,8 @@
 
 mod flock;
 mod hold;
+#[cfg(test)]
+mod reference;
 mod run;
 mod settings;
 mod values;

@@ -22,7 +22,7 @@ const MOST_META: usize = 16;
 /// How much of a word is repeated in a message, in columns.
 const LONGEST_WORD: usize = 60;
 
-const EXIT_CODES: &str = "\
+pub(super) const EXIT_CODES: &str = "\
 Names and the command:
   NAME [--] COMMAND [ARGUMENT]...         one lock; the rest is the command, as for flock(1)
   -l NAME... [--] COMMAND [ARGUMENT]...   several locks: -l before each name

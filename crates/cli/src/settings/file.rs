@@ -121,6 +121,25 @@ mod tests {
         parse(Path::new("/c.toml"), text).unwrap_err()
     }
 
+    /// The files of settings that a page of the book shows.
+    fn shown(page: &str) -> Vec<String> {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+        let text = std::fs::read_to_string(page).unwrap();
+        let blocks = text.split("```toml\n").skip(1);
+        blocks.map(|block| block.split("```").next().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_book_shows_files_that_are_understood_and_each_setting() {
+        for page in ["broker.md", "etcd.md"] {
+            let [text] = &shown(page)[..] else { panic!("{page} shows one file") };
+            parse(Path::new(page), text).unwrap();
+        }
+        let all = shown("settings.md").concat();
+        let file = format!("{:?}", parse(Path::new("settings.md"), &all).unwrap());
+        assert!(!file.contains("None"), "docs/settings.md lacks one: {file}");
+    }
+
     #[test]
     fn what_is_wrong_is_said_with_file_line_and_key() {
         let said = wrong("[etcd]\nendpoint = [\"a:1\"]\n");

@@ -41,7 +41,8 @@ pub(super) fn read(path: &Path) -> std::result::Result<Vec<u8>, String> {
 fn open(path: &Path) -> Result<(File, u32, UserId)> {
     let file = File::open(path)?;
     let found = file.metadata()?;
-    Ok((file, file::mode(&found), file::owner(&found)))
+    let (mode, owner) = (file::mode_of(&file, &found), file::owner_of(&file, &found));
+    Ok((file, mode, owner))
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
-//! The picture of `navlock top` in docs, of a real screen:
-//!
-//! `cargo test -p navlock-cli --test e2e -- --exact picture::draws_docs_top_svg --ignored`
+//! The pictures in docs, of real screens: `cargo xtask book --pictures` draws them.
 
-use std::{fmt::Write, fs};
+use std::{fmt::Write, fs, os::unix::fs::symlink};
 
 use crate::{
-    sandbox::{Sandbox, wait},
+    book::script,
+    sandbox::{NAVLOCK, Sandbox, wait},
     top::Seat,
 };
 
@@ -53,6 +52,86 @@ fn draws_docs_top_svg() {
         waiter.begun();
         waiter.release();
     }
+}
+
+/// Two terminals, in each of them a shell with the same command.
+#[test]
+#[ignore = "it writes docs/two-terminals.svg: it is run by who wants that drawn anew"]
+fn draws_docs_two_terminals_svg() {
+    const SIZE: (u16, u16) = (82, 5);
+    const LINE: &str = "navlock run db ./count";
+    let sandbox = Sandbox::new();
+    symlink(NAVLOCK, sandbox.path("navlock")).unwrap();
+    script(&sandbox, "count", "for i in 1 2 3 4 5; do echo $i; sleep 1; done");
+    // The first grant of a broker that is just started, so that no picture shows how long that took.
+    assert_eq!(sandbox.code(&["run", "db", "true"]), 0);
+    let path = format!("PATH={}:/usr/bin:/bin", sandbox.path("").display());
+    let sit = || {
+        let line = ["env", "-u", "ENV", &path, "PS1=$ ", "sh", "-i"];
+        let mut seat = Seat::take_with(&sandbox, SIZE, &line);
+        seat.sees("$ ");
+        seat
+    };
+    let (mut first, mut second) = (sit(), sit());
+    first.terminal.press(&format!("{LINE}\n"));
+    first.sees("\n1");
+    second.terminal.press(&format!("{LINE}\n"));
+    second.sees("held by count[");
+    first.sees("\n3");
+    let waiting = second.look();
+    let mut shown = vec![("terminal 1", first.look()), ("terminal 2", waiting)];
+    // As somebody would press it: ^C.
+    first.terminal.press("\u{3}");
+    first.sees_that("the prompt is back", |screen| screen.trim_end().ends_with('$'));
+    second.sees("\n2");
+    shown.push(("terminal 1, after ^C", first.look()));
+    shown.push(("terminal 2, at once", second.look()));
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/two-terminals.svg");
+    fs::write(path, terminals(SIZE, &shown)).unwrap();
+    second.terminal.press("\u{3}");
+    second.sees_that("the prompt", |screen| screen.trim_end().ends_with('$'));
+}
+
+/// Terminals, one below the other, each with what stands above it.
+fn terminals((columns, rows): (u16, u16), shown: &[(&str, String)]) -> String {
+    const INK: &str = "#d7dae0";
+    let wide = f32::from(columns) * WIDE + 16.0;
+    let high = f32::from(rows) * HIGH + 34.0;
+    let all = high * f32::from(u16::try_from(shown.len()).unwrap());
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {wide:.0} {all:.0}\" \
+         font-family=\"ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" \
+         font-size=\"14\" fill=\"{INK}\">\n<title>navlock run in two terminals</title>\n"
+    );
+    let mut top = 0.0;
+    for (title, screen) in shown {
+        let paper = high - 26.0;
+        writeln!(
+            svg,
+            "<text x=\"8\" y=\"{:.1}\" font-size=\"12\" fill=\"#8a919e\">{title}</text>\n\
+             <rect y=\"{:.1}\" width=\"100%\" height=\"{paper:.1}\" rx=\"6\" fill=\"#1b1e24\"/>",
+            top + 15.0,
+            top + 22.0
+        )
+        .unwrap();
+        for (row, line) in (0_u16..).zip(screen.lines()) {
+            let line = anybodys(line).replace('&', "&amp;").replace('<', "&lt;");
+            let y = top + 30.0 + f32::from(row) * HIGH + 13.5;
+            writeln!(svg, "<text x=\"8\" y=\"{y:.1}\" xml:space=\"preserve\">{line}</text>")
+                .unwrap();
+        }
+        top += high;
+    }
+    svg + "</svg>\n"
+}
+
+/// The line without the number of the process, the user and the machine, which are those of a test.
+fn anybodys(line: &str) -> String {
+    let after = |(before, rest): (&str, &str)| {
+        let (_, age) = rest.split_once(" for ")?;
+        Some(format!("{before}held by count[4711] ada@engine for {age}"))
+    };
+    line.split_once("held by count[").and_then(after).unwrap_or_else(|| line.to_owned())
 }
 
 fn colour(colour: vt100::Color, usual: &'static str) -> &'static str {

@@ -25,7 +25,7 @@ impl Seat {
         Self::take_with(sandbox, size, &[&[NAVLOCK, "top"], arguments].concat())
     }
 
-    fn take_with(sandbox: &Sandbox, size: (u16, u16), line: &[&str]) -> Self {
+    pub(crate) fn take_with(sandbox: &Sandbox, size: (u16, u16), line: &[&str]) -> Self {
         let terminal = Terminal::run_program(sandbox, size, line);
         let screen = vt100::Parser::new(size.1, size.0, 0);
         Self { terminal, screen, read: 0 }

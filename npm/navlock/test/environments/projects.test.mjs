@@ -1,5 +1,5 @@
-// The package in projects as people have them, by what the README says alone: what it has them write is
-// taken from there.
+// The package in projects as people have them, by what the README and the book say alone: what these have them
+// write is taken from there.
 
 import assert from 'node:assert/strict';
 import { execFile, execFileSync, spawn } from 'node:child_process';
@@ -18,13 +18,13 @@ import { runtimes } from '../runtimes.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const modules = path.join(here, 'node_modules');
-const readme = readFileSync(path.join(root, 'README.md'), 'utf8');
+const pages = ['README.md', '../../docs/javascript-tools.md'].map((page) => readFileSync(path.join(root, page), 'utf8'));
 
-/** The example of the README that begins so. */
+/** The example of the README or the book that begins so. */
 function example(begin) {
-  const found = readme.split('```').filter((part, index) => index % 2 === 1).map((part) => part.slice(part.indexOf('\n') + 1));
+  const found = pages.join('\n').split('```').filter((part, index) => index % 2 === 1).map((part) => part.slice(part.indexOf('\n') + 1));
   const [only, ...more] = found.filter((code) => code.startsWith(begin));
-  assert.ok(only !== undefined && more.length === 0, `the README has one example that begins with ${begin}`);
+  assert.ok(only !== undefined && more.length === 0, `there is one example that begins with ${begin}`);
   return only;
 }
 

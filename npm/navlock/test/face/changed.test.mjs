@@ -202,7 +202,7 @@ async function openServer(context) {
   return { server, url: `http://127.0.0.1:${http.address().port}` };
 }
 
-/** A process with the recipe of the README, that says what it has when it is told which access has expired. */
+/** A process with the recipe of the book, that says what it has when it is told which access has expired. */
 function openClient(context, file, url, socket) {
   const program = path.join(import.meta.dirname, 'session.mjs');
   const env = { ...process.env, NAVLOCK_SOCKET: socket, NAVLOCK_REACH: 'machine', NAVLOCK_BUCKET: 'session' };

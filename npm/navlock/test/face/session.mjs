@@ -1,4 +1,5 @@
-// A process that uses a session which others use as well: the recipe of the README.
+// A process that uses a session which others use as well: the recipe of the book, to the letter (book.test.mjs
+// sees to that).
 
 import { readFile, writeFile } from 'node:fs/promises';
 import process from 'node:process';
@@ -12,6 +13,8 @@ async function readSession() {
   reads++;
   return JSON.parse(await readFile(file, 'utf8'));
 }
+
+const writeSession = (session) => writeFile(file, JSON.stringify(session));
 
 async function refresh(token) {
   const response = await fetch(`${url}/${encodeURIComponent(token)}`);
@@ -28,7 +31,7 @@ function accessToken() {
     if (inspect(lock).changed) session = await readSession();
     if (isExpired(session)) {
       session = await refresh(session.refresh);
-      await writeFile(file, JSON.stringify(session));
+      await writeSession(session);
     }
     return session.access;
   });

@@ -9,12 +9,15 @@ import { fileURLToPath } from 'node:url';
 /** The folder of the package in the repository. */
 export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..', '..');
 
+/** A folder with packages that were made to be released: then they are what is tried, and nothing is built. */
+const released = process.env.NAVLOCK_PACKED;
+
 /**
  * Where the packages come from. Each packs into a folder.
  *
  * @type {Record<string, (folder: string) => string[]>} the paths of what is packed
  */
-export const layouts = {
+export const layouts = released ? { 'as it is released': () => packed(released) } : {
   'with what was built beside it': (folder) => {
     npm(root, 'pack', '--pack-destination', folder);
     return packed(folder);

@@ -9,7 +9,7 @@ use std::{
 
 use navlock::{Place, PlaceError, Reason};
 use navlock_broker::Control;
-use navlock_platform::{file::mode, file_lock, socket::Listener};
+use navlock_platform::{file::mode_at, file_lock, socket::Listener};
 
 use super::Check;
 
@@ -34,7 +34,8 @@ fn usable(place: &Place) -> Check {
     let length = socket.as_os_str().len();
     match place.check() {
         Ok(()) => {
-            let mode = fs::metadata(place.directory()).map_or(0, |found| mode(&found));
+            let mode = fs::metadata(place.directory())
+                .map_or(0, |found| mode_at(place.directory(), &found));
             let detail = format!("{} ({length} bytes; directory {mode:04o})", socket.display());
             Check::ok("place", detail)
         }

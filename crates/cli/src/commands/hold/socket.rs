@@ -108,7 +108,11 @@ fn make(directory: &Path) -> io::Result<()> {
 fn check(directory: &Path) -> io::Result<()> {
     const OTHERS: u32 = 0o077;
     let found = fs::symlink_metadata(directory)?;
-    if found.is_dir() && file::owner(&found) == ours() && file::mode(&found) & OTHERS == 0 {
+    let is_ours = || {
+        file::owner_at(directory, &found) == ours()
+            && file::mode_at(directory, &found) & OTHERS == 0
+    };
+    if found.is_dir() && is_ours() {
         return Ok(());
     }
     let why = "it is no directory that is this user's alone (mode 0700); remove it";

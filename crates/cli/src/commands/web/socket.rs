@@ -9,9 +9,9 @@ use std::{
 };
 
 use navlock_platform::{
-    file::{Identity, identity_at, is_socket, open_directory_behind},
+    file::{Identity, identity_at, open_directory_behind},
     file_lock::try_exclusive,
-    socket::{Listener, bind_private, connect, fits, within_and_back},
+    socket::{Listener, bind_private, connect, fits, is_at, within_and_back},
 };
 
 /// How long others may take to make their sockets.
@@ -71,7 +71,7 @@ fn alone_in(directory: &Path) -> io::Result<File> {
 
 /// Whether it is a socket at which nobody listens.
 fn is_left_behind(path: &Path) -> bool {
-    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| is_socket(&file));
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| is_at(path, &file));
     let refused = |error: io::Error| error.kind() == ErrorKind::ConnectionRefused;
     is_socket && reach(path, connect).is_err_and(refused)
 }

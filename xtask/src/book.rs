@@ -1,0 +1,32 @@
+//! `cargo xtask book`.
+
+use std::process::Command;
+
+use crate::run::{Result, cargo, root, run, said};
+
+const USAGE: &str = "usage: cargo xtask book [--pictures]";
+
+/// Writes the pages of the book that are made from the code, draws its pictures if that is asked, and
+/// builds the book where `mdbook` is installed.
+pub(crate) fn book(arguments: &[&str]) -> Result {
+    let draws = match arguments {
+        [] => false,
+        ["--pictures"] => true,
+        _ => return Err(USAGE.to_owned()),
+    };
+    // The definition of the command line is a program's, so a test of that program writes them. With the
+    // features and packages of `cargo xtask test`, so that nothing is built twice.
+    let write = |target: &[&str], tests: &str| {
+        let mut test = cargo(&["test", "--workspace", "--all-features"]);
+        run(test.args(target).args(["--", "--ignored", tests]))
+    };
+    write(&["--bin", "navlock"], "args::reference::writes_the_reference_of_the_book")?;
+    if draws {
+        write(&["--test", "e2e"], "picture::draws_")?;
+    }
+    if said(Command::new("mdbook").arg("--version")).is_err() {
+        println!("\nnot built: the book (`cargo install mdbook`, then `mdbook build docs`)");
+        return Ok(());
+    }
+    run(Command::new("mdbook").args(["build", "docs"]).current_dir(root()))
+}
