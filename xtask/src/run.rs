@@ -65,8 +65,33 @@ pub(crate) fn show(command: &Command) -> String {
     let environment = command
         .get_envs()
         .filter_map(|(key, value)| Some((key.to_string_lossy(), value?.to_string_lossy())))
+        // Longer than all the rest, and nobody's business.
+        .filter(|(key, _)| key != "PATH")
         .map(|(key, value)| format!("{key}={value:?} "));
-    let arguments = command.get_args().map(|argument| format!(" {}", argument.to_string_lossy()));
+    // Of a script its first line.
+    let first_line = |argument: String| match argument.trim().split_once('\n') {
+        Some((first, _)) => format!(" '{first} …'"),
+        None => format!(" {argument}"),
+    };
+    let arguments =
+        command.get_args().map(|argument| first_line(argument.to_string_lossy().into_owned()));
     let program = Path::new(command.get_program()).file_name().unwrap_or_default();
     environment.chain([program.to_string_lossy().into_owned()]).chain(arguments).collect()
+}
+
+/// The command, which is ended if it takes longer than this.
+pub(crate) fn within(minutes: u32, command: &Command) -> Command {
+    let mut bounded = Command::new("timeout");
+    bounded.args(["--kill-after=10s", &format!("{minutes}m")]);
+    bounded.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => bounded.env(name, value),
+            None => bounded.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        bounded.current_dir(folder);
+    }
+    bounded
 }

@@ -1,7 +1,11 @@
-//! CONFORMANCE.md and `rules.toml` say the same: each way to break a rule has its row, each row names
+//! CONFORMANCE.md and the crates' `rules.toml` say the same: each way to break a rule has its row, each row names
 //! ways that there are, and tests that there are.
 
-use std::{collections::HashSet, fs, path::Path};
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+};
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
@@ -11,17 +15,23 @@ fn read(file: &str) -> String {
     fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// The ids of the entries, and the last argument of each one's test.
+/// The ids of the entries of all crates, and the last argument of each one's test.
 fn rules() -> Vec<(String, String)> {
-    let rules: toml::Table = read("xtask/rules.toml").parse().expect("rules.toml is TOML");
+    let crates = fs::read_dir(root().join("crates")).expect("the folder of crates can be read");
+    let paths = crates.map(|folder| folder.expect("it can be read").path().join("rules.toml"));
     let text = |rule: &toml::Value, key| {
         rule.get(key)
             .and_then(toml::Value::as_str)
             .expect("an entry has its id and test")
             .to_owned()
     };
-    let rules = rules["rule"].as_array().expect("there are entries");
-    rules.iter().map(|rule| (text(rule, "id"), text(rule, "test"))).collect()
+    let of_file = |path: PathBuf| {
+        let rules = fs::read_to_string(&path).expect("it can be read");
+        let rules: toml::Table = rules.parse().expect("rules.toml is TOML");
+        let rules = rules["rule"].as_array().expect("there are entries");
+        rules.iter().map(|rule| (text(rule, "id"), text(rule, "test"))).collect::<Vec<_>>()
+    };
+    paths.filter(|path| path.exists()).flat_map(of_file).collect()
 }
 
 /// What stands between backquotes.
@@ -75,13 +85,13 @@ fn every_way_to_break_a_rule_has_its_row_and_every_row_a_way_that_there_is() {
     let rows = rows(&conformance);
     let named: HashSet<&str> = rows.iter().flat_map(|(_, broken)| quoted(broken)).collect();
     let known: HashSet<&str> = rules.iter().map(|(id, _)| &**id).collect();
-    assert_eq!(known.len(), rules.len(), "an id stands twice in rules.toml");
+    assert_eq!(known.len(), rules.len(), "an id stands twice in the crates' rules.toml");
     let mut without_row: Vec<_> = known.difference(&named).collect();
     let mut without_rule: Vec<_> = named.difference(&known).filter(|id| **id != "broken").collect();
     without_row.sort();
     without_rule.sort();
     assert!(without_row.is_empty(), "no row of CONFORMANCE.md names {without_row:?}");
-    assert!(without_rule.is_empty(), "no entry of rules.toml is {without_rule:?}");
+    assert!(without_rule.is_empty(), "no entry of a crate's rules.toml is {without_rule:?}");
 }
 
 #[test]

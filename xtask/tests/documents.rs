@@ -1,12 +1,19 @@
-//! The documents: their links lead somewhere, and the figures that they name were measured.
+//! The documents: their links lead somewhere, the book is complete, nothing is said in two places, and
+//! the figures that they name were measured.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, BTreeSet, HashSet},
     fs,
     path::{Path, PathBuf},
 };
 
 const FIGURES: &str = "docs/figures.md";
+
+/// Where the book links to what is not in it: a built book stands somewhere else than the sources.
+const SOURCES: &str = "https://github.com/navlock/navlock/blob/main/";
+
+/// What a newcomer reads first is short.
+const FIRST_SCREENS: [(&str, usize); 2] = [("README.md", 150), ("npm/navlock/README.md", 120)];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -72,12 +79,18 @@ fn the_links_of_the_documents_lead_somewhere() {
     for document in documents {
         let text = read(&document);
         for link in links(&text) {
-            if link.contains("://") {
+            let of_root = link.strip_prefix(SOURCES);
+            if link.contains("://") && of_root.is_none() {
                 continue;
             }
-            let (file, fragment) = link.split_once('#').unwrap_or((link, ""));
+            let path = of_root.unwrap_or(link);
+            let (file, fragment) = path.split_once('#').unwrap_or((path, ""));
             let folder = Path::new(&document).parent().expect("a file is in a folder");
-            let target = if file.is_empty() { PathBuf::from(&document) } else { folder.join(file) };
+            let target = match of_root {
+                Some(_) => PathBuf::from(file),
+                None if file.is_empty() => PathBuf::from(&document),
+                None => folder.join(file),
+            };
             assert!(root().join(&target).exists(), "{document}: nothing is at {link}");
             assert!(
                 fragment.is_empty() || anchors(&read(&target)).contains(fragment),
@@ -85,6 +98,104 @@ fn the_links_of_the_documents_lead_somewhere() {
             );
         }
     }
+}
+
+/// The pages of the book, by their names in `docs`.
+fn pages() -> BTreeSet<String> {
+    let files = fs::read_dir(root().join("docs")).expect("the book is there");
+    let files = files.map(|file| PathBuf::from(file.expect("it can be read").file_name()));
+    let pages = files.filter(|file| file.extension().is_some_and(|extension| extension == "md"));
+    let names = pages.map(|page| page.to_str().expect("names are UTF-8").to_owned());
+    names.filter(|name| name != "SUMMARY.md").collect()
+}
+
+#[test]
+fn the_book_lists_each_of_its_pages_once() {
+    let summary = read("docs/SUMMARY.md");
+    let listed: Vec<String> = links(&summary).into_iter().map(str::to_owned).collect();
+    let once: BTreeSet<String> = listed.iter().cloned().collect();
+    assert_eq!(listed.len(), once.len(), "a page stands twice in docs/SUMMARY.md");
+    assert_eq!(once, pages());
+}
+
+/// A built book has nothing beside itself.
+#[test]
+fn the_book_leads_out_of_itself_by_whole_addresses_alone() {
+    for page in pages() {
+        for link in links(&read(Path::new("docs").join(&page))) {
+            assert!(!link.starts_with(".."), "docs/{page}: write {link} as {SOURCES}…");
+        }
+    }
+}
+
+#[test]
+fn the_first_screens_are_short() {
+    for (file, most) in FIRST_SCREENS {
+        let lines = read(file).lines().count();
+        assert!(lines <= most, "{file} has {lines} lines, and {most} are the most");
+    }
+}
+
+/// The sentences of a document, in words without marks. Cells of tables and items of lists are sentences
+/// of their own.
+fn sentences(text: &str) -> BTreeSet<String> {
+    let mut blocks = vec![String::new()];
+    for line in prose(text) {
+        let trimmed = line.trim_start();
+        let begins =
+            ["- ", "* ", "#", "<", "1. ", "|"].iter().any(|mark| trimmed.starts_with(mark));
+        if trimmed.is_empty() || begins {
+            blocks.push(String::new());
+        }
+        let block = blocks.last_mut().expect("there is one");
+        block.push(' ');
+        block.push_str(trimmed);
+    }
+    let ends = [" | ", ". ", "? ", "! ", ": ", "; "];
+    let mut sentences = BTreeSet::new();
+    for block in blocks {
+        let mut parts = vec![block + " "];
+        for end in ends {
+            parts = parts.iter().flat_map(|part| part.split(end)).map(str::to_owned).collect();
+        }
+        for part in parts {
+            let plain: String =
+                part.chars().map(|c| if c.is_alphanumeric() { c } else { ' ' }).collect();
+            let words: Vec<_> = plain.split_whitespace().map(str::to_lowercase).collect();
+            if words.len() >= LONG {
+                sentences.insert(words.join(" "));
+            }
+        }
+    }
+    sentences
+}
+
+/// So many words are no chance.
+const LONG: usize = 12;
+
+/// Two places would soon say two things.
+#[test]
+fn no_sentence_stands_on_two_pages() {
+    let pages = pages().into_iter().map(|page| format!("docs/{page}"));
+    let mut seen: BTreeMap<String, String> = BTreeMap::new();
+    let mut twice = Vec::new();
+    for page in pages.chain(FIRST_SCREENS.map(|(file, _)| file.to_owned())) {
+        for sentence in sentences(&read(&page)) {
+            if let Some(other) = seen.insert(sentence.clone(), page.clone()) {
+                twice.push(format!("{other} and {page}: {sentence}"));
+            }
+        }
+    }
+    assert!(seen.len() > 300, "sentences are found: {}", seen.len());
+    assert!(twice.is_empty(), "{}", twice.join("\n"));
+}
+
+#[test]
+fn sentences_are_known_again_whatever_their_marks_and_lines() {
+    let one = "# A heading\n\nA lock that nobody holds is *free*, and so it can be\nhad by `whoever` comes first. Short.\n";
+    let other = "- a list\n- A lock that nobody holds is free and so it can be had by whoever comes first\n";
+    assert_eq!(sentences(one), sentences(other));
+    assert_eq!(sentences(one).len(), 1);
 }
 
 /// The section of `docs/figures.md` that this family of benchmarks writes.

@@ -1,6 +1,6 @@
 //! `cargo xtask break-rules`: a check of the checks.
 //!
-//! A test that cannot fail shows nothing. For each entry of `xtask/rules.toml` this breaks one rule
+//! A test that cannot fail shows nothing. For each entry of a `crates/*/rules.toml` this breaks one rule
 //! in a copy of the sources, by exchanging a piece of code, and runs the tests that are said to show
 //! the rule: they must pass before and fail, or never end, after.
 //!
@@ -37,7 +37,7 @@ usage: cargo xtask break-rules [--jobs N] [--shard I/N] [ID…]
 
 pub(crate) fn break_rules(arguments: &[&str]) -> Result {
     let options = Options::parse(arguments)?;
-    let rules = rules::read(&root().join("xtask/rules.toml"))?;
+    let rules = rules::read(&root())?;
     let rules = rules::select(&rules, &options.ids, options.shard)?;
     let jobs = options.jobs.min(rules.len());
     let folder = root().join("target/break-rules");

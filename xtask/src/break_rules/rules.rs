@@ -1,7 +1,7 @@
-//! The entries of `xtask/rules.toml`, and which of them are wanted.
+//! The entries of all `crates/*/rules.toml`, and which of them are wanted.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -22,7 +22,7 @@ pub(super) struct Rule {
     pub(super) id: String,
     /// The rules of SEMANTICS that it breaks, as CONFORMANCE.md numbers them.
     pub(super) breaks: String,
-    /// Where the code is.
+    /// Where the code is: in its file below its crate, once it is read below the checkout.
     pub(super) file: PathBuf,
     /// The code, which must stand there once.
     pub(super) find: String,
@@ -51,17 +51,37 @@ impl Rule {
     }
 }
 
-pub(super) fn read(path: &Path) -> Result<Vec<Rule>> {
-    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let rules: Rules =
-        toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(rules.rule)
+/// All entries below this checkout, by crate. Their files are those of the checkout.
+pub(super) fn read(root: &Path) -> Result<Vec<Rule>> {
+    let crates = root.join("crates");
+    let failed =
+        |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let folders = fs::read_dir(&crates).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let mut folders: Vec<_> = folders
+        .map_err(|error| failed(&crates, &error))?
+        .into_iter()
+        .filter(|folder| folder.path().join("rules.toml").exists())
+        .map(|folder| folder.file_name())
+        .collect();
+    folders.sort();
+    let mut all = Vec::new();
+    for folder in folders {
+        let path = crates.join(&folder).join("rules.toml");
+        let text = fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
+        let rules: Rules = toml::from_str(&text).map_err(|error| failed(&path, &error))?;
+        let of_crate = |rule: Rule| {
+            let file = Path::new("crates").join(&folder).join(&rule.file);
+            Rule { file, ..rule }
+        };
+        all.extend(rules.rule.into_iter().map(of_crate));
+    }
+    Ok(all)
 }
 
 /// Those whose ids begin with one of these, or all if there are none; and of them, one part.
 pub(super) fn select(rules: &[Rule], ids: &[&str], shard: Shard) -> Result<Vec<Rule>> {
     if let Some(id) = ids.iter().find(|id| !rules.iter().any(|rule| rule.id.starts_with(**id))) {
-        return Err(format!("no entry of xtask/rules.toml has an id that begins with {id}"));
+        return Err(format!("no entry of a crate's rules.toml has an id that begins with {id}"));
     }
     let wanted = |rule: &&Rule| ids.is_empty() || ids.iter().any(|id| rule.id.starts_with(id));
     let mut rules: Vec<Rule> = rules.iter().filter(wanted).cloned().collect();
@@ -157,7 +177,7 @@ pub(super) mod tests {
     #[test]
     fn each_entry_has_an_id_of_its_own_and_its_code_stands_once_where_it_says() {
         let mut seen = std::collections::HashSet::new();
-        for rule in read(&root().join("xtask/rules.toml")).unwrap() {
+        for rule in read(&root()).unwrap() {
             let code = fs::read_to_string(root().join(&rule.file)).unwrap_or_default();
             let file = rule.file.display();
             assert_eq!(code.matches(&rule.find).count(), 1, "{}: `find` in {file}", rule.id);

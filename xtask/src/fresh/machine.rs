@@ -332,14 +332,14 @@ fn environment() -> Vec<OsString> {
 }
 
 /// From where Debian is installed, and how its packages are found afterwards.
-struct Sources {
-    suite: String,
-    mirror: String,
+pub(crate) struct Sources {
+    pub(crate) suite: String,
+    pub(crate) mirror: String,
     files: Vec<(PathBuf, String)>,
 }
 
 /// The same as on this machine, or what Debian says, if this is not one.
-fn debian_sources() -> Result<Sources> {
+pub(crate) fn debian_sources() -> Result<Sources> {
     let mut files = Vec::new();
     for file in ["/etc/apt/sources.list", "/etc/apt/sources.list.d/debian.sources"] {
         if let Ok(text) = fs::read_to_string(file) {
