@@ -35,7 +35,6 @@ export function open({ etcd, host } = {}) {
   if (etcd?.settings) env.NAVLOCK_CONFIG = etcd.settings;
   else if (etcd) env.NAVLOCK_ETCD = etcd.endpoint;
   const children = new Set();
-  const commands = new Set();
 
   function start(file, args, { stdio = ['pipe', 'pipe', 'inherit'], ...options } = {}) {
     const before = host ? ['unshare', '--map-root-user', '--uts', 'sh', '-c', `hostname ${host} && exec "$0" "$@"`] : [];
@@ -57,12 +56,7 @@ export function open({ etcd, host } = {}) {
     return {
       child,
       /** Waits until it holds, and tells the command's process. */
-      async held() {
-        const pid = Number(await child.line());
-        commands.add(pid);
-        child.ended.then(() => commands.delete(pid));
-        return pid;
-      },
+      held: async () => Number(await child.line()),
       release: async () => { child.stdin.end(); await child.ended; },
     };
   }
@@ -86,17 +80,36 @@ export function open({ etcd, host } = {}) {
   }
 
   async function close() {
-    // What a `navlock run` has started goes on when that is killed.
-    for (const pid of commands) process.kill(pid, 'SIGKILL');
-    await Promise.all([...children].map(async (child) => {
-      child.stdin.destroy();
-      child.kill('SIGKILL');
-      await child.ended;
-    }));
+    const ended = [...children].map((child) => child.ended);
+    endAll(`NAVLOCK_SOCKET=${place.socket}`);
+    await Promise.all(ended);
     place.remove();
   }
 
   return { ...place, env, start, ask, askAs, hold, holdAs, script, web, close, run: (...args) => spawnSync(navlock, args, { env, encoding: 'utf8' }) };
+}
+
+/**
+ * Kills whoever has this in its environment: what a `navlock run` has started goes on when that is killed, with the
+ * locks, and two that wait for each other would do so for ever, each with an end of our pipes.
+ */
+function endAll(setting) {
+  const has = (pid) => {
+    try {
+      return readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0').includes(setting);
+    } catch {
+      return false; // it has ended by itself
+    }
+  };
+  const kill = (pid) => {
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch (error) {
+      if (error.code !== 'ESRCH') throw error;
+    }
+  };
+  // One may have started another one meanwhile. Who has ended, but was not yet waited for, has no environment.
+  for (let left; (left = readdirSync('/proc').filter((entry) => /^\d+$/.test(entry) && Number(entry) !== process.pid && has(entry))).length;) left.forEach((pid) => kill(Number(pid)));
 }
 
 /** Kills all of these at one moment, as far as they can tell: none has time to do anything about the end of another one. */
