@@ -17,8 +17,18 @@ pub(crate) fn book(arguments: &[&str]) -> Result {
     // The definition of the command line is a program's, so a test of that program writes them. With the
     // features and packages of `cargo xtask test`, so that nothing is built twice.
     let write = |target: &[&str], tests: &str| {
-        let mut test = cargo(&["test", "--workspace", "--all-features"]);
-        run(test.args(target).args(["--", "--ignored", tests]))
+        let test = || {
+            let mut test = cargo(&["test", "--workspace", "--all-features"]);
+            test.args(target).args(["--", "--ignored", tests]);
+            test
+        };
+        // Cargo is content with a name that no test has.
+        if !said(test().arg("--list"))?.contains(": test") {
+            return Err(format!(
+                "no test is called {tests}, which should write a part of the book"
+            ));
+        }
+        run(&mut test())
     };
     write(&["--bin", "navlock"], "args::reference::writes_the_reference_of_the_book")?;
     if draws {
