@@ -27,7 +27,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 21] = [
     ("navlock-browser", &["navlock-core"]),
     ("navlock", &["navlock-core", "navlock-broker", "navlock-etcd", "navlock-browser"]),
     ("navlock-cli", &["navlock-platform", "navlock", "navlock-broker", "navlock-etcd"]),
-    ("navlock-node", &["navlock"]),
+    ("navlock-node", &["navlock", "navlock-platform"]),
     ("navlock-js", &["navlock-core"]),
     ("navlock-boa", &["navlock", "navlock-js"]),
     ("navlock-rquickjs", &["navlock", "navlock-js"]),

@@ -11,6 +11,7 @@
 //! | [`descriptor`] | what a process has open, and how much that may be | descriptors, `RLIMIT_NOFILE` | handles, without a limit |
 //! | [`file`](mod@file) | files that others must not read, write or have put in our way | owner, mode, `O_NOFOLLOW`, inodes | owner, access list, reparse points, file indexes |
 //! | [`file_lock`] | locks on files, which end with the last process that has the file open | `flock` | `LockFileEx`, and a named event where it is inherited |
+//! | [`library`] | libraries that a process has loaded | `dlopen` | module handles |
 //! | [`machine`] | which run of the machine this is, and who sees what of it | `/proc` | - |
 //! | [`peer`] | who is at the other end of a socket | `SO_PEERCRED`, `SO_PEERPIDFD`; `LOCAL_PEERCRED` | the process of either end of a pipe, and its token |
 //! | [`process`] | whether processes live, who started whom, signals to them | pidfd, `/proc`; kqueue | process handles, Toolhelp, console events |

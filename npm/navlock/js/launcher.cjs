@@ -60,8 +60,8 @@ function replaceBy(program) {
     process.execve(program, [program, ...words], process.env);
   }
   const child = spawn(program, words, { stdio: 'inherit' });
-  // A terminal sends these two to both.
-  for (const signal of ['SIGINT', 'SIGQUIT']) process.on(signal, () => {});
+  // A terminal sends these to both, the last one on Windows.
+  for (const signal of ['SIGINT', 'SIGQUIT', 'SIGBREAK']) process.on(signal, () => {});
   for (const signal of ['SIGHUP', 'SIGTERM', 'SIGUSR2', 'SIGCONT']) process.on(signal, () => child.kill(signal));
   child.on('error', (error) => fail(`navlock: ${program} cannot be started: ${error.message}`));
   child.on('exit', (code, signal) => {

@@ -25,7 +25,7 @@ function cause(tried) {
   }
   const fitting = fittingPlatforms();
   if (fitting.length === 0 && failed.length === 0) {
-    return `it is built for Linux and macOS on x64 and arm64, and this is ${process.platform} on ${process.arch}`;
+    return `it is built for Linux and macOS on x64 and arm64 and for Windows on x64, and this is ${process.platform} on ${process.arch}`;
   }
   const here = fitting[0];
   const foreign = failed.find(({ place }) => place.startsWith('@navlock/') && place !== `@navlock/${here}`)?.place ?? foreignPlatforms().map((platform) => `@navlock/${platform}`)[0];

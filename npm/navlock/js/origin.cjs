@@ -3,7 +3,7 @@
 // All processes and threads of one project meet, and two projects never collide.
 
 const { createHash } = require('node:crypto');
-const { realpathSync, statSync } = require('node:fs');
+const fs = require('node:fs');
 const path = require('node:path');
 const process = require('node:process');
 const { fileURLToPath } = require('node:url');
@@ -17,6 +17,9 @@ const MAX_BUCKET = 65_536;
 
 /** Worker threads inherit this, and cannot find out otherwise what their process was started with. */
 const ENTRY = 'navlock: entry script';
+
+/** On Windows a folder has as many spellings as its letters have cases, and the system knows which one is its own. */
+const realpathSync = process.platform === 'win32' ? fs.realpathSync.native : fs.realpathSync;
 
 const entry = getEnvironmentData(ENTRY) ?? ownEntry();
 if (isMainThread && entry !== null) setEnvironmentData(ENTRY, entry);
@@ -79,7 +82,7 @@ function given() {
 function folderOf(script) {
   try {
     const real = realpathSync(script);
-    return statSync(real).isDirectory() ? real : path.dirname(real);
+    return fs.statSync(real).isDirectory() ? real : path.dirname(real);
   } catch {
     // `node main` for main.js, or a name that a runtime made up for code without a file.
     try {

@@ -7,7 +7,10 @@ const { createRequire } = require('node:module');
 const path = require('node:path');
 const process = require('node:process');
 
-const PLATFORMS = ['darwin-arm64', 'darwin-x64', 'linux-arm64-gnu', 'linux-arm64-musl', 'linux-x64-gnu', 'linux-x64-musl'];
+/** What the program's file is called here. */
+const PROGRAM = process.platform === 'win32' ? 'navlock.exe' : 'navlock';
+
+const PLATFORMS = ['darwin-arm64', 'darwin-x64', 'linux-arm64-gnu', 'linux-arm64-musl', 'linux-x64-gnu', 'linux-x64-musl', 'win32-x64'];
 
 /*
  * Where a file is if the package of its platform stands beside this one, as package managers put it, or
@@ -23,6 +26,7 @@ function addonBeside(platform) {
     case 'linux-arm64-musl': return path.join(__dirname, '..', '..', '@navlock', 'linux-arm64-musl', 'navlock.node');
     case 'linux-x64-gnu': return path.join(__dirname, '..', '..', '@navlock', 'linux-x64-gnu', 'navlock.node');
     case 'linux-x64-musl': return path.join(__dirname, '..', '..', '@navlock', 'linux-x64-musl', 'navlock.node');
+    case 'win32-x64': return path.join(__dirname, '..', '..', '@navlock', 'win32-x64', 'navlock.node');
     default: return path.join(__dirname, '..', 'navlock.node');
   }
 }
@@ -35,7 +39,8 @@ function programBeside(platform) {
     case 'linux-arm64-musl': return path.join(__dirname, '..', '..', '@navlock', 'linux-arm64-musl', 'bin', 'navlock');
     case 'linux-x64-gnu': return path.join(__dirname, '..', '..', '@navlock', 'linux-x64-gnu', 'bin', 'navlock');
     case 'linux-x64-musl': return path.join(__dirname, '..', '..', '@navlock', 'linux-x64-musl', 'bin', 'navlock');
-    default: return path.join(__dirname, '..', 'bin', 'navlock');
+    case 'win32-x64': return path.join(__dirname, '..', '..', '@navlock', 'win32-x64', 'bin', 'navlock.exe');
+    default: return path.join(__dirname, '..', 'bin', PROGRAM);
   }
 }
 
@@ -64,7 +69,7 @@ function fittingPlatforms() {
  */
 function candidates(what) {
   const beside = what === 'addon' ? addonBeside : programBeside;
-  const name = what === 'addon' ? 'navlock.node' : 'bin/navlock';
+  const name = what === 'addon' ? 'navlock.node' : `bin/${PROGRAM}`;
   const packages = fittingPlatforms().map((platform) => {
     const place = `@navlock/${platform}`;
     return { place, file: existing(() => beside(platform)) ?? installed(`${place}/${name}`) };

@@ -9,18 +9,17 @@ import { copyFileSync, existsSync, mkdirSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-import { licences, packages } from './packages.mjs';
+import { fileNames, licences, packages } from './packages.mjs';
 
 const folder = dirname(dirname(fileURLToPath(import.meta.url)));
 const repository = dirname(dirname(folder));
 const isDebug = process.argv.includes('--debug');
 
-const libraries = { darwin: 'libnavlock_node.dylib', linux: 'libnavlock_node.so' };
-const library = libraries[process.platform];
-if (library === undefined || !existsSync(join(folder, 'Cargo.toml'))) {
+const names = fileNames[process.platform];
+if (names === undefined || !existsSync(join(folder, 'Cargo.toml'))) {
   console.error(
-    library === undefined
-      ? `navlock: cannot be built on ${process.platform} yet; it runs on Linux and macOS`
+    names === undefined
+      ? `navlock: cannot be built on ${process.platform} yet; it runs on Linux, macOS and Windows`
       : `navlock: ${folder} has no sources; build in a checkout of the repository`,
   );
   process.exit(1);
@@ -38,7 +37,7 @@ function put(from, ...to) {
   copyFileSync(join(built, from), `${path}.new`);
   renameSync(`${path}.new`, path);
 }
-put(library, 'navlock.node');
-put('navlock', 'bin', 'navlock');
+put(names.library, 'navlock.node');
+put(names.program, 'bin', names.program);
 // They belong into every package, and npm takes what is in its folder.
 for (const licence of licences) copyFileSync(join(repository, licence), join(folder, licence));

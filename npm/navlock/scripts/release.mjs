@@ -13,7 +13,7 @@ import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
-import { licences, packages } from './packages.mjs';
+import { fileNames, licences, packages } from './packages.mjs';
 
 const folder = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const repository = path.resolve(folder, '..', '..');
@@ -25,12 +25,15 @@ const targets = {
   'aarch64-unknown-linux-musl': { os: 'linux', cpu: 'arm64', libc: 'musl', suffix: '-musl', zig: '' },
   'x86_64-apple-darwin': { os: 'darwin', cpu: 'x64', suffix: '', zig: '' },
   'aarch64-apple-darwin': { os: 'darwin', cpu: 'arm64', suffix: '', zig: '' },
+  'x86_64-pc-windows-gnu': { os: 'win32', cpu: 'x64', suffix: '', zig: '' },
+  // The same package, built on Windows itself.
+  'x86_64-pc-windows-msvc': { os: 'win32', cpu: 'x64', suffix: '' },
 };
 
 const { values } = parseArgs({ options: { target: { type: 'string' }, out: { type: 'string' } } });
 const dist = values.out ? path.resolve(values.out) : path.join(folder, 'dist');
 const host = run('rustc', ['-vV']).match(/^host: (.*)$/m)[1];
-const names = values.target === 'all' ? Object.keys(targets) : (values.target ?? host).split(',');
+const names = values.target === 'all' ? Object.keys(targets).filter((name) => targets[name].zig !== undefined) : (values.target ?? host).split(',');
 for (const name of names) {
   if (!targets[name]) {
     console.error(`navlock: there is no target ${name}; there are ${Object.keys(targets).join(', ')}`);
@@ -49,9 +52,9 @@ function makePlatformPackage(name) {
   const built = build(name);
   const to = path.join(dist, packageOf(name));
   mkdirSync(path.join(to, 'bin'), { recursive: true });
-  const library = os === 'darwin' ? 'libnavlock_node.dylib' : 'libnavlock_node.so';
+  const { library, program } = fileNames[os];
   cpSync(path.join(built, library), path.join(to, 'navlock.node'));
-  cpSync(path.join(built, 'navlock'), path.join(to, 'bin', 'navlock'));
+  cpSync(path.join(built, program), path.join(to, 'bin', program));
   writeFileSync(path.join(to, 'README.md'), `# ${packageOf(name)}\n\nWhat the package \`navlock\` needs on ${name}. Install that one.\n`);
   write(to, {
     name: packageOf(name),
@@ -65,8 +68,8 @@ function makePlatformPackage(name) {
     os: [os],
     cpu: [cpu],
     ...(libc && { libc: [libc] }),
-    files: ['navlock.node', 'bin/navlock', ...licences],
-    exports: { './navlock.node': './navlock.node', './bin/navlock': './bin/navlock' },
+    files: ['navlock.node', `bin/${program}`, ...licences],
+    exports: { './navlock.node': './navlock.node', [`./bin/${program}`]: `./bin/${program}` },
     // As it is not to be bundled into one file.
     preferUnplugged: true,
   });

@@ -42,6 +42,11 @@ const NODE_API_VERSION: i32 = 6;
 /// To be called by a Node-API runtime, on the realm's thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn napi_register_module_v1(env: napi_env, exports: napi_value) -> napi_value {
+    // The runtime unloads an addon with the last worker that has it. The threads that keep connections may still be
+    // in it then. Where this fails nothing else would help.
+    let _ = navlock_platform::library::keep_loaded();
+    #[cfg(looks_up_node_api)]
+    look_up_node_api();
     // SAFETY: `env` and `exports` are the runtime's, which calls us for nothing else.
     match unsafe { functions::export(env, exports) } {
         Ok(()) => exports,
@@ -50,6 +55,16 @@ pub unsafe extern "C" fn napi_register_module_v1(env: napi_env, exports: napi_va
             ptr::null_mut()
         }
     }
+}
+
+/// Finds the functions of Node-API in this program, once for all realms.
+#[cfg(looks_up_node_api)]
+fn look_up_node_api() {
+    static LOOKED_UP: std::sync::Once = std::sync::Once::new();
+    LOOKED_UP.call_once(|| {
+        // SAFETY: nothing of Node-API is called before this has returned, on any thread.
+        unsafe { napi_sys::setup() };
+    });
 }
 
 /// Called by the runtime before the addon is used.

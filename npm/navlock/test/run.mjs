@@ -64,7 +64,7 @@ if (values.update) writeFileSync(EXPECTATIONS, `${JSON.stringify(expectations, n
 process.exitCode = failed && !values.update ? 1 : 0;
 
 function isOurs(name) {
-  return name.startsWith('navlock-') || name.startsWith('one-face-') || Boolean(subjects[name].isEmbedded);
+  return ['navlock-', 'one-face-', 'wine-'].some((start) => name.startsWith(start)) || Boolean(subjects[name].isEmbedded);
 }
 
 /**
@@ -73,7 +73,7 @@ function isOurs(name) {
  */
 function expand(word) {
   const names = Object.keys(subjects);
-  if (word === 'navlock' || word === 'one-face') return names.filter((name) => name.startsWith(`${word}-`));
+  if (['navlock', 'one-face', 'wine'].includes(word)) return names.filter((name) => name.startsWith(`${word}-`));
   if (word === 'embedded') return names.filter((name) => subjects[name].isEmbedded);
   if (word !== 'native') return [word];
   return names.filter((name) => !isOurs(name)).filter((name) => {

@@ -8,6 +8,7 @@ pub mod file;
 pub mod file_lock;
 #[cfg(feature = "command")]
 pub mod inheritance;
+pub mod library;
 pub mod machine;
 pub mod peer;
 pub mod process;

@@ -6,6 +6,7 @@ import { withCollector } from '../runtimes.mjs';
 import { CHROMIUM, openBrowser } from './browser.mjs';
 import { openEmbedded } from './embedded.mjs';
 import { openRuntime } from './runtime.mjs';
+import { WINDOWS, openWine } from './wine.mjs';
 
 /**
  * What tests may need of a subject:
@@ -85,6 +86,20 @@ for (const [name, { title, offers }] of Object.entries(kinds)) {
       title: `navlock, ${title}, reach ${reach}`,
       offers: [...EVERYWHERE, ...offers, ...ours],
       open: () => openRuntime({ realm: 'navlock', command: withCollector[name], reach }),
+    };
+  }
+}
+
+// The package as it is on Windows, by Wine: `wine-node`, `wine-node-machine` and so on.
+for (const name of ['node', 'bun']) {
+  const { title, offers } = kinds[name];
+  for (const reach of ['process', 'machine']) {
+    const ours = ['buckets', 'user agents', 'navlock', 'programs', ...(reach === 'machine' ? ['processes'] : [])];
+    subjects[reach === 'process' ? `wine-${name}` : `wine-${name}-machine`] = {
+      title: `navlock, ${title} for Windows by Wine, reach ${reach}`,
+      offers: [...EVERYWHERE, ...offers, ...ours],
+      missing: () => !WINDOWS && 'NAVLOCK_WINDOWS, a folder with node.exe and bun.exe; see `cargo xtask windows`',
+      open: () => openWine({ runtime: name, reach }),
     };
   }
 }

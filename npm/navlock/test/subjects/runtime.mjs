@@ -2,12 +2,16 @@
 
 import { execFileSync, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import path from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 
 import { openPlace } from '../kit/place.mjs';
 
-const HOSTS = new URL('../host/', import.meta.url);
+/** The path of a module of host/. */
+export const host = (module) => fileURLToPath(new URL(`../host/${module}`, import.meta.url));
+
 const MARK = '\n@outcome ';
 
 /** How much longer a process may take than its test, to start and to tell of a missed deadline. */
@@ -40,22 +44,26 @@ export function openHosts({ realm, command, reach, program }) {
     ...(program && { NAVLOCK_BIN: program }),
   });
   return {
-    execute: (module, job, ms) => executeModule(command, module, { realm, command, ...job }, environment(), ms),
+    execute: (module, job, ms) => executeModule([...command, host(module)], { realm, command, ...job }, environment(), ms),
     close: async () => remove(),
   };
 }
 
-/** @returns {Promise<{ code?: number, signal?: string, output: string, errors: string, late: boolean }>} */
-function executeModule([file, ...flags], module, job, env, ms) {
+/**
+ * Runs a program with a job as its last word. What it writes goes through pipes, or through files of this
+ * folder where pipes are not to be had.
+ *
+ * @returns {Promise<{ code?: number, signal?: string, output: string, errors: string, late: boolean }>}
+ */
+export function executeModule([file, ...words], job, env, ms, folder) {
+  const written = folder && ['output', 'errors'].map((name) => path.join(folder, `${name}-${randomUUID()}`));
+  const files = written?.map((name) => openSync(name, 'w'));
   // In a group of its own, so that what a test leaves running can be ended with it.
-  const child = spawn(file, [...flags, fileURLToPath(new URL(module, HOSTS)), JSON.stringify(job)], {
-    env,
-    detached: true,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const child = spawn(file, [...words, JSON.stringify(job)], { env, detached: true, stdio: ['ignore', ...(files ?? ['pipe', 'pipe'])] });
+  files?.forEach((one) => closeSync(one));
   let [output, errors, late] = ['', '', false];
-  child.stdout.setEncoding('utf8').on('data', (text) => (output += text));
-  child.stderr.setEncoding('utf8').on('data', (text) => (errors += text));
+  child.stdout?.setEncoding('utf8').on('data', (text) => (output += text));
+  child.stderr?.setEncoding('utf8').on('data', (text) => (errors += text));
   const timer = setTimeout(() => {
     late = true;
     endGroup(child.pid);
@@ -67,7 +75,10 @@ function executeModule([file, ...flags], module, job, env, ms) {
       endGroup(child.pid);
     });
     // All who had the pipes have ended by now, and all that they wrote has arrived.
-    child.on('close', (code, signal) => resolve({ code, signal, output, errors, late }));
+    child.on('close', (code, signal) => {
+      if (written) [output, errors] = written.map((name) => readFileSync(name, 'utf8'));
+      resolve({ code, signal, output, errors, late });
+    });
   });
 }
 
