@@ -193,9 +193,12 @@ impl Operation {
         Some(checked(done).map(|()| length as usize))
     }
 
-    /// Waits until what is under way has come to its end.
-    pub(crate) fn wait(&mut self) {
-        while self.is_under_way() && self.result().is_none() {
+    /// Waits until what is under way has come to its end, and what came of it; `None` if nothing is.
+    pub(crate) fn wait(&mut self) -> Option<io::Result<usize>> {
+        while self.is_under_way() {
+            if let Some(result) = self.result() {
+                return Some(result);
+            }
             if is_signalled(self.event.as_handle()) {
                 // Set by somebody else, or just now.
                 thread::sleep(PAUSE);
@@ -203,16 +206,22 @@ impl Operation {
                 let _ = wait_for(&[self.event.as_handle()], None);
             }
         }
+        None
     }
-}
 
-impl Drop for Operation {
-    fn drop(&mut self) {
+    /// Cancels what is under way, and what came of it before; `None` if nothing is.
+    pub(crate) fn cancel(&mut self) -> Option<io::Result<usize>> {
         if let Some(on) = &self.on {
             // SAFETY: It is under way on this handle, or has come to its end.
             unsafe { CancelIoEx(on.as_raw_handle(), &raw const self.overlapped) };
         }
         // The system may write to it until then.
-        self.wait();
+        self.wait()
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        self.cancel();
     }
 }

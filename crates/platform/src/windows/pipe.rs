@@ -33,10 +33,15 @@ use windows_sys::{
 use super::{
     operation::Operation,
     system::{Event, wait_for},
+    wait::peek,
 };
 
 /// How much is read, or written, at once.
 const ROOM: usize = 64 << 10;
+
+/// About how much of what the other end has written is still read once this one is shut down: more than the system
+/// keeps, so that only who goes on writing is cut short.
+const LAST: usize = 4 * ROOM;
 
 /// Which end of a pipe it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,16 +243,24 @@ impl Pipe {
         }
     }
 
-    /// Ends the connection at both ends. What was written before is still read at the other.
+    /// Ends the connection at both ends. What was written before is still read: at the other end, and at this one.
     pub(crate) fn shut_down(&self) {
         let mut state = self.state();
-        if state.handle.take().is_some() {
-            // What is under way is cancelled: the handle is closed with the last share in it.
-            state.reading = Operation::new(&self.readable);
-            let writing = Operation::new(&self.writable);
-            finish(std::mem::replace(&mut state.writing, writing));
+        if let Some(handle) = state.handle.take() {
+            let last = last(&mut state, &handle);
+            drop(handle);
+            self.close(&mut state);
+            (state.from, state.to) = (0, last.len());
+            state.reading.buffer = last;
         }
-        state.ended = true;
+    }
+
+    /// Has the handle closed with the last share in it.
+    fn close(&self, state: &mut State) {
+        state.handle = None;
+        state.reading = Operation::new(&self.readable);
+        finish(std::mem::replace(&mut state.writing, Operation::new(&self.writable)));
+        (state.from, state.to, state.ended) = (0, 0, true);
         self.readable.set();
         self.writable.set();
     }
@@ -255,7 +268,27 @@ impl Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        self.shut_down();
+        // Nobody reads what was not read by now.
+        self.close(&mut self.state());
+    }
+}
+
+/// What the other end has written and nobody has read. Nothing is under way after that.
+fn last(state: &mut State, handle: &Arc<OwnedHandle>) -> Vec<u8> {
+    let mut found = state.reading.buffer.get(state.from..state.to).unwrap_or_default().to_vec();
+    let mut came = state.reading.cancel();
+    loop {
+        if let Some(Ok(length)) = came {
+            found.extend_from_slice(&state.reading.buffer[..length]);
+        }
+        let (is_something, _) = peek(handle.as_handle());
+        if !is_something || found.len() >= LAST {
+            return found;
+        }
+        came = begin_read(state, handle).or_else(|| state.reading.cancel());
+        if !matches!(came, Some(Ok(_))) {
+            return found;
+        }
     }
 }
 
@@ -305,7 +338,7 @@ struct Unfinished(Box<Operation>);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        self.0.wait();
+        let _ = self.0.wait();
     }
 }
 

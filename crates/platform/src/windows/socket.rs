@@ -377,7 +377,7 @@ impl Slot {
     }
 
     fn take(mut self) -> Arc<OwnedHandle> {
-        self.connecting.wait();
+        let _ = self.connecting.wait();
         self.handle
     }
 }
@@ -851,6 +851,26 @@ mod tests {
         one.read_to_end(&mut read).unwrap();
         assert_eq!(read, bytes[..sent]);
         assert_eq!(one.write(&[1]).unwrap_err().kind(), ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn what_the_other_end_wrote_is_read_also_after_this_one_is_shut_down() {
+        for (is_looked_at, is_read) in [(false, 0), (true, 0), (true, 4)] {
+            let (mut one, mut other) = Stream::pair().unwrap();
+            if is_looked_at {
+                // From then on a read is under way.
+                assert!(!one.pipe().is_readable());
+            }
+            other.write_all(b"last words").unwrap();
+            one.read_exact(&mut vec![0; is_read]).unwrap();
+            one.shutdown(Shutdown::Both).unwrap();
+            let mut read = Vec::new();
+            one.read_to_end(&mut read).unwrap();
+            assert_eq!(read, b"last words"[is_read..]);
+            assert_eq!(one.write(&[1]).unwrap_err().kind(), ErrorKind::BrokenPipe);
+            assert_eq!(other.read(&mut [0]).unwrap(), 0);
+            assert_eq!(other.write(&[1]).unwrap_err().kind(), ErrorKind::BrokenPipe);
+        }
     }
 
     #[test]

@@ -185,7 +185,7 @@ pub(crate) fn is_pipe(handle: BorrowedHandle<'_>) -> bool {
 }
 
 /// Whether there is something in a pipe, and whether its other end has gone.
-fn peek(pipe: BorrowedHandle<'_>) -> (bool, bool) {
+pub(crate) fn peek(pipe: BorrowedHandle<'_>) -> (bool, bool) {
     let mut available = 0;
     let null = std::ptr::null_mut;
     // SAFETY: The handle is open for as long as it is borrowed; nothing but this number is written.
