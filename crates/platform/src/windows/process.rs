@@ -230,9 +230,10 @@ fn may_break_away() -> bool {
 }
 
 /// Whether a program needs this variable to be started at all: libraries of the system are found by some, and folders of
-/// the user by others.
+/// the user by others. Their names may be written in any case, as `Path` mostly is.
 pub fn is_needed(name: &OsStr) -> bool {
-    const NEEDED: [&str; 11] = [
+    const NEEDED: [&str; 12] = [
+        "PATH",
         "SystemRoot",
         "SystemDrive",
         "windir",
