@@ -3,6 +3,7 @@
 use std::{
     fs,
     future::Future,
+    path,
     pin::pin,
     task::{Context, Poll, Waker},
     thread,
@@ -145,9 +146,11 @@ fn without_a_daemon_and_a_program_to_start_it_the_error_says_what_to_do() {
     assert_eq!(
         error.to_string(),
         format!(
-            "cannot reach the broker at {}: it is not running, and there is no program \
-             /nonexistent/navlock to start it with; install navlock or set NAVLOCK_BIN to its path",
-            place.socket().display()
+            "cannot reach the broker at {}: it is not running, and there is no program {} to start \
+             it with; install navlock or set NAVLOCK_BIN to its path",
+            place.socket().display(),
+            // Where there are drives, a path without one is meant from here.
+            path::absolute("/nonexistent/navlock").unwrap().display()
         )
     );
 }

@@ -3,6 +3,10 @@
 //!
 //! A short and repeatable run; `cargo xtask fuzz` is the long one. `NAVLOCK_TEST_SEED` and
 //! `NAVLOCK_TEST_INPUTS` say which inputs and how many.
+//!
+//! Its clients have maps that a daemon shares, so it is where there is such memory: on Linux.
+
+#![cfg(target_os = "linux")]
 
 mod property;
 

@@ -1,0 +1,70 @@
+//! Clients that speak and hear nothing: their end of a connection is shut down in one direction, which only sockets
+//! can be.
+
+use std::{future::IntoFuture, io::Write, net::Shutdown, pin::pin, thread};
+
+use bytes::BytesMut;
+use navlock_core::{Mode, host::RequestKind};
+use navlock_engine::RequestId;
+use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
+use tokio_util::codec::Encoder;
+
+use crate::{
+    daemon::{Daemon, LONG, queue, soon},
+    raw::Raw,
+};
+
+/// Introduces itself and opens an agent in `app`.
+fn newcomer(daemon: &Daemon, key: u8) -> Raw {
+    let mut raw = Raw::connect(
+        &daemon.place(),
+        &[
+            ToDaemon::Hello { oldest: VERSION, newest: VERSION },
+            ToDaemon::Introduce { client: [key; 16], returning: false },
+            ToDaemon::OpenAgent { agent: 0, client_id: [key; 16], bucket: "app".to_owned() },
+        ],
+    );
+    raw.hear_until(|message| matches!(message, FromDaemon::Settled).then_some(()));
+    raw
+}
+
+fn ask(serial: u64, name: &str, kind: RequestKind) -> ToDaemon {
+    let (request, name) = (RequestId::from_parts(0, serial), name.try_into().unwrap());
+    ToDaemon::Request { agent: 0, request, name, kind }
+}
+
+#[test]
+fn a_client_that_nothing_can_be_said_to_ends_also_if_it_lives() {
+    let daemon = Daemon::start();
+    let locks = daemon.client().lock_manager("app");
+    let mut mute = newcomer(&daemon, 7);
+    mute.say(&[ask(0, "db", RequestKind::Wait(Mode::Exclusive))]);
+    mute.hear_until(|message| matches!(message, FromDaemon::Granted { .. }).then_some(()));
+    let mut waiting = pin!(locks.lock("db").into_future());
+    queue(&locks, "db", waiting.as_mut());
+    mute.stream.shutdown(Shutdown::Read).unwrap();
+    mute.say(&[ToDaemon::Status { query: 0 }]);
+    drop(soon(waiting).unwrap());
+}
+
+#[test]
+fn who_cannot_hear_of_it_is_granted_nothing() {
+    let daemon = Daemon::start();
+    let locks = daemon.client().lock_manager("app");
+    let held = soon(locks.lock("db").into_future()).unwrap();
+    let mut mute = newcomer(&daemon, 7);
+    mute.stream.shutdown(Shutdown::Read).unwrap();
+    let mut said: Vec<_> = (0..1000).map(|query| ToDaemon::Status { query }).collect();
+    said.push(ask(0, "db", RequestKind::Steal));
+    mute.say(&said);
+    // Until its session has ended, whose end is the end of the connection.
+    mute.stream.set_write_timeout(Some(LONG)).unwrap();
+    let query = ToDaemon::Status { query: 0 };
+    let mut bytes = BytesMut::new();
+    ClientCodec::default().encode(&query, &mut bytes).unwrap();
+    while mute.stream.write_all(&bytes).is_ok() {
+        thread::yield_now();
+    }
+    assert!(!soon(locks.query()).unwrap().held.is_empty());
+    assert!(!held.is_lost());
+}
