@@ -18,12 +18,13 @@ use crate::run::{Result, root, run, said, show};
 const TARGET: &str = "x86_64-pc-windows-gnu";
 
 /// What it takes, as Debian's packages: for each a program or a folder by which it is known to be there.
-const PACKAGES: [(&str, &str); 5] = [
+const PACKAGES: [(&str, &str); 6] = [
     ("rustc-web", "/usr/bin/rustc"),
     ("cargo-web", "/usr/bin/cargo"),
     ("rust-web-src", "/usr/lib/rustlib/src/rust/library/Cargo.lock"),
     ("gcc-mingw-w64-x86-64", "/usr/bin/x86_64-w64-mingw32-gcc"),
     ("wine64", "/usr/lib/wine/wine64"),
+    ("wine", "/usr/bin/wine"),
 ];
 
 /// A suite of tests: what it is called here, and what Cargo calls it.
