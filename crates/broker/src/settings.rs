@@ -15,11 +15,8 @@ use navlock_platform::{
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
-/// That of all users of the machine.
-const OF_THE_MACHINE: &str = "/etc/navlock.toml";
-
-/// That of one user, in the user's own directory.
-const OF_THE_USER: &str = ".config/navlock/config.toml";
+/// What the folder of the settings is called.
+const NAME: &str = "navlock";
 
 /// No file of settings is as long as this, in bytes.
 const ENOUGH: u64 = 1 << 20;
@@ -38,8 +35,7 @@ pub fn home() -> Option<PathBuf> {
 
 /// Where files are looked for: that of the user, then that of the machine.
 pub fn places() -> Vec<PathBuf> {
-    let own = home().map(|home| home.join(OF_THE_USER));
-    own.into_iter().chain([OF_THE_MACHINE.into()]).collect()
+    user::settings(NAME).into_iter().chain([user::settings_of_all(NAME)]).collect()
 }
 
 /// What stands in the file at one of the [`places`], if there is one.
@@ -62,7 +58,7 @@ pub fn read(path: &Path) -> Result<Option<String>, String> {
     if !found.is_file() {
         return Err(format!("{shown} is no file; remove it"));
     }
-    let is_of_the_machine = path == Path::new(OF_THE_MACHINE);
+    let is_of_the_machine = path == user::settings_of_all(NAME);
     let (owner, mode) = (owner_of(&file, &found), mode_of(&file, &found));
     if owner != ROOT && (is_of_the_machine || owner != ours()) {
         return Err(format!("{shown} is owned by uid {owner}; give it to root (chown)"));
@@ -100,7 +96,7 @@ pub fn chosen() -> Result<Option<PathBuf>, String> {
     match chosen {
         Some(path) if path.is_relative() => Err(format!(
             "NAVLOCK_CONFIG is {}, and brokers are started in another folder; \
-             set it to a path that begins with a /",
+             set it to an absolute path",
             path.display()
         )),
         chosen => Ok(chosen),
@@ -155,7 +151,7 @@ fn socket_in(path: &Path, text: &str) -> Result<Option<PathBuf>, String> {
     match meant.map(PathBuf::from) {
         None => wrong("it is no text in UTF-8"),
         Some(meant) if meant.is_absolute() => Ok(Some(meant)),
-        Some(_) => wrong("write a path that begins with a /; {uid} in it is the user's number"),
+        Some(_) => wrong("write an absolute path; {uid} in it is the user's number"),
     }
 }
 
@@ -176,7 +172,7 @@ mod tests {
         assert_eq!(socket_of("[etcd]\nendpoints = []\n"), Ok(None));
         let chosen = socket_of("socket = \"/run/navlock-users/{uid}/sock\"");
         assert_eq!(chosen, Ok(Some(format!("/run/navlock-users/{}/sock", ours()).into())));
-        assert!(socket_of("socket = \"sock\"").unwrap_err().contains("begins with a /"));
+        assert!(socket_of("socket = \"sock\"").unwrap_err().contains("an absolute path"));
         assert!(socket_of("socket = 7").unwrap_err().starts_with("/c.toml, line 1 (socket): "));
         assert!(socket_of("socket = \"/a\"\nsocket").unwrap_err().starts_with("/c.toml, line 2"));
     }

@@ -247,6 +247,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn nothing_is_written_through_a_link() {
         let state = tempfile::tempdir().unwrap();
         let other = state.path().join("other");

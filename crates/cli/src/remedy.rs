@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
     path::{self, Path},
     time::Instant,
 };
@@ -10,6 +9,10 @@ use std::{
 use navlock::{
     AgentInfo, ClientId, Place, ResourceName,
     look::{Agent, Client, ClientState, Deadlock, Entry, LockName, Overview, Silence},
+};
+use navlock_platform::{
+    process::{self, Seen},
+    shell::{self, line_to_continue, line_to_end},
 };
 
 use crate::{
@@ -49,7 +52,7 @@ pub(crate) struct Here {
     host: String,
     /// The PID namespace in which we see processes, if there is such a thing.
     namespace: Option<u64>,
-    process: fn(u32) -> Option<Process>,
+    process: fn(u32) -> Option<Seen>,
 }
 
 /// Those who hold and wait, as they are seen from here.
@@ -58,13 +61,6 @@ pub(crate) struct Surroundings<'a> {
     here: &'a Here,
     /// Whether the numbers of processes of the broker's clients are those that we see.
     counts_as_we_do: bool,
-}
-
-/// What the kernel says of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Process {
-    pub(crate) is_stopped: bool,
-    pub(crate) parent: u32,
 }
 
 impl Remedy {
@@ -94,12 +90,12 @@ impl Here {
         let navlock = socket.map(|socket| format!("navlock --socket {socket}"));
         let host = navlock_broker::this_process().host;
         let namespace = navlock_broker::pid_namespace();
-        Self { place: place.clone(), navlock, host, namespace, process }
+        Self { place: place.clone(), navlock, host, namespace, process: process::seen }
     }
 
     /// A machine that is made up: it is called `here`, and this is how its processes are.
     #[cfg(test)]
-    pub(crate) fn made_up(process: fn(u32) -> Option<Process>) -> Self {
+    pub(crate) fn made_up(process: fn(u32) -> Option<Seen>) -> Self {
         let (navlock, host) = ("navlock".to_owned(), "here".to_owned());
         let (place, navlock) = (Place::at("/nowhere/sock"), Some(navlock));
         Self { place, navlock, host, namespace: Some(1), process }
@@ -236,9 +232,7 @@ impl<'a> Surroundings<'a> {
         };
         let stopped = self.stopped(id);
         if !stopped.is_empty() {
-            let pids: Vec<_> = stopped.iter().map(ToString::to_string).collect();
-            let line = format!("kill -CONT {}", pids.join(" "));
-            add("continue", "has it go on".to_owned(), line, None);
+            add("continue", "has it go on".to_owned(), line_to_continue(&stopped), None);
         }
         let socket = self.here.place.holds().join(id.to_string());
         let navlock = self.here.navlock.as_deref();
@@ -246,12 +240,8 @@ impl<'a> Surroundings<'a> {
             let line = format!("{navlock} release {id}");
             add("release", "gives back what this hold has".to_owned(), line, None);
         } else if let Some(pid) = agent.and_then(|agent| self.to_end(agent)) {
-            let line = if stopped.is_empty() {
-                format!("kill {pid}")
-            } else {
-                // Whatever else it is sent is heard when it goes on.
-                format!("kill -KILL {pid}")
-            };
+            // Of who stands still, whatever else it is sent is heard when it goes on.
+            let line = line_to_end(pid, !stopped.is_empty());
             let does = host.map_or_else(
                 || "ends it".to_owned(),
                 |host| format!("ends it, on {}", clipped(&printable(host), WIDEST)),
@@ -279,7 +269,7 @@ impl<'a> Surroundings<'a> {
                 add("evict", does, format!("navlock evict{bucket} {quoted} {id}"), None);
             }
             if let Some(navlock) = navlock.filter(|_| is_held) {
-                let line = format!("{navlock} run{bucket} --steal {quoted} true");
+                let line = format!("{navlock} run{bucket} --steal {quoted} {}", shell::NOTHING);
                 let does =
                     "takes the lock from all who hold it, for the next in the queue".to_owned();
                 add("steal", does, line, None);
@@ -337,16 +327,6 @@ pub(crate) fn who(info: &AgentInfo, id: ClientId) -> String {
     }
 }
 
-/// What the kernel says of a process of this machine; `None` if it does not, or there is none.
-pub(crate) fn process(pid: u32) -> Option<Process> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name is in brackets, and may have any in it.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace();
-    let is_stopped = matches!(fields.next()?, "T" | "t");
-    Some(Process { is_stopped, parent: fields.next()?.parse().ok()? })
-}
-
 fn quoted_name(name: &ResourceName) -> Option<String> {
     // FAST: what is too long is not looked at.
     name.as_str().filter(|text| text.len() <= LONGEST).and_then(quoted)
@@ -357,15 +337,11 @@ fn quoted(text: &str) -> Option<String> {
     if text.len() > LONGEST || text.starts_with('-') || printable(text) != text {
         return None;
     }
-    let is_plain =
-        |char: char| char.is_ascii_alphanumeric() || "_./:@%+,-".contains(char) || !char.is_ascii();
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return Some(text.to_owned());
-    }
-    Some(format!("'{}'", text.replace('\'', r"'\''")))
+    shell::quoted(text)
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::time::Duration;
 
@@ -472,8 +448,8 @@ mod tests {
     fn a_number_is_offered_to_kill_if_it_is_the_command_of_who_is_connected() {
         let steal = r"navlock run --steal 'it'\''s' true";
         for (process, line) in [
-            ((|_| Some(Process { is_stopped: false, parent: 4700 })) as fn(u32) -> _, "kill 4711"),
-            (|_| Some(Process { is_stopped: false, parent: 1 }), "kill 4700"),
+            ((|_| Some(Seen { is_stopped: false, parent: 4700 })) as fn(u32) -> _, "kill 4711"),
+            (|_| Some(Seen { is_stopped: false, parent: 1 }), "kill 4700"),
             // Where there is no telling, it is believed.
             (|_| None, "kill 4711"),
         ] {
@@ -481,20 +457,20 @@ mod tests {
             assert_eq!(lines(&here, &holder("here", "default", true)), [line, steal]);
         }
         // Who is connected and on a machine of another name counts them otherwise.
-        let there = Here::made_up(|_| Some(Process { is_stopped: true, parent: 4700 }));
+        let there = Here::made_up(|_| Some(Seen { is_stopped: true, parent: 4700 }));
         let connected = ["kill -CONT 4700", "kill -KILL 4700", steal];
         assert_eq!(lines(&there, &holder("container", "default", true)), connected);
         // So does who has no number for the broker.
         let mut numberless = holder("here", "default", true);
         numberless.0.clients.get_mut(&1).unwrap().pid = 0;
         for process in [
-            |_| Some(Process { is_stopped: false, parent: 0 }),
-            |pid| Some(Process { is_stopped: false, parent: pid }),
+            |_| Some(Seen { is_stopped: false, parent: 0 }),
+            |pid| Some(Seen { is_stopped: false, parent: pid }),
         ] as [fn(u32) -> _; 2]
         {
             assert_eq!(lines(&Here::made_up(process), &numberless), [steal]);
         }
-        let stopped = Here::made_up(|pid| Some(Process { is_stopped: pid == 4700, parent: 4700 }));
+        let stopped = Here::made_up(|pid| Some(Seen { is_stopped: pid == 4700, parent: 4700 }));
         assert_eq!(
             lines(&stopped, &holder("here", "default", true)),
             ["kill -CONT 4700", "kill -KILL 4711", steal]
@@ -503,7 +479,7 @@ mod tests {
 
     #[test]
     fn what_a_broker_of_another_pid_namespace_counts_is_nobody_s_number_here() {
-        let here = Here::made_up(|_| Some(Process { is_stopped: true, parent: 4700 }));
+        let here = Here::made_up(|_| Some(Seen { is_stopped: true, parent: 4700 }));
         let (overview, name, entry) = holder("here", "default", true);
         for (namespace, kinds) in [
             (Some(1), &["continue", "end", "steal"][..]),
@@ -533,11 +509,11 @@ mod tests {
 
     #[test]
     fn a_process_is_known_by_its_state_and_its_parent() {
-        let us = process(std::process::id());
+        let us = process::seen(std::process::id());
         let parent = std::os::unix::process::parent_id();
-        if std::path::Path::new("/proc/self/stat").exists() {
-            assert_eq!(us, Some(Process { is_stopped: false, parent }));
+        if Path::new("/proc/self/stat").exists() {
+            assert_eq!(us, Some(Seen { is_stopped: false, parent }));
         }
-        assert_eq!(process(u32::MAX), None);
+        assert_eq!(process::seen(u32::MAX), None);
     }
 }

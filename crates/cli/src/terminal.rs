@@ -34,7 +34,9 @@ pub(crate) fn colours(choice: ColorChoice) -> bool {
         ColorChoice::Never => false,
         ColorChoice::Auto => {
             let forbidden = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-            io::stdout().is_terminal() && size(&io::stdout()).is_some() && !forbidden
+            let stdout = io::stdout();
+            let is_one = stdout.is_terminal() && size(&stdout).is_some() && !forbidden;
+            is_one && terminal::understands_colours(&stdout)
         }
     }
 }

@@ -30,6 +30,7 @@
 //! | `family` | a command with all that it has started | subreaper, `/proc` | a job object |
 //! | `inheritance` | what a process has from its starter, and does not keep | umask, limits, scheduling, descriptors | - |
 //! | `service_manager` | telling a service manager how we are | `sd_notify` | - |
+//! | `shell` | the shell that runs a line, and lines that people paste into it | `$SHELL`, `kill` | `%ComSpec%`, `taskkill` |
 //! | `signal` | signals: caught, passed on, as they were | `sigaction` | console events |
 //! | `terminal` | how large a terminal is, and who is in front of it | `TIOCGWINSZ` | the console's buffer |
 //!

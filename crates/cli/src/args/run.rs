@@ -107,7 +107,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) show_args: bool,
 
-    /// Run this with $SHELL -c, or /bin/sh -c.
+    /// Run this with $SHELL -c, or /bin/sh -c; on Windows with cmd /c.
     #[arg(short = 'c', long = "command", value_name = "SHELL-COMMAND", allow_hyphen_values = true)]
     pub(crate) shell_command: Option<OsString>,
 

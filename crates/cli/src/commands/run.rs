@@ -1,12 +1,10 @@
 //! `navlock run`: a command under a lock.
 
 use std::{
-    env,
-    ffi::OsString,
     io::{self, ErrorKind},
     mem,
     path::Path,
-    process::{Child, Command, ExitCode, ExitStatus},
+    process::{self, Child, Command, ExitCode, ExitStatus},
     time::{Duration, Instant},
 };
 
@@ -16,6 +14,7 @@ use navlock::{
 };
 use navlock_platform::{
     process::{ended_by, execute},
+    shell,
     shortage::{self, Shortage},
     signal,
 };
@@ -249,22 +248,12 @@ fn no_room(context: &Context, error: &io::Error) -> Failure {
 fn command(work: &Work) -> Command {
     match work {
         Work::Program(program, arguments) => {
-            let mut command = Command::new(program);
+            let mut command = shell::command_of(program);
             command.args(arguments);
             command
         }
-        Work::Shell(text) => {
-            let mut command = Command::new(shell());
-            command.arg("-c").arg(text);
-            command
-        }
+        Work::Shell(text) => shell::command(text),
     }
-}
-
-/// The shell of `-c`.
-fn shell() -> OsString {
-    let shell = env::var_os("SHELL").filter(|shell| !shell.is_empty());
-    shell.unwrap_or_else(|| OsString::from("/bin/sh"))
 }
 
 /// The names as the command is told them; `None` if it must do without.
@@ -281,7 +270,7 @@ fn told(names: &[ResourceName]) -> Option<String> {
 fn line(work: &Work, with_arguments: bool) -> String {
     let mut line = match work {
         Work::Program(program, _) if !with_arguments => program.to_string_lossy().into_owned(),
-        Work::Shell(_) if !with_arguments => shell().to_string_lossy().into_owned(),
+        Work::Shell(_) if !with_arguments => shell::program().to_string_lossy().into_owned(),
         Work::Program(program, arguments) => {
             let mut line = program.to_string_lossy().into_owned();
             for argument in arguments {
@@ -308,7 +297,11 @@ fn shown(work: &Work) -> String {
 /// The command's end as ours.
 fn code(status: ExitStatus) -> ExitCode {
     let code = match (status.code(), ended_by(status)) {
-        (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
+        (Some(code), _) => match u8::try_from(code) {
+            Ok(code) => code,
+            // Where it may be larger, ours is as well. Nothing is held any more, and nothing unwritten.
+            Err(_) => process::exit(code),
+        },
         (None, Some(signal)) => u8::try_from(signal)
             .ok()
             .and_then(|signal| exit::SIGNALLED.checked_add(signal))
@@ -320,6 +313,8 @@ fn code(status: ExitStatus) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
 
     fn names(names: &[&str]) -> Vec<ResourceName> {

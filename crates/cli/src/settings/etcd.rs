@@ -322,6 +322,7 @@ fn time_to_live(seconds: f64) -> Result<Duration, String> {
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 

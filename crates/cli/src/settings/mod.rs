@@ -79,11 +79,7 @@ pub(crate) fn log(text: &str) -> Result<Option<Filter>, String> {
 pub(crate) fn state_directory() -> Option<PathBuf> {
     match env::var_os("NAVLOCK_STATE").filter(|path| !path.is_empty()) {
         Some(chosen) => Some(PathBuf::from(chosen)).filter(|path| path.is_absolute()),
-        None if user::ours() == user::ROOT => Some("/var/lib/navlock".into()),
-        None => {
-            let home = navlock_broker::settings::home().filter(|home| home.is_dir());
-            home.map(|home| home.join(".local/state/navlock"))
-        }
+        None => user::state_directory("navlock"),
     }
 }
 
@@ -101,7 +97,7 @@ impl Settings {
         if let Some(path) = chosen.filter(|path| path.is_relative() && is_variable) {
             return Err(format!(
                 "NAVLOCK_CONFIG is {}, and brokers are started in another folder; \
-                 set it to a path that begins with a /",
+                 set it to an absolute path",
                 path.display()
             ));
         }

@@ -46,6 +46,7 @@ fn open(path: &Path) -> Result<(File, u32, UserId)> {
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt};
 

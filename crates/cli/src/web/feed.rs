@@ -9,10 +9,11 @@ use std::{
 
 use navlock::{ConnectError, Look, LookOptions, News, Place, look::Watcher};
 use navlock_broker::Control;
+use navlock_platform::process::seen;
 use tokio::sync::watch;
 
 use super::store::{Broker, Store};
-use crate::remedy::{Here, process};
+use crate::remedy::Here;
 
 /// How often pages are told at most.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -108,7 +109,7 @@ impl Feed {
     /// Looks whether the broker, which is this process, is stopped. Whether that is new.
     fn see_broker(&self, pid: Option<u32>) -> bool {
         let Some(pid) = pid else { return false };
-        let is_stopped = process(pid).is_some_and(|process| process.is_stopped);
+        let is_stopped = seen(pid).is_some_and(|process| process.is_stopped);
         let mut store = self.store();
         if is_stopped {
             store.broker_is(Broker::Stopped(pid))

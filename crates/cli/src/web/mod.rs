@@ -17,14 +17,15 @@ use std::{
     io,
     net::{SocketAddr, TcpListener},
     sync::Arc,
+    time::Duration,
 };
 
 use navlock::{
     FencingToken, Place,
     look::{LockId, LockName},
 };
-use navlock_platform::socket::{self, AsyncListener};
-use tokio::runtime;
+use navlock_platform::socket::{self, AsyncListener, AsyncStream};
+use tokio::{runtime, time::sleep};
 
 use self::{
     crowd::{Bounded, Seat},
@@ -36,6 +37,9 @@ use crate::json::Object;
 
 /// A lock that is held, and its token: of a name that is owned, each hold is the same lock.
 pub(crate) type Holder = (LockId, FencingToken);
+
+/// How long nobody is let in where there was no room.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Takes a name from these holders, and from nobody else, and releases it; why not, if it was not.
 pub(crate) type Steal = dyn Fn(&LockName, &[Holder]) -> Result<(), String> + Send + Sync;
@@ -101,10 +105,32 @@ impl Web {
                 }
                 Listener::Unix(listener) => {
                     listener.set_nonblocking(true)?;
-                    let listener = AsyncListener::from_std(listener)?;
+                    let listener = Sockets(AsyncListener::from_std(listener)?);
                     axum::serve(Bounded::new(listener), service).await
                 }
             }
         })
+    }
+}
+
+/// A socket at a path, whatever the system has for one.
+struct Sockets(AsyncListener);
+
+impl axum::serve::Listener for Sockets {
+    type Io = AsyncStream;
+    type Addr = ();
+
+    async fn accept(&mut self) -> (AsyncStream, ()) {
+        loop {
+            if let Ok((connection, _)) = self.0.accept().await {
+                return (connection, ());
+            }
+            // There is no room for one more, or whoever came has gone.
+            sleep(PAUSE).await;
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -82,7 +82,7 @@ fn settings_that_cannot_be_used_are_told_to_whoever_needs_the_broker() {
         assert_eq!(output.status.code(), Some(1));
     }
     for (path, what) in
-        [("none.toml", "begins with a /"), ("/none.toml", "cannot read the settings")]
+        [("none.toml", "an absolute path"), ("/none.toml", "cannot read the settings")]
     {
         let said = refusal(sandbox.navlock(&["run", "db", "true"]).env("NAVLOCK_CONFIG", path));
         assert!(said.contains(what), "{said}");
@@ -152,7 +152,7 @@ fn the_settings_say_to_all_where_the_broker_is() {
     );
     assert!(shown(run(&["daemon", "stop"])).contains("has ended"));
     for (text, what) in [
-        ("socket = \"sock\"\n", "begins with a /"),
+        ("socket = \"sock\"\n", "an absolute path"),
         ("socket = 7\n", "line 1 (socket)"),
         ("[etcd\n", "line 1"),
     ] {

@@ -14,6 +14,8 @@ pub mod peer;
 pub mod process;
 #[cfg(feature = "command")]
 pub mod service_manager;
+#[cfg(feature = "command")]
+pub mod shell;
 pub mod shortage;
 #[cfg(feature = "command")]
 pub mod signal;

@@ -110,6 +110,31 @@ pub fn parent() -> u32 {
     rustix::process::getppid().map_or(0, |parent| parent.as_raw_nonzero().get().unsigned_abs())
 }
 
+/// What the system says of a process of this machine.
+#[cfg(feature = "command")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Whether it stands still until it is told to go on.
+    pub is_stopped: bool,
+    /// Who has started it.
+    pub parent: u32,
+}
+
+/// What the system says of the process of this number; `None` if it does not, or there is none.
+#[cfg(feature = "command")]
+pub fn seen(number: u32) -> Option<Seen> {
+    let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    // The program's name is in brackets, and may have any in it.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace();
+    let is_stopped = matches!(fields.next()?, "T" | "t");
+    Some(Seen { is_stopped, parent: fields.next()?.parse().ok()? })
+}
+
+/// Whether a process that was not started by this one can be told to end, and not only be ended.
+#[cfg(feature = "command")]
+pub const TELLS_OTHERS: bool = true;
+
 /// The program of a process, or its script if that says by which program it is run. Empty if that is
 /// not known.
 #[cfg(target_vendor = "apple")]

@@ -149,6 +149,18 @@ pub fn another(socket: &AsyncStream) -> io::Result<Stream> {
     socket.as_fd().try_clone_to_owned().map(Into::into)
 }
 
+/// Two ends of a connection: one to talk by, and one that a program of ours gets as its standard output, which
+/// takes it by [`of_output`].
+///
+/// # Errors
+///
+/// If there are no descriptors for them.
+#[cfg(feature = "command")]
+pub fn talking() -> io::Result<(Stream, crate::descriptor::Descriptor)> {
+    let (ours, theirs) = Stream::pair()?;
+    Ok((ours, theirs.into()))
+}
+
 /// The end of a connection that this process has as its standard output. From then on there is nothing
 /// in its place.
 ///

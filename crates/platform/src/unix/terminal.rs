@@ -18,3 +18,8 @@ pub fn size(stream: &impl Source) -> Option<(u16, u16)> {
 pub fn is_in_front(stream: &impl Source) -> bool {
     tcgetpgrp(stream.source()).is_ok_and(|group| group == getpgrp())
 }
+
+/// Whether the terminal that this stream is understands colours as they are written.
+pub fn understands_colours(_: &impl Source) -> bool {
+    true
+}

@@ -53,6 +53,26 @@ fn runtime_directory_of(user: UserId, name: &str, run: &Path) -> PathBuf {
     }
 }
 
+/// A directory of this user for what outlives the machine's restart. Nobody need have made it yet. `None` for a user
+/// without a home.
+pub fn state_directory(name: &str) -> Option<PathBuf> {
+    if ours() == ROOT {
+        return Some(Path::new("/var/lib").join(name));
+    }
+    let home = home().filter(|home| home.is_dir());
+    home.map(|home| home.join(".local/state").join(name))
+}
+
+/// The file of this user's settings. It need not be there. `None` for a user without a home.
+pub fn settings(name: &str) -> Option<PathBuf> {
+    home().map(|home| home.join(".config").join(name).join("config.toml"))
+}
+
+/// The file of the settings of all users of the machine, which only those can make who may do anything.
+pub fn settings_of_all(name: &str) -> PathBuf {
+    PathBuf::from(format!("/etc/{name}.toml"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;

@@ -127,7 +127,8 @@ fn place() -> OVERLAPPED {
 ///
 /// If there is no memory for it.
 pub(crate) fn inherited(file: &File) -> io::Result<OwnedHandle> {
-    let name = wide(name(file)?);
+    let (volume, number) = identity_of(file)?;
+    let name = wide(name(volume, number));
     let descriptor = Descriptor::private()?;
     let attributes = descriptor.attributes(true);
     // SAFETY: The name ends with a zero, and it and the attributes outlive the call. The handle is new.
@@ -138,7 +139,14 @@ pub(crate) fn inherited(file: &File) -> io::Result<OwnedHandle> {
 }
 
 fn is_inherited(file: &File) -> io::Result<bool> {
-    let name = wide(name(file)?);
+    let (volume, number) = identity_of(file)?;
+    // Of a file that was renamed while it was open, Wine says that its volume is 0.
+    Ok(is_there(&name(volume, number))? || is_there(&name(0, number))?)
+}
+
+/// Whether there is an object of this name.
+fn is_there(name: &str) -> io::Result<bool> {
+    let name = wide(name);
     // SAFETY: The name ends with a zero and outlives the call. The handle is new, and closed at once.
     let found = unsafe { owned(OpenEventW(SYNCHRONIZATION_SYNCHRONIZE, 0, name.as_ptr())) };
     match found {
@@ -149,9 +157,8 @@ fn is_inherited(file: &File) -> io::Result<bool> {
 }
 
 /// In all sessions of the user.
-fn name(file: &File) -> io::Result<String> {
-    let (volume, number) = identity_of(file)?;
-    Ok(format!(r"Global\navlock-inherited-{volume:x}-{number:x}"))
+fn name(volume: u64, number: u64) -> String {
+    format!(r"Global\navlock-inherited-{volume:x}-{number:x}")
 }
 
 #[cfg(test)]
@@ -190,8 +197,10 @@ mod tests {
     fn what_a_program_has_inherited_is_locked_until_it_ends() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("locks");
-        let file = opened(&path);
+        let unborn = directory.path().join("new");
+        let file = opened(&unborn);
         assert!(try_exclusive(&file).unwrap());
+        std::fs::rename(unborn, &path).unwrap();
         let held = inherited(&file).unwrap();
         // Waits for what is written to it.
         let mut child = Command::new("cmd")

@@ -17,6 +17,8 @@ pub mod process;
 mod security;
 #[cfg(feature = "command")]
 pub mod service_manager;
+#[cfg(feature = "command")]
+pub mod shell;
 pub mod shortage;
 #[cfg(feature = "command")]
 pub mod signal;

@@ -84,13 +84,14 @@ fn hear(port: &OwnedHandle) {
         if !ended.is_null() {
             // SAFETY: It is the first of an `Operation` that is under way, which is there until it is told that it has
             // ended, and is not touched any more from then on.
-            let event = unsafe {
+            let (event, also) = unsafe {
                 let operation = ended.cast::<Operation>();
-                let event = Arc::clone(&(*operation).event);
+                let events = (Arc::clone(&(*operation).event), (*operation).also.clone());
                 (*operation).has_ended.store(true, Release);
-                event
+                events
             };
             event.set();
+            also.iter().for_each(|also| also.set());
         }
     }
 }
@@ -101,6 +102,8 @@ pub(crate) struct Operation {
     overlapped: OVERLAPPED,
     /// Set once the call has come to its end; others may set it as well.
     event: Arc<Event>,
+    /// Set as well, and left alone here: that of whoever waits for one of several calls.
+    also: Option<Arc<Event>>,
     has_ended: AtomicBool,
     /// The handle that it is under way on.
     on: Option<Arc<OwnedHandle>>,
@@ -124,10 +127,21 @@ impl Operation {
         Box::new(Self {
             overlapped,
             event: Arc::clone(event),
+            also: None,
             has_ended,
             on: None,
             buffer: Vec::new(),
         })
+    }
+
+    /// Has this event set as well when a call has come to its end.
+    pub(crate) fn tell_also(&mut self, also: &Arc<Event>) {
+        self.also = Some(Arc::clone(also));
+    }
+
+    fn tell(&self) {
+        self.event.set();
+        self.also.iter().for_each(|also| also.set());
     }
 
     pub(crate) fn is_under_way(&self) -> bool {
@@ -153,7 +167,7 @@ impl Operation {
             Ok(()) => {
                 self.on = Some(Arc::clone(on));
                 self.has_ended.store(true, Relaxed);
-                self.event.set();
+                self.tell();
                 self.result()
             }
             Err(error) if error.raw_os_error() == Some(ERROR_IO_PENDING.cast_signed()) => {
@@ -162,7 +176,7 @@ impl Operation {
             }
             Err(error) => {
                 self.has_ended.store(true, Relaxed);
-                self.event.set();
+                self.tell();
                 Some(Err(error))
             }
         }

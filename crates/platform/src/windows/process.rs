@@ -14,25 +14,33 @@ use std::{
     time::Duration,
 };
 
-use windows_sys::Win32::{
-    Foundation::{ERROR_INVALID_PARAMETER, STATUS_CONTROL_C_EXIT, STILL_ACTIVE},
-    System::{
-        Console::{CTRL_BREAK_EVENT, FreeConsole, GenerateConsoleCtrlEvent},
-        Diagnostics::ToolHelp::{
-            CreateToolhelp32Snapshot, PROCESSENTRY32W, Process32FirstW, Process32NextW,
-            TH32CS_SNAPPROCESS,
-        },
-        JobObjects::{
-            JOB_OBJECT_LIMIT_BREAKAWAY_OK, JOBOBJECT_EXTENDED_LIMIT_INFORMATION,
-            JobObjectExtendedLimitInformation, QueryInformationJobObject,
-        },
-        Threading::{
-            CREATE_BREAKAWAY_FROM_JOB, CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW,
-            GetCurrentProcess, GetExitCodeProcess, GetPriorityClass, OpenProcess,
-            PROCESS_NAME_WIN32, PROCESS_QUERY_LIMITED_INFORMATION, PROCESS_SYNCHRONIZE,
-            PROCESS_TERMINATE, QueryFullProcessImageNameW, TerminateProcess,
+use windows_sys::{
+    Win32::{
+        Foundation::{ERROR_INVALID_PARAMETER, STATUS_CONTROL_C_EXIT, STILL_ACTIVE},
+        System::{
+            Console::{
+                CTRL_BREAK_EVENT, CTRL_C_EVENT, FreeConsole, GenerateConsoleCtrlEvent,
+                SetConsoleCtrlHandler,
+            },
+            Diagnostics::ToolHelp::{
+                CreateToolhelp32Snapshot, PROCESSENTRY32W, Process32FirstW, Process32NextW,
+                TH32CS_SNAPPROCESS,
+            },
+            JobObjects::{
+                AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT_BREAKAWAY_OK,
+                JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE, JOB_OBJECT_LIMIT_SILENT_BREAKAWAY_OK,
+                JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JobObjectExtendedLimitInformation,
+                QueryInformationJobObject, SetInformationJobObject,
+            },
+            Threading::{
+                CREATE_BREAKAWAY_FROM_JOB, CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW,
+                GetCurrentProcess, GetExitCodeProcess, GetPriorityClass, OpenProcess,
+                PROCESS_NAME_WIN32, PROCESS_QUERY_LIMITED_INFORMATION, PROCESS_SYNCHRONIZE,
+                PROCESS_TERMINATE, QueryFullProcessImageNameW, TerminateProcess,
+            },
         },
     },
+    core::BOOL,
 };
 
 use super::system::{Awaited, checked, is_signalled, owned, wait_for};
@@ -155,6 +163,27 @@ fn parent_of(number: u32) -> Option<u32> {
     None
 }
 
+/// What the system says of a process of this machine.
+#[cfg(feature = "command")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Whether it stands still until it is told to go on: nobody does here.
+    pub is_stopped: bool,
+    /// Who has started it. Whoever has that number now may be another.
+    pub parent: u32,
+}
+
+/// What the system says of the process of this number; `None` if there is none.
+#[cfg(feature = "command")]
+pub fn seen(number: u32) -> Option<Seen> {
+    parent_of(number).map(|parent| Seen { is_stopped: false, parent })
+}
+
+/// Whether a process that was not started by this one can be told to end, and not only be ended: there is no word for
+/// that but to those in front of the same console.
+#[cfg(feature = "command")]
+pub const TELLS_OTHERS: bool = false;
+
 /// The program of a process. Empty if that is not known.
 pub fn name(number: u32) -> String {
     let path = || {
@@ -184,12 +213,49 @@ pub fn leave_terminal() {
     unsafe { FreeConsole() };
 }
 
-/// Has this process become a command, as far as anybody sees who waits for it: it does nothing else any more, and ends as
-/// the command ends. Returns why it cannot.
+/// Has this process become a command, as far as anybody sees who waits for it: it does nothing else any more, ends as
+/// the command ends, and the command, without what that has started, ends with it. Returns why it cannot.
 pub fn execute(command: &mut std::process::Command) -> io::Error {
-    match command.status() {
+    use std::os::windows::process::CommandExt;
+    unsafe extern "system" fn leave_to_command(event: u32) -> BOOL {
+        // What else there is ends all that are in front of the console.
+        i32::from([CTRL_C_EVENT, CTRL_BREAK_EVENT].contains(&event))
+    }
+    // The console tells the command as well, which is in front of it with us.
+    command.creation_flags(0);
+    // SAFETY: The function is there for as long as the program.
+    unsafe { SetConsoleCtrlHandler(Some(leave_to_command), 1) };
+    let job = ends_with_us();
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return error,
+    };
+    if let Ok(job) = &job {
+        // SAFETY: Both handles are open.
+        unsafe { AssignProcessToJobObject(job.as_raw_handle(), child.as_raw_handle()) };
+    }
+    match child.wait() {
         Ok(status) => std::process::exit(status.code().unwrap_or(1)),
         Err(error) => error,
+    }
+}
+
+/// A job whose processes end with this one, without those that they start.
+fn ends_with_us() -> io::Result<OwnedHandle> {
+    let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
+    limits.BasicLimitInformation.LimitFlags =
+        JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | JOB_OBJECT_LIMIT_SILENT_BREAKAWAY_OK;
+    let size = u32::try_from(size_of::<JOBOBJECT_EXTENDED_LIMIT_INFORMATION>()).unwrap_or_default();
+    // SAFETY: It has no name and no attributes, the handle is new, and what is read is as long as is said.
+    unsafe {
+        let job = owned(CreateJobObjectW(std::ptr::null(), std::ptr::null()))?;
+        checked(SetInformationJobObject(
+            job.as_raw_handle(),
+            JobObjectExtendedLimitInformation,
+            (&raw const limits).cast(),
+            size,
+        ))?;
+        Ok(job)
     }
 }
 

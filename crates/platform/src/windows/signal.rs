@@ -98,8 +98,11 @@ pub fn is_ignored(_: Signal) -> bool {
     false
 }
 
-/// Has the command have signals as this program had them: they are inherited here.
-pub fn hand_on(_: &mut Command) {}
+/// Has the command lead a group of its own, as only a group can be told something by ^Break. What the console tells
+/// is passed on to it; the console's own ^C it does not hear.
+pub fn hand_on(command: &mut Command) {
+    crate::process::set_apart(command);
+}
 
 /// Catches what is to be passed on to a command, from before there is one.
 #[derive(Debug)]
@@ -126,16 +129,20 @@ impl PassedOn {
         self.told.source()
     }
 
-    /// What came before the command was there: it is told by ^Break.
+    /// Tells the command by ^Break what came before it was there.
     pub fn pass_on_early(&mut self, child: &Child) {
         for signal in self.take() {
             crate::process::signal_child(child, signal);
         }
     }
 
-    /// What has come: the console has told the command as well, which is in front of it with us.
-    pub fn pass_on(&mut self, _: &Child) {
-        let _ = self.take();
+    /// Tells the command by ^Break what has come, but of that which the console tells all who are in front of it: its
+    /// own end, and the user's.
+    pub fn pass_on(&mut self, child: &Child) {
+        let is_ours = |signal: &Signal| [Signal::INTERRUPT, Signal::QUIT].contains(signal);
+        for signal in self.take().into_iter().filter(is_ours) {
+            crate::process::signal_child(child, signal);
+        }
     }
 
     fn take(&self) -> Vec<Signal> {

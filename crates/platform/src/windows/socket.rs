@@ -47,6 +47,7 @@ use super::{
     security::Descriptor,
     system::{Awaited, Event, MOST, is_signalled, owned, wait_for, wide},
 };
+use crate::wait::{BorrowedSource, Source};
 
 /// The longest path that is used, in bytes: what stands there is a file.
 pub const MAX_PATH: usize = 1 << 14;
@@ -342,6 +343,8 @@ struct Waiting {
     name: String,
     path: PathBuf,
     slots: Mutex<Vec<Slot>>,
+    /// Set if somebody has connected to any of the slots, and may have been accepted since.
+    any: Arc<Event>,
     is_nonblocking: AtomicBool,
 }
 
@@ -357,9 +360,10 @@ struct Slot {
 }
 
 impl Slot {
-    fn begin(handle: Arc<OwnedHandle>) -> io::Result<Self> {
+    fn begin(handle: Arc<OwnedHandle>, any: &Arc<Event>) -> io::Result<Self> {
         let event = Arc::new(Event::new(false)?);
         let mut connecting = Operation::new(&event);
+        connecting.tell_also(any);
         // However it comes to its end: somebody has connected, and may have gone again, of which whoever reads is told.
         //
         // SAFETY: The call touches no buffer.
@@ -390,7 +394,8 @@ impl Listener {
     /// `AddrInUse` if there is something.
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
         let (path, name) = (path.as_ref(), new_name());
-        let first = Slot::begin(instance(&name, true)?)?;
+        let any = Arc::new(Event::new(false)?);
+        let first = Slot::begin(instance(&name, true)?, &any)?;
         let made =
             File::options().write(true).create_new(true).access_mode(GENERIC_WRITE).open(path);
         let mut file = made.map_err(|error| match error.kind() {
@@ -399,10 +404,10 @@ impl Listener {
         })?;
         file.write_all(format!("{MARK}{name}\n").as_bytes())?;
         let mut slots = vec![first];
-        fill(&mut slots, &name);
+        fill(&mut slots, &name, &any);
         let is_nonblocking = AtomicBool::new(false);
         let (path, slots) = (path.to_owned(), Mutex::new(slots));
-        Ok(Self(Arc::new(Waiting { name, path, slots, is_nonblocking })))
+        Ok(Self(Arc::new(Waiting { name, path, slots, any, is_nonblocking })))
     }
 
     /// The same once more.
@@ -455,10 +460,17 @@ impl Listener {
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Has as many instances as there should be, or as many as there can be.
-fn fill(slots: &mut Vec<Slot>, name: &str) {
+fn fill(slots: &mut Vec<Slot>, name: &str, any: &Arc<Event>) {
     while slots.len() < BACKLOG {
-        let Ok(slot) = instance(name, false).and_then(Slot::begin) else { return };
+        let begun = instance(name, false).and_then(|instance| Slot::begin(instance, any));
+        let Ok(slot) = begun else { return };
         slots.push(slot);
+    }
+}
+
+impl Source for Listener {
+    fn source(&self) -> BorrowedSource<'_> {
+        BorrowedSource::object(self.0.any.as_handle())
     }
 }
 
@@ -470,9 +482,14 @@ impl Waiting {
     /// Whoever has connected, if somebody has.
     fn accept(&self) -> io::Result<Option<Stream>> {
         let mut slots = self.slots();
+        // Whoever connects from here on sets it again.
+        self.any.reset();
         let come = slots.iter().position(Slot::has_come);
         let handle = come.map(|come| slots.remove(come).take());
-        fill(&mut slots, &self.name);
+        fill(&mut slots, &self.name, &self.any);
+        if slots.iter().any(Slot::has_come) {
+            self.any.set();
+        }
         handle.map(|handle| Stream::new(handle, Side::Server)).transpose()
     }
 
@@ -784,6 +801,21 @@ pub fn another(socket: &AsyncStream) -> io::Result<Stream> {
     socket.stream.try_clone()
 }
 
+/// Two ends of a connection: one to talk by, and one that a program of ours gets as its standard output, which
+/// takes it by [`of_output`].
+///
+/// # Errors
+///
+/// If there is no memory for them.
+#[cfg(feature = "command")]
+pub fn talking() -> io::Result<(Stream, OwnedHandle)> {
+    let name = new_name();
+    let server = instance(&name, true)?;
+    // Whoever takes it is told of the ends of its calls in its own way, which can be said once.
+    let client = open(&name, FILE_FLAG_OVERLAPPED)?;
+    Ok((Stream::new(server, Side::Server)?, client))
+}
+
 /// The end of a connection that this process has as its standard output.
 ///
 /// # Errors
@@ -898,6 +930,11 @@ mod tests {
         let path = directory.path().join("sock");
         assert_eq!(connect(&path).unwrap_err().kind(), ErrorKind::NotFound);
         let listener = Listener::bind(&path).unwrap();
+        let has_come = |listener: &Listener| {
+            let asked = [(listener.source(), crate::wait::Interest::READ)];
+            crate::wait::wait(asked, Some(Duration::ZERO)).unwrap()[0].any()
+        };
+        assert!(!has_come(&listener));
         assert!(is_at(&path, &fs::symlink_metadata(&path).unwrap()));
         assert_eq!(Listener::bind(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
         // More than can wait to be accepted.
@@ -916,6 +953,14 @@ mod tests {
             server.read_exact(&mut [0]).unwrap();
         }
         listener.set_nonblocking(true).unwrap();
+        let asked = [(listener.source(), crate::wait::Interest::READ)];
+        let (one, _) = thread::scope(|scope| {
+            let one = scope.spawn(|| connect(&path).unwrap());
+            assert!(crate::wait::wait(asked, Some(Duration::from_secs(20))).unwrap()[0].any());
+            (one.join().unwrap(), listener.accept().unwrap())
+        });
+        drop(one);
+        assert!(!has_come(&listener));
         assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
         drop(listener);
         assert_eq!(connect(&path).unwrap_err().kind(), ErrorKind::ConnectionRefused);

@@ -3,7 +3,10 @@
 
 use std::os::windows::io::AsRawHandle;
 
-use windows_sys::Win32::System::Console::{CONSOLE_SCREEN_BUFFER_INFO, GetConsoleScreenBufferInfo};
+use windows_sys::Win32::System::Console::{
+    CONSOLE_SCREEN_BUFFER_INFO, ENABLE_VIRTUAL_TERMINAL_PROCESSING, GetConsoleMode,
+    GetConsoleScreenBufferInfo, SetConsoleMode,
+};
 
 use crate::wait::Source;
 
@@ -22,4 +25,15 @@ pub fn size(stream: &impl Source) -> Option<(u16, u16)> {
 /// Whether we are in front of the console: whoever has one is.
 pub fn is_in_front(stream: &impl Source) -> bool {
     size(stream).is_some()
+}
+
+/// Whether the console that this stream is understands colours as they are written, which it is asked to do.
+pub fn understands_colours(stream: &impl Source) -> bool {
+    let Some(handle) = stream.source().as_standard() else { return false };
+    let mut mode = 0;
+    // SAFETY: The handle is open for as long as it is borrowed, and there is room for the number.
+    let told = unsafe { GetConsoleMode(handle.as_raw_handle(), &raw mut mode) };
+    let mode = mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING;
+    // SAFETY: As above.
+    told != 0 && unsafe { SetConsoleMode(handle.as_raw_handle(), mode) } != 0
 }

@@ -10,7 +10,8 @@ use windows_sys::{
             SystemInformation::{ComputerNameDnsHostname, GetComputerNameExW},
         },
         UI::Shell::{
-            FOLDERID_LocalAppData, FOLDERID_Profile, KF_FLAG_DEFAULT, SHGetKnownFolderPath,
+            FOLDERID_LocalAppData, FOLDERID_Profile, FOLDERID_ProgramFiles,
+            FOLDERID_RoamingAppData, KF_FLAG_DEFAULT, SHGetKnownFolderPath,
         },
     },
     core::GUID,
@@ -71,6 +72,24 @@ pub fn runtime_directory(name: &str) -> PathBuf {
         .join(name)
 }
 
+/// A directory of this user for what outlives the machine's restart. Nobody need have made it yet. `None` for a user
+/// without a profile.
+pub fn state_directory(name: &str) -> Option<PathBuf> {
+    known(&FOLDERID_LocalAppData).map(|local| local.join(name).join("state"))
+}
+
+/// The file of this user's settings. It need not be there. `None` for a user without a profile.
+pub fn settings(name: &str) -> Option<PathBuf> {
+    known(&FOLDERID_RoamingAppData).map(|roaming| roaming.join(name).join("config.toml"))
+}
+
+/// The file of the settings of all users of the machine, which only those can make who may do anything: in
+/// `%ProgramData%` anybody can make a folder that is not there.
+pub fn settings_of_all(name: &str) -> PathBuf {
+    let programs = known(&FOLDERID_ProgramFiles);
+    programs.unwrap_or_else(|| PathBuf::from(r"C:\Program Files")).join(name).join("config.toml")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,5 +100,9 @@ mod tests {
         assert!(directory.is_absolute() && directory.ends_with("navlock"));
         assert!(directory.starts_with(home().unwrap()));
         assert!(!host().is_empty());
+        for found in [state_directory("navlock"), settings("navlock")] {
+            assert!(found.unwrap().starts_with(home().unwrap()));
+        }
+        assert!(settings_of_all("navlock").is_absolute());
     }
 }

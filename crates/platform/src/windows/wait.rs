@@ -32,7 +32,7 @@ enum Kind<'a> {
     Pipe(&'a Pipe),
     /// What is signalled when there is something to be read.
     Object(BorrowedHandle<'a>),
-    /// What this process has from its starter to read from or write to.
+    /// What this process has from its starter to read from or write to, or has given to a child.
     Standard(BorrowedHandle<'a>),
 }
 
@@ -93,7 +93,14 @@ macro_rules! standard {
     };
 }
 
-standard!(io::Stdin, io::Stdout, io::Stderr, std::fs::File);
+standard!(
+    io::Stdin,
+    io::Stdout,
+    io::Stderr,
+    std::fs::File,
+    std::process::ChildStdout,
+    std::process::ChildStderr
+);
 
 /// What of a source is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,10 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use navlock_platform::{
-    descriptor::highest_limit,
-    file::{identity_behind, is_executable},
-};
+use navlock_platform::{descriptor::highest_limit, file::identity_behind, shell::found};
 
 use super::Check;
 use crate::{args, settings};
@@ -130,15 +127,6 @@ fn program(path: Option<&OsStr>, ours: Option<&Path>, launcher: Option<&Path>) -
     }
 }
 
-/// The program that is run by this name.
-fn found(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
-    let name = Path::new(name);
-    if name.components().count() > 1 || name.has_root() {
-        return is_executable(name).then(|| name.to_owned());
-    }
-    env::split_paths(path?).map(|directory| directory.join(name)).find(|found| is_executable(found))
-}
-
 fn same(a: &Path, b: &Path) -> bool {
     matches!((identity_behind(a), identity_behind(b)), (Ok(a), Ok(b)) if a == b)
 }
@@ -157,11 +145,10 @@ fn descriptors(most: Option<u64>) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt};
-
     use super::{super::Level, *};
 
     #[test]
+    #[cfg(unix)]
     fn a_variable_is_good_bad_or_unknown() {
         for (name, value, level) in [
             ("NAVLOCK_NAME", "db", Level::Ok),
@@ -199,7 +186,9 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn another_navlock_in_the_path_is_noticed() {
+        use std::{fs, os::unix::fs::PermissionsExt};
         let directory = tempfile::tempdir().unwrap();
         let ours = directory.path().join("navlock");
         let path = Some(directory.path().as_os_str());

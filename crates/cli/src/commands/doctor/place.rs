@@ -81,6 +81,8 @@ fn try_file_system(probe: &Path) -> Result<(), (&'static str, io::Error)> {
     locked
         .and_then(|is_ours| if is_ours { Ok(()) } else { Err(refused()) })
         .map_err(of("file locks"))?;
+    // Some systems remove it for good once nobody has it open.
+    drop(file);
     fs::remove_file(probe).map_err(of("removal of files"))?;
     Listener::bind(probe).map(drop).map_err(of("sockets"))
 }

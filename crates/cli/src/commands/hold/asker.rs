@@ -7,8 +7,7 @@ use std::{
 };
 
 use navlock_platform::{
-    descriptor::Descriptor,
-    socket::Stream,
+    socket::{self, Stream},
     wait::{Interest, Source, wait_many},
 };
 
@@ -31,7 +30,7 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
             return Err(Failure::new(USAGE, message));
         }
         if args.on_lost != OnLost::Ignore {
-            process.check_signal()?;
+            process.check_signal(args.on_lost)?;
         }
     }
     let mut keeper = start()?;
@@ -53,10 +52,10 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
 /// Starts the keeper, with the same arguments. It has our stderr until it has the locks.
 fn start() -> Result<Stream, Failure> {
     let start = || -> io::Result<Stream> {
-        let (ours, theirs) = Stream::pair()?;
+        let (ours, theirs) = socket::talking()?;
         let mut command = Command::new(env::current_exe()?);
         command.arg(KEEPER).args(env::args_os().skip(1));
-        command.stdin(Stdio::null()).stdout(Descriptor::from(theirs));
+        command.stdin(Stdio::null()).stdout(theirs);
         // Whoever becomes its parent takes notice of its end.
         command.spawn()?;
         Ok(ours)

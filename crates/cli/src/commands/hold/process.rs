@@ -3,11 +3,14 @@
 use std::io::ErrorKind;
 
 use navlock_platform::{
-    process::{self, Handle, Signal, is_beyond_signals},
+    process::{self, Handle, Signal, TELLS_OTHERS, is_beyond_signals},
     wait::{BorrowedSource, Source},
 };
 
-use crate::exit::{Failure, UNREACHABLE, USAGE};
+use crate::{
+    args::OnLost,
+    exit::{Failure, UNREACHABLE, USAGE},
+};
 
 /// A process, and not a number that another one may have by now.
 pub(super) struct Process(Handle);
@@ -39,8 +42,13 @@ impl Process {
 
     /// # Errors
     ///
-    /// If it is not ours to send it signals.
-    pub(super) fn check_signal(&self) -> Result<(), Failure> {
+    /// If it is not ours to send it signals, or there are none by which it could be told.
+    pub(super) fn check_signal(&self, on_lost: OnLost) -> Result<(), Failure> {
+        if on_lost == OnLost::Term && !TELLS_OTHERS {
+            let said = "--on-lost term is not to be had on this system, where nobody can tell a process to \
+                        end that it has not started; give --on-lost kill, or leave it out";
+            return Err(Failure::new(USAGE, said));
+        }
         let number = self.number();
         if !is_beyond_signals(number) {
             return Ok(());

@@ -12,6 +12,7 @@ use navlock::{
     AgentInfo, ClientId, FencingToken, Mode, ResourceName,
     look::{Agent, Change, Client, ClientState, Entry, Event, LockId, LockName, Overview},
 };
+use navlock_platform::process::Seen;
 use ratatui_core::{
     backend::TestBackend,
     style::{Color, Modifier},
@@ -23,10 +24,7 @@ use super::{
     model::{Key, Model, View, Wish},
     view,
 };
-use crate::{
-    remedy::{Here, Process},
-    text::width,
-};
+use crate::{remedy::Here, text::width};
 
 /// A broker that is made up, with what is shown of it.
 struct World {
@@ -36,14 +34,14 @@ struct World {
     serial: u64,
 }
 
-fn nobody(_: u32) -> Option<Process> {
+fn nobody(_: u32) -> Option<Seen> {
     None
 }
 
 /// As the kernel would say: 13 is stopped.
 #[expect(clippy::unnecessary_wraps, reason = "of others it would be none")]
-fn thirteen(pid: u32) -> Option<Process> {
-    Some(Process { is_stopped: pid == 13, parent: 1 })
+fn thirteen(pid: u32) -> Option<Seen> {
+    Some(Seen { is_stopped: pid == 13, parent: 1 })
 }
 
 fn name(text: &str) -> LockName {
@@ -62,7 +60,7 @@ impl World {
         Self::with(nobody)
     }
 
-    fn with(process: fn(u32) -> Option<Process>) -> Self {
+    fn with(process: fn(u32) -> Option<Seen>) -> Self {
         let now = Instant::now();
         let model = Model::new(Here::made_up(process), "/run/sock".to_owned(), now);
         let mut world = Self { model, now, overview: Overview::default(), serial: 0 };
@@ -539,7 +537,7 @@ static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 #[test]
 fn of_ten_thousand_names_only_those_are_made_that_are_seen() {
-    fn asked(_: u32) -> Option<Process> {
+    fn asked(_: u32) -> Option<Seen> {
         ASKED.fetch_add(1, Ordering::Relaxed);
         None
     }

@@ -84,8 +84,6 @@ fn reach<T>(path: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixStream;
-
     use super::*;
 
     #[test]
@@ -94,10 +92,10 @@ mod tests {
         let path = directory.path().join("web.sock");
         let (first, _) = listen(&path).unwrap();
         assert_eq!(listen(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
-        UnixStream::connect(&path).unwrap();
+        connect(&path).unwrap();
         drop(first);
         let (_second, file) = listen(&path).unwrap();
-        UnixStream::connect(&path).unwrap();
+        connect(&path).unwrap();
         file.remove();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         // What is no socket is left alone.
@@ -116,6 +114,6 @@ mod tests {
         let (_second, _) = listen(&path).unwrap();
         file.remove();
         drop(first);
-        UnixStream::connect(&path).unwrap();
+        connect(&path).unwrap();
     }
 }

@@ -1,0 +1,88 @@
+//! The shell: what runs a line, and what lines are to be pasted into it.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::file::is_executable;
+
+/// What a shell does nothing by, as the words of a command.
+pub const NOTHING: &str = "true";
+
+/// The shell that runs lines: `$SHELL`, or `/bin/sh`.
+pub fn program() -> OsString {
+    let shell = env::var_os("SHELL").filter(|shell| !shell.is_empty());
+    shell.unwrap_or_else(|| OsString::from("/bin/sh"))
+}
+
+/// The command by which the shell runs a line.
+pub fn command(line: &OsStr) -> Command {
+    let mut command = Command::new(program());
+    command.arg("-c").arg(line);
+    command
+}
+
+/// The command by which a program is run that was named so.
+pub fn command_of(program: &OsStr) -> Command {
+    Command::new(program)
+}
+
+/// The program that is run by this name, if there is one. What is no path is looked up in these folders.
+pub fn found(name: &OsStr, folders: Option<&OsStr>) -> Option<PathBuf> {
+    let name = Path::new(name);
+    if name.components().count() > 1 || name.has_root() {
+        return is_executable(name).then(|| name.to_owned());
+    }
+    let mut all = env::split_paths(folders?).map(|folder| folder.join(name));
+    all.find(|found| is_executable(found))
+}
+
+/// A text as one word of a line; `None` if there is no way to write it.
+///
+/// What people would misread is not looked at.
+pub fn quoted(text: &str) -> Option<String> {
+    let is_plain =
+        |char: char| char.is_ascii_alphanumeric() || "_./:@%+,-".contains(char) || !char.is_ascii();
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return Some(text.to_owned());
+    }
+    Some(format!("'{}'", text.replace('\'', r"'\''")))
+}
+
+/// The line that ends a process of this number, also one that does not heed anything else if it is `forced`.
+pub fn line_to_end(number: u32, forced: bool) -> String {
+    format!("kill {}{number}", if forced { "-KILL " } else { "" })
+}
+
+/// The line that has these processes go on which stand still.
+pub fn line_to_continue(numbers: &[u32]) -> String {
+    numbers.iter().fold("kill -CONT".to_owned(), |line, number| format!("{line} {number}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_of_a_line_is_what_it_was() {
+        for (text, word) in [
+            ("db", "db"),
+            ("a b", "'a b'"),
+            ("", "''"),
+            ("it's; rm -r ~ $(x) `y`", r"'it'\''s; rm -r ~ $(x) `y`'"),
+            ("~", "'~'"),
+            ("日本", "日本"),
+        ] {
+            assert_eq!(quoted(text).as_deref(), Some(word), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_run_by_the_shell() {
+        let output = command(OsStr::new("echo $((6 * 7)); exit 3")).output().unwrap();
+        assert_eq!((&*output.stdout, output.status.code()), (&b"42\n"[..], Some(3)));
+    }
+}
