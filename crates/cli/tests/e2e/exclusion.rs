@@ -3,13 +3,10 @@
 use std::{
     fs::{self, File},
     io::Write,
-    os::unix::process::ExitStatusExt,
 };
 
-use rustix::process::Signal;
-
 use crate::{
-    sandbox::{Holder, Sandbox, eventually, write},
+    sandbox::{Holder, Sandbox, write},
     worker::{self, PATIENCE, Worker, note},
 };
 
@@ -111,7 +108,11 @@ fn readers_in_a_row_are_let_in_together_and_writers_alone_in_the_order_of_all() 
 }
 
 #[test]
+#[cfg(unix)]
 fn who_only_waited_behind_somebody_who_is_interrupted_goes_on() {
+    use std::os::unix::process::ExitStatusExt;
+
+    use crate::{sandbox::eventually, system::Signal};
     let sandbox = Sandbox::new();
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
         let holder = sandbox.hold(&["-s", "db"]);

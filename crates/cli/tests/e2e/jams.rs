@@ -179,8 +179,8 @@ struct Crossed(Holder);
 impl Crossed {
     fn new(sandbox: &Sandbox, holds: &str) -> Self {
         let script = "echo $$; read next; exec \"$NAVLOCK\" run \"$next\" true";
-        let holder = sandbox.hold_by(&[holds], script);
-        sandbox.know(&holder);
+        let mut holder = sandbox.hold_by(&[holds], script);
+        sandbox.know(&mut holder);
         Self(holder)
     }
 }

@@ -1,10 +1,17 @@
 //! Who gets the lock, and when.
 
+#[cfg(unix)]
 use std::fs;
 
-use crate::sandbox::{Sandbox, eventually, finish, wait, write};
+#[cfg(unix)]
+use crate::sandbox::{finish, wait, write};
+use crate::{
+    sandbox::{Sandbox, eventually},
+    system::SHELL,
+};
 
 #[test]
+#[cfg(unix)]
 fn what_is_read_and_written_under_a_lock_loses_nothing() {
     let sandbox = Sandbox::new();
     write(&sandbox.path("counter"), "0\n");
@@ -45,7 +52,7 @@ fn who_does_not_want_to_wait_does_not_and_runs_nothing() {
         assert!(!sandbox.path("ran").exists());
         // It is told who is in the way.
         let said = String::from_utf8(output.stderr).unwrap();
-        let holder = format!("sh[{}] ", holder.command().as_raw_nonzero());
+        let holder = format!("{SHELL}[{}] ", holder.command().as_raw_nonzero());
         assert!(said.starts_with(&format!("navlock: \"db\" is held by {holder}")), "{said}");
         assert!(said.ends_with(&format!("s (nightly), {url}\n")), "{said}");
     }
@@ -75,7 +82,7 @@ fn who_waits_for_a_second_is_told_for_what() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["--why", "to see", "db"]);
     let first = sandbox.queue(&["-q", "db"]);
-    let command = format!("held by sh[{}] ", holder.command().as_raw_nonzero());
+    let command = format!("held by {SHELL}[{}] ", holder.command().as_raw_nonzero());
     // Once it is known within the time that a line is not kept back for.
     eventually("it is told for what", || {
         let waiter = sandbox.output(&["run", "-w", "2.5", "db", "true"]);
@@ -111,6 +118,7 @@ fn who_wants_to_know_is_told_what_is_done() {
 }
 
 #[test]
+#[cfg(unix)]
 fn processes_are_served_in_the_order_in_which_they_came() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
@@ -140,6 +148,7 @@ fn buckets_have_locks_of_their_own() {
 }
 
 #[test]
+#[cfg(unix)]
 fn the_command_is_told_what_it_holds() {
     let sandbox = Sandbox::new();
     let script = "echo $NAVLOCK_NAME $NAVLOCK_MODE $NAVLOCK_FENCE";
@@ -154,6 +163,7 @@ fn the_command_is_told_what_it_holds() {
 }
 
 #[test]
+#[cfg(unix)]
 fn a_command_whose_name_is_too_long_for_a_variable_runs_without_it() {
     let sandbox = Sandbox::new();
     for (length, told) in [(32 << 10, 32 << 10), ((32 << 10) + 1, 0), (131_000, 0)] {

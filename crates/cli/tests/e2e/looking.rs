@@ -4,7 +4,10 @@ use std::process::{Child, ChildStdout, Stdio};
 
 use serde_json::Value;
 
-use crate::sandbox::{Lines, Sandbox, eventually, wait};
+use crate::{
+    sandbox::{Lines, Sandbox, eventually, wait},
+    system::Pid,
+};
 
 /// A `navlock watch --json`, and what it writes.
 struct Watch {
@@ -104,6 +107,7 @@ fn a_watch_goes_on_when_the_broker_is_another_one() {
 }
 
 #[test]
+#[cfg(unix)]
 fn a_lock_that_is_taken_inside_another_one_is_granted_once() {
     let sandbox = Sandbox::new();
     let first = sandbox.hold(&["first"]);
@@ -164,7 +168,7 @@ fn clients_are_shown_with_how_much_each_has() {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
     let all = clients();
-    let of = |pid: rustix::process::Pid| {
+    let of = |pid: Pid| {
         let pid = pid.as_raw_nonzero().get();
         all.iter().find(|client| client["pid"] == pid).expect("it is shown").clone()
     };

@@ -1,10 +1,14 @@
 //! Several names, and how they and the command are told apart.
 
+#[cfg(unix)]
 use std::fs;
 
-use crate::sandbox::{Sandbox, eventually, finish, wait};
+#[cfg(unix)]
+use crate::sandbox::wait;
+use crate::sandbox::{Sandbox, eventually, finish};
 
 #[test]
+#[cfg(unix)]
 fn a_command_is_told_all_names_in_the_order_in_which_they_were_given() {
     let sandbox = Sandbox::new();
     let script = "echo \"$NAVLOCK_NAME\"; echo \"$NAVLOCK_FENCE\"; echo $NAVLOCK_MODE; echo $*";
@@ -22,6 +26,7 @@ fn a_command_is_told_all_names_in_the_order_in_which_they_were_given() {
 }
 
 #[test]
+#[cfg(unix)]
 fn who_takes_the_same_names_in_another_order_waits_and_never_for_ever() {
     let sandbox = Sandbox::new();
     let start = |names: &str| {
@@ -99,6 +104,7 @@ fn who_loses_one_while_waiting_for_another_lets_go_of_all() {
 }
 
 #[test]
+#[cfg(unix)]
 fn a_line_for_the_shell_runs_under_all_names() {
     let sandbox = Sandbox::new();
     for arguments in [
@@ -125,6 +131,7 @@ fn a_line_for_the_shell_runs_under_all_names() {
 }
 
 #[test]
+#[cfg(unix)]
 fn a_command_with_two_hyphens_of_its_own_is_run_or_refused_and_never_cut() {
     let sandbox = Sandbox::new();
     // As flock(1) would have it: three words, of which the last are of the first.
@@ -157,6 +164,7 @@ fn the_form_of_several_names_of_before_is_refused_with_todays() {
 }
 
 #[test]
+#[cfg(unix)]
 fn of_so_many_names_that_no_variable_could_hold_them_all_are_had() {
     let sandbox = Sandbox::new();
     let names: Vec<_> = (0..20_000).map(|number| format!("name-{number}")).collect();

@@ -4,7 +4,10 @@ use std::process::Stdio;
 
 use serde_json::Value::Null;
 
-use crate::sandbox::{Holder, Lines, Sandbox, eventually, finish, wait};
+use crate::{
+    sandbox::{Holder, Lines, Sandbox, wait},
+    system::SHELL,
+};
 
 #[test]
 fn json_tells_all_that_is_known_of_who_holds_and_who_waits() {
@@ -20,8 +23,8 @@ fn json_tells_all_that_is_known_of_who_holds_and_who_waits() {
     assert_eq!(of("why"), ["nightly \u{1b}[2J".into(), Null, Null]);
     // The command where there is one, else who will run it.
     assert_eq!(rows[0]["pid"], holder.command().as_raw_nonzero().get());
-    assert_eq!(rows[0]["command"], "sh");
-    assert_eq!(rows[1]["command"], "navlock run sh");
+    assert_eq!(rows[0]["command"], SHELL);
+    assert_eq!(rows[1]["command"], format!("navlock run {SHELL}"));
     assert!(rows.iter().all(|row| row["ageMs"].is_u64() && row["user"].is_string()));
     // Too large for the numbers of JavaScript.
     let fence: u64 = rows[0]["fencingToken"].as_str().unwrap().parse().unwrap();
@@ -86,7 +89,9 @@ fn a_bucket_that_is_empty_is_the_default_one() {
 }
 
 #[test]
+#[cfg(unix)]
 fn arguments_are_shown_to_nobody_unless_that_was_asked() {
+    use crate::sandbox::{eventually, finish};
     let sandbox = Sandbox::new();
     let secret = "hunter2";
     let script = format!("echo $$; : {secret}; exec cat");

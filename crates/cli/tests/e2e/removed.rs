@@ -20,9 +20,12 @@ use navlock::{AgentInfo, Place, UserAgent, blocking::block_on};
 use rustix::process::Pid;
 use rustix::process::{Signal, kill_process};
 
-use crate::sandbox::{Holder, Sandbox, eventually, stop};
 #[cfg(target_os = "linux")]
 use crate::worker::{self, Worker};
+use crate::{
+    sandbox::{Holder, Sandbox, eventually},
+    system::stop,
+};
 
 /// The files that say what commands hold.
 fn testaments(sandbox: &Sandbox) -> Vec<PathBuf> {

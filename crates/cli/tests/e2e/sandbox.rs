@@ -2,24 +2,27 @@
 
 use std::{
     fs::{self, File},
-    io::{ErrorKind, Read, Write},
-    os::fd::AsFd,
+    io::{Read, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio},
-    sync::{Arc, Once},
     thread,
     time::{Duration, Instant},
 };
 
 use navlock::{Look, LookOptions, Place};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat},
-    process::{Pid, Signal, kill_process},
+use navlock_platform::{
+    file_lock,
+    wait::{self, Interest, Source},
 };
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use crate::worker::PATIENCE;
+#[cfg(unix)]
+use crate::system::{stop, threads_are};
+use crate::{
+    system::{
+        HELD, NOTHING, Pid, Signal, absolute, add_programs, heed_signals, kill_process, said_by,
+    },
+    worker::PATIENCE,
+};
 
 /// A directory with a broker's socket in it. The broker ends with this.
 pub(crate) struct Sandbox {
@@ -37,7 +40,7 @@ impl Sandbox {
     /// One whose broker ends after so many seconds without clients.
     pub(crate) fn with_idle(idle: &'static str) -> Self {
         heed_signals();
-        Self { directory: tempfile::tempdir().unwrap(), idle, config: "/dev/null".into() }
+        Self { directory: tempfile::tempdir().unwrap(), idle, config: NOTHING.into() }
     }
 
     /// One whose broker has these settings.
@@ -63,7 +66,9 @@ impl Sandbox {
     }
 
     /// Makes a named pipe.
+    #[cfg(unix)]
     pub(crate) fn pipe(&self, name: &str) -> PathBuf {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
         let path = self.path(name);
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         path
@@ -75,7 +80,7 @@ impl Sandbox {
         command
             .env("NAVLOCK_SOCKET", self.socket())
             .env("NAVLOCK_IDLE_SECS", self.idle)
-            .env("NAVLOCK", NAVLOCK)
+            .env("NAVLOCK", absolute(NAVLOCK))
             .env("NAVLOCK_CONFIG", &self.config)
             .env("NAVLOCK_STATE", self.path("state"))
             .env_remove("NAVLOCK_ETCD")
@@ -86,11 +91,12 @@ impl Sandbox {
             .env_remove("NAVLOCK_BIN")
             .env_remove("NO_COLOR")
             .current_dir(self.directory.path());
+        add_programs(&mut command, self.directory.path());
         command
     }
 
     pub(crate) fn navlock(&self, arguments: &[&str]) -> Command {
-        let mut command = self.program(NAVLOCK);
+        let mut command = self.program(absolute(NAVLOCK));
         command.args(arguments);
         command
     }
@@ -132,17 +138,28 @@ impl Sandbox {
     pub(crate) fn hold(&self, arguments: &[&str]) -> Holder {
         let mut holder = self.wait_for(arguments);
         holder.begun();
-        self.know(&holder);
+        self.know(&mut holder);
         holder
     }
 
     /// Waits until the broker knows which process the holder's command is: a `navlock run` says so
     /// once it has started it, and by then that may have written what it has to say.
-    pub(crate) fn know(&self, holder: &Holder) {
-        let pid = holder.command().as_raw_nonzero().get().unsigned_abs();
+    pub(crate) fn know(&self, holder: &mut Holder) {
+        let number = |pid: Pid| pid.as_raw_nonzero().get().unsigned_abs();
+        let (wrapper, command) = (number(holder.wrapper()), holder.command.map(number));
         eventually("the broker knows the command", || {
-            let seen = Look::once(Place::at(self.socket()), LookOptions::default());
-            seen.is_ok_and(|seen| seen.agents.values().any(|agent| agent.info.pid == pid))
+            let Ok(seen) = Look::once(Place::at(self.socket()), LookOptions::default()) else {
+                return false;
+            };
+            let found = seen.agents.values().find(|agent| {
+                let client = agent.client.and_then(|client| seen.clients.get(&client));
+                let is_ours = client.is_some_and(|client| client.pid == wrapper);
+                let pid = agent.info.pid;
+                command.map_or(is_ours && pid != wrapper, |command| pid == command)
+            });
+            let found = found.and_then(|agent| Pid::from_raw(agent.info.pid.try_into().ok()?));
+            holder.command = holder.command.or(found);
+            found.is_some()
         });
     }
 
@@ -164,6 +181,7 @@ impl Sandbox {
 
     /// A holder whose command is this script, at work when this returns. The script begins by
     /// saying who it is: `echo $$`.
+    #[cfg(unix)]
     pub(crate) fn hold_by(&self, arguments: &[&str], script: &str) -> Holder {
         let mut command = self.navlock(&["run"]);
         command.args(arguments).args(["sh", "-c", script]);
@@ -173,6 +191,7 @@ impl Sandbox {
     }
 
     /// Somebody who will ask once this named pipe has a writer.
+    #[cfg(unix)]
     pub(crate) fn wait_behind(&self, gate: &Path, arguments: &[&str]) -> Holder {
         let mut command = self.program("sh");
         command.args(["-c", ": <\"$0\"; exec \"$NAVLOCK\" run \"$@\""]).arg(gate);
@@ -190,17 +209,19 @@ impl Sandbox {
     }
 
     /// Removes the directory of clients with all that is in it, as `rm -r` does.
+    #[cfg(unix)]
     pub(crate) fn remove_clients(&self) {
         // Clients may make their files anew while others are still to be removed.
         eventually("the files of clients are removed", || {
             let removed = fs::remove_dir_all(self.path("sock.clients"));
             let Err(error) = removed else { return true };
-            assert_eq!(error.kind(), ErrorKind::DirectoryNotEmpty, "{error}");
+            assert_eq!(error.kind(), std::io::ErrorKind::DirectoryNotEmpty, "{error}");
             false
         });
     }
 
     /// Has nobody find the directory any more.
+    #[cfg(unix)]
     pub(crate) fn hide(&self) {
         fs::rename(self.path(""), self.hidden()).unwrap();
     }
@@ -226,7 +247,7 @@ impl Sandbox {
     pub(crate) fn broker(&self) -> Option<Pid> {
         let path = self.path("sock.broker.lock");
         let file = File::open(&path).ok()?;
-        if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
+        if file_lock::try_shared(&file).unwrap() {
             return None;
         }
         Pid::from_raw(fs::read_to_string(&path).ok()?.trim().parse().ok()?)
@@ -250,9 +271,6 @@ impl Drop for Sandbox {
 
 pub(crate) const NAVLOCK: &str = env!("CARGO_BIN_EXE_navlock");
 
-/// Says who it is, then waits until nobody writes to it any more.
-const HELD: [&str; 3] = ["sh", "-c", "echo $$; exec cat"];
-
 /// A `navlock run` whose command holds the lock until it is told to end.
 pub(crate) struct Holder {
     wrapper: Child,
@@ -272,8 +290,7 @@ impl Holder {
 
     /// Waits until the command runs.
     pub(crate) fn begun(&mut self) {
-        self.command = Pid::from_raw(self.line().parse().unwrap_or(0));
-        assert!(self.command.is_some(), "the command did not begin");
+        self.command = said_by(&self.line());
     }
 
     pub(crate) fn kill_wrapper(&mut self) {
@@ -320,12 +337,14 @@ impl Holder {
     }
 
     /// Stops the wrapper, and waits until all of it has stopped.
+    #[cfg(unix)]
     pub(crate) fn stop(&self) {
         stop(self.wrapper());
     }
 
     /// Waits until the wrapper has nothing left to do: who sleeps whenever it is looked at is not
     /// waiting for a CPU.
+    #[cfg(unix)]
     pub(crate) fn rests(&self) {
         let mut looks = 0;
         eventually("the wrapper rests", || {
@@ -365,38 +384,19 @@ impl Drop for Holder {
     }
 }
 
-/// Has what is started from here on begin with the usual dispositions of signals, whatever this
-/// process was started with: a script that ends with `&`, and `nohup`, have it ignore some.
-///
-/// What is ignored stays so in a new program, what is caught does not. So the ignored ones are
-/// caught here, which does as little with them.
-fn heed_signals() {
-    static HEEDED: Once = Once::new();
-    HEEDED.call_once(|| {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-        let ignored = ignored.map_or(0, |mask| u64::from_str_radix(mask.trim(), 16).unwrap());
-        for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCHLD] {
-            if ignored >> (signal - 1) & 1 == 1 {
-                signal_hook::flag::register(signal, Arc::default()).unwrap();
-            }
-        }
-    });
-}
-
 /// The lines that a process writes, each of which has to come in good time.
 pub(crate) struct Lines<R> {
     from: R,
     heard: Vec<u8>,
 }
 
-impl<R: Read + AsFd> Lines<R> {
+impl<R: Read + Source> Lines<R> {
     pub(crate) fn of(from: R) -> Self {
         Self { from, heard: Vec::new() }
     }
 }
 
-impl<R: Read + AsFd> Iterator for Lines<R> {
+impl<R: Read + Source> Iterator for Lines<R> {
     type Item = String;
 
     /// The next line, without its end; `None` if nobody writes any more.
@@ -408,10 +408,8 @@ impl<R: Read + AsFd> Iterator for Lines<R> {
                 return Some(String::from_utf8(line[..end].to_vec()).unwrap());
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            let left = Timespec::try_from(left).unwrap();
-            let mut polled = [PollFd::new(&self.from, PollFlags::IN)];
-            let ready = poll(&mut polled, Some(&left)).unwrap();
-            assert_ne!(ready, 0, "no line in {PATIENCE:?}; the last one: {:?}", self.heard);
+            let [ready] = wait::wait([(self.from.source(), Interest::READ)], Some(left)).unwrap();
+            assert!(ready.any(), "no line in {PATIENCE:?}; the last one: {:?}", self.heard);
             let mut bytes = [0; 4096];
             let length = self.from.read(&mut bytes).unwrap();
             self.heard.extend_from_slice(&bytes[..length]);
@@ -426,6 +424,7 @@ impl<R: Read + AsFd> Iterator for Lines<R> {
 /// Kills all of these at one moment, as far as they can tell: none has time to see the end of another
 /// one, and to do anything about it.
 #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "they are all of etcd"))]
+#[cfg(unix)]
 pub(crate) fn kill_at_once(all: &[Pid]) {
     for process in all {
         stop(*process);
@@ -433,21 +432,6 @@ pub(crate) fn kill_at_once(all: &[Pid]) {
     for process in all {
         kill_process(*process, Signal::KILL).unwrap();
     }
-}
-
-/// Stops a process, and waits until all of it has stopped.
-pub(crate) fn stop(process: Pid) {
-    kill_process(process, Signal::STOP).unwrap();
-    eventually("it has stopped", || threads_are(process, 'T'));
-}
-
-/// Whether all threads of a process are in this state.
-fn threads_are(process: Pid, state: char) -> bool {
-    let tasks = format!("/proc/{}/task", process.as_raw_nonzero());
-    fs::read_dir(&tasks).unwrap().all(|task| {
-        let status = fs::read_to_string(task.unwrap().path().join("status"));
-        status.is_ok_and(|status| status.contains(&format!("State:\t{state}")))
-    })
 }
 
 /// Waits until something is true, which nobody announces.

@@ -10,14 +10,18 @@ use std::{
     time::Duration,
 };
 
+#[cfg(unix)]
+use crate::{
+    crowd, forked, hoarder, kills, owned, removed,
+    system::{Pid, Signal, kill_process, stop},
+};
+use crate::{
+    exclusion, executors,
+    sandbox::{Lines, NAVLOCK, Sandbox, wait},
+    system::absolute,
+};
 use navlock::{
     BrokerReach, ConnectOptions, LockManager, Place, UserAgent, blocking::block_on_timeout,
-};
-use rustix::process::{Pid, Signal, kill_process};
-
-use crate::{
-    crowd, death, exclusion, executors, forked, kills, owned, removed,
-    sandbox::{Lines, NAVLOCK, Sandbox, stop, wait},
 };
 
 /// How long anything may take that must happen.
@@ -44,8 +48,11 @@ fn play() {
 
 /// All roles, by name.
 const ROLES: &[(&str, Role)] = &[
+    #[cfg(unix)]
     ("crowd::late", crowd::late),
-    ("death::hoarder", death::hoarder),
+    #[cfg(unix)]
+    ("hoarder::hoarder", hoarder::hoarder),
+    #[cfg(unix)]
     ("forked::parent", forked::parent),
     ("exclusion::count", exclusion::count),
     ("exclusion::reader", exclusion::reader),
@@ -55,8 +62,11 @@ const ROLES: &[(&str, Role)] = &[
     ("jams::crossed", crate::jams::crossed),
     #[cfg(target_os = "linux")]
     ("jams::liar", crate::jams::liar),
+    #[cfg(unix)]
     ("kills::client", kills::client),
+    #[cfg(unix)]
     ("kills::command", kills::command),
+    #[cfg(unix)]
     ("owned::client", owned::client),
     #[cfg(target_os = "linux")]
     ("removed::unheard", removed::unheard),
@@ -102,7 +112,7 @@ pub(crate) fn connect(place: &Place) -> UserAgent {
 
 /// The same, before it is a user agent's.
 pub(crate) fn reach(place: &Place) -> BrokerReach {
-    let options = ConnectOptions::default().place(place.clone()).program(NAVLOCK);
+    let options = ConnectOptions::default().place(place.clone()).program(absolute(NAVLOCK));
     let connected = block_on_timeout(BrokerReach::connect(options), PATIENCE);
     connected.expect("it connects in good time").unwrap()
 }
@@ -139,11 +149,13 @@ impl Worker {
         said.expect("it has ended and said nothing more")
     }
 
+    #[cfg(unix)]
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Stops it, and waits until all of it has stopped.
+    #[cfg(unix)]
     pub(crate) fn stop(&self) {
         stop(Pid::from_child(&self.child));
     }

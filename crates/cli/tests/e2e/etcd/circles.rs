@@ -12,7 +12,8 @@ use serde_json::Value;
 use super::{machines, machines_with};
 use crate::{
     deadlock::{DEADLOCK, Party},
-    sandbox::{Lines, Sandbox, eventually, stop},
+    sandbox::{Lines, Sandbox, eventually},
+    system::stop,
 };
 
 /// The trees of all buckets, as programs see them.

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::machines_with;
 use crate::{
-    sandbox::{Holder, Sandbox, eventually, stop},
+    sandbox::{Holder, Sandbox, eventually},
+    system::stop,
     top::Seat,
 };
 
@@ -22,7 +23,7 @@ fn hold_on(machine: &Sandbox, host: &str, arguments: &[&str]) -> Holder {
     command.args(["--map-root-user", "--uts", "sh", "-c", line, host]).args(arguments);
     let mut holder = Holder::start(command);
     holder.begun();
-    machine.know(&holder);
+    machine.know(&mut holder);
     holder
 }
 
