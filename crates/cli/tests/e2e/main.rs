@@ -4,6 +4,7 @@
 //! a test may say of itself that it needs one of these. What it takes of either system is in [`system`].
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
+#![cfg_attr(not(unix), expect(dead_code, reason = "some helpers are for tests of Unix alone"))]
 
 #[cfg(unix)]
 mod book;
