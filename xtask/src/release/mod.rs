@@ -26,7 +26,7 @@ use crate::run::{Result, root, run, said};
 const USAGE: &str = "\
 usage: cargo xtask release --dry-run [STEP…]     (without any, all; in this order)
 
-  crates      package every crate, and build them from what is packaged
+  crates      package every crate, and have them checked as packaged, each alone and all with all features
   archive     the static command with its manual and completions; in an empty root, and by the script
   bom         what the command is made of: in the program, and as a list beside it
   deb         a package for Debian, installed in a fresh one and removed
@@ -34,8 +34,9 @@ usage: cargo xtask release --dry-run [STEP…]     (without any, all; in this or
   npm         the packages of npm, installed in an empty project on four runtimes
   templates   the Homebrew formula and the Nix flake, filled in
 
-  needs root, Node 20, and what `cargo xtask cross musl` needs; installs with apt-get, cargo, npm and pip what
-  is missing: debootstrap, buildah, ruby, nix-bin; cargo-deb, cargo-auditable, cargo-cyclonedx";
+  needs root (crates and npm do not), Node 20 for npm, and what `cargo xtask cross musl` needs; installs with
+  apt-get, cargo, npm and pip what is missing: debootstrap, buildah, ruby, nix-bin; cargo-deb, cargo-auditable,
+  cargo-cyclonedx, rust-audit-info; what the npm package is developed with";
 
 type Step = (&'static str, fn() -> Result<String>);
 

@@ -7,12 +7,9 @@ use crate::run::{Result, npm as command, root, run, said, within};
 use super::{empty, folder, shell, sum_up};
 
 pub(super) fn npm() -> Result<String> {
-    if !root().join("npm/navlock/node_modules").exists() {
-        return Err(
-            "what the package is developed with is not there, the four runtimes among it: \
-                    `npm ci` in npm/navlock, then again"
-                .to_owned(),
-        );
+    // What it is developed with, the four runtimes among it. npm writes this file when it is through.
+    if !root().join("npm/navlock/node_modules/.package-lock.json").exists() {
+        run(&mut within(20, &command(&["ci"])))?;
     }
     let to = empty("npm")?;
     let mut make = command(&["run", "release", "--", "--out"]);

@@ -32,6 +32,14 @@ function packed(folder) {
   return readdirSync(folder).filter((file) => file.endsWith('.tgz')).map((file) => path.join(folder, file));
 }
 
+/** Whether npm installs it here: for other systems there may be packages beside those for this one. */
+export function isForHere(tarball) {
+  const manifest = JSON.parse(execFileSync('tar', ['-xOf', tarball, 'package/package.json'], { encoding: 'utf8' }));
+  const { glibcVersionRuntime } = process.report.getReport().header;
+  const here = { os: process.platform, cpu: process.arch, libc: glibcVersionRuntime ? 'glibc' : 'musl' };
+  return Object.entries(here).every(([what, is]) => manifest[what]?.includes(is) ?? true);
+}
+
 export function npm(cwd, ...words) {
   return execFileSync('npm', [...words, '--silent', '--no-audit', '--no-fund'], { cwd, encoding: 'utf8' });
 }

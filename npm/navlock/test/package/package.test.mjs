@@ -16,7 +16,7 @@ import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
 
 import { runtimes } from '../runtimes.mjs';
-import { layouts, npm, root } from './pack.mjs';
+import { isForHere, layouts, npm, root } from './pack.mjs';
 
 const resolve = createRequire(import.meta.url).resolve;
 
@@ -54,7 +54,7 @@ for (const [layout, pack] of Object.entries(layouts)) {
       mkdirSync(project);
       writeFileSync(path.join(project, 'package.json'), '{ "name": "empty", "private": true }\n');
       tarballs = pack(path.join(folder, 'packed'));
-      npm(project, 'install', ...tarballs);
+      npm(project, 'install', ...tarballs.filter(isForHere));
       writeFileSync(path.join(project, 'hold.mjs'), HOLD);
       writeFileSync(path.join(project, 'look.cjs'), LOOK);
     });
