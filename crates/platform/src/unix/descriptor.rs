@@ -69,8 +69,21 @@ pub fn limit() -> Option<u64> {
 }
 
 /// To how many that can be raised; `None` if there is no limit.
+#[cfg(not(target_vendor = "apple"))]
 pub fn highest_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).maximum
+}
+
+/// To how many that can be raised; `None` if there is no limit.
+#[cfg(target_vendor = "apple")]
+pub fn highest_limit() -> Option<u64> {
+    use rustix::process::Rlimit;
+    /// `OPEN_MAX` of `sys/syslimits.h`, the most that setrlimit(2) takes for certain. It refuses to have
+    /// no limit, which is the usual maximum.
+    const OPEN_MAX: u64 = 10_240;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    // Somebody may have raised it further.
+    Some(maximum.unwrap_or(u64::MAX).min(current?.max(OPEN_MAX)))
 }
 
 /// How many are open; `None` where they cannot be counted.

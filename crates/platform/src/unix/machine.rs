@@ -3,6 +3,30 @@
 use std::{fs, path::Path};
 
 /// What tells this run of the machine from all others of any machine; `None` where that is not known.
+#[cfg(target_vendor = "apple")]
+#[allow(unsafe_code, reason = "no safe library has this call")]
+pub fn boot_id() -> Option<String> {
+    use std::{ffi::CStr, ptr};
+    // A UUID, with the zero at its end.
+    let mut text = [0_u8; 64];
+    let mut length = text.len();
+    let to = text.as_mut_ptr().cast();
+    // SAFETY: The name ends in a zero, there is room for as much as it is told, and nothing new is set.
+    let got = unsafe {
+        nix::libc::sysctlbyname(
+            c"kern.bootsessionuuid".as_ptr(),
+            to,
+            &raw mut length,
+            ptr::null_mut(),
+            0,
+        )
+    };
+    let boot = CStr::from_bytes_until_nul(text.get(..length)?).ok()?.to_str().ok()?;
+    (got == 0 && !boot.is_empty()).then(|| boot.to_owned())
+}
+
+/// What tells this run of the machine from all others of any machine; `None` where that is not known.
+#[cfg(not(target_vendor = "apple"))]
 pub fn boot_id() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(boot.trim().to_owned())

@@ -3,7 +3,8 @@
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,13 +30,30 @@ pub struct Interest(PollFlags);
 
 impl Interest {
     /// Its end alone, of which all others are told as well.
-    pub const END: Self = Self(PollFlags::empty());
+    ///
+    /// It is named, as Apple's systems look at nothing of what is asked nothing of.
+    pub const END: Self = Self(PollFlags::HUP);
     /// That there is something to be read.
     pub const READ: Self = Self(PollFlags::IN);
     /// That there is room for something to be written.
     pub const WRITE: Self = Self(PollFlags::OUT);
     /// Either.
     pub const BOTH: Self = Self(PollFlags::IN.union(PollFlags::OUT));
+
+    /// What was told of a source that this was asked of.
+    fn told(self, polled: &PollFd<'_>) -> Ready {
+        let mut found = polled.revents();
+        // Devices that cannot be polled there, as `/dev/null`, are told of as what is not open. They can
+        // be read and written at any time.
+        if cfg!(target_vendor = "apple") && found.contains(PollFlags::NVAL) {
+            found = self.0.intersection(Self::BOTH.0);
+        }
+        Ready {
+            readable: found.contains(PollFlags::IN),
+            writable: found.contains(PollFlags::OUT),
+            ended: found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL),
+        }
+    }
 }
 
 /// What has come of a source.
@@ -50,14 +68,6 @@ pub struct Ready {
 }
 
 impl Ready {
-    fn of(found: PollFlags) -> Self {
-        Self {
-            readable: found.contains(PollFlags::IN),
-            writable: found.contains(PollFlags::OUT),
-            ended: found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL),
-        }
-    }
-
     /// Whether anything has.
     pub fn any(self) -> bool {
         self.readable || self.writable || self.ended
@@ -75,8 +85,9 @@ pub fn wait<const N: usize>(
     timeout: Option<Duration>,
 ) -> io::Result<[Ready; N]> {
     let mut polled = asked.map(|(source, interest)| PollFd::from_borrowed_fd(source, interest.0));
-    poll(&mut polled, timeout.map(time).as_ref())?;
-    Ok(polled.map(|polled| Ready::of(polled.revents())))
+    poll_all(&asked, &mut polled, timeout)?;
+    let mut asked = asked.iter();
+    Ok(polled.map(|polled| asked.next().map(|asked| asked.1.told(&polled)).unwrap_or_default()))
 }
 
 /// The same, of as many as there are.
@@ -91,8 +102,36 @@ pub fn wait_many(
     let polled =
         asked.iter().map(|(source, interest)| PollFd::from_borrowed_fd(*source, interest.0));
     let mut polled: Vec<_> = polled.collect();
-    poll(&mut polled, timeout.map(time).as_ref())?;
-    Ok(polled.iter().map(|polled| Ready::of(polled.revents())).collect())
+    poll_all(asked, &mut polled, timeout)?;
+    Ok(polled.iter().zip(asked).map(|(polled, asked)| asked.1.told(polled)).collect())
+}
+
+/// Polls until something has come of one of them, or the time is over.
+fn poll_all(
+    asked: &[(BorrowedSource<'_>, Interest)],
+    polled: &mut [PollFd<'_>],
+    timeout: Option<Duration>,
+) -> io::Result<()> {
+    /// For so long is waited where the system does not.
+    const LOOK: Duration = Duration::from_millis(20);
+    if !cfg!(target_vendor = "apple") {
+        // Whatever comes is told of.
+        poll(polled, timeout.map(time).as_ref())?;
+        return Ok(());
+    }
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let mut left = timeout;
+    loop {
+        let told = poll(polled, left.map(time).as_ref())?;
+        let mut ready = polled.iter().zip(asked).map(|(polled, asked)| asked.1.told(polled));
+        left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if told == 0 || ready.any(Ready::any) || left.is_some_and(|left| left.is_zero()) {
+            return Ok(());
+        }
+        // What is asked for its end alone cannot be polled: whoever waits for that waits for something
+        // else, or for a time.
+        thread::sleep(left.map_or(LOOK, |left| left.min(LOOK)));
+    }
 }
 
 /// Whether the other end of a socket is closed, or has ended: also while there is something to be read.

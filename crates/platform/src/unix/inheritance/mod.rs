@@ -10,6 +10,7 @@ use rustix::{
 };
 
 pub use self::passed::close_inherited;
+use crate::descriptor::highest_limit;
 
 /// Signals that end a program or have it wait, which its starter may have ignored.
 const USUAL: [Signal; 14] = [
@@ -72,7 +73,8 @@ pub fn keep_files_private() {
 /// Raises what holds for now to what may be.
 fn raise(limit: Resource) {
     let Rlimit { maximum, .. } = getrlimit(limit);
-    let _ = setrlimit(limit, Rlimit { current: maximum, maximum });
+    let current = if limit == Resource::Nofile { highest_limit() } else { maximum };
+    let _ = setrlimit(limit, Rlimit { current, maximum });
 }
 
 /// Has signals do what they do where nobody has said otherwise. To be called where nothing in this

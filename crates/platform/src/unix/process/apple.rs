@@ -37,7 +37,7 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// `NotFound` if there is none, or it has ended; others if there are no descriptors left.
+    /// `NotFound` if there is none, or its end has begun; others if there are no descriptors left.
     pub fn open(number: u32) -> io::Result<Self> {
         let pid = i32::try_from(number).ok().filter(|&pid| pid > 0);
         let pid = pid.and_then(|pid| usize::try_from(pid).ok()).ok_or(io::ErrorKind::NotFound)?;
@@ -59,7 +59,7 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// As of [`open`](Self::open): `NotFound` also if it has ended.
+    /// As of [`open`](Self::open): `NotFound` also if its end has begun.
     pub fn of_child(child: &Child) -> io::Result<Self> {
         Self::open(child.id())
     }
@@ -88,14 +88,21 @@ impl Handle {
     }
 
     /// Whether its end has begun and is not complete.
+    ///
+    /// The system takes a process that ends out of those that it finds before it closes what the process has
+    /// open, and tells of its end only afterwards.
     pub fn is_ending(&self) -> bool {
-        let is_marked = || known(self.number).is_some_and(|info| info.pbi_flags & IS_ENDING != 0);
-        !self.has_ended() && is_marked()
+        let has_begun = match known(self.number) {
+            Ok(info) => info.pbi_flags & IS_ENDING != 0,
+            Err(error) => error == Errno::ESRCH,
+        };
+        // Asked last: it may have ended in between.
+        has_begun && !self.has_ended()
     }
 
     /// Who has started it, or has it since whoever did has ended.
     pub fn parent(&self) -> Option<u32> {
-        let parent = known(self.number)?.pbi_ppid;
+        let parent = known(self.number).ok()?.pbi_ppid;
         // What was read is of this process only if it has not ended.
         (!self.has_ended()).then_some(parent)
     }
@@ -125,22 +132,30 @@ impl AsRawFd for Handle {
 
 /// The program of a process, as far as the system keeps its name. Empty if that is not known.
 pub(super) fn name(number: u32) -> String {
-    let name = known(number).map(|info| info.pbi_name).unwrap_or_default();
-    let name: Vec<u8> = name.iter().map(|&byte| byte.cast_unsigned()).collect();
-    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-    String::from_utf8_lossy(&name[..end]).into_owned()
+    let Ok(info) = known(number) else { return String::new() };
+    // The short one is always there.
+    let is_named = info.pbi_name[0] != 0;
+    let name = if is_named { &info.pbi_name[..] } else { &info.pbi_comm[..] };
+    let name: Vec<u8> =
+        name.iter().map(|byte| byte.cast_unsigned()).take_while(|&byte| byte != 0).collect();
+    String::from_utf8_lossy(&name).into_owned()
 }
 
-/// What the system says of the process that has this number now; `None` if there is none that we may see.
+/// What the system says of the process that has this number now. `ESRCH` if there is none, or its end has
+/// begun; `EPERM` if it is another user's.
 #[allow(unsafe_code, reason = "no safe library has this call")]
-fn known(number: u32) -> Option<proc_bsdinfo> {
-    let number = c_int::try_from(number).ok()?;
-    let size = c_int::try_from(size_of::<proc_bsdinfo>()).ok()?;
+fn known(number: u32) -> Result<proc_bsdinfo, Errno> {
+    let number = c_int::try_from(number).map_err(|_| Errno::ESRCH)?;
+    let size = c_int::try_from(size_of::<proc_bsdinfo>()).map_err(|_| Errno::EINVAL)?;
     let mut info = MaybeUninit::<proc_bsdinfo>::zeroed();
     // SAFETY: There is room for as much as it is told, which it writes and does not keep.
     let written = unsafe {
         libc::proc_pidinfo(number, libc::PROC_PIDTBSDINFO, 0, info.as_mut_ptr().cast(), size)
     };
+    if written != size {
+        // It returns 0 for an error, and says which in `errno`.
+        return Err(Errno::last());
+    }
     // SAFETY: It is numbers alone, of which any bits are sound, and zeros where nothing was written.
-    (written == size).then(|| unsafe { info.assume_init() })
+    Ok(unsafe { info.assume_init() })
 }

@@ -75,7 +75,9 @@ impl PassedOn {
         }
     }
 
-    /// Passes on what has come, unless the command has it already, as far as that can be told.
+    /// Passes on what has come, unless the command has it already, as far as that can be told. On Apple's
+    /// systems it cannot: there the terminal's ^C says the process behind the terminal as its sender, and
+    /// the command gets it twice.
     pub fn pass_on(&mut self, child: &Child) {
         for origin in self.signals.pending() {
             if !(matches!(origin.cause, Cause::Kernel) && kernel_has_told(child, origin.signal)) {
