@@ -26,6 +26,17 @@ pub(crate) fn uptime() -> Uptime {
     clock::uptime()
 }
 
+/// A moment as it is said.
+pub(crate) fn nanos(since_start: Duration) -> Uptime {
+    // They last for centuries.
+    u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// So many milliseconds, as they are said.
+pub(crate) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// How long it is until then.
 pub(crate) fn until(then: Uptime) -> Duration {
     Duration::from_nanos(then.saturating_sub(uptime()))

@@ -6,10 +6,10 @@ use std::{
 };
 
 use navlock_core::{
-    AgentInfo, ClientId, FencingToken, Lost,
+    AgentInfo, ClientId, Error, FencingToken, Lost,
     look::{self, Change, Client, ClientState, Entry, Event, LockName, Silence},
 };
-use navlock_wire::{LookChange, LookEntry, LookEvent, Moment, OfName};
+use navlock_wire::{Failure, LookChange, LookEntry, LookEvent, Moment, OfName};
 
 use crate::clock;
 
@@ -139,4 +139,25 @@ fn event(
         _ => return None,
     };
     Some(Event { at, change })
+}
+
+/// The error that is told of this failure.
+pub(crate) fn failed(failure: Failure) -> Error {
+    match failure {
+        Failure::Terminated => Error::Terminated,
+        Failure::Closed => Error::Unreachable("the broker is ending; try again".to_owned()),
+        Failure::Refused(why) => Error::Refused(why),
+        Failure::Other(why) => Error::Unreachable(why),
+        _ => Error::Unreachable("the broker refused, in words of a later version".to_owned()),
+    }
+}
+
+/// What the client is told of an error.
+pub(crate) fn failure(error: &Error) -> Failure {
+    match error {
+        Error::Terminated => Failure::Terminated,
+        Error::Closed => Failure::Closed,
+        Error::Refused(why) => Failure::Refused(why.clone()),
+        other => Failure::Other(other.to_string()),
+    }
 }

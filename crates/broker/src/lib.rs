@@ -51,8 +51,8 @@
 pub mod client;
 mod client_files;
 mod clock;
+mod connect_error;
 pub mod daemon;
-mod error;
 mod forms;
 mod lock_file;
 mod numbers;
@@ -75,7 +75,7 @@ pub use crate::{
         BrokerReach, ConnectOptions, Control, Lifeline, Look, NotStolen, PreparedLifeline, Stopped,
         local, stop,
     },
-    error::{ConnectError, Reason},
+    connect_error::{ConnectError, Reason},
     numbers::{Numbers, Waits},
     report::{LogState, Report, SessionEnd},
     runtime_dir::{Place, PlaceError},

@@ -16,12 +16,15 @@ use navlock_platform::{
     socket::{self, Stream},
 };
 
-use crate::{
-    CLIENT_LOGS, Place, PlaceError,
-    daemon::{READY_LINE, WAITS_FOR},
-    error::Reason,
-    lock_file,
-};
+use crate::{CLIENT_LOGS, Place, PlaceError, connect_error::Reason, lock_file};
+
+/// What the program that is the daemon writes as a line once it listens. Clients wait for it; what
+/// else they get to read is why it did not start.
+pub const READY_LINE: &str = "ready";
+
+/// With this begins a line that it writes before, if it waits for what keeps its locks: what that is comes next. From
+/// there on it is not started a second time at once where it did not come to listen.
+pub const WAITS_FOR: &str = "waits for ";
 
 /// How long a daemon may take to accept a client, and to answer its first message.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);

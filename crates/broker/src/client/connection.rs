@@ -14,31 +14,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use navlock_core::{
     Error,
     blocking::{self, Source},
 };
 use navlock_delegation::OwnerMap;
-use navlock_platform::{
-    socket::{self, Stream},
-    wait::has_hung_up,
-};
+use navlock_platform::{socket::Stream, wait::has_hung_up};
 use navlock_wire::ClientKey;
 
 use super::{
     handshake::Welcomed,
-    io::{Ear, End, Wires, wait, wake},
-    keeper::{Keeper, RETURN},
+    io::{Ear, End, Wires, send, wait, wake},
     owned::Owned,
-    start_thread,
     table::{MapTask, Table},
 };
 use crate::{
     CLIENT_LOGS,
     client_files::{ClientFiles, Registration},
     clock,
-    error::{ConnectError, Reason},
+    connect_error::{ConnectError, Reason},
     testament,
 };
 
@@ -49,6 +44,16 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How often it is looked, while there is no daemon, whether one has given us up: several times in
 /// the second that it leaves us to notice.
 const LOOK_ALONE: Duration = Duration::from_millis(100);
+
+/// For how long there may be no daemon before those who wait for one are told. Who holds is not lost
+/// by that.
+pub(super) const RETURN: Duration = Duration::from_secs(9);
+
+/// What is done when it fails.
+const REGISTERING: &str = "writing to its directory";
+
+/// What the keeper of a connection does on its thread.
+type Keeping = Box<dyn FnOnce() + Send>;
 
 /// The owners' end of a connection: it ends with the last of them.
 pub(super) struct Connection {
@@ -87,8 +92,8 @@ pub(super) struct Shared {
     /// The last owner has gone.
     closed: AtomicBool,
     pub(super) turns: Turns,
-    /// The keeper, as long as there is no thread for it.
-    unkept: Mutex<Option<Keeper>>,
+    /// What the keeper will do, as long as there is no thread for it.
+    unkept: Mutex<Option<Unkept>>,
     /// The names that are ours until somebody else asks for them. It knows whose process this is.
     pub(super) owned: Arc<Owned>,
     /// The table of a process that was forked from that one: nothing is in it.
@@ -120,6 +125,12 @@ pub(super) struct Turns {
     pub(super) holds_back: AtomicBool,
 }
 
+/// A keeper without a thread.
+struct Unkept {
+    shared: Arc<Shared>,
+    keeping: Keeping,
+}
+
 /// What is on its way to the daemon. Nobody waits for a daemon that does not listen: what it does
 /// not take at once, the keeper sends later.
 #[derive(Default)]
@@ -133,7 +144,7 @@ impl Connection {
         Self { shared }
     }
 
-    pub(super) fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
@@ -286,14 +297,15 @@ impl Shared {
         }
     }
 
-    /// Leaves it until there is something to do for this keeper to start a thread for it.
-    pub(super) fn keep_later(&self, keeper: Keeper) {
-        *self.unkept() = Some(keeper);
+    /// Leaves it until there is something to do for the keeper to start a thread, on which this is done.
+    pub(super) fn keep_later(self: &Arc<Self>, keeping: impl FnOnce() + Send + 'static) {
+        let (shared, keeping) = (Arc::clone(self), Box::new(keeping));
+        *self.unkept() = Some(Unkept { shared, keeping });
         self.turns.resting.store(true, SeqCst);
         self.turns.unkept.store(true, SeqCst);
     }
 
-    fn unkept(&self) -> MutexGuard<'_, Option<Keeper>> {
+    fn unkept(&self) -> MutexGuard<'_, Option<Unkept>> {
         self.unkept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -304,14 +316,15 @@ impl Shared {
         }
         self.hold_back_no_more();
         let unkept = self.unkept();
-        let Some(keeper) = &*unkept else { return Ok(()) };
+        let Some(waiting) = &*unkept else { return Ok(()) };
         // It takes the keeper itself: if there is no thread to be had, that stays where it is.
-        let shared = Arc::clone(keeper.shared());
+        let shared = Arc::clone(&waiting.shared);
         start_thread(move || {
-            let keeper = shared.unkept().take();
+            let taken = shared.unkept().take();
             drop(shared);
-            if let Some(keeper) = keeper {
-                keeper.run();
+            if let Some(Unkept { shared, keeping }) = taken {
+                drop(shared);
+                keeping();
             }
         })?;
         self.turns.unkept.store(false, SeqCst);
@@ -517,12 +530,12 @@ impl Shared {
     }
 
     /// There is a connection: says all that there is, and has it heard.
-    pub(super) fn connected(&self, welcomed: Welcomed) -> io::Result<()> {
+    pub(super) fn connected(&self, welcomed: Welcomed) -> Result<(), Reason> {
         let Welcomed { ear: new, version, reach } = welcomed;
         // From here on only this daemon can give us up, and then it will not believe us. Those
         // before it are gone.
         self.end_given_up();
-        self.register()?;
+        self.register().map_err(|error| Reason::Io(REGISTERING, error.into()))?;
         // What is lost is not claimed.
         self.end_late();
         let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
@@ -728,21 +741,9 @@ impl Source for Shared {
     }
 }
 
-/// Sends as much as the socket takes. Whether that was all.
-pub(super) fn send(socket: &Stream, bytes: &mut BytesMut) -> bool {
-    while !bytes.is_empty() {
-        match socket::send(socket, bytes) {
-            Ok(sent) => bytes.advance(sent),
-            Err(error) => match error.kind() {
-                io::ErrorKind::Interrupted => {}
-                io::ErrorKind::WouldBlock => return false,
-                // The connection has ended, which the keeper sees as well. What was not sent is said
-                // to the next daemon in other words.
-                _ => bytes.clear(),
-            },
-        }
-    }
-    true
+/// Starts a thread that keeps a connection.
+pub(super) fn start_thread(keep: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name("navlock-broker".to_owned()).spawn(keep).map(drop)
 }
 
 impl fmt::Debug for Connection {

@@ -25,12 +25,12 @@ use navlock_wire::{
 use tokio_util::codec::{Decoder, Encoder};
 
 use super::{
-    connection::send,
     handshake::{self, check_peer},
+    io::send,
 };
 use crate::{
     Place, Report, Status,
-    error::{ConnectError, Reason},
+    connect_error::{ConnectError, Reason},
     forms, lock_file,
     spawn::{Patience, connect_to_running},
 };

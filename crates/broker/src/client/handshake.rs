@@ -10,10 +10,13 @@ use navlock_platform::{peer, socket::Stream, user::ours};
 use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
 use tokio_util::codec::{Decoder, Encoder};
 
-use super::{ConnectOptions, connection::send, io::Ear};
+use super::{
+    connect_options::ConnectOptions,
+    io::{Ear, send},
+};
 use crate::{
     Place,
-    error::Reason,
+    connect_error::Reason,
     spawn::{ANSWER, Patience, connect_or_start, connect_to_running},
 };
 

@@ -8,10 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 pub(super) use navlock_core::host::wake_all as wake;
 use navlock_platform::{
-    socket::{Stream, read_into_spare},
+    socket::{self, Stream, read_into_spare},
     wait::{self, Interest, Pair, Source},
 };
 use navlock_wire::{ClientCodec, CodecError, FromDaemon};
@@ -173,6 +173,23 @@ impl Wires {
     pub(super) fn split(self) -> (Stream, Stream) {
         (self.ring, self.end)
     }
+}
+
+/// Sends as much as the socket takes. Whether that was all.
+pub(super) fn send(socket: &Stream, bytes: &mut BytesMut) -> bool {
+    while !bytes.is_empty() {
+        match socket::send(socket, bytes) {
+            Ok(sent) => bytes.advance(sent),
+            Err(error) => match error.kind() {
+                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::WouldBlock => return false,
+                // The connection has ended, which the keeper sees as well. What was not sent is said
+                // to the next daemon in other words.
+                _ => bytes.clear(),
+            },
+        }
+    }
+    true
 }
 
 /// Waits until one of these has something: the socket, if it is to be heard (`Some`), or room for

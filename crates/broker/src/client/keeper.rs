@@ -15,14 +15,14 @@ use navlock_core::Error;
 use navlock_platform::socket::Stream;
 
 use super::{
-    ConnectOptions, REGISTERING,
-    connection::Shared,
+    connect_options::ConnectOptions,
+    connection::{RETURN, Shared},
     handshake,
     io::{End, wait, wake},
 };
 use crate::{
     CLIENT_LOGS, Place,
-    error::{ConnectError, Reason},
+    connect_error::{ConnectError, Reason},
     spawn::Patience,
 };
 
@@ -31,10 +31,6 @@ use crate::{
 ///
 /// FAST: where a thread takes and releases locks all the time, each look takes the CPU from it.
 const REST: Duration = Duration::from_millis(4);
-
-/// For how long there may be no daemon before those who wait for one are told. Who holds is not lost
-/// by that.
-pub(super) const RETURN: Duration = Duration::from_secs(9);
 
 /// A daemon that ends sooner than this and has said nothing is as good as none. One that lasts may
 /// have been waiting for others.
@@ -73,11 +69,6 @@ impl Keeper {
         options: ConnectOptions,
     ) -> Self {
         Self { shared, nudged, place, options }
-    }
-
-    /// The connection that it keeps.
-    pub(super) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
     }
 
     /// Makes the connection once somebody needs it, and keeps it.
@@ -247,8 +238,7 @@ impl Keeper {
 
     fn try_connect(&self, patience: Patience) -> Result<(), Reason> {
         let welcomed = handshake::connect(&self.place, &self.options, patience)?;
-        let registered = self.shared.connected(welcomed);
-        registered.map_err(|error| Reason::Io(REGISTERING, error.into()))
+        self.shared.connected(welcomed)
     }
 
     fn pause(&self) {

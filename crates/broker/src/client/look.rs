@@ -24,13 +24,13 @@ use navlock_wire::{ClientCodec, FromDaemon, LOOKING_VERSION, ToDaemon};
 use tokio_util::codec::{Decoder, Encoder};
 
 use super::{
-    connection::send,
     handshake::{self, check_peer},
+    io::send,
 };
 use crate::{
     Place, RECLAIM,
     client_files::ClientFiles,
-    error::{ConnectError, Reason},
+    connect_error::{ConnectError, Reason},
     forms,
     spawn::{Patience, connect_to_running},
 };

@@ -25,6 +25,7 @@
 //! machine may be granted it.
 
 mod backend;
+mod connect_options;
 mod connection;
 mod control;
 mod handshake;
@@ -37,7 +38,7 @@ mod query;
 mod questions;
 mod table;
 
-use std::{env, io as std_io, path::PathBuf, sync::Arc, time::Duration};
+use std::{io as std_io, sync::Arc};
 
 use navlock_core::{
     ClientId, Error, ResourceName, UserAgent,
@@ -50,20 +51,20 @@ use tokio::sync::oneshot;
 
 use self::{
     backend::BrokerBackend,
-    connection::{Connection, Shared},
+    connection::{Connection, Shared, start_thread},
     io::Wires,
     keeper::Keeper,
 };
 pub use self::{
+    connect_options::ConnectOptions,
     control::{Control, NotStolen, Stopped, stop},
     lifeline::{Lifeline, PreparedLifeline},
     look::Look,
 };
 use crate::{
-    Place, PlaceError, Status,
+    Place, Status,
     client_files::ClientFiles,
-    error::{ConnectError, Reason},
-    spawn::Patience,
+    connect_error::{ConnectError, Reason},
 };
 
 /// A user agent whose locks are seen by all processes of this user on this machine.
@@ -78,118 +79,10 @@ pub async fn local() -> Result<UserAgent, Error> {
     Ok(UserAgent::with_reach(BrokerReach::connect(ConnectOptions::default()).await?))
 }
 
-/// Which broker to connect to, and how to start it.
-///
-/// ```no_run
-/// use navlock_broker::{BrokerReach, ConnectOptions};
-/// use navlock_core::{UserAgent, blocking::block_on};
-///
-/// // A broker that this program brings along, and that is started if none runs.
-/// let options = ConnectOptions::default().program("/opt/my-app/bin/navlock");
-/// let reach = block_on(BrokerReach::connect(options))?;
-/// let locks = UserAgent::with_reach(reach).lock_manager("my-app");
-/// # drop(locks);
-/// # Ok::<(), navlock_core::Error>(())
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct ConnectOptions {
-    place: Option<Place>,
-    program: Option<PathBuf>,
-    only_running: bool,
-    only_questions: bool,
-    shared: Option<bool>,
-    timeout: Option<Duration>,
-    delegate: Option<bool>,
-}
-
 /// The reach of one machine, by one connection. The clones are the same connection; it ends with
 /// the last of them and of all that was made with it.
 #[derive(Clone, Debug)]
 pub struct BrokerReach(Arc<Connection>);
-
-impl ConnectOptions {
-    /// Connects to the broker at this place; without this, at [`Place::from_env`].
-    #[must_use]
-    pub fn place(mut self, place: Place) -> Self {
-        self.place = Some(place);
-        self
-    }
-
-    /// Starts the broker with this `navlock` program; without this, with the one that
-    /// `NAVLOCK_BIN` names, or else the one on `PATH`.
-    #[must_use]
-    pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
-        self.program = Some(program.into());
-        self
-    }
-
-    /// Does not start the broker: if it is not there, to connect fails with
-    /// [`Reason::NotRunning`].
-    #[must_use]
-    pub fn only_running(mut self) -> Self {
-        self.only_running = true;
-        self
-    }
-
-    /// For a connection that only asks: for snapshots, inspections, the broker's status. Nothing is
-    /// written for it, so that it can be had where the broker's directory has no room left. Requests
-    /// for locks fail with [`Error::Refused`].
-    #[must_use]
-    pub fn only_questions(mut self) -> Self {
-        self.only_questions = true;
-        self
-    }
-
-    /// Whether the broker must be one whose locks are seen beyond this machine: if not, to connect
-    /// fails with [`Reason::NotShared`]. Without this, it must be if `NAVLOCK_ETCD` is set, because
-    /// whoever set it counts on that.
-    #[must_use]
-    pub fn shared(mut self, must_be: bool) -> Self {
-        self.shared = Some(must_be);
-        self
-    }
-
-    /// Gives up connecting after this time, to start the broker included; without this, after as
-    /// long as each step of it may take, which together may be half a minute. A broker that is being
-    /// started meanwhile goes on starting.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// Whether names can be owned: a lock that was free is then taken and released again without asking
-    /// the broker, at the cost of a lock within the process, until somebody else asks for it. Nobody
-    /// waits longer for that, and nothing else is different. It is so without this, unless
-    /// `NAVLOCK_DELEGATE` is `0` in the environment, and as far as the broker and the system let it.
-    #[must_use]
-    pub fn delegate(mut self, may_be: bool) -> Self {
-        self.delegate = Some(may_be);
-        self
-    }
-
-    fn may_delegate(&self) -> bool {
-        let is_off = || env::var_os("NAVLOCK_DELEGATE").is_some_and(|value| value == "0");
-        self.delegate.unwrap_or_else(|| !is_off())
-    }
-
-    fn patience(&self) -> Patience {
-        self.timeout.map_or_else(Patience::endless, Patience::lasting)
-    }
-
-    fn find_place(&self) -> Result<Place, ConnectError> {
-        let unplaced = |error: PlaceError| ConnectError {
-            socket: Place::of_user().socket().to_owned(),
-            reason: error.into(),
-        };
-        self.place.clone().map_or_else(Place::from_env, Ok).map_err(unplaced)
-    }
-
-    fn must_be_shared(&self) -> bool {
-        let is_set = || env::var_os("NAVLOCK_ETCD").is_some_and(|etcd| !etcd.is_empty());
-        self.shared.unwrap_or_else(is_set)
-    }
-}
 
 impl BrokerReach {
     /// Connects to the broker, and starts it if it is not there. Works on any executor: what
@@ -246,7 +139,7 @@ impl BrokerReach {
         let socket = place.socket().to_owned();
         match open(place, options, Shared::hold_back) {
             Ok((connection, keeper)) => {
-                connection.shared().keep_later(keeper);
+                connection.shared().keep_later(|| keeper.run());
                 Ok(Self(Arc::new(connection)))
             }
             Err(reason) => Err(ConnectError { socket, reason }),
@@ -327,17 +220,9 @@ impl BrokerReach {
     }
 }
 
-/// What is done when it fails.
-const REGISTERING: &str = "writing to its directory";
-
 /// Starts the thread that keeps a connection. It ends with the connection.
 fn keeper_thread(keep: impl FnOnce() + Send + 'static) -> Result<(), Reason> {
     start_thread(keep).map_err(|error| Reason::Io("starting a thread", error.into()))
-}
-
-/// The same, with the system's own word for what is wrong.
-fn start_thread(keep: impl FnOnce() + Send + 'static) -> std_io::Result<()> {
-    std::thread::Builder::new().name("navlock-broker".to_owned()).spawn(keep).map(drop)
 }
 
 /// Connects, and has it known that we live, before which this is done. Blocks.
@@ -349,8 +234,7 @@ fn open(
     let welcomed = handshake::connect(&place, &options, options.patience())?;
     let (connection, keeper) = prepare(place, options)?;
     before(connection.shared());
-    let registered = connection.shared().connected(welcomed);
-    registered.map_err(|error| Reason::Io(REGISTERING, error.into()))?;
+    connection.shared().connected(welcomed)?;
     Ok((connection, keeper))
 }
 

@@ -32,8 +32,11 @@ use navlock_core::{
 use navlock_delegation::{OwnerMap, Released, Slot, Unforked};
 use navlock_engine::{AgentId, FencingToken, RequestId};
 
-pub(super) use self::slots::{Asked, Began, HeldInSlot, Hold, Note, SlotIndex};
 use self::{hints::Hints, maps::Maps, slots::Slots};
+pub(super) use self::{
+    maps::SlotIndex,
+    slots::{Asked, Began, HeldInSlot, Hold, Note},
+};
 use crate::clock;
 
 /// The lane of what was taken here.

@@ -12,8 +12,7 @@ use navlock_wire::{
     ToDaemon,
 };
 
-use super::table::failed;
-use crate::forms::from_wire;
+use crate::forms::{failed, from_wire};
 
 /// All questions that somebody wants an answer to.
 #[derive(Default)]

@@ -5,8 +5,11 @@ mod claims;
 mod hearing;
 mod link;
 mod mapping;
+mod owning;
 mod state;
+mod term_ends;
 mod terms;
+mod without_link;
 
 use std::{collections::HashSet, mem, sync::Arc, task::Waker};
 
@@ -24,13 +27,13 @@ use navlock_wire::{
 use slab::Slab;
 use tokio_util::codec::Encoder;
 
-pub(super) use self::{hearing::failed, mapping::MapTask, state::State};
 use self::{
     link::Link,
     mapping::Mapping,
     state::Place,
     terms::{Term, Terms},
 };
+pub(super) use self::{mapping::MapTask, state::State};
 use super::{
     owned::{Asked, Began, Note, Owned},
     questions::Questions,

@@ -14,10 +14,12 @@ use navlock_wire::{DaemonCodec, LockId, MAX_INSIDE, ToDaemon};
 use tokio_util::codec::Decoder;
 
 use super::{
-    Limits,
-    client::{ClaimedLock, ClaimedRequest, Client, Nonsense},
-    house::{self, House, SharedClient},
-    requests::Outcome,
+    client::{ClaimedLock, ClaimedRequest, Client},
+    delegations::Delegations,
+    ends::Nonsense,
+    options::Limits,
+    outcome::Outcome,
+    shared_client::{self, SharedClient, settle_for},
 };
 
 /// For one claim that may be, so many that may not are told so.
@@ -138,7 +140,7 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
     locks.sort_by_key(|(_, lock)| Reverse(lock.token));
     let mut newer: HashMap<_, Mode> = HashMap::new();
     locks.retain(|(client, lock)| {
-        let mut client = house::lock(client);
+        let mut client = shared_client::lock(client);
         let Some(bucket) = client.bucket(lock.agent) else {
             client.settle(lock.request, Outcome::Lost(Lost::Disconnected, None));
             return false;
@@ -165,15 +167,15 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
     });
     // The oldest first, so that tokens go on growing with the order of the grants.
     for (client, lock) in locks.into_iter().rev() {
-        house::lock(&client).reinstate(lock);
+        shared_client::lock(&client).reinstate(lock);
     }
 
     requests.sort_by_key(|(_, request)| (request.since, request.request.serial()));
     for (client, request) in requests {
-        house::lock(&client).requeue(request);
+        shared_client::lock(&client).requeue(request);
     }
     for (client, said) in said {
-        note(&mut house::lock(&client), said);
+        note(&mut shared_client::lock(&client), said);
     }
 }
 
@@ -189,7 +191,7 @@ fn note(client: &mut Client, said: Said) {
 
 /// Ends what others had inherited of a client that has come back and does not claim it.
 pub(super) fn keep_claimed(client: &SharedClient, claims: &Claims) {
-    let mut client = house::lock(client);
+    let mut client = shared_client::lock(client);
     // FAST: mostly nobody had.
     if !client.is_empty() {
         let claimed = claims.ids();
@@ -198,14 +200,18 @@ pub(super) fn keep_claimed(client: &SharedClient, claims: &Claims) {
 }
 
 /// Tells a client that comes too late what it has lost, and has it wait anew.
-pub(super) fn refuse(house: &House, client: &SharedClient, mut claims: Claims) {
+pub(super) fn refuse(
+    delegations: Option<&Arc<Delegations>>,
+    client: &SharedClient,
+    mut claims: Claims,
+) {
     believe(client, &mut claims, |_| false);
     claims.requests.sort_by_key(|request| (request.since, request.request.serial()));
     for request in claims.requests {
-        house.settle_for(client, request.agent, &request.name, request.kind);
-        house::lock(client).requeue(request);
+        settle_for(delegations, client, request.agent, &request.name, request.kind);
+        shared_client::lock(client).requeue(request);
     }
-    note(&mut house::lock(client), claims.said);
+    note(&mut shared_client::lock(client), claims.said);
 }
 
 /// Tells the client that the locks of which this is not true are lost, and leaves the others among
@@ -215,7 +221,7 @@ pub(super) fn believe(
     claims: &mut Claims,
     is_believed: impl Fn(RequestId) -> bool,
 ) {
-    let mut client = house::lock(client);
+    let mut client = shared_client::lock(client);
     claims.locks.retain(|lock| {
         // There it is still, if others had inherited it.
         let is_its = is_believed(lock.request) || client.contains(lock.request);

@@ -1,6 +1,7 @@
 //! What one client has: its agents, and what they ask for.
 
 mod agents;
+mod open_agent;
 mod seen;
 mod slots;
 mod told;
@@ -24,30 +25,25 @@ use navlock_engine::{FencingToken, RequestId};
 use navlock_platform::descriptor::Counted;
 use navlock_wire::{Agent, ClientKey, ClientState, LockId, LookChange, Moment, Slot};
 
-use self::agents::OpenAgent;
-pub(super) use self::{
-    agents::nanos,
-    told::{failure, tell},
-};
+use self::open_agent::OpenAgent;
+pub(super) use self::told::tell;
 use super::{
-    Limits,
-    deadlocks::{Circles, InCircle, Nested},
+    circles::{Circles, InCircle, Nested},
     delegations::Delegations,
     directory::Directory,
+    ends::Nonsense,
     lookers::Lookers,
     map::ClientMap,
+    options::Limits,
+    outcome::Outcome,
     process::Process,
-    requests::{Outcome, Requests, Shown},
+    requests::{Requests, Shown},
 };
 use crate::{
     client_files::{ClientFiles, Inherited},
     clock,
     lock_file::Identity,
 };
-
-/// What no client says.
-#[derive(Debug)]
-pub(super) struct Nonsense(pub(super) &'static str);
 
 /// A client, whether its connection is there or it has left its locks to others.
 ///
@@ -66,7 +62,7 @@ pub(super) struct Client {
     lookers: Arc<Lookers>,
     /// This client, and where its agents are known by.
     me: Weak<Mutex<Self>>,
-    directory: Arc<Directory>,
+    directory: Arc<Directory<Self>>,
     /// The number of its connection or, if it has none, its own, and how it is. `None` if it was never
     /// there.
     room: Option<(u64, ClientState)>,
@@ -99,7 +95,7 @@ impl Client {
         limits: Limits,
         delegations: Option<Arc<Delegations>>,
         lookers: Arc<Lookers>,
-        (me, directory): (Weak<Mutex<Self>>, Arc<Directory>),
+        (me, directory): (Weak<Mutex<Self>>, Arc<Directory<Self>>),
     ) -> Self {
         Self {
             me,
@@ -215,7 +211,7 @@ impl Client {
     }
 
     /// Makes a request, for a lock that is to stand in this slot, if in any. What there is to say of it
-    /// at once. Nobody must own what it asks for: see [`House::settle`](super::house::House::settle).
+    /// at once. Nobody must own what it asks for: see [`Delegations::settle`].
     pub(super) fn request(
         &mut self,
         agent: Agent,

@@ -10,7 +10,7 @@ use std::{
 
 use navlock_core::Lost;
 
-use super::requests::Outcome;
+use super::outcome::Outcome;
 use crate::numbers::{Numbers, Waits};
 
 /// Up to these times waits are told apart, in nanoseconds. The first is for what was to be had at once.

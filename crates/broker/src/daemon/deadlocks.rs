@@ -35,8 +35,10 @@ use tokio::{
 };
 
 use super::{
+    circles::{Circles, InCircle, Names, Nested},
     elsewhere::Elsewhere,
-    house::{House, lock},
+    house::House,
+    shared_client::lock,
 };
 use crate::{LOGS, forms};
 
@@ -58,124 +60,12 @@ const MOST_TOLD: usize = 32;
 /// So many circles are told to the log one by one.
 const MOST_LOGGED: usize = 8;
 
-/// Names by their buckets.
-///
-/// They are of many clients: none may have them collide.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Names(HashMap<Arc<str>, HashSet<ResourceName, RandomState>, RandomState>);
-
-/// What is waited for inside locks.
-#[derive(Debug, Default)]
-pub(super) struct Nested {
-    pub(super) names: Names,
-    /// The locks.
-    pub(super) around: HashSet<LockId, RandomState>,
-}
-
 /// What there is of the names that somebody waits for inside a lock.
 #[derive(Default)]
 struct Seen {
     events: Vec<LookEvent>,
     /// Where others share the locks, what etcd has of these names.
     elsewhere: Option<Elsewhere>,
-}
-
-/// What is told to the clients whose requests are in circles.
-#[derive(Debug, Default)]
-pub(super) struct Circles {
-    requests: HashMap<LockId, InCircle, RandomState>,
-    /// How many requests each circle has.
-    lengths: Vec<usize>,
-}
-
-/// What is told to one of them.
-#[derive(Clone, Debug)]
-pub(super) struct InCircle {
-    pub(super) told: Arc<str>,
-    /// It is the one that was made last.
-    pub(super) is_last: bool,
-}
-
-impl Names {
-    pub(super) fn add(&mut self, bucket: &Arc<str>, name: &ResourceName) {
-        self.0.entry(Arc::clone(bucket)).or_default().insert(name.clone());
-    }
-
-    pub(super) fn has(&self, bucket: &str, name: &ResourceName) -> bool {
-        self.0.get(bucket).is_some_and(|names| names.contains(name))
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &ResourceName)> {
-        self.0.iter().flat_map(|(bucket, names)| names.iter().map(move |name| (bucket, name)))
-    }
-}
-
-impl Nested {
-    /// This name is waited for inside these locks.
-    pub(super) fn add(
-        &mut self,
-        bucket: &Arc<str>,
-        name: &ResourceName,
-        around: impl Iterator<Item = LockId>,
-    ) {
-        self.names.add(bucket, name);
-        self.around.extend(around);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.names.0.is_empty()
-    }
-}
-
-impl Circles {
-    /// What is told of this request, if anything is.
-    pub(super) fn of(&self, request: LockId) -> Option<&InCircle> {
-        self.requests.get(&request)
-    }
-
-    /// Finds those that are to be told now.
-    fn find(watcher: &mut Watcher, seen: Seen, now: Instant) -> Self {
-        let (mut overview, mut bucket) = (Overview::default(), Arc::default());
-        for event in forms::events(seen.events, &mut bucket) {
-            overview.apply(&event);
-        }
-        if let Some(elsewhere) = seen.elsewhere {
-            elsewhere.settle(&mut overview);
-        }
-        let is_unheard = |member: &Member| {
-            let agent = overview.agents.get(&member.entry.id.client_id);
-            agent.is_some_and(|agent| agent.silence.is_some())
-        };
-        let mut circles = Self::default();
-        for circle in watcher.look(&overview, now) {
-            let requests = circle.members.iter().filter(|member| !member.is_held);
-            // One that has to do with others alone is told by their own machines.
-            if requests.clone().all(|member| member.entry.id.is_made_up()) {
-                continue;
-            }
-            // A machine that has died lets go of what it has.
-            if circle.members.iter().any(is_unheard) {
-                watcher.put_off(circle.closed_by());
-                continue;
-            }
-            let told: Arc<str> = circle.to_string().into();
-            circles.lengths.push(requests.clone().count());
-            // Where etcd has not said of all of them which came last, their machines may not agree on it.
-            let is_ordered = |member: &Member| member.entry.order > 0;
-            let is_known = requests.clone().all(is_ordered) || !requests.clone().any(is_ordered);
-            // The first of them is the one that came last.
-            for member in requests.take(MOST_TOLD) {
-                let is_last = is_known && member.entry.id == circle.closed_by();
-                let in_circle = InCircle { told: Arc::clone(&told), is_last };
-                let known = circles.requests.entry(member.entry.id).or_insert(in_circle.clone());
-                // It may be in several.
-                if is_last {
-                    *known = in_circle;
-                }
-            }
-        }
-        circles
-    }
 }
 
 impl House {
@@ -311,6 +201,50 @@ impl House {
     }
 }
 
+/// Finds those circles that are to be told now.
+fn find(watcher: &mut Watcher, seen: Seen, now: Instant) -> Circles {
+    let (mut overview, mut bucket) = (Overview::default(), Arc::default());
+    for event in forms::events(seen.events, &mut bucket) {
+        overview.apply(&event);
+    }
+    if let Some(elsewhere) = seen.elsewhere {
+        elsewhere.settle(&mut overview);
+    }
+    let is_unheard = |member: &Member| {
+        let agent = overview.agents.get(&member.entry.id.client_id);
+        agent.is_some_and(|agent| agent.silence.is_some())
+    };
+    let mut circles = Circles::default();
+    for circle in watcher.look(&overview, now) {
+        let requests = circle.members.iter().filter(|member| !member.is_held);
+        // One that has to do with others alone is told by their own machines.
+        if requests.clone().all(|member| member.entry.id.is_made_up()) {
+            continue;
+        }
+        // A machine that has died lets go of what it has.
+        if circle.members.iter().any(is_unheard) {
+            watcher.put_off(circle.closed_by());
+            continue;
+        }
+        let told: Arc<str> = circle.to_string().into();
+        circles.lengths.push(requests.clone().count());
+        // Where etcd has not said of all of them which came last, their machines may not agree on it.
+        let is_ordered = |member: &Member| member.entry.order > 0;
+        let is_known = requests.clone().all(is_ordered) || !requests.clone().any(is_ordered);
+        // The first of them is the one that came last.
+        for member in requests.take(MOST_TOLD) {
+            let is_last = is_known && member.entry.id == circle.closed_by();
+            let in_circle = InCircle { told: Arc::clone(&told), is_last };
+            let known = circles.requests.entry(member.entry.id).or_insert(in_circle.clone());
+            // It may be in several.
+            if is_last {
+                *known = in_circle;
+            }
+        }
+    }
+    circles
+}
+
 /// Tells what lasts.
 fn watcher() -> Watcher {
     Watcher::new(PATIENCE).only_certain()
@@ -325,7 +259,7 @@ async fn search(mut watcher: Watcher, mut seen: Seen, now: Instant) -> (Watcher,
         let theirs = Arc::clone(&work);
         let spawned = thread::Builder::new().name("navlock-circles".to_owned()).spawn(move || {
             if let Some((mut watcher, seen)) = take(&theirs) {
-                let circles = Circles::find(&mut watcher, seen, now);
+                let circles = find(&mut watcher, seen, now);
                 // The daemon may have ended.
                 let _ = done.send((watcher, circles));
             }
@@ -335,7 +269,7 @@ async fn search(mut watcher: Watcher, mut seen: Seen, now: Instant) -> (Watcher,
         }
         (watcher, seen) = take(&work).unwrap_or_else(|| (self::watcher(), Seen::default()));
     }
-    let circles = Circles::find(&mut watcher, seen, now);
+    let circles = find(&mut watcher, seen, now);
     (watcher, circles)
 }
 

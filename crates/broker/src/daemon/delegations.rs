@@ -3,7 +3,7 @@
 //! A lock that is granted in a slot of its client's [map](super::map) is held by the engine as any
 //! other. If nobody waits for its name, its client *owns* the name from then on: it releases the lock
 //! and takes it again in the map, without a word to us, and the engine, which is not asked, sees it
-//! held all the time. So whoever looks at a name, or asks for it, [settles](House::settle) it first: its
+//! held all the time. So whoever looks at a name, or asks for it, [settles](Delegations::settle) it first: its
 //! owners are recalled, and what none of them holds at that moment is released.
 //!
 //! # Invariants
@@ -30,11 +30,7 @@ use navlock_wire::Slot;
 use slab::Slab;
 
 pub(super) use self::guard::Delegation;
-use super::{
-    client::Client,
-    house::{House, SharedClient, lock},
-    map::ClientMap,
-};
+use super::map::ClientMap;
 use crate::clock;
 
 /// With room for more than so many, it is given back once there is none in use.
@@ -78,10 +74,16 @@ struct OfName {
     alone: usize,
 }
 
+/// Who has locks in slots: a client.
+pub(super) trait Holder: Send + Sync {
+    /// Has the engine know that a lock of its is free.
+    fn release(&self, request: RequestId);
+}
+
 /// A lock in a slot.
 #[derive(Debug)]
 struct Hold {
-    client: Weak<Mutex<Client>>,
+    client: Weak<dyn Holder>,
     request: RequestId,
     map: Arc<ClientMap>,
     slot: Slot,
@@ -102,7 +104,7 @@ struct Hold {
 
 /// What is granted in a slot, and where.
 pub(super) struct Grant<'a> {
-    pub(super) client: &'a Weak<Mutex<Client>>,
+    pub(super) client: Weak<dyn Holder>,
     pub(super) map: &'a Arc<ClientMap>,
     pub(super) slot: Slot,
     pub(super) request: RequestId,
@@ -116,7 +118,7 @@ pub(super) struct Grant<'a> {
 }
 
 /// A lock that is free now, though the engine does not know it yet: whose, and by which request.
-pub(super) type Freed = (Weak<Mutex<Client>>, RequestId);
+pub(super) type Freed = (Weak<dyn Holder>, RequestId);
 
 /// The words of a bucket or of a name, at about one moment.
 #[derive(Debug, PartialEq, Eq)]
@@ -187,13 +189,14 @@ impl Delegations {
         FencingToken::new(if is_owned { state.tokens.now() } else { state.tokens.least })
     }
 
+    /// Has nobody own a name whom this request would have to wait for; what they do not hold is
+    /// released. To be called before the engine sees the request, with no client locked.
+    pub(super) fn settle(&self, bucket: &str, name: &ResourceName, kind: RequestKind) {
+        release(self.recall(bucket, name, kind));
+    }
+
     /// Recalls whoever owns a name and would be in the way of this request. What of it is free.
-    pub(super) fn recall(
-        &self,
-        bucket: &str,
-        name: &ResourceName,
-        kind: RequestKind,
-    ) -> Vec<Freed> {
+    fn recall(&self, bucket: &str, name: &ResourceName, kind: RequestKind) -> Vec<Freed> {
         let mut state = self.state();
         let State { holds, buckets, tally, tokens } = &mut *state;
         let of_name = buckets.get_mut(bucket).and_then(|names| names.get_mut(name));
@@ -212,15 +215,12 @@ impl Delegations {
         freed.collect()
     }
 
-    /// Those who have the name in a slot.
-    pub(super) fn clients_of(&self, bucket: &str, name: &ResourceName) -> Vec<SharedClient> {
+    /// The agents that have the name in a slot.
+    pub(super) fn agents_of(&self, bucket: &str, name: &ResourceName) -> Vec<ClientId> {
         let state = self.state();
         let of_name = state.buckets.get(bucket).and_then(|names| names.get(name));
         let keys = of_name.into_iter().flat_map(|of_name| &of_name.holds);
-        let clients = keys.filter_map(|key| state.holds[*key].client.upgrade()).collect();
-        // Who is the last to have a client drops it elsewhere.
-        drop(state);
-        clients
+        keys.map(|key| state.holds[*key].client_id).collect()
     }
 
     /// The name was stolen from all who have it in a slot.
@@ -234,34 +234,16 @@ impl Delegations {
         }
     }
 
-    /// Says in the slot that the lock is granted. `None` if it is not for use: then the client has it
-    /// without one.
-    pub(super) fn grant(self: &Arc<Self>, grant: &Grant<'_>) -> Option<Delegation> {
-        if !grant.map.occupy(grant.slot) {
-            return None;
-        }
-        let Some(first) = grant.map.grant(grant.slot, grant.token, grant.owned) else {
-            grant.map.vacate(grant.slot);
-            return None;
-        };
-        Some(self.insert(grant, first))
-    }
-
-    /// The lock stands in the slot since an earlier daemon, if it does.
-    pub(super) fn keep(self: &Arc<Self>, grant: &Grant<'_>) -> Option<Delegation> {
-        let look = grant.map.look(grant.slot);
-        let stands = look.is_held() && grant.map.occupy(grant.slot);
-        stands.then(|| self.insert(grant, look.count()))
-    }
-
-    fn insert(self: &Arc<Self>, grant: &Grant<'_>, first: u64) -> Delegation {
-        let Grant { client, map, slot, request, bucket, name, mode, client_id, owned, .. } = *grant;
+    /// Notes a lock that stands in a slot, by the number that this returns.
+    fn insert(&self, grant: Grant<'_>, first: u64) -> usize {
+        let Grant { client, map, slot, request, bucket, name, mode, client_id, token, owned } =
+            grant;
         let mut state = self.state();
         let State { holds, buckets, tally, .. } = &mut *state;
         let names = buckets.entry(Arc::clone(bucket)).or_default();
         let of_name = names.entry(name.clone()).or_default();
         let key = holds.insert(Hold {
-            client: client.clone(),
+            client,
             request,
             map: Arc::clone(map),
             slot,
@@ -272,16 +254,14 @@ impl Delegations {
             at: of_name.holds.len(),
             owned,
             first,
-            token: grant.token,
+            token,
             seen: None,
         });
         of_name.holds.push(key);
         of_name.owned += usize::from(owned);
         of_name.alone += usize::from(mode == Mode::Exclusive);
         tally.owned += u64::from(owned);
-        drop(state);
-        let (delegations, map) = (Arc::clone(self), Arc::clone(map));
-        Delegation::new(delegations, key, map, slot)
+        key
     }
 
     fn remove(&self, key: usize) {
@@ -453,38 +433,12 @@ impl Looks {
     }
 }
 
-impl House {
-    /// Has nobody own a name whom this request would have to wait for; what they do not hold is
-    /// released. To be called before the engine sees the request, with no client locked.
-    pub(super) fn settle(&self, bucket: &str, name: &ResourceName, kind: RequestKind) {
-        if let Some(delegations) = self.delegations() {
-            release(delegations.recall(bucket, name, kind));
-        }
-    }
-
-    /// The same for a request of this agent.
-    pub(super) fn settle_for(
-        &self,
-        client: &SharedClient,
-        agent: navlock_wire::Agent,
-        name: &ResourceName,
-        kind: RequestKind,
-    ) {
-        if self.delegations().is_some() {
-            let bucket = lock(client).bucket(agent).cloned();
-            if let Some(bucket) = bucket {
-                self.settle(&bucket, name, kind);
-            }
-        }
-    }
-}
-
 /// Has the engine know what is free.
 pub(super) fn release(freed: Vec<Freed>) {
     for (client, request) in freed {
         // Who is not there any more has released all.
         if let Some(client) = client.upgrade() {
-            lock(&client).finish(request);
+            client.release(request);
         }
     }
 }

@@ -8,22 +8,25 @@ use std::{
 use foldhash::quality::RandomState;
 use navlock_core::ClientId;
 
-use super::{client::Client, house::SharedClient};
-
 /// All agents of all clients.
 ///
 /// Who has locked a client may lock this; who has locked this locks nobody.
-#[derive(Default)]
-pub(super) struct Directory(Mutex<HashMap<ClientId, Weak<Mutex<Client>>, RandomState>>);
+pub(super) struct Directory<C>(Mutex<HashMap<ClientId, Weak<Mutex<C>>, RandomState>>);
 
-impl Directory {
+impl<C> Default for Directory<C> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<C> Directory<C> {
     /// An agent is this client's from now on.
-    pub(super) fn enter(&self, agent: ClientId, client: &Weak<Mutex<Client>>) {
+    pub(super) fn enter(&self, agent: ClientId, client: &Weak<Mutex<C>>) {
         self.agents().insert(agent, Weak::clone(client));
     }
 
     /// It is not any more. It may be another's by now, who has come back to it.
-    pub(super) fn leave(&self, agent: ClientId, client: &Weak<Mutex<Client>>) {
+    pub(super) fn leave(&self, agent: ClientId, client: &Weak<Mutex<C>>) {
         let mut agents = self.agents();
         if agents.get(&agent).is_some_and(|known| known.ptr_eq(client)) {
             agents.remove(&agent);
@@ -31,12 +34,13 @@ impl Directory {
     }
 
     /// Those whose agents these are, once each.
-    pub(super) fn find(&self, agents: impl IntoIterator<Item = ClientId>) -> Vec<SharedClient> {
+    pub(super) fn find(&self, agents: impl IntoIterator<Item = ClientId>) -> Vec<Arc<Mutex<C>>> {
         let known = self.agents();
         let found = agents.into_iter().filter_map(|agent| known.get(&agent)?.upgrade());
         let mut found: Vec<_> = found.collect();
         drop(known);
-        once_each(&mut found);
+        found.sort_by_key(Arc::as_ptr);
+        found.dedup_by_key(|client| Arc::as_ptr(client));
         found
     }
 
@@ -45,14 +49,8 @@ impl Directory {
         self.agents().keys().copied().collect()
     }
 
-    fn agents(&self) -> MutexGuard<'_, HashMap<ClientId, Weak<Mutex<Client>>, RandomState>> {
+    fn agents(&self) -> MutexGuard<'_, HashMap<ClientId, Weak<Mutex<C>>, RandomState>> {
         // Whole at any time: nothing in there can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Leaves each client once.
-pub(super) fn once_each(clients: &mut Vec<SharedClient>) {
-    clients.sort_by_key(Arc::as_ptr);
-    clients.dedup_by_key(|client| Arc::as_ptr(client));
 }

@@ -16,11 +16,7 @@ use navlock_core::{
 use navlock_wire::{LockId, LookChange, LookEntry, LookEvent, Moment, OfName};
 use tokio::time::Instant;
 
-use super::{
-    deadlocks::Names,
-    house::{House, lock},
-    lookers::Filter,
-};
+use super::{circles::Names, filter::Filter, house::House, shared_client::lock};
 use crate::{clock, forms::to_wire};
 
 /// What there is in buckets that other machines share.

@@ -4,11 +4,14 @@ use std::{cmp::Reverse, collections::VecDeque, fmt, time::SystemTime};
 
 use navlock_wire::CodecError;
 
-use super::client::Nonsense;
 use crate::{LOGS, SessionEnd};
 
 /// So many ends are kept of each sort. Those of every day do not have the others forgotten.
 const KEPT: usize = 8;
+
+/// What no client says.
+#[derive(Debug)]
+pub(super) struct Nonsense(pub(super) &'static str);
 
 /// Why a session ends.
 #[derive(Debug)]

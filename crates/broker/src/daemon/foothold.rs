@@ -7,27 +7,21 @@
 
 use std::{
     fs::{self, File},
-    io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use navlock_platform::{
     file::{create_private_directory, open_directory, touch},
     file_lock::try_shared,
-    socket::{AsyncListener, AsyncStream},
     watch::{Changed, Watch},
 };
-use tokio::{
-    sync::Notify,
-    time::{sleep_until, timeout_at},
-};
+use tokio::time::{sleep_until, timeout_at};
 
 use super::{
-    DaemonError,
+    daemon_error::DaemonError,
     house::House,
-    listen,
+    listening::{Listening, listen},
     sole::{Looked, PAUSE, lock_aside, lock_name, note, take},
 };
 use crate::{
@@ -46,13 +40,6 @@ const CLEANED: [&str; 2] = ["/tmp", "/var/tmp"];
 
 /// How long a daemon waits for the one before it to be gone.
 const PREDECESSOR: Duration = Duration::from_secs(5);
-
-/// The socket that is listened at. Another one takes its place when its name was removed.
-#[derive(Default)]
-pub(super) struct Listening {
-    socket: Mutex<Option<Arc<AsyncListener>>>,
-    changed: Notify,
-}
 
 /// The locks that make a daemon the only one, and what else it has in its place.
 pub(super) struct Foothold<'a> {
@@ -79,38 +66,6 @@ enum Stands {
     Mended,
     /// Somebody else has it.
     Lost,
-}
-
-impl Listening {
-    pub(super) fn at(socket: AsyncListener) -> Self {
-        let listening = Self::default();
-        listening.replace(socket);
-        listening
-    }
-
-    fn socket(&self) -> MutexGuard<'_, Option<Arc<AsyncListener>>> {
-        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn replace(&self, socket: AsyncListener) {
-        *self.socket() = Some(Arc::new(socket));
-        self.changed.notify_one();
-    }
-
-    /// The next connection.
-    pub(super) async fn accept(&self) -> io::Result<AsyncStream> {
-        loop {
-            let current = self.socket().clone();
-            let Some(current) = current else {
-                self.changed.notified().await;
-                continue;
-            };
-            tokio::select! {
-                accepted = current.accept() => return accepted.map(|(stream, _)| stream),
-                () = self.changed.notified() => {}
-            }
-        }
-    }
 }
 
 impl<'a> Foothold<'a> {

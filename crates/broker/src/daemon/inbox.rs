@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use navlock_wire::{LookChange, LookEvent, OfName};
 use tokio::sync::Notify;
 
-use super::lookers::Filter;
+use super::filter::Filter;
 
 /// So many events are kept, and about so many bytes of them: names can be long.
 const MOST: usize = 1 << 14;

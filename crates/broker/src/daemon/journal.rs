@@ -10,8 +10,8 @@ use bytes::BytesMut;
 use navlock_wire::{CodecError, encode_look_events};
 
 use super::{
+    filter::Filter,
     inbox::{About, Batch, Entry},
-    lookers::Filter,
 };
 
 /// So many events can wait to be told, and about so many bytes of them: names can be long.

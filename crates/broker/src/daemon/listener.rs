@@ -19,12 +19,12 @@ use tokio::{
 };
 
 use super::{
-    Options,
     ends::End,
-    foothold::Listening,
     house::House,
+    listening::Listening,
     looking::Looking,
     newcomer::{Introduced, Newcomer},
+    options::Options,
     process::{END, Process},
     session::Session,
 };

@@ -13,7 +13,6 @@ use std::{
 };
 
 use bytes::BytesMut;
-use navlock_core::ResourceName;
 use navlock_wire::{CodecError, LookChange, LookEvent, Moment};
 use tokio::{
     runtime::Handle,
@@ -23,9 +22,10 @@ use tokio::{
 
 use super::{
     counts::Counts,
+    filter::Filter,
     inbox::{Entry, Inbox},
     journal::Journal,
-    telling::Thread,
+    look_thread::Thread,
 };
 use crate::clock;
 
@@ -55,13 +55,6 @@ pub(super) struct Lookers {
     nested: Notify,
 }
 
-/// What somebody wants to see.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Filter {
-    pub(super) bucket: Option<String>,
-    pub(super) name: Option<ResourceName>,
-}
-
 /// Somebody who looks.
 pub(super) struct Looker {
     lookers: Arc<Lookers>,
@@ -70,17 +63,6 @@ pub(super) struct Looker {
     id: u64,
     /// There is something to tell.
     told: Arc<Notify>,
-}
-
-impl Filter {
-    /// Whether something of this bucket and name is to be seen.
-    pub(super) fn has(&self, bucket: &str, name: &ResourceName) -> bool {
-        self.has_bucket(bucket) && self.name.as_ref().is_none_or(|wanted| wanted == name)
-    }
-
-    pub(super) fn has_bucket(&self, bucket: &str) -> bool {
-        self.bucket.as_ref().is_none_or(|wanted| wanted == bucket)
-    }
 }
 
 impl Default for Lookers {

@@ -13,10 +13,10 @@ use tokio::{
 };
 
 use super::{
-    client::Nonsense,
-    ends::End,
+    ends::{End, Nonsense},
+    filter::Filter,
     house::House,
-    lookers::{Filter, LOOK},
+    lookers::LOOK,
     picture::SLICE,
     session::{Stream, flush},
     telling::{Said, Teller},

@@ -133,7 +133,7 @@ mod tests {
     use crate::{
         Place,
         client_files::{ClientFiles, Found},
-        daemon::{Options, delegations::Delegations, house::lock, user_agent},
+        daemon::{Options, delegations::Delegations, shared_client::lock, user_agent},
     };
 
     #[test]

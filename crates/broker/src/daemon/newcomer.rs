@@ -17,13 +17,13 @@ use tokio_util::codec::Decoder;
 
 use super::{
     claims::Claims,
-    client::Nonsense,
-    ends::End,
-    house::{House, lock},
-    lookers::Filter,
+    ends::{End, Nonsense},
+    filter::Filter,
+    house::House,
     looking::Looking,
     process::Process,
     session::{Session, Stream, flush},
+    shared_client::lock,
     stealing::Steal,
 };
 

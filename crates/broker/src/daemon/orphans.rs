@@ -20,42 +20,22 @@ use navlock_engine::RequestId;
 use navlock_wire::{ClientKey, ClientState};
 use tokio::{
     runtime::Handle,
-    task::AbortHandle,
     time::{Duration, Instant, sleep},
 };
 
 use super::{
     claims::{self, Claims},
     client::Client,
-    house::{House, SharedClient, lock},
+    house::House,
+    orphan::Orphan,
+    outcome::Outcome,
     process::Process,
-    requests::Outcome,
+    shared_client::{SharedClient, lock},
 };
-use crate::{LOGS, client_files::Inherited, lock_file::Identity, testament};
+use crate::{LOGS, client_files::Inherited, testament};
 
 /// How often it is tried again to look at a file.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// The heirs of a client.
-pub(super) struct Orphan {
-    pub(super) key: ClientKey,
-    pub(super) client: SharedClient,
-    /// The file that they have locked. `None` if that could not be looked at yet.
-    file: Option<Identity>,
-    /// Whether it is the client itself, which has not come back from an earlier daemon, and the file its
-    /// own.
-    pub(super) sleeps: bool,
-    /// Whether a thread waits for their end.
-    watched: bool,
-    /// What hears of the loss of their locks.
-    listening: AbortHandle,
-}
-
-impl Drop for Orphan {
-    fn drop(&mut self) {
-        self.listening.abort();
-    }
-}
 
 impl Inherited {
     /// What is claimed by it, for this client; `None` if it cannot be read.

@@ -10,11 +10,7 @@ use std::{mem, sync::Arc, time::Duration};
 use navlock_wire::LookEvent;
 use tokio::{task::yield_now, time::Instant};
 
-use super::{
-    elsewhere::Elsewhere,
-    house::{House, lock},
-    lookers::Looker,
-};
+use super::{elsewhere::Elsewhere, house::House, lookers::Looker, shared_client::lock};
 use crate::clock;
 
 /// So many clients, agents, locks and requests are looked at in one turn.
@@ -98,7 +94,7 @@ mod tests {
     use super::*;
     use crate::{
         client_files::Found,
-        daemon::{Options, house::Stay, lookers::Filter, user_agent},
+        daemon::{Options, filter::Filter, house::Stay, user_agent},
         forms,
     };
 

@@ -17,8 +17,8 @@ use navlock_wire::Moment;
 
 use super::{
     claims::Claims,
-    house::{self, SharedClient},
     requests::Whose,
+    shared_client::{self, SharedClient},
 };
 
 /// An agent with what it says to have had.
@@ -52,7 +52,7 @@ pub(super) async fn recall(client: &SharedClient, claims: &mut Claims) {
 /// All agents of a client, also those that claim nothing: what they had is to be released now, and
 /// not when its lease ends.
 fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
-    let client = house::lock(client);
+    let client = shared_client::lock(client);
     let agents = client.agents().map(|(of, locks)| {
         let agent = of.agent;
         let held = claims.locks.iter().filter(|lock| lock.agent == agent).map(|lock| Had {
@@ -100,7 +100,7 @@ impl Returning {
             if let Some(token) = claim.token {
                 held.push((request, since, token, recalled));
             } else {
-                house::lock(client).requests_mut().go_on(request, &of, since, recalled);
+                shared_client::lock(client).requests_mut().go_on(request, &of, since, recalled);
                 found.push(request);
             }
         }
@@ -108,7 +108,7 @@ impl Returning {
             // Answered once the lease was renewed, or has ended.
             let guard = recalled.await.ok().flatten();
             if let Some(guard) = guard.filter(|guard| guard.fencing_token() == token) {
-                house::lock(client).requests_mut().hold(request, &of, since, guard);
+                shared_client::lock(client).requests_mut().hold(request, &of, since, guard);
                 found.push(request);
             }
         }

@@ -40,8 +40,8 @@ use tokio::{
 
 use super::{
     claims::{Claimant, Claims},
-    house::SharedClient,
     maps::Maps,
+    shared_client::SharedClient,
 };
 use crate::client_files::{ClientFiles, Found};
 

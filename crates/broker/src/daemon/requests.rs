@@ -1,5 +1,6 @@
 //! The requests of one client, pending and granted.
 
+mod place;
 mod slots;
 mod told;
 
@@ -26,23 +27,9 @@ use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{Agent, LockId, Moment};
 use tracing::Level;
 
-use self::slots::Place;
-use super::{deadlocks::InCircle, delegations::Delegation, lookers::Lookers};
+use self::place::Place;
+use super::{circles::InCircle, delegations::Delegation, lookers::Lookers, outcome::Outcome};
 use crate::{LOGS, clock};
-
-/// What became of a request, or of the lock that it was.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    Granted(FencingToken),
-    /// The same, and it stands in the slot that the client has reserved for it.
-    GrantedInSlot(FencingToken),
-    Unavailable,
-    Failed(Error),
-    /// How, and by whom if it was stolen.
-    Lost(Lost, Option<ClientId>),
-    /// Of no request: the client is to see to its file.
-    Register,
-}
 
 /// Futures by id, each of which ends at once when its id is [finished](Self::finish): what a
 /// client asks for after a release must find the lock free.

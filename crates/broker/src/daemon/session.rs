@@ -34,13 +34,14 @@ use tokio_util::codec::Framed;
 
 use super::{
     answers::{self, InspectionParts, Parts, SnapshotParts},
+    circles::InCircle,
     claims::Claims,
-    client::{Nonsense, tell},
-    deadlocks::InCircle,
+    client::tell,
     delegations::Looks,
-    ends::End,
-    house::{House, Stay, lock},
-    requests::Outcome,
+    ends::{End, Nonsense},
+    house::{House, Stay},
+    outcome::Outcome,
+    shared_client::{lock, settle_for},
     terms::Terms,
 };
 use crate::LOGS;
@@ -376,7 +377,7 @@ impl Session {
     ) -> Result<(), End> {
         let client = &self.stay.client;
         tracing::trace!(target: LOGS, request = request.serial(), ?name, ?kind, "a client asks");
-        self.house.settle_for(client, agent, &name, kind);
+        settle_for(self.house.delegations(), client, agent, &name, kind);
         let outcome = lock(client).request(agent, request, name, kind, slot)?;
         let Some(outcome) = outcome else { return Ok(()) };
         if kind == RequestKind::Steal {

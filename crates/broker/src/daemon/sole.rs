@@ -9,8 +9,8 @@ use std::{
 
 use navlock_platform::{file, machine};
 
-use super::{DaemonError, aside::aside, is_served};
-use crate::{Place, lock_file};
+use super::{aside::aside, daemon_error::DaemonError};
+use crate::{Place, connect_error::Reason, lock_file, spawn::connect};
 
 /// How often it is looked whether the daemon before is there to stay.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
@@ -53,6 +53,11 @@ pub(super) fn take(
             Err(error) => return Err(DaemonError::Io(path.to_owned(), error)),
         }
     }
+}
+
+/// Whether somebody listens at the place, be there room for one more or not.
+fn is_served(place: &Place) -> bool {
+    matches!(connect(place, Duration::ZERO), Ok(Some(_)) | Err(Reason::Silent(_)))
 }
 
 /// In the user's own directory, which may be on a file system that does not answer, or is full: then

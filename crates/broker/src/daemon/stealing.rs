@@ -18,10 +18,7 @@ use navlock_wire::{AgentInfo, MAX_BUCKET, NotStolen};
 use tokio::time::timeout;
 
 use super::{
-    delegations::release,
-    house::{House, lock},
-    process::Process,
-    requests::Outcome,
+    delegations::release, house::House, outcome::Outcome, process::Process, shared_client::lock,
 };
 use crate::forms;
 
@@ -85,7 +82,9 @@ impl House {
         let Steal { bucket, name, from, info } = steal;
         let refused = |why: &str| NotStolen::Refused(why.to_owned());
         // Who owns the name can take it no more.
-        self.settle(&bucket, &name, RequestKind::Steal);
+        if let Some(delegations) = self.delegations() {
+            delegations.settle(&bucket, &name, RequestKind::Steal);
+        }
         let from =
             from.into_iter().map(|(id, token)| (forms::lock_id(id), FencingToken::new(token)));
         let victims = self.victims(&bucket, &name, &from.collect())?;

@@ -2,30 +2,18 @@
 //! reads them is nothing that those who lock should wait for.
 
 use std::{
-    convert::Infallible,
     io::{self, ErrorKind},
     sync::Arc,
-    thread,
 };
 
 use bytes::{Buf, BytesMut};
 use navlock_platform::socket::{self, AsyncStream, Stream};
 use navlock_wire::{CodecError, DaemonCodec, FromDaemon, encode_look_events};
-use tokio::{
-    runtime::{self, Handle},
-    sync::{mpsc, oneshot},
-    task::yield_now,
-};
+use tokio::{sync::mpsc, task::yield_now};
 use tokio_util::codec::Encoder;
 
 use super::{journal::PART, lookers::Looker, picture::Picture};
-use crate::{pid_namespace, stand_back};
-
-/// A thread on which lookers are told. It ends with this.
-pub(super) struct Thread {
-    runtime: Handle,
-    _end: oneshot::Sender<Infallible>,
-}
+use crate::pid_namespace;
 
 /// What the one who tells says to the one who looks at what there is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,34 +32,6 @@ pub(super) struct Teller {
     looker: Arc<Looker>,
     stream: AsyncStream,
     message: BytesMut,
-}
-
-impl Thread {
-    /// Starts it.
-    pub(super) async fn start() -> io::Result<Self> {
-        let (handle, made) = oneshot::channel();
-        let (end, ended) = oneshot::channel();
-        // The runtime is made there, as it must not end on a thread that has another one.
-        thread::Builder::new().name("navlock-telling".to_owned()).spawn(move || {
-            stand_back();
-            let built = runtime::Builder::new_current_thread().enable_io().enable_time().build();
-            let runtime = match built {
-                Ok(runtime) => runtime,
-                // Nobody waits for it if it has gone.
-                Err(error) => return drop(handle.send(Err(error))),
-            };
-            if handle.send(Ok(runtime.handle().clone())).is_ok() {
-                // Nothing is ever said: it is dropped.
-                _ = runtime.block_on(ended);
-            }
-        })?;
-        let runtime = made.await.map_err(io::Error::other)??;
-        Ok(Self { runtime, _end: end })
-    }
-
-    pub(super) fn handle(&self) -> &Handle {
-        &self.runtime
-    }
 }
 
 impl Teller {

@@ -14,10 +14,8 @@ use navlock_engine::RequestId;
 use navlock_wire::{Agent, FromDaemon, Uptime};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::{
-    client::{Client, nanos},
-    leases::Leases,
-};
+use super::{client::Client, leases::Leases};
+use crate::clock::nanos;
 
 /// How often it is looked whether there is more to say. A lease is renewed less often.
 const LOOK: Duration = Duration::from_millis(500);

@@ -7,8 +7,8 @@ use navlock_delegation::{GivenBack, Look};
 use navlock_engine::{AgentId, RequestId};
 
 use super::{
-    maps::Maps,
-    slots::{HeldInSlot, SlotIndex, Slots, Stage, Taken},
+    maps::{Maps, SlotIndex},
+    slots::{HeldInSlot, Slots, Stage, Taken},
 };
 
 /// How a hold is lost whose word stands so, if it is.

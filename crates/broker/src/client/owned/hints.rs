@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use navlock_core::ResourceName;
 use navlock_engine::AgentId;
 
-use super::SlotIndex;
+use super::maps::SlotIndex;
 
 /// So many names have a place of their own, mostly.
 const MOST: usize = 1024;

@@ -4,14 +4,15 @@ use std::sync::OnceLock;
 
 use navlock_delegation::{OwnerMap, Slot};
 
-use super::SlotIndex;
-
 /// How many files of a client can be maps: somebody removes them, or the client has nothing for long.
 /// What is held in one of them is still held when the next has taken its place, so none is let go of.
 const MOST: usize = 32;
 
 /// More than a map has slots.
 const ROOM: u32 = 1024;
+
+/// A slot of one of the maps there have been, by [`index`].
+pub(in super::super) type SlotIndex = u32;
 
 /// All maps there have been.
 #[derive(Default)]

@@ -8,10 +8,7 @@ use navlock_delegation::{GivenBack, OwnerMap, Slot};
 use navlock_engine::{AgentId, RequestId};
 use navlock_wire::Moment;
 
-use super::maps::{self, Maps};
-
-/// A slot of one of the maps there have been, by [`maps::index`].
-pub(in super::super) type SlotIndex = u32;
+use super::maps::{self, Maps, SlotIndex};
 
 /// A request that is about to be made.
 pub(in super::super) struct Asked<'a> {

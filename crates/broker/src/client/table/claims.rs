@@ -7,7 +7,7 @@ use navlock_engine::{AgentId, FencingToken};
 use navlock_wire::{ClientCodec, ToDaemon};
 use tokio_util::codec::Encoder;
 
-use super::{Agent, Link, Place, Request, State, Table, id, index_of_32_bits, number};
+use super::{Agent, Place, Request, State, Table, id, index_of_32_bits, link::Link, number};
 use crate::forms::to_wire;
 
 impl Table {

@@ -2,12 +2,15 @@
 
 use std::{mem, task::Waker};
 
-use navlock_core::{Error, look::InDeadlock};
+use navlock_core::look::InDeadlock;
 use navlock_engine::RequestId;
-use navlock_wire::{Failure, FromDaemon};
+use navlock_wire::FromDaemon;
 
 use super::{Place, State, Table};
-use crate::{clock, forms};
+use crate::{
+    clock,
+    forms::{self, failed},
+};
 
 impl Table {
     /// Takes in what the daemon says. What concerns nobody any more crossed with its end.
@@ -102,16 +105,5 @@ impl Table {
         if more != 0 {
             self.count_unmapped(more);
         }
-    }
-}
-
-/// The error that is told of this failure.
-pub(in super::super) fn failed(failure: Failure) -> Error {
-    match failure {
-        Failure::Terminated => Error::Terminated,
-        Failure::Closed => Error::Unreachable("the broker is ending; try again".to_owned()),
-        Failure::Refused(why) => Error::Refused(why),
-        Failure::Other(why) => Error::Unreachable(why),
-        _ => Error::Unreachable("the broker refused, in words of a later version".to_owned()),
     }
 }

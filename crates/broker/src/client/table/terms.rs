@@ -1,39 +1,32 @@
-//! Locks that end by themselves, unless the daemon says further.
+//! Until when agents have what they have, where locks end by themselves.
 
-use std::{mem, task::Waker, time::Duration};
-
-use navlock_core::{Error, Lost, host};
-use navlock_engine::{AgentId, RequestId};
-use navlock_wire::{ToDaemon, Uptime};
-
-use super::{State, Table, id};
-use crate::clock;
+use navlock_wire::Uptime;
 
 /// Until when an agent has what it has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Term {
-    ends: Uptime,
+    pub(super) ends: Uptime,
     /// It has ended, and with it what was held. Nobody needs to look again.
-    is_over: bool,
+    pub(super) is_over: bool,
     /// The rest of it, if the daemon has said that.
-    bounds: Option<Bounds>,
+    pub(super) bounds: Option<Bounds>,
 }
 
 /// What a daemon says of a term besides.
 #[derive(Clone, Copy, Debug)]
-struct Bounds {
-    heard: Uptime,
-    due: Uptime,
-    expires: Uptime,
+pub(super) struct Bounds {
+    pub(super) heard: Uptime,
+    pub(super) due: Uptime,
+    pub(super) expires: Uptime,
 }
 
 /// What is to be known of the terms of all agents without a look at each.
 #[derive(Debug, Default)]
 pub(super) struct Terms {
     /// There have been any.
-    are_known: bool,
+    pub(super) are_known: bool,
     /// None that is not over ends before this.
-    earliest: Option<Uptime>,
+    pub(super) earliest: Option<Uptime>,
 }
 
 impl Terms {
@@ -42,114 +35,7 @@ impl Terms {
     }
 
     /// There is one that ends then.
-    fn add(&mut self, ends: Uptime) {
+    pub(super) fn add(&mut self, ends: Uptime) {
         self.earliest = Some(self.earliest.map_or(ends, |earliest| earliest.min(ends)));
-    }
-}
-
-impl Table {
-    /// When a term ends next, or before that.
-    pub(in super::super) fn earliest_term(&self) -> Option<Uptime> {
-        self.terms.earliest
-    }
-
-    /// Whether something may be held longer than its term.
-    pub(in super::super) fn is_late(&self) -> bool {
-        self.terms.earliest.is_some_and(|earliest| clock::uptime() >= earliest)
-    }
-
-    /// The daemon says until when an agent has what it has: its last word counts. What was lost stays
-    /// so.
-    pub(super) fn set_term(&mut self, agent: navlock_wire::Agent, ends: Uptime) {
-        // Of one that is gone it crossed with its end.
-        if let Some(agent) = usize::try_from(agent).ok().and_then(|at| self.agents.get_mut(at)) {
-            agent.term = Some(Term { ends, is_over: false, bounds: None });
-            self.terms.are_known = true;
-            self.terms.add(ends);
-        }
-    }
-
-    /// The daemon says the rest of an agent's term.
-    pub(super) fn set_bounds(
-        &mut self,
-        agent: navlock_wire::Agent,
-        heard: Uptime,
-        due: Uptime,
-        expires: Uptime,
-    ) {
-        let agent = usize::try_from(agent).ok().and_then(|at| self.agents.get_mut(at));
-        if let Some(term) = agent.and_then(|agent| agent.term.as_mut()) {
-            term.bounds = Some(Bounds { heard, due, expires });
-        }
-    }
-
-    /// An agent's term, as far as it was said. Of one that is over it is known when the keeper was
-    /// last heard of.
-    pub(in super::super) fn term(&self, agent: AgentId) -> Option<host::Term> {
-        let Term { ends, bounds, .. } = self.agents.get(agent.index())?.term?;
-        let Bounds { heard, due, expires } = bounds?;
-        let [now, heard, due, ends, expires] =
-            [clock::uptime(), heard, due, ends, expires].map(Duration::from_nanos);
-        Some(host::Term { now, heard, due, ends, expires })
-    }
-
-    /// If the term was over before the grant that was heard just now, there is again something to end.
-    pub(super) fn look_again(&mut self, request: RequestId) {
-        let request = self.requests.get(request.index());
-        let agent = request.and_then(|request| self.agents.get_mut(request.agent?.index()));
-        if let Some(term) = agent.and_then(|agent| agent.term.as_mut()) {
-            if mem::take(&mut term.is_over) {
-                self.terms.add(term.ends);
-            }
-        }
-    }
-
-    /// Ends what is held longer than its term, and says so. Whom to wake.
-    pub(in super::super) fn end_late(&mut self) -> Vec<Waker> {
-        let now = clock::uptime();
-        let (mut late, mut wakers) = (Vec::new(), Vec::new());
-        self.terms.earliest = None;
-        for (_, agent) in &mut self.agents {
-            let Some(term) = agent.term.as_mut().filter(|term| !term.is_over) else {
-                continue;
-            };
-            if term.ends > now {
-                self.terms.add(term.ends);
-                continue;
-            }
-            term.is_over = true;
-            late.extend(&agent.requests);
-        }
-        for request in self.lose_held(late, &mut wakers) {
-            // A daemon that goes on must not keep it for us.
-            self.say(&ToDaemon::Finish { request });
-        }
-        wakers
-    }
-
-    /// What was held for a term is lost: there is nobody any more to say further. Whom to wake.
-    pub(super) fn end_terms(&mut self) -> Vec<Waker> {
-        let (mut over, mut wakers) = (Vec::new(), Vec::new());
-        for (_, agent) in &mut self.agents {
-            if agent.term.take().is_some() {
-                over.extend(&agent.requests);
-            }
-        }
-        self.terms = Terms::default();
-        self.lose_held(over, &mut wakers);
-        wakers
-    }
-
-    /// Ends those of these that are held. Which they were; whom to wake is added.
-    fn lose_held(&mut self, requests: Vec<usize>, wakers: &mut Vec<Waker>) -> Vec<RequestId> {
-        let mut ended = Vec::new();
-        for index in requests {
-            if matches!(self.requests[index].state, State::Held(..)) {
-                let lost = Lost::Disconnected;
-                self.end(index, &Error::from(lost), lost, wakers);
-                ended.push(id(index, self.requests[index].serial));
-            }
-        }
-        ended
     }
 }

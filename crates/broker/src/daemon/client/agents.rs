@@ -1,29 +1,22 @@
 //! The agents of a client.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use navlock_core::{
-    AgentInfo, ClientId, LockManager,
+    ClientId, LockManager,
     host::{self, Term},
 };
 use navlock_wire::{Agent, LookChange, MAX_BUCKET, MAX_META, MAX_TEXT, Meta, Uptime};
 
 use super::{
-    super::{process::Process, requests::Whose},
-    Client, NO_AGENT, Nonsense,
+    super::{ends::Nonsense, process::Process, requests::Whose},
+    Client, NO_AGENT,
+    open_agent::OpenAgent,
 };
-use crate::forms::from_wire;
+use crate::{clock::nanos, forms::from_wire};
 
 /// For one agent that may be, so many that may not are kept apart; they take a few bytes each.
 const REFUSED_FOR_ONE: usize = 16;
-
-pub(super) struct OpenAgent {
-    pub(super) locks: LockManager,
-    pub(super) of: Arc<Whose>,
-    pub(super) info: Arc<AgentInfo>,
-    /// The command that it works for, if that is a child of the client's process.
-    pub(super) command: Option<Process>,
-}
 
 impl Client {
     pub(in super::super) fn open_agent(
@@ -180,12 +173,6 @@ impl Client {
         self.directory.leave(of.client_id, &self.me);
         self.lookers.tell(|| LookChange::AgentWent { agent: of.client_id.to_bytes() });
     }
-}
-
-/// A moment as it is said.
-pub(in super::super) fn nanos(since_start: Duration) -> Uptime {
-    // They last for centuries.
-    u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Leaves as much of a text as is kept.

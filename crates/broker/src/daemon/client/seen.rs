@@ -5,7 +5,7 @@ use std::{collections::HashSet, ops::Range, sync::Arc};
 use navlock_core::ResourceName;
 use navlock_wire::{Agent, ClientState, LookChange, LookEvent, Moment};
 
-use super::{super::lookers::Filter, Client, OpenAgent};
+use super::{super::filter::Filter, Client, open_agent::OpenAgent};
 use crate::{clock, forms::to_wire};
 
 /// How much of a client is yet to be looked at: what stands at the places before these.

@@ -1,6 +1,6 @@
 //! What a client has in its map.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use navlock_core::{
     LockManager, ResourceName,
@@ -11,9 +11,10 @@ use navlock_wire::Slot;
 
 use super::{
     super::{
-        delegations::{Delegation, Grant},
+        delegations::{Delegation, Grant, Holder},
         map::ClientMap,
-        requests::{Outcome, Shown},
+        outcome::Outcome,
+        requests::Shown,
     },
     Client,
 };
@@ -97,7 +98,7 @@ impl Client {
         owned: bool,
     ) -> Option<Delegation> {
         let (Some(delegations), Some(map)) = (&self.delegations, &self.map) else { return None };
-        delegations.grant(&self.placed(map, slot, request, token, owned)?)
+        delegations.grant(self.placed(map, slot, request, token, owned)?)
     }
 
     /// What is granted by this request, in that slot.
@@ -111,7 +112,8 @@ impl Client {
     ) -> Option<Grant<'a>> {
         let Shown { agent, name, mode, .. } = self.requests.of(request)?;
         let open = self.agents.get(&agent)?;
-        let (bucket, client_id, client) = (&open.of.bucket, open.of.client_id, &self.me);
+        let (bucket, client_id) = (&open.of.bucket, open.of.client_id);
+        let client: Weak<dyn Holder> = self.me.clone();
         Some(Grant { client, map, slot, request, bucket, name, mode, client_id, token, owned })
     }
 
@@ -121,7 +123,7 @@ impl Client {
             let token = self.requests.of(request).and_then(|shown| shown.token);
             let placed = token.and_then(|token| self.placed(map, slot, request, token, false));
             let delegations = self.delegations.as_ref();
-            let delegation = delegations.zip(placed).and_then(|(all, placed)| all.keep(&placed));
+            let delegation = delegations.zip(placed).and_then(|(all, placed)| all.keep(placed));
             if delegation.is_some() {
                 self.requests.put(request, delegation);
             } else {

@@ -1,11 +1,10 @@
 //! What a client is told.
 
-use navlock_core::Error;
 use navlock_engine::RequestId;
-use navlock_wire::{Failure, FromDaemon};
+use navlock_wire::FromDaemon;
 
-use super::super::requests::Outcome;
-use crate::forms::how_lost;
+use super::super::outcome::Outcome;
+use crate::forms::{failure, how_lost};
 
 /// What the client is told of it, in this version of the protocol.
 pub(in super::super) fn tell(request: RequestId, outcome: Outcome, version: u16) -> FromDaemon {
@@ -26,15 +25,5 @@ pub(in super::super) fn tell(request: RequestId, outcome: Outcome, version: u16)
             FromDaemon::Lost { request, how }
         }
         Outcome::Register => FromDaemon::Register,
-    }
-}
-
-/// What the client is told of an error.
-pub(in super::super) fn failure(error: &Error) -> Failure {
-    match error {
-        Error::Terminated => Failure::Terminated,
-        Error::Closed => Failure::Closed,
-        Error::Refused(why) => Failure::Refused(why.clone()),
-        other => Failure::Other(other.to_string()),
     }
 }

@@ -6,7 +6,7 @@ use navlock_core::FencingToken;
 use navlock_delegation::{Look, Recalled};
 use navlock_wire::{Moment, Slot};
 
-use super::{super::map::ClientMap, Delegations, State};
+use super::{super::map::ClientMap, Delegations, Grant, State};
 
 /// What keeps a lock in its slot. Dropping it takes the slot back, whatever the client does: so it is
 /// dropped before the lock.
@@ -29,16 +29,35 @@ pub(in super::super) struct SeenOwned {
     pub(in super::super) hold: Option<(Moment, FencingToken)>,
 }
 
-impl Delegation {
-    pub(super) fn new(
-        delegations: Arc<Delegations>,
-        key: usize,
-        map: Arc<ClientMap>,
-        slot: Slot,
-    ) -> Self {
-        Self { delegations, key, map, slot, left: false }
+impl Delegations {
+    /// Says in the slot that the lock is granted. `None` if it is not for use: then the client has it
+    /// without one.
+    pub(in super::super) fn grant(self: &Arc<Self>, grant: Grant<'_>) -> Option<Delegation> {
+        if !grant.map.occupy(grant.slot) {
+            return None;
+        }
+        let Some(first) = grant.map.grant(grant.slot, grant.token, grant.owned) else {
+            grant.map.vacate(grant.slot);
+            return None;
+        };
+        Some(self.guard(grant, first))
     }
 
+    /// The lock stands in the slot since an earlier daemon, if it does.
+    pub(in super::super) fn keep(self: &Arc<Self>, grant: Grant<'_>) -> Option<Delegation> {
+        let look = grant.map.look(grant.slot);
+        let stands = look.is_held() && grant.map.occupy(grant.slot);
+        stands.then(|| self.guard(grant, look.count()))
+    }
+
+    fn guard(self: &Arc<Self>, grant: Grant<'_>, first: u64) -> Delegation {
+        let (map, slot) = (Arc::clone(grant.map), grant.slot);
+        let (delegations, key) = (Arc::clone(self), self.insert(grant, first));
+        Delegation { delegations, key, map, slot, left: false }
+    }
+}
+
+impl Delegation {
     /// Its number, among all that there are now.
     pub(in super::super) fn key(&self) -> usize {
         self.key

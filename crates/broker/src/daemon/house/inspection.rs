@@ -11,8 +11,11 @@ use navlock_core::{
 use navlock_wire::Moment;
 
 use super::{
-    super::{delegations::Looks, directory::once_each},
-    House, SharedClient, lock,
+    super::{
+        delegations::Looks,
+        shared_client::{SharedClient, lock},
+    },
+    House,
 };
 use crate::clock;
 
@@ -26,12 +29,10 @@ impl House {
         name: &ResourceName,
     ) -> Vec<SharedClient> {
         let shown = inspection.held.iter().chain(&inspection.pending);
-        let mut clients = self.directory.find(shown.map(|shown| shown.lock.client_id));
-        if let Some(delegations) = &self.delegations {
-            clients.extend(delegations.clients_of(bucket, name));
-        }
-        once_each(&mut clients);
-        clients
+        let owners = self.delegations.as_ref();
+        let owners = owners.map(|delegations| delegations.agents_of(bucket, name));
+        let shown = shown.map(|shown| shown.lock.client_id);
+        self.directory.find(shown.chain(owners.into_iter().flatten()))
     }
 
     /// Adds to an inspection what is known here and not where the locks are kept.

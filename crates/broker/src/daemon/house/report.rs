@@ -3,13 +3,12 @@
 use navlock_core::{Error, host};
 use navlock_platform::surroundings;
 use navlock_wire::{Failure, Status};
-use tokio::time::Duration;
 
 use super::{
-    super::{client::failure, delegations::Tally},
-    House, lock,
+    super::{delegations::Tally, shared_client::lock},
+    House,
 };
-use crate::{LOGS, LogState, Numbers, Report, pid_namespace};
+use crate::{LOGS, LogState, Numbers, Report, clock::milliseconds, forms::failure, pid_namespace};
 
 impl House {
     /// How the daemon is.
@@ -116,8 +115,4 @@ impl House {
             (failure, _) => failure,
         }
     }
-}
-
-pub(in super::super) fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -6,21 +6,49 @@ use std::{
 };
 
 use navlock_core::ClientId;
-use navlock_wire::{ClientKey, FromDaemon};
+use navlock_wire::{ClientKey, ClientState, FromDaemon};
 
 use super::{
-    super::{leases::Leases, map::ClientMap},
-    House, SharedClient, lock,
+    super::{
+        leases::Leases,
+        map::ClientMap,
+        process::Process,
+        shared_client::{SharedClient, lock},
+    },
+    House,
 };
 use crate::LOGS;
 
 /// A client's stay. Dropping it is the client's end, unless its locks were inherited.
 pub(in super::super) struct Stay {
-    pub(super) house: Arc<House>,
-    pub(super) room: u64,
-    pub(super) key: Option<ClientKey>,
+    house: Arc<House>,
+    pub(in super::super) room: u64,
+    pub(in super::super) key: Option<ClientKey>,
     pub(in super::super) client: SharedClient,
-    pub(super) is_given_up: bool,
+    is_given_up: bool,
+}
+
+impl House {
+    /// A new client, or one that comes back to what it has left to others.
+    pub(in super::super) fn enter(
+        self: &Arc<Self>,
+        key: Option<ClientKey>,
+        returning: bool,
+        process: Option<Process>,
+    ) -> Stay {
+        let mut rooms = self.rooms();
+        let orphan = key.and_then(|key| rooms.take_orphan(key));
+        let client = orphan.map_or_else(|| self.new_client(), |orphan| Arc::clone(&orphan.client));
+        lock(&client).begin(process, key.zip(self.files.clone()));
+        let room = rooms.number();
+        self.lookers.counts().session();
+        rooms.clients.insert(room, (key, Arc::clone(&client)));
+        lock(&client).set_room(room, ClientState::Connected);
+        if let Some(key) = key.filter(|_| returning) {
+            self.recovery.begin(key, room);
+        }
+        Stay { house: Arc::clone(self), room, key, client, is_given_up: false }
+    }
 }
 
 impl Stay {

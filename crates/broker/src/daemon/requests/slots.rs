@@ -6,14 +6,7 @@ use navlock_delegation::Recalled;
 use navlock_engine::RequestId;
 use navlock_wire::{Agent, Slot};
 
-use super::{super::delegations::Delegation, Entry, Requests, Shown};
-
-/// Where a lock is to stand, or stands, in its client's map.
-pub(super) enum Place {
-    Nowhere,
-    Wanted(Slot),
-    In(Delegation),
-}
+use super::{super::delegations::Delegation, Entry, Requests, Shown, place::Place};
 
 impl Requests {
     /// Where the client wants the lock to stand.

@@ -13,9 +13,12 @@ use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{LockId, LookChange, LookEntry, MAX_INSIDE, Moment, OfName};
 
 use super::{
-    super::deadlocks::{Circles, InCircle, Names, Nested},
-    Entry, Outcome, Requests, Shown, Stage, Whose,
-    slots::Place,
+    super::{
+        circles::{Circles, InCircle, Names, Nested},
+        outcome::Outcome,
+    },
+    Entry, Requests, Shown, Stage, Whose,
+    place::Place,
 };
 use crate::forms::{how_lost, lock_id};
 

@@ -1,0 +1,125 @@
+//! Making the client's own file a map, by which it can own names, and having the daemon map it too.
+
+use std::io;
+
+use navlock_core::Lost;
+use navlock_delegation::OwnerMap;
+use navlock_engine::RequestId;
+use navlock_wire::{DELEGATION_VERSION, ToDaemon};
+
+use super::{
+    Place, State, Table,
+    link::Link,
+    mapping::{MapTask, Mapping, Stage},
+};
+
+impl Table {
+    /// Whether the daemon may have a use for a map.
+    fn may_map(&self) -> bool {
+        self.mapping.is_wanted
+            && self.link == Link::Up
+            && self.version >= DELEGATION_VERSION
+            && self.reach.is_none()
+    }
+
+    /// A request is made. Notes what is to be done for those that follow.
+    pub(super) fn see_to_map(&mut self, wants_room: bool) {
+        if wants_room {
+            self.mapping.task = Some(MapTask::Grow);
+        }
+        let Mapping { stage, has_granted, is_said, .. } = self.mapping;
+        let wants_map = stage == Stage::None && has_granted && !is_said && self.may_map();
+        // A new map says nothing of what stands in those before it, and a daemon that reads it would
+        // believe that there is nothing else.
+        if wants_map && !self.owned.has_old() {
+            self.mapping.stage = Stage::Coming;
+            self.mapping.task = Some(MapTask::Make);
+        }
+    }
+
+    pub(in super::super) fn has_map_task(&self) -> bool {
+        self.mapping.task.is_some()
+    }
+
+    pub(in super::super) fn take_map_task(&mut self) -> Option<MapTask> {
+        self.mapping.task.take()
+    }
+
+    /// The file has been made a map, or could not be.
+    pub(in super::super) fn map_made(&mut self, made: io::Result<OwnerMap>) {
+        if self.mapping.stage != Stage::Coming {
+            return;
+        }
+        let is_made = made.is_ok_and(|map| self.owned.set_map(map));
+        self.mapping.stage = if is_made { Stage::Made } else { Stage::Failed };
+        // Before the daemon looks into it.
+        self.count_unmapped(0);
+        self.say_map();
+    }
+
+    /// Tells the daemon of the map, if there is one.
+    pub(super) fn say_map(&mut self) {
+        if self.mapping.stage == Stage::Made && self.may_map() {
+            let nonce = self.owned.map().map(OwnerMap::nonce);
+            if let Some(nonce) = nonce {
+                self.mapping.is_said = true;
+                self.say(&ToDaemon::Map { nonce });
+            }
+        }
+    }
+
+    /// The daemon has it too, if that is what it has written there.
+    pub(super) fn mapped(&mut self, nonce: u64, epoch: u64) {
+        let is_same = || self.owned.map().is_some_and(|map| map.is_confirmed(nonce));
+        if self.mapping.stage == Stage::Made && self.may_map() && is_same() {
+            self.owned.set_epoch(epoch);
+            self.mapping.stage = Stage::Confirmed;
+        }
+    }
+
+    /// Our file is another one from now on, which is no map.
+    pub(in super::super) fn file_replaced(&mut self) {
+        self.give_back();
+        self.owned.retire_map();
+        self.mapping.stage = Stage::None;
+        self.mapping.task = None;
+    }
+
+    /// Nothing is ours from now on but what is held, which is released by a message.
+    pub(in super::super) fn stop_owning(&mut self) {
+        self.mapping.is_wanted = false;
+        self.give_back();
+        if self.mapping.stage == Stage::Confirmed {
+            self.mapping.stage = Stage::Made;
+        }
+    }
+
+    fn give_back(&mut self) {
+        for request in self.owned.give_back() {
+            self.say(&ToDaemon::Finish { request });
+        }
+    }
+
+    /// Whether our file can go, as we are nothing to any daemon: then nothing can be taken any more.
+    pub(in super::super) fn leave(&mut self) -> bool {
+        if !self.holds() {
+            self.give_back();
+        }
+        // Something may have been taken in between.
+        let leaves = !self.holds();
+        if leaves {
+            self.file_replaced();
+        }
+        leaves
+    }
+
+    /// How what was granted is lost, as the daemon has written it into the map; the message may still be
+    /// on its way.
+    pub(in super::super) fn seen_lost(&self, id: RequestId) -> Option<Lost> {
+        let request = self.requests.get(id.index()).filter(|known| known.serial == id.serial())?;
+        match (&request.state, request.place) {
+            (State::Held(..), Place::Hold(hold)) => self.owned.seen_lost(hold.index, hold.count),
+            _ => None,
+        }
+    }
+}

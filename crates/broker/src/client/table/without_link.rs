@@ -1,0 +1,129 @@
+//! What becomes of all when there is no connection.
+
+use std::task::Waker;
+
+use navlock_core::{Error, Lost};
+use navlock_engine::RequestId;
+use navlock_wire::Moment;
+
+use super::{Request, State, Table, id, link::Link};
+use crate::clock;
+
+impl Table {
+    pub(super) fn need_link(&mut self) {
+        if self.link == Link::Down {
+            self.link = Link::Coming;
+            self.needed_since = clock::now();
+        }
+    }
+
+    /// Whether there is no connection and somebody needs one.
+    pub(in super::super) fn needs_link(&self) -> bool {
+        self.link == Link::Coming
+    }
+
+    /// Since when there is no connection and somebody needs one.
+    pub(in super::super) fn needed_since(&self) -> Option<Moment> {
+        self.needs_link().then_some(self.needed_since)
+    }
+
+    /// The connection has ended. Whether nothing was heard on it.
+    pub(in super::super) fn disconnected(&mut self) -> bool {
+        self.outgoing.clear();
+        self.link = Link::Coming;
+        self.needed_since = clock::now();
+        self.mapping.end_session();
+        self.tell_alone();
+        !self.has_heard
+    }
+
+    /// There will never be a connection.
+    pub(in super::super) fn orphan(&mut self) {
+        self.link = Link::Gone;
+        self.tell_alone();
+    }
+
+    /// Who takes what is owned looks whether it is ours where nobody would say that it is not: also
+    /// when all has been lost, which may have been between its take and its look.
+    pub(super) fn tell_alone(&self) {
+        self.owned.set_alone(self.has_no_daemon());
+    }
+
+    fn has_no_daemon(&self) -> bool {
+        self.link != Link::Up && self.link != Link::Forked && self.early.is_none()
+    }
+
+    /// Whether there is no daemon to say what is lost of what may be held.
+    pub(in super::super) fn is_alone(&self) -> bool {
+        self.has_no_daemon() && !self.is_given_up
+    }
+
+    /// Whether anything is held.
+    pub(in super::super) fn holds(&self) -> bool {
+        self.requests.iter().any(|(_, request)| matches!(request.state, State::Held(..)))
+            || !self.is_forked() && self.owned.is_held()
+    }
+
+    /// Ends what is held and lost. Whom to wake.
+    pub(in super::super) fn lose(&mut self, is_lost: impl Fn(RequestId) -> bool) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        let held = |(_, request): &(usize, &Request)| matches!(request.state, State::Held(..));
+        let held: Vec<_> = self.requests.iter().filter(held).map(|(index, _)| index).collect();
+        let mut is_left = false;
+        for index in held {
+            if is_lost(id(index, self.requests[index].serial)) {
+                let lost = Lost::Disconnected;
+                self.end(index, &Error::from(lost), lost, &mut wakers);
+            } else {
+                is_left = true;
+            }
+        }
+        is_left |= self.owned.lose(is_lost, &mut wakers);
+        self.is_given_up = !is_left;
+        self.tell_alone();
+        wakers
+    }
+
+    /// There is no connection to be had: nobody waits for it any more. What is held is held until it
+    /// is [lost](Self::lose). Whom to wake.
+    pub(in super::super) fn give_up(&mut self, error: &Error) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        let pending = |(_, request): &(usize, &Request)| request.state.is_pending();
+        let pending: Vec<_> =
+            self.requests.iter().filter(pending).map(|(index, _)| index).collect();
+        for index in pending {
+            self.end(index, error, Lost::Disconnected, &mut wakers);
+        }
+        self.questions.give_up(error, &mut wakers);
+        self.link = Link::Down;
+        if let Some(early) = &mut self.early {
+            // Of what was said, the agents are left.
+            early.clear();
+            let agents: Vec<_> =
+                self.agents.iter().flat_map(|(index, _)| self.introduction(index)).collect();
+            for message in agents {
+                self.say(&message);
+            }
+        }
+        wakers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{super::super::owned::Owned, *};
+
+    #[test]
+    fn who_has_just_taken_something_looks_at_it_also_when_all_was_lost_meanwhile() {
+        let owned = Arc::new(Owned::new().unwrap());
+        let mut table = Table::new([0; 16], Arc::clone(&owned), true);
+        table.connected(navlock_wire::VERSION, None);
+        assert!(!owned.is_alone());
+        table.disconnected();
+        assert!(owned.is_alone());
+        assert!(table.lose(|_| true).is_empty());
+        assert!(!table.is_alone() && owned.is_alone());
+    }
+}

@@ -1,0 +1,77 @@
+//! What is waited for inside locks, and the circles of requests that wait for each other by that.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use foldhash::quality::RandomState;
+use navlock_core::{ResourceName, look::LockId};
+
+/// Names by their buckets.
+///
+/// They are of many clients: none may have them collide.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names(HashMap<Arc<str>, HashSet<ResourceName, RandomState>, RandomState>);
+
+/// What is waited for inside locks.
+#[derive(Debug, Default)]
+pub(super) struct Nested {
+    pub(super) names: Names,
+    /// The locks.
+    pub(super) around: HashSet<LockId, RandomState>,
+}
+
+/// What is told to the clients whose requests are in circles.
+#[derive(Debug, Default)]
+pub(super) struct Circles {
+    pub(super) requests: HashMap<LockId, InCircle, RandomState>,
+    /// How many requests each circle has.
+    pub(super) lengths: Vec<usize>,
+}
+
+/// What is told to one of them.
+#[derive(Clone, Debug)]
+pub(super) struct InCircle {
+    pub(super) told: Arc<str>,
+    /// It is the one that was made last.
+    pub(super) is_last: bool,
+}
+
+impl Names {
+    pub(super) fn add(&mut self, bucket: &Arc<str>, name: &ResourceName) {
+        self.0.entry(Arc::clone(bucket)).or_default().insert(name.clone());
+    }
+
+    pub(super) fn has(&self, bucket: &str, name: &ResourceName) -> bool {
+        self.0.get(bucket).is_some_and(|names| names.contains(name))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &ResourceName)> {
+        self.0.iter().flat_map(|(bucket, names)| names.iter().map(move |name| (bucket, name)))
+    }
+}
+
+impl Nested {
+    /// This name is waited for inside these locks.
+    pub(super) fn add(
+        &mut self,
+        bucket: &Arc<str>,
+        name: &ResourceName,
+        around: impl Iterator<Item = LockId>,
+    ) {
+        self.names.add(bucket, name);
+        self.around.extend(around);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.0.is_empty()
+    }
+}
+
+impl Circles {
+    /// What is told of this request, if anything is.
+    pub(super) fn of(&self, request: LockId) -> Option<&InCircle> {
+        self.requests.get(&request)
+    }
+}

@@ -1,0 +1,72 @@
+//! The socket that a daemon listens at.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use navlock_platform::socket::{self, AsyncListener, AsyncStream, Listener};
+use tokio::sync::Notify;
+
+use super::daemon_error::DaemonError;
+use crate::Place;
+
+/// The socket that is listened at. Another one takes its place when its name was removed.
+#[derive(Default)]
+pub(super) struct Listening {
+    socket: Mutex<Option<Arc<AsyncListener>>>,
+    changed: Notify,
+}
+
+impl Listening {
+    pub(super) fn at(socket: AsyncListener) -> Self {
+        let listening = Self::default();
+        listening.replace(socket);
+        listening
+    }
+
+    fn socket(&self) -> MutexGuard<'_, Option<Arc<AsyncListener>>> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn replace(&self, socket: AsyncListener) {
+        *self.socket() = Some(Arc::new(socket));
+        self.changed.notify_one();
+    }
+
+    /// The next connection.
+    pub(super) async fn accept(&self) -> io::Result<AsyncStream> {
+        loop {
+            let current = self.socket().clone();
+            let Some(current) = current else {
+                self.changed.notified().await;
+                continue;
+            };
+            tokio::select! {
+                accepted = current.accept() => return accepted.map(|(stream, _)| stream),
+                () = self.changed.notified() => {}
+            }
+        }
+    }
+}
+
+/// Listens at the place, whose lock we hold.
+pub(super) fn listen(place: &Place) -> io::Result<AsyncListener> {
+    socket::listen(&place.unborn_socket(), place.socket())
+}
+
+/// Listens at a socket that was passed, which must be that of the place.
+pub(super) fn take_over(place: &Place, passed: &Listener) -> Result<AsyncListener, DaemonError> {
+    let wrong = |is: String| DaemonError::Passed(place.socket().to_owned(), is);
+    let address = passed.local_addr().map_err(|error| wrong(error.to_string()))?;
+    match address.as_pathname() {
+        Some(path) if Place::at(path) == *place => {}
+        Some(path) => return Err(wrong(path.display().to_string())),
+        None => return Err(wrong("a socket without a path".to_owned())),
+    }
+    let ours = passed.try_clone().and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        AsyncListener::from_std(socket)
+    });
+    ours.map_err(|error| wrong(error.to_string()))
+}

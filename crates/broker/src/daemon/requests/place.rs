@@ -1,0 +1,12 @@
+//! Where a lock stands in its client's map.
+
+use navlock_wire::Slot;
+
+use super::super::delegations::Delegation;
+
+/// Where a lock is to stand, or stands, in its client's map.
+pub(super) enum Place {
+    Nowhere,
+    Wanted(Slot),
+    In(Delegation),
+}

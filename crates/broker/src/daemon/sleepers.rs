@@ -1,0 +1,72 @@
+//! Clients that live and have not come back from an earlier daemon, and whose [maps](super::maps) tell what
+//! they hold: it is theirs until they end or come back.
+
+use std::sync::Arc;
+
+use navlock_delegation::Description;
+use navlock_engine::RequestId;
+use navlock_wire::{ClientKey, Slot, ToDaemon};
+
+use super::{
+    claims::{Claimant, Claims},
+    client::Client,
+    house::House,
+    map::ClientMap,
+    shared_client::{SharedClient, lock},
+};
+
+/// A client that has not come back and whose map tells what it holds.
+pub(super) struct Sleeper {
+    pub(super) key: ClientKey,
+    pub(super) client: SharedClient,
+    map: Arc<ClientMap>,
+    /// Where it stands in the map.
+    slots: Vec<(RequestId, Slot)>,
+}
+
+impl ClientMap {
+    /// What its client claims by it, and where that stands.
+    fn claims(&self, client: &mut Client) -> (Claims, Vec<(RequestId, Slot)>) {
+        let (mut claims, mut slots) = (Claims::default(), Vec::new());
+        for (slot, description, token, since) in self.held() {
+            let Description { bucket, name, mode, agent, client_id, request } = description;
+            let said = [
+                ToDaemon::OpenAgent { agent, client_id, bucket },
+                ToDaemon::ClaimLock { agent, request, name, mode, token, since },
+            ];
+            // What no client says is as good as not said.
+            if said.into_iter().all(|message| claims.hear(client, message).is_ok()) {
+                slots.push((request, slot));
+            }
+        }
+        (claims, slots)
+    }
+}
+
+impl House {
+    /// Those who have not come back and are not given up, with what they claim.
+    pub(super) fn sleepers(&self) -> Vec<(Sleeper, Claims)> {
+        let keys = self.recovery().awaited();
+        let sleepers = keys.into_iter().filter_map(|key| {
+            let (map, client) = (self.maps().of_client(key)?, self.new_client());
+            let (claims, slots) = map.claims(&mut lock(&client));
+            Some((Sleeper { key, client, map, slots }, claims))
+        });
+        sleepers.collect()
+    }
+
+    /// Keeps them, with what they have of what they claimed, until they end or come back.
+    pub(super) fn keep_sleepers(self: &Arc<Self>, sleepers: Vec<Sleeper>) {
+        for Sleeper { key, client, map, slots } in sleepers {
+            lock(&client).stand_in(&map, &slots);
+            // If that cannot be told yet, it is looked again.
+            let own = self.files().and_then(|files| files.own(key).ok().flatten());
+            self.lodge_sleeper(key, client, own);
+        }
+    }
+}
+
+/// A sleeper's claims, to be settled with those of others.
+pub(super) fn claimant(sleeper: &Sleeper, claims: Claims) -> (ClientKey, Claimant) {
+    (sleeper.key, (Arc::clone(&sleeper.client), claims))
+}
