@@ -64,8 +64,8 @@ pub(crate) struct Registration {
     locked: File,
 }
 
-/// Room for what a client's heirs will hold, and not yet known to be theirs. Dropping it gives it
-/// back.
+/// Room for the locks that others will inherit of a client. Nobody holds anything by it yet. Dropping it gives
+/// the room back.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     files: ClientFiles,
@@ -74,10 +74,11 @@ pub(crate) struct Reserved {
     file: Option<File>,
 }
 
-/// What a client's heirs hold, for who may change it. Without a part in the lock that says that there
-/// are heirs; and of use also when somebody has removed the file, as a daemon may have it open.
+/// A file of inherited locks, open to be written. It has no part in the lock on the file, which says that somebody
+/// who has inherited the locks lives. It is of use also when somebody has removed the file, as a daemon may have
+/// it open.
 #[derive(Debug)]
-pub(crate) struct Testament {
+pub(crate) struct InheritedFile {
     file: File,
     path: PathBuf,
 }
@@ -88,10 +89,10 @@ pub(crate) struct Found {
     /// Those who live, and will come back.
     pub(crate) living: Vec<ClientKey>,
     /// Those from whom somebody who lives has inherited locks.
-    pub(crate) bequeathers: Vec<ClientKey>,
+    pub(crate) inherited_from: Vec<ClientKey>,
     /// Their files, as far as there are descriptors for them: somebody may remove them before they are
     /// read.
-    pub(crate) testaments: HashMap<ClientKey, Counted<File>>,
+    pub(crate) inherited_files: HashMap<ClientKey, Counted<File>>,
     /// Those who are neither, and whose leases are known.
     pub(crate) dead: Vec<Dead>,
     /// Daemons that have noted leases of their own.
@@ -144,7 +145,7 @@ impl ClientFiles {
         Ok(Registration { path, locked })
     }
 
-    /// Takes room, of so many bytes, for what this client's heirs will hold. One at a time.
+    /// Takes room, of so many bytes, for the locks that others will inherit of this client. One at a time.
     ///
     /// # Errors
     ///
@@ -159,12 +160,12 @@ impl ClientFiles {
         Ok(reserved)
     }
 
-    /// What the heirs hold, whose file this is, to be written down anew.
-    pub(crate) fn written(&self, client: ClientKey, file: Identity) -> Option<Testament> {
+    /// The file of what was inherited of a client, if it is this one, to be written anew.
+    pub(crate) fn written(&self, client: ClientKey, file: Identity) -> Option<InheritedFile> {
         let path = self.inherited_path(client);
         let opened = lock_file::open_to_write(&path).ok()?;
         let is_it = lock_file::identity_of(&opened) == Some(file);
-        is_it.then_some(Testament { file: opened, path })
+        is_it.then_some(InheritedFile { file: opened, path })
     }
 
     /// A client's own file, to be mapped.
@@ -197,7 +198,7 @@ impl ClientFiles {
         client: ClientKey,
         file: &File,
     ) -> io::Result<Option<Inherited>> {
-        // An empty one is of heirs who hold nothing any more.
+        // Those who have inherited an empty one hold nothing any more.
         if !is_locked(file)? || file.metadata()?.len() == 0 {
             return Ok(None);
         }
@@ -252,7 +253,7 @@ impl ClientFiles {
     }
 
     /// Notes the same of what others have inherited of this client.
-    pub(crate) fn forget_heirs(&self, client: ClientKey) {
+    pub(crate) fn forget_inherited(&self, client: ClientKey) {
         // It could not be read. If it cannot be removed either, that is all that can be done.
         let _ = remove_if_there(&self.inherited_path(client));
     }
@@ -300,10 +301,12 @@ impl ClientFiles {
                 BROKER => found.brokers.push(client),
                 LOCKS => match look_at(&self.directory.join(name)) {
                     Looked::Locked(file) => {
-                        found.bequeathers.push(client);
-                        found.testaments.extend(Counted::if_few(file).map(|file| (client, file)));
+                        found.inherited_from.push(client);
+                        found
+                            .inherited_files
+                            .extend(Counted::if_few(file).map(|file| (client, file)));
                     }
-                    Looked::Unknown(_) => found.bequeathers.push(client),
+                    Looked::Unknown(_) => found.inherited_from.push(client),
                     Looked::Free => {}
                 },
                 // Somebody was killed while writing it; or it stays, if somebody is at it.
@@ -311,7 +314,7 @@ impl ClientFiles {
                 _ => {}
             }
         }
-        let alive: HashSet<_> = found.living.iter().chain(&found.bequeathers).collect();
+        let alive: HashSet<_> = found.living.iter().chain(&found.inherited_from).collect();
         let dead = leased.into_iter().filter(|client| !alive.contains(client));
         found.dead =
             dead.map(|client| Dead { client, is_certain: unlocked.contains(&client) }).collect();
@@ -579,9 +582,9 @@ impl OwnNotes {
 }
 
 impl Reserved {
-    /// Writes down what the client's heirs hold. The file is locked as long as a copy of the
+    /// Writes down what others inherit of the client from here on. The file is locked as long as a copy of the
     /// descriptor is open.
-    pub(crate) fn bequeath(mut self, claims: &[u8]) -> io::Result<(File, Testament)> {
+    pub(crate) fn hand_over(mut self, claims: &[u8]) -> io::Result<(File, InheritedFile)> {
         loop {
             match self.name(claims) {
                 // Somebody has removed it while there was nothing in it.
@@ -598,7 +601,7 @@ impl Reserved {
     }
 
     /// Writes it and gives it its name.
-    fn name(&self, claims: &[u8]) -> io::Result<Testament> {
+    fn name(&self, claims: &[u8]) -> io::Result<InheritedFile> {
         let (path, file) = (self.files.inherited_path(self.client), self.file()?);
         let unborn = self.files.unborn_path(self.client);
         let opened = lock_file::open_to_write(&unborn)?;
@@ -607,7 +610,7 @@ impl Reserved {
         }
         rewrite(&opened, claims)?;
         fs::rename(&unborn, &path)?;
-        Ok(Testament { file: opened, path })
+        Ok(InheritedFile { file: opened, path })
     }
 
     pub(crate) fn file(&self) -> io::Result<&File> {
@@ -615,14 +618,14 @@ impl Reserved {
     }
 }
 
-impl Testament {
-    /// Writes down anew what the heirs hold.
+impl InheritedFile {
+    /// Writes down anew what was inherited.
     pub(crate) fn rewrite(&self, claims: &[u8]) {
         // If there is no room for more, it says what it said before.
         let _ = rewrite(&self.file, claims);
     }
 
-    /// The heirs hold nothing any more.
+    /// Nothing is inherited any more.
     pub(crate) fn revoke(&self) {
         // A daemon may have it open, and knows by this that it was not removed by others.
         let _ = self.file.set_len(0);
@@ -652,7 +655,7 @@ impl Inherited {
         lock_file::identity_of(&self.file)
     }
 
-    /// Blocks until the last heir has let go of it, and until whatever else is to be waited for has
+    /// Blocks until the last process that has inherited it has let go of it, and until whatever else is to be waited for has
     /// come.
     pub(crate) fn wait(self, and: impl FnOnce()) {
         loop {
@@ -683,8 +686,8 @@ mod tests {
         (directory, files)
     }
 
-    fn bequeath(files: &ClientFiles, claims: &[u8]) -> (File, Testament) {
-        files.reserve([7; 16], 4).unwrap().bequeath(claims).unwrap()
+    fn hand_over(files: &ClientFiles, claims: &[u8]) -> (File, InheritedFile) {
+        files.reserve([7; 16], 4).unwrap().hand_over(claims).unwrap()
     }
 
     #[test]
@@ -695,7 +698,7 @@ mod tests {
         let length = |entry: io::Result<fs::DirEntry>| entry.unwrap().metadata().unwrap().len();
         assert_eq!(clients().map(length).collect::<Vec<_>>(), [10_000]);
         // Nobody has inherited anything yet.
-        assert!(files.find().unwrap().bequeathers.is_empty());
+        assert!(files.find().unwrap().inherited_from.is_empty());
         drop(reserved);
         assert_eq!(clients().count(), 0);
     }
@@ -726,9 +729,9 @@ mod tests {
     #[test]
     fn a_later_testament_is_not_taken_back_with_an_earlier_one() {
         let (_directory, files) = files();
-        let (first, written) = bequeath(&files, b"first");
+        let (first, written) = hand_over(&files, b"first");
         let identity = lock_file::identity_of(&first).unwrap();
-        let _second = bequeath(&files, b"second");
+        let _second = hand_over(&files, b"second");
         assert!(files.written([7; 16], identity).is_none());
         written.rewrite(b"third");
         written.revoke();
@@ -739,13 +742,13 @@ mod tests {
     #[test]
     fn what_was_inherited_is_known_by_its_file_though_somebody_removed_that() {
         let (directory, files) = files();
-        let heirs = bequeath(&files, b"claims");
+        let inheritor = hand_over(&files, b"claims");
         let kept = files.open_inherited([7; 16]).unwrap();
         fs::remove_dir_all(directory.path().join("sock.clients")).unwrap();
         assert!(files.inherited([7; 16]).unwrap().is_none());
         let mut inherited = files.inherited_by([7; 16], &kept).unwrap().unwrap();
         assert_eq!(inherited.claims().unwrap(), b"claims");
-        drop(heirs);
+        drop(inheritor);
         assert!(files.inherited_by([7; 16], &kept).unwrap().is_none());
     }
 
@@ -753,7 +756,7 @@ mod tests {
     fn who_was_disinherited_holds_nothing_by_a_file_that_somebody_has_open() {
         for is_removed in [false, true] {
             let (_directory, files) = files();
-            let (_heirs, written) = bequeath(&files, b"claims");
+            let (_heirs, written) = hand_over(&files, b"claims");
             let kept = files.open_inherited([7; 16]).unwrap();
             if is_removed {
                 fs::remove_file(files.inherited_path([7; 16])).unwrap();
@@ -769,12 +772,12 @@ mod tests {
         let (_directory, files) = files();
         // Of no other test, which has its files open in this process too.
         let client = [8; 16];
-        let heirs = files.reserve(client, 4).unwrap().bequeath(b"claims").unwrap();
+        let inheritor = files.reserve(client, 4).unwrap().hand_over(b"claims").unwrap();
         let found = || files.open_inherited_of(client, std::process::id());
         fs::remove_file(files.inherited_path(client)).unwrap();
         let mut inherited = files.inherited_by(client, &found().unwrap()).unwrap().unwrap();
         assert_eq!(inherited.claims().unwrap(), b"claims");
-        drop((heirs, inherited));
+        drop((inheritor, inherited));
         assert!(found().is_none());
     }
 
@@ -783,18 +786,18 @@ mod tests {
         let (_directory, files) = files();
         let unborn = files.unborn_path([7; 16]);
         let is_over = AtomicBool::new(false);
-        let bequeathed = thread::scope(|scope| {
+        let handed_over = thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_over.load(SeqCst) {
                     let _ = fs::remove_file(&unborn);
                 }
             });
-            let bequeath = |_| files.reserve([7; 16], 4)?.bequeath(b"claims").map(drop);
-            let bequeathed: io::Result<()> = (0..1000).try_for_each(bequeath);
+            let hand_over = |_| files.reserve([7; 16], 4)?.hand_over(b"claims").map(drop);
+            let handed_over: io::Result<()> = (0..1000).try_for_each(hand_over);
             is_over.store(true, SeqCst);
-            bequeathed
+            handed_over
         });
-        bequeathed.unwrap();
+        handed_over.unwrap();
     }
 
     #[test]
@@ -802,7 +805,7 @@ mod tests {
         let (directory, files) = files();
         let reserved = files.reserve([7; 16], 4).unwrap();
         fs::remove_dir_all(directory.path().join("sock.clients")).unwrap();
-        let _heirs = reserved.bequeath(b"claims").unwrap();
+        let _heirs = reserved.hand_over(b"claims").unwrap();
         let mut inherited = files.inherited([7; 16]).unwrap().unwrap();
         assert_eq!(inherited.claims().unwrap(), b"claims");
     }
@@ -817,7 +820,7 @@ mod tests {
         }
         File::create(clients.join("readme")).unwrap();
         let found = files.find().unwrap();
-        assert!(found.living.is_empty() && found.bequeathers.is_empty());
+        assert!(found.living.is_empty() && found.inherited_from.is_empty());
         let left: Vec<_> =
             fs::read_dir(clients).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["readme"]);
@@ -827,18 +830,18 @@ mod tests {
     fn leases_are_found_of_those_who_are_dead_alone() {
         let (directory, files) = files();
         let clients = directory.path().join("sock.clients");
-        let [lives, bequeaths, died, gone] = [1, 2, 3, 4].map(|of| [of; 16]);
+        let [lives, leaves, died, gone] = [1, 2, 3, 4].map(|of| [of; 16]);
         let _lives = files.register(lives).unwrap();
-        let _bequeaths = files.reserve(bequeaths, 4).unwrap().bequeath(b"some").unwrap();
+        let _handed_over = files.reserve(leaves, 4).unwrap().hand_over(b"some").unwrap();
         File::create(clients.join("03".repeat(16))).unwrap();
-        for client in [lives, bequeaths, died, gone] {
+        for client in [lives, leaves, died, gone] {
             files.note_lease(client, &[7, 255]).unwrap();
         }
         let mut dead = files.find().unwrap().dead;
         dead.sort_by_key(|dead| dead.client);
         let is = |client, is_certain| Dead { client, is_certain };
         assert_eq!(dead, [is(died, true), is(gone, false)]);
-        let is_dead = [lives, bequeaths, died, gone].map(|client| files.is_dead(client));
+        let is_dead = [lives, leaves, died, gone].map(|client| files.is_dead(client));
         assert_eq!(is_dead, [false, false, true, true]);
         assert!(files.has_leases(gone));
         files.forget_leases(gone);
@@ -896,10 +899,10 @@ mod tests {
     #[test]
     fn locks_are_inherited_until_the_last_copy_is_closed() {
         let (_directory, files) = files();
-        let (ours, _written) = bequeath(&files, b"claims");
+        let (ours, _written) = hand_over(&files, b"claims");
         let theirs = ours.try_clone().unwrap();
         drop(ours);
-        assert_eq!(files.find().unwrap().bequeathers, [[7; 16]]);
+        assert_eq!(files.find().unwrap().inherited_from, [[7; 16]]);
         let mut inherited = files.inherited([7; 16]).unwrap().unwrap();
         assert_eq!(inherited.claims().unwrap(), b"claims");
         let waiting = std::thread::spawn(move || inherited.wait(|| {}));

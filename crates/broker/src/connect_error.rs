@@ -25,7 +25,7 @@ pub enum Reason {
     /// The place is not to be used.
     Place(PlaceError),
     /// It is served by this other user.
-    Foreign(UserId),
+    OtherUser(UserId),
     /// The system refused, while this was being done.
     Io(&'static str, SystemError),
     /// The lock file of those who start a daemon cannot be used.
@@ -82,7 +82,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Place(error) => error.fmt(f),
-            Self::Foreign(uid) => write!(
+            Self::OtherUser(uid) => write!(
                 f,
                 "it is served by uid {uid}, whom we do not trust; \
                  set NAVLOCK_SOCKET to a path in a directory that is yours alone"

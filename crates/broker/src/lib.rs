@@ -52,19 +52,19 @@ pub mod client;
 mod client_files;
 mod clock;
 mod connect_error;
+mod convert;
 pub mod daemon;
-mod forms;
+mod inherited_claims;
 mod lock_file;
 mod numbers;
+mod place;
+mod private_tmp;
 mod report;
-mod runtime_dir;
-mod seclusion;
 pub mod settings;
 mod spawn;
 mod status;
 mod surrounding;
 mod system_error;
-mod testament;
 mod this_process;
 
 pub use navlock_core::look::{LookOptions, News};
@@ -77,8 +77,8 @@ pub use crate::{
     },
     connect_error::{ConnectError, Reason},
     numbers::{Numbers, Waits},
+    place::{Place, PlaceError},
     report::{LogState, Report, SessionEnd},
-    runtime_dir::{Place, PlaceError},
     status::Status,
     surrounding::{VARIABLE as INSIDE_VARIABLE, surrounding, told_to_command},
     system_error::SystemError,

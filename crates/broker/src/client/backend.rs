@@ -20,9 +20,9 @@ use navlock_delegation::Released;
 
 use super::{
     connection::Connection,
-    io::wake,
     owned::{self, Owned, Take},
     query,
+    reader::wake,
     table::State,
 };
 use crate::{surrounding, this_process};
@@ -75,7 +75,7 @@ impl BrokerBackend {
     #[cold]
     fn finish_taken(&self, taken: RequestId) {
         let note = self.connection.change(|table| table.finish_taken(taken));
-        // Its wakers are foreign: dropped out here.
+        // Its wakers are the caller's code: dropped without the table locked.
         drop(note);
     }
 
@@ -231,7 +231,7 @@ impl Backend for BrokerBackend {
             return;
         }
         let forgotten = self.connection.change(|table| table.finish(ticket.id));
-        // Its wakers are foreign: dropped out here.
+        // Its wakers are the caller's code: dropped without the table locked.
         drop(forgotten);
     }
 

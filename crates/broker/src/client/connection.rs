@@ -25,8 +25,8 @@ use navlock_wire::ClientKey;
 
 use super::{
     handshake::Welcomed,
-    io::{Ear, End, Wires, send, wait, wake},
     owned::Owned,
+    reader::{End, Reader, WakePipe, send, wait, wake},
     table::{MapTask, Table},
 };
 use crate::{
@@ -34,10 +34,10 @@ use crate::{
     client_files::{ClientFiles, Registration},
     clock,
     connect_error::{ConnectError, Reason},
-    testament,
+    inherited_claims,
 };
 
-/// How often the keeper looks at the clock while there are terms: the one that it sleeps by may stand
+/// How often the maintainer looks at the clock while there are terms: the one that it sleeps by may stand
 /// still while they run out, as when the machine is suspended.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -52,7 +52,7 @@ pub(super) const RETURN: Duration = Duration::from_secs(9);
 /// What is done when it fails.
 const REGISTERING: &str = "writing to its directory";
 
-/// What the keeper of a connection does on its thread.
+/// What the maintainer of a connection does on its thread.
 type Keeping = Box<dyn FnOnce() + Send>;
 
 /// The owners' end of a connection: it ends with the last of them.
@@ -71,7 +71,7 @@ const MOMENT: Duration = Duration::from_millis(500);
 ///
 /// # Invariants
 ///
-/// - Locks are taken in this order: ear or registration, writer, table, then what `owned` has.
+/// - Locks are taken in this order: reader or registration, writer, table, then what `owned` has.
 /// - No waker is called, and none is dropped, under any of them.
 pub(super) struct Shared {
     pub(super) path: PathBuf,
@@ -84,16 +84,16 @@ pub(super) struct Shared {
     table: Mutex<Table>,
     writer: Mutex<Writer>,
     /// Who has this hears for everybody. `None` while there is no connection.
-    ear: Mutex<Option<Ear>>,
-    /// A byte in here has the keeper look what there is to do.
+    reader: Mutex<Option<Reader>>,
+    /// A byte in here has the maintainer look what there is to do.
     nudge: Stream,
-    /// A byte in here has the thread that waits with the ear let go of it.
-    interrupt: Wires,
+    /// A byte in here has the thread that waits with the reader let go of it.
+    interrupt: WakePipe,
     /// The last owner has gone.
     closed: AtomicBool,
     pub(super) turns: Turns,
-    /// What the keeper will do, as long as there is no thread for it.
-    unkept: Mutex<Option<Unkept>>,
+    /// What the maintainer will do, as long as there is no thread for it.
+    without_thread: Mutex<Option<Waiting>>,
     /// The names that are ours until somebody else asks for them. It knows whose process this is.
     pub(super) owned: Arc<Owned>,
     /// The table of a process that was forked from that one: nothing is in it.
@@ -103,21 +103,21 @@ pub(super) struct Shared {
 /// Whose turn it is to hear.
 ///
 /// A thread that blocks for an answer hears it itself if it can: to be woken for it by another
-/// thread would cost as much again as the answer. So that it finds the ear free, the keeper rests
+/// thread would cost as much again as the answer. So that it finds the reader free, the maintainer rests
 /// while there are such threads, and comes back when there have been none for a moment.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// A thread wanted the ear and did not get it.
+    /// A thread wanted the reader and did not get it.
     pub(super) wanted: AtomicBool,
-    /// A thread had it since the keeper looked last.
+    /// A thread had it since the maintainer looked last.
     pub(super) taken: AtomicBool,
-    /// The keeper does not hear for the moment.
+    /// The maintainer does not hear for the moment.
     pub(super) resting: AtomicBool,
-    /// The keeper will not come back unless it is nudged.
+    /// The maintainer will not come back unless it is nudged.
     pub(super) asleep: AtomicBool,
-    /// There is no thread for the keeper, and it rests for that.
-    pub(super) unkept: AtomicBool,
-    /// There is something for the keeper to do, and there was no thread to be had for it.
+    /// There is no thread for the maintainer, and it rests for that.
+    pub(super) without_thread: AtomicBool,
+    /// There is something for the maintainer to do, and there was no thread to be had for it.
     pub(super) lacks_thread: AtomicBool,
     /// What there is to say is kept back until somebody waits for an answer, which is soon.
     ///
@@ -125,14 +125,14 @@ pub(super) struct Turns {
     pub(super) holds_back: AtomicBool,
 }
 
-/// A keeper without a thread.
-struct Unkept {
+/// A maintainer without a thread.
+struct Waiting {
     shared: Arc<Shared>,
     keeping: Keeping,
 }
 
 /// What is on its way to the daemon. Nobody waits for a daemon that does not listen: what it does
-/// not take at once, the keeper sends later.
+/// not take at once, the maintainer sends later.
 #[derive(Default)]
 struct Writer {
     socket: Option<Arc<Stream>>,
@@ -166,7 +166,7 @@ impl Connection {
     /// up: also if nobody could see to that in time, as when this process was stopped. While nobody
     /// hears, what has been said is heard first.
     pub(super) fn table_in_time(&self) -> MutexGuard<'_, Table> {
-        self.shared.hear_unkept();
+        self.shared.read_without_thread();
         let table = self.shared.table();
         let (is_late, is_alone) = (table.is_late(), table.is_alone());
         if !is_late && !is_alone {
@@ -201,14 +201,14 @@ impl Drop for Connection {
             return;
         }
         self.shared.closed.store(true, SeqCst);
-        // The keeper may not come to it before the process ends.
+        // The maintainer may not come to it before the process ends.
         self.shared.unregister();
         if let Some(socket) = &self.shared.writer().socket {
-            // Not merely closed: the keeper has it too.
+            // Not merely closed: the maintainer has it too.
             let _ = socket.shutdown(Shutdown::Both);
         }
-        let keeper = self.shared.unkept().take();
-        if keeper.is_none() {
+        let maintainer = self.shared.without_thread().take();
+        if maintainer.is_none() {
             self.shared.nudge();
         }
     }
@@ -220,7 +220,7 @@ impl Shared {
         files: ClientFiles,
         key: ClientKey,
         nudge: Stream,
-        interrupt: Wires,
+        interrupt: WakePipe,
         only_questions: bool,
         delegate: bool,
     ) -> io::Result<Self> {
@@ -233,12 +233,12 @@ impl Shared {
             registration: Mutex::default(),
             table: Mutex::new(Table::new(key, Arc::clone(&owned), delegate)),
             writer: Mutex::default(),
-            ear: Mutex::default(),
+            reader: Mutex::default(),
             nudge,
             interrupt,
             closed: AtomicBool::new(false),
             turns: Turns::default(),
-            unkept: Mutex::default(),
+            without_thread: Mutex::default(),
             owned,
             forked: OnceLock::new(),
         })
@@ -266,10 +266,10 @@ impl Shared {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The ear, unless somebody else has it.
-    pub(super) fn try_ear(&self) -> Option<MutexGuard<'_, Option<Ear>>> {
-        match self.ear.try_lock() {
-            Ok(ear) => Some(ear),
+    /// The reader, unless somebody else has it.
+    pub(super) fn try_reader(&self) -> Option<MutexGuard<'_, Option<Reader>>> {
+        match self.reader.try_lock() {
+            Ok(reader) => Some(reader),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
@@ -297,38 +297,38 @@ impl Shared {
         }
     }
 
-    /// Leaves it until there is something to do for the keeper to start a thread, on which this is done.
-    pub(super) fn keep_later(self: &Arc<Self>, keeping: impl FnOnce() + Send + 'static) {
+    /// Leaves it until there is something to do for the maintainer to start a thread, on which this is done.
+    pub(super) fn start_thread_later(self: &Arc<Self>, keeping: impl FnOnce() + Send + 'static) {
         let (shared, keeping) = (Arc::clone(self), Box::new(keeping));
-        *self.unkept() = Some(Unkept { shared, keeping });
+        *self.without_thread() = Some(Waiting { shared, keeping });
         self.turns.resting.store(true, SeqCst);
-        self.turns.unkept.store(true, SeqCst);
+        self.turns.without_thread.store(true, SeqCst);
     }
 
-    fn unkept(&self) -> MutexGuard<'_, Option<Unkept>> {
-        self.unkept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn without_thread(&self) -> MutexGuard<'_, Option<Waiting>> {
+        self.without_thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the keeper's thread, if it has none.
+    /// Starts the maintainer's thread, if it has none.
     pub(super) fn keep(&self) -> io::Result<()> {
-        if self.is_forked() || !self.turns.unkept.load(SeqCst) {
+        if self.is_forked() || !self.turns.without_thread.load(SeqCst) {
             return Ok(());
         }
         self.hold_back_no_more();
-        let unkept = self.unkept();
-        let Some(waiting) = &*unkept else { return Ok(()) };
-        // It takes the keeper itself: if there is no thread to be had, that stays where it is.
+        let without_thread = self.without_thread();
+        let Some(waiting) = &*without_thread else { return Ok(()) };
+        // It takes the maintainer itself: if there is no thread to be had, that stays where it is.
         let shared = Arc::clone(&waiting.shared);
         start_thread(move || {
-            let taken = shared.unkept().take();
+            let taken = shared.without_thread().take();
             drop(shared);
-            if let Some(Unkept { shared, keeping }) = taken {
+            if let Some(Waiting { shared, keeping }) = taken {
                 drop(shared);
                 keeping();
             }
         })?;
-        self.turns.unkept.store(false, SeqCst);
-        drop(unkept);
+        self.turns.without_thread.store(false, SeqCst);
+        drop(without_thread);
         Ok(())
     }
 
@@ -336,17 +336,17 @@ impl Shared {
     /// does, or there is already something, or something to do that needs a thread.
     pub(super) fn unheard(&self) -> Option<Arc<Stream>> {
         let turns = &self.turns;
-        let is_unkept = turns.unkept.load(SeqCst) && !turns.lacks_thread.load(SeqCst);
+        let is_unkept = turns.without_thread.load(SeqCst) && !turns.lacks_thread.load(SeqCst);
         // A term ends without a word.
         if self.is_forked() || !is_unkept || self.table().earliest_term().is_some() {
             return None;
         }
-        let ear = self.try_ear()?;
-        let ear = ear.as_ref().filter(|ear| !ear.has_more())?;
-        Some(Arc::clone(ear.socket()))
+        let reader = self.try_reader()?;
+        let reader = reader.as_ref().filter(|reader| !reader.has_more())?;
+        Some(Arc::clone(reader.socket()))
     }
 
-    /// Has the keeper look what there is to do.
+    /// Has the maintainer look what there is to do.
     pub(super) fn nudge(&self) {
         // If there is no thread to be had, it is tried again with the next nudge, and by who waits.
         let _ = self.try_keep();
@@ -354,7 +354,7 @@ impl Shared {
         let _ = (&self.nudge).write(&[0]);
     }
 
-    /// Starts the keeper's thread, if it has none, and notes whether there was one to be had.
+    /// Starts the maintainer's thread, if it has none, and notes whether there was one to be had.
     fn try_keep(&self) -> io::Result<()> {
         let kept = self.keep();
         self.turns.lacks_thread.store(kept.is_err(), SeqCst);
@@ -469,7 +469,8 @@ impl Shared {
         }
         let inherited = self.files.inherited(self.key).ok().flatten();
         let claims = inherited.and_then(|mut inherited| inherited.claims().ok());
-        let inherited = claims.and_then(|claims| testament::meant(&claims)).unwrap_or_default();
+        let inherited =
+            claims.and_then(|claims| inherited_claims::locks(&claims)).unwrap_or_default();
         let holds = self.table().holds();
         let lost = self.table().lose(|id| !inherited.contains(&id));
         if holds {
@@ -531,20 +532,20 @@ impl Shared {
 
     /// There is a connection: says all that there is, and has it heard.
     pub(super) fn connected(&self, welcomed: Welcomed) -> Result<(), Reason> {
-        let Welcomed { ear: new, version, reach } = welcomed;
+        let Welcomed { reader: new, version, reach } = welcomed;
         // From here on only this daemon can give us up, and then it will not believe us. Those
         // before it are gone.
         self.end_given_up();
         self.register().map_err(|error| Reason::Io(REGISTERING, error.into()))?;
         // What is lost is not claimed.
         self.end_late();
-        let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let mut writer = self.writer();
         writer.socket = Some(Arc::clone(new.socket()));
         writer.bytes.clear();
         let woken = self.table().connected(version, reach);
-        *ear = Some(new);
-        drop(ear);
+        *reader = Some(new);
+        drop(reader);
         self.send(&mut writer, self.table());
         drop(writer);
         wake(woken);
@@ -553,14 +554,14 @@ impl Shared {
 
     /// There is no connection any more. Whether nothing was heard on it.
     pub(super) fn disconnected(&self) -> bool {
-        let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
-        self.disconnect(&mut ear)
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        self.disconnect(&mut reader)
     }
 
-    /// Ends the connection that is heard with this ear.
-    fn disconnect(&self, ear: &mut Option<Ear>) -> bool {
+    /// Ends the connection that is heard with this reader.
+    fn disconnect(&self, reader: &mut Option<Reader>) -> bool {
         let mut writer = self.writer();
-        *ear = None;
+        *reader = None;
         if let Some(socket) = writer.socket.take() {
             // What is left of it ends for the daemon now as well.
             let _ = socket.shutdown(Shutdown::Both);
@@ -602,32 +603,32 @@ enum Heard {
 
 impl Shared {
     /// Hears what there is once it is `ready`, and wakes whom it concerns.
-    fn hear(&self, ready: impl FnOnce(&mut Ear)) -> Heard {
-        let Some(mut slot) = self.try_ear() else {
+    fn hear(&self, ready: impl FnOnce(&mut Reader)) -> Heard {
+        let Some(mut slot) = self.try_reader() else {
             self.turns.wanted.store(true, SeqCst);
             return Heard::Elsewhere;
         };
-        let Some(ear) = &mut *slot else {
+        let Some(reader) = &mut *slot else {
             return Heard::Elsewhere;
         };
         self.turns.taken.store(true, SeqCst);
-        ready(ear);
+        ready(reader);
         let mut is_word = false;
-        let heard = ear.hear(|message, wakers| {
+        let heard = reader.hear(|message, wakers| {
             is_word = true;
             self.table().take_in(message, wakers);
         });
-        let is_to_register = ear.was_asked_to_register();
+        let is_to_register = reader.was_asked_to_register();
         let is_over = match &heard {
             Ok(_) => false,
-            // The keeper hears it as well, once it has a thread. Until then nobody must take what is
+            // The maintainer hears it as well, once it has a thread. Until then nobody must take what is
             // held for what a daemon watches over.
-            Err(End::Closed) => self.turns.unkept.load(SeqCst),
+            Err(End::Closed) => self.turns.without_thread.load(SeqCst),
             // That there was nonsense it is to hear itself, if it can.
             Err(End::Nonsense(_)) => self.keep().is_err(),
         };
         if is_over {
-            // While we have the ear, so that it is no later connection that ends.
+            // While we have the reader, so that it is no later connection that ends.
             self.disconnect(&mut slot);
         }
         drop(slot);
@@ -635,9 +636,11 @@ impl Shared {
             self.register_again();
         }
         // What this thread does next may take long, and it does not hear meanwhile. And what it has
-        // heard may be a term, by which the keeper must look again.
+        // heard may be a term, by which the maintainer must look again.
         let has_terms = || self.table().earliest_term().is_some();
-        if self.turns.asleep.swap(false, SeqCst) || self.turns.unkept.load(SeqCst) && has_terms() {
+        if self.turns.asleep.swap(false, SeqCst)
+            || self.turns.without_thread.load(SeqCst) && has_terms()
+        {
             self.nudge();
         }
         let Ok(wakers) = heard else {
@@ -663,9 +666,9 @@ impl Shared {
                     if !is_connected || Instant::now() >= deadline {
                         return;
                     }
-                    // Whoever has the ear hears what there is, and lets go of it.
+                    // Whoever has the reader hears what there is, and lets go of it.
                     self.nudge();
-                    self.interrupt.ring();
+                    self.interrupt.wake();
                     thread::yield_now();
                 }
             }
@@ -673,8 +676,8 @@ impl Shared {
     }
 
     /// Hears what has been said already, if there is no thread that does.
-    fn hear_unkept(&self) {
-        if self.is_forked() || !self.turns.unkept.load(SeqCst) {
+    fn read_without_thread(&self) {
+        if self.is_forked() || !self.turns.without_thread.load(SeqCst) {
             return;
         }
         let is_waiting = self.table().is_waiting();
@@ -714,9 +717,9 @@ impl Source for Shared {
         if self.is_forked() {
             return false;
         }
-        let heard = self.hear(|ear| {
-            if !ear.has_more() && !is_woken() {
-                ear.wait(self.interrupt.end(), deadline);
+        let heard = self.hear(|reader| {
+            if !reader.has_more() && !is_woken() {
+                reader.wait(self.interrupt.end(), deadline);
             }
         });
         match heard {
@@ -730,7 +733,7 @@ impl Source for Shared {
 
     fn interrupt(&self) {
         if !self.is_forked() {
-            self.interrupt.ring();
+            self.interrupt.wake();
         }
     }
 

@@ -26,12 +26,12 @@ use tokio_util::codec::{Decoder, Encoder};
 
 use super::{
     handshake::{self, check_peer},
-    io::send,
+    reader::send,
 };
 use crate::{
     Place, Report, Status,
     connect_error::{ConnectError, Reason},
-    forms, lock_file,
+    convert, lock_file,
     spawn::{Patience, connect_to_running},
 };
 
@@ -208,7 +208,7 @@ impl Control {
             bucket: bucket.as_ref().to_owned(),
             name: name.clone(),
             from: from.iter().map(|(lock, token)| (id(lock), token.get())).collect(),
-            info: forms::to_wire(info),
+            info: convert::to_wire(info),
         })?;
         let outcome = self.hear(|message| match message {
             FromDaemon::Stolen { outcome, .. } => Some(outcome),

@@ -12,7 +12,7 @@ use tokio_util::codec::{Decoder, Encoder};
 
 use super::{
     connect_options::ConnectOptions,
-    io::{Ear, send},
+    reader::{Reader, send},
 };
 use crate::{
     Place,
@@ -30,7 +30,7 @@ const OLDEST: u16 = 2;
 
 /// A connection to a daemon that has welcomed us.
 pub(super) struct Welcomed {
-    pub(super) ear: Ear,
+    pub(super) reader: Reader,
     /// The version of the protocol that is spoken.
     pub(super) version: u16,
     /// How far its locks are seen, if that is further than this machine.
@@ -72,14 +72,14 @@ fn try_connect(
         return Err(Reason::NotShared);
     }
     socket.set_nonblocking(true).map_err(|error| Reason::Io("connecting", error.into()))?;
-    Ok(Welcomed { ear: Ear::new(socket, codec, heard), version, reach })
+    Ok(Welcomed { reader: Reader::new(socket, codec, heard), version, reach })
 }
 
 /// Same uid or nothing. The modes of directory and socket say so already; this asks the kernel.
 pub(super) fn check_peer(socket: &Stream) -> Result<(), Reason> {
     let peer =
         peer::of(socket).map_err(|error| Reason::Io("asking who serves it", error.into()))?;
-    if peer.user == ours() { Ok(()) } else { Err(Reason::Foreign(peer.user)) }
+    if peer.user == ours() { Ok(()) } else { Err(Reason::OtherUser(peer.user)) }
 }
 
 /// Says hello and waits to be welcomed. What has been heard beyond that stays in `heard`. The

@@ -7,7 +7,7 @@ use navlock_platform::descriptor::{Descriptor, bequeath, numbered};
 use navlock_wire::MAX_TEXT;
 
 use super::{connection::Connection, table::Table};
-use crate::client_files::{Reserved, Testament};
+use crate::client_files::{InheritedFile, Reserved};
 
 /// The descriptor that is inherited, or the next that is free. Scripts take small numbers, and 200,
 /// which is a habit of those that use flock(1); shells take up to 255. All may be open by default
@@ -28,7 +28,7 @@ const CLAIM: usize = 64;
 #[derive(Debug)]
 pub struct Lifeline {
     connection: Arc<Connection>,
-    written: Testament,
+    written: InheritedFile,
     inherited: Option<Descriptor>,
 }
 
@@ -51,7 +51,7 @@ impl PreparedLifeline {
         let shared = connection.shared();
         // What is inherited is what the daemon knows of by its messages.
         connection.change(Table::stop_owning);
-        let agents = shared.table().testament().len();
+        let agents = shared.table().inheritable_claims().len();
         let claims: usize = names.iter().map(|name| name.as_bytes().len() + CLAIM).sum();
         // What an agent says of itself may become longer.
         let room = agents + claims + 4 * MAX_TEXT;
@@ -68,8 +68,8 @@ impl PreparedLifeline {
     /// when room was taken, and there is no more.
     pub fn begin(self) -> io::Result<Lifeline> {
         let Self { connection, reserved, mut descriptor } = self;
-        let claims = connection.shared().table().testament();
-        let (file, written) = reserved.bequeath(&claims)?;
+        let claims = connection.shared().table().inheritable_claims();
+        let (file, written) = reserved.hand_over(&claims)?;
         // From here on it is taken back if anything fails.
         let mut lifeline = Lifeline { connection, written, inherited: None };
         bequeath(&file, &mut descriptor)?;
@@ -81,7 +81,7 @@ impl PreparedLifeline {
 impl Lifeline {
     /// Leaves it to those who have inherited it; who is started from now on does not. What the
     /// agents have [said of themselves](navlock_core::LockManager::describe) by now is what their
-    /// heirs are known by.
+    /// those who have inherited the locks are known by.
     pub fn hand_over(&mut self) {
         self.renew();
         self.inherited = None;
@@ -94,7 +94,7 @@ impl Lifeline {
         if shared.is_forked() {
             return;
         }
-        let claims = shared.table().testament();
+        let claims = shared.table().inheritable_claims();
         self.written.rewrite(&claims);
     }
 }

@@ -25,13 +25,13 @@ use tokio_util::codec::{Decoder, Encoder};
 
 use super::{
     handshake::{self, check_peer},
-    io::send,
+    reader::send,
 };
 use crate::{
     Place, RECLAIM,
     client_files::ClientFiles,
     connect_error::{ConnectError, Reason},
-    forms,
+    convert,
     spawn::{Patience, connect_to_running},
 };
 
@@ -206,7 +206,7 @@ impl Look {
             }
             FromDaemon::LookEvents { events } => {
                 let overview = self.anew.as_mut().map_or(&mut self.overview, |(anew, _)| anew);
-                let events: Vec<_> = forms::events(events, &mut self.bucket).collect();
+                let events: Vec<_> = convert::events(events, &mut self.bucket).collect();
                 for event in &events {
                     overview.apply(event);
                 }

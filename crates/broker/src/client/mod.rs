@@ -29,16 +29,16 @@ mod connect_options;
 mod connection;
 mod control;
 mod handshake;
-mod io;
-mod keeper;
 mod lifeline;
 mod look;
+mod maintainer;
 mod owned;
 mod query;
 mod questions;
+mod reader;
 mod table;
 
-use std::{io as std_io, sync::Arc};
+use std::{io, sync::Arc};
 
 use navlock_core::{
     ClientId, Error, ResourceName, UserAgent,
@@ -52,8 +52,8 @@ use tokio::sync::oneshot;
 use self::{
     backend::BrokerBackend,
     connection::{Connection, Shared, start_thread},
-    io::Wires,
-    keeper::Keeper,
+    maintainer::Maintainer,
+    reader::WakePipe,
 };
 pub use self::{
     connect_options::ConnectOptions,
@@ -101,11 +101,11 @@ impl BrokerReach {
         let failed = |reason| ConnectError { socket, reason };
         // Tokio's channel, not its runtime.
         let (connected, connection) = oneshot::channel();
-        let thread = keeper_thread(move || match open(place, options, |_| {}) {
-            Ok((connection, keeper)) => {
+        let thread = maintainer_thread(move || match open(place, options, |_| {}) {
+            Ok((connection, maintainer)) => {
                 // Who asked may be gone: then nobody has the connection, and it ends.
                 let _ = connected.send(Ok(connection));
-                keeper.run();
+                maintainer.run();
             }
             Err(reason) => {
                 let _ = connected.send(Err(reason));
@@ -138,8 +138,8 @@ impl BrokerReach {
         let place = options.find_place()?;
         let socket = place.socket().to_owned();
         match open(place, options, Shared::hold_back) {
-            Ok((connection, keeper)) => {
-                connection.shared().keep_later(|| keeper.run());
+            Ok((connection, maintainer)) => {
+                connection.shared().start_thread_later(|| maintainer.run());
                 Ok(Self(Arc::new(connection)))
             }
             Err(reason) => Err(ConnectError { socket, reason }),
@@ -166,7 +166,7 @@ impl BrokerReach {
     /// # Errors
     ///
     /// If this process may have no more threads. It can be tried again.
-    pub fn keep(&self) -> std_io::Result<()> {
+    pub fn keep(&self) -> io::Result<()> {
         self.0.shared().keep()
     }
 
@@ -182,11 +182,11 @@ impl BrokerReach {
         let place = options.find_place()?;
         let socket = place.socket().to_owned();
         let failed = |reason| ConnectError { socket, reason };
-        let (connection, keeper) = match prepare(place, options) {
+        let (connection, maintainer) = match prepare(place, options) {
             Ok(prepared) => prepared,
             Err(reason) => return Err(failed(reason)),
         };
-        match keeper_thread(move || keeper.run_when_needed()) {
+        match maintainer_thread(move || maintainer.run_when_needed()) {
             Ok(()) => Ok(Self(Arc::new(connection))),
             Err(reason) => Err(failed(reason)),
         }
@@ -197,7 +197,7 @@ impl BrokerReach {
     /// # Errors
     ///
     /// If the broker's directory has no room for it, or cannot be written to.
-    pub fn prepare_lifeline(&self, names: &[ResourceName]) -> std_io::Result<PreparedLifeline> {
+    pub fn prepare_lifeline(&self, names: &[ResourceName]) -> io::Result<PreparedLifeline> {
         PreparedLifeline::new(&self.0, names)
     }
 
@@ -221,7 +221,7 @@ impl BrokerReach {
 }
 
 /// Starts the thread that keeps a connection. It ends with the connection.
-fn keeper_thread(keep: impl FnOnce() + Send + 'static) -> Result<(), Reason> {
+fn maintainer_thread(keep: impl FnOnce() + Send + 'static) -> Result<(), Reason> {
     start_thread(keep).map_err(|error| Reason::Io("starting a thread", error.into()))
 }
 
@@ -230,26 +230,26 @@ fn open(
     place: Place,
     options: ConnectOptions,
     before: impl FnOnce(&Shared),
-) -> Result<(Connection, Keeper), Reason> {
+) -> Result<(Connection, Maintainer), Reason> {
     let welcomed = handshake::connect(&place, &options, options.patience())?;
-    let (connection, keeper) = prepare(place, options)?;
+    let (connection, maintainer) = prepare(place, options)?;
     before(connection.shared());
     connection.shared().connected(welcomed)?;
-    Ok((connection, keeper))
+    Ok((connection, maintainer))
 }
 
 /// A connection before it is made.
-fn prepare(place: Place, options: ConnectOptions) -> Result<(Connection, Keeper), Reason> {
-    let wires = || Wires::new().map_err(|error| Reason::Io("connecting", error.into()));
+fn prepare(place: Place, options: ConnectOptions) -> Result<(Connection, Maintainer), Reason> {
+    let wake_pipe = || WakePipe::new().map_err(|error| Reason::Io("connecting", error.into()));
     let files = ClientFiles::of(&place);
     let key = ClientId::random().to_bytes();
-    let (nudge, nudged) = wires()?.split();
+    let (nudge, nudged) = wake_pipe()?.split();
     let path = place.socket().to_owned();
     let (only_questions, delegate) = (options.only_questions, options.may_delegate());
-    let shared = Shared::new(path, files, key, nudge, wires()?, only_questions, delegate);
+    let shared = Shared::new(path, files, key, nudge, wake_pipe()?, only_questions, delegate);
     let shared = Arc::new(shared.map_err(|error| Reason::Io("connecting", error.into()))?);
-    let keeper = Keeper::new(Arc::clone(&shared), nudged, place, options);
-    Ok((Connection::new(shared), keeper))
+    let maintainer = Maintainer::new(Arc::clone(&shared), nudged, place, options);
+    Ok((Connection::new(shared), maintainer))
 }
 
 impl Reach for BrokerReach {

@@ -51,7 +51,7 @@ const LINK_LASTS: u64 = 500_000_000;
 ///
 /// # Invariants
 ///
-/// - `slots` is locked last, after all of the connection's, and for moments. Nothing foreign is called
+/// - `slots` is locked last, after all of the connection's, and for moments. No waker is called
 ///   under it.
 /// - Who changes what there is in `slots`, other than by a note, has the connection's table locked.
 pub(super) struct Owned {

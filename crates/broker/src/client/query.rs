@@ -52,7 +52,7 @@ impl Future for Answer<'_> {
 impl Drop for Answer<'_> {
     fn drop(&mut self) {
         let question = self.connection.table().questions.remove(self.query);
-        // Its waker is foreign: dropped out here.
+        // Its waker is the caller's code: dropped without the table locked.
         drop(question);
     }
 }

@@ -12,7 +12,7 @@ use navlock_wire::{
     ToDaemon,
 };
 
-use crate::forms::{failed, from_wire};
+use crate::convert::{failed, from_wire};
 
 /// All questions that somebody wants an answer to.
 #[derive(Default)]

@@ -38,7 +38,7 @@ use super::{
     owned::{Asked, Began, Note, Owned},
     questions::Questions,
 };
-use crate::{clock, forms::to_wire};
+use crate::{clock, convert::to_wire};
 
 /// The state of a client.
 pub(super) struct Table {
@@ -292,7 +292,7 @@ impl Table {
         let Some(known) = self.agents.get(agent.index()).filter(|known| !known.terminated) else {
             return Err(Error::Terminated);
         };
-        // Foreign code, so before anything is changed.
+        // The caller's code, so before anything is changed.
         let state = State::Pending(waker.clone());
         let serial = self.next_serial;
         self.next_serial += 1;

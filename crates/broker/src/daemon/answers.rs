@@ -10,7 +10,7 @@ use navlock_wire::{
     DELEGATION_VERSION, FromDaemon, InspectionEntry, OwnedEntry, Query, SnapshotEntry,
 };
 
-use crate::{clock::milliseconds, forms::to_wire};
+use crate::{clock::milliseconds, convert::to_wire};
 
 /// About how long a part is, in bytes; one entry may be longer.
 const PART: usize = 64 << 10;

@@ -1,10 +1,10 @@
 //! What one client has: its agents, and what they ask for.
 
 mod agents;
+mod events;
+mod map_slots;
+mod messages;
 mod open_agent;
-mod seen;
-mod slots;
-mod told;
 
 use std::{
     collections::HashSet,
@@ -25,8 +25,8 @@ use navlock_engine::{FencingToken, RequestId};
 use navlock_platform::descriptor::Counted;
 use navlock_wire::{Agent, ClientKey, ClientState, LockId, LookChange, Moment, Slot};
 
+pub(super) use self::messages::outcome_message;
 use self::open_agent::OpenAgent;
-pub(super) use self::told::tell;
 use super::{
     circles::{Circles, InCircle, Nested},
     delegations::Delegations,
@@ -65,7 +65,7 @@ pub(super) struct Client {
     directory: Arc<Directory<Self>>,
     /// The number of its connection or, if it has none, its own, and how it is. `None` if it was never
     /// there.
-    room: Option<(u64, ClientState)>,
+    number: Option<(u64, ClientState)>,
     /// When it came.
     since: Moment,
     /// `None` where no names are owned.
@@ -77,7 +77,7 @@ pub(super) struct Client {
     /// Its key, and where its files are, if it has said that.
     files: Option<(ClientKey, ClientFiles)>,
     /// The file of those who will have inherited its locks: it may be removed while they work.
-    testament: Option<Counted<File>>,
+    inherited_file: Option<Counted<File>>,
 }
 
 /// One lock or request as it is shown, and whose it is.
@@ -102,7 +102,7 @@ impl Client {
             directory,
             requests: Requests::new(Arc::clone(&lookers), user_agent.is_leased()),
             lookers,
-            room: None,
+            number: None,
             since: clock::now(),
             delegations,
             map: None,
@@ -113,7 +113,7 @@ impl Client {
             refused: HashSet::new(),
             process: None,
             files: None,
-            testament: None,
+            inherited_file: None,
         }
     }
 
@@ -140,10 +140,10 @@ impl Client {
     }
 
     /// Others work under its locks, it says, who may have inherited them.
-    fn keep_testament(&mut self) {
+    fn keep_inherited_file(&mut self) {
         let Some((key, files)) = &self.files else { return };
         if let Some(file) = files.open_inherited(*key) {
-            self.testament = Counted::if_few(file);
+            self.inherited_file = Counted::if_few(file);
         }
     }
 
@@ -154,7 +154,7 @@ impl Client {
     /// If that cannot be told for the moment.
     pub(super) fn inherited(&self) -> io::Result<Option<Inherited>> {
         let Some((key, files)) = &self.files else { return Ok(None) };
-        if let Some(file) = &self.testament {
+        if let Some(file) = &self.inherited_file {
             return files.inherited_by(*key, file.get());
         }
         if self.is_empty() {
@@ -369,7 +369,7 @@ impl Client {
     }
 
     /// Leaves these locks to others and ends all else.
-    pub(super) fn bequeath(&mut self, wanted: impl Fn(RequestId) -> bool) {
+    pub(super) fn keep_inherited(&mut self, wanted: impl Fn(RequestId) -> bool) {
         self.keep_held(wanted);
         if self.has_ended() {
             // Its file may go, and says nothing of who works under these.
@@ -389,7 +389,7 @@ impl Client {
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     pub(super) fn end(&mut self) {
-        if self.room.is_some() {
+        if self.number.is_some() {
             self.requests.tell_all_finished();
         }
         self.requests.take_back(None);
@@ -402,7 +402,7 @@ impl Client {
         }
         self.agents.clear();
         self.bucket_bytes = 0;
-        if let Some((client, _)) = self.room.take() {
+        if let Some((client, _)) = self.number.take() {
             self.lookers.tell(|| LookChange::ClientWent { client });
         }
     }
@@ -424,13 +424,13 @@ impl Client {
     }
 
     /// The commands that have inherited its locks, by this file.
-    pub(super) fn heirs(&self, file: Option<Identity>) -> Vec<Process> {
-        let heirs = self.agents.values().filter_map(|open| {
+    pub(super) fn inheritors(&self, file: Option<Identity>) -> Vec<Process> {
+        let inheritors = self.agents.values().filter_map(|open| {
             // Or it is known from an earlier daemon alone.
             let found = || Process::with_open(open.info.pid, file?);
             open.command.clone().or_else(found)
         });
-        heirs.collect()
+        inheritors.collect()
     }
 
     /// Whether it has nothing that others could have inherited.

@@ -37,10 +37,10 @@ use tokio::{
 use super::{
     circles::{Circles, InCircle, Names, Nested},
     elsewhere::Elsewhere,
-    house::House,
     shared_client::lock,
+    state::Daemon,
 };
-use crate::{LOGS, forms};
+use crate::{LOGS, convert};
 
 /// How long a circle lasts before it is told, and how often it is looked at most.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ struct Seen {
     elsewhere: Option<Elsewhere>,
 }
 
-impl House {
+impl Daemon {
     /// Tells those who wait for each other, for as long as the daemon runs.
     pub(super) async fn watch_deadlocks(self: Arc<Self>) {
         let mut watcher = watcher();
@@ -114,7 +114,7 @@ impl House {
             return;
         }
         let mut untold = Vec::new();
-        for client in self.everybody() {
+        for client in self.all_clients() {
             let theirs = lock(&client).requests_mut().untold_insides();
             if !theirs.is_empty() {
                 untold.push((client, theirs));
@@ -140,7 +140,7 @@ impl House {
     /// What is waited for here inside a lock.
     fn nested(&self) -> Nested {
         let mut nested = Nested::default();
-        for client in self.everybody() {
+        for client in self.all_clients() {
             lock(&client).nested(&mut nested);
         }
         nested
@@ -174,7 +174,7 @@ impl House {
         }
         self.look_anew();
         let mut events = Vec::new();
-        for client in self.everybody() {
+        for client in self.all_clients() {
             lock(&client).look_at(|bucket, name| names.has(bucket, name), &mut events);
         }
         // In the order of the queues: clients are in none.
@@ -204,7 +204,7 @@ impl House {
 /// Finds those circles that are to be told now.
 fn find(watcher: &mut Watcher, seen: Seen, now: Instant) -> Circles {
     let (mut overview, mut bucket) = (Overview::default(), Arc::default());
-    for event in forms::events(seen.events, &mut bucket) {
+    for event in convert::events(seen.events, &mut bucket) {
         overview.apply(&event);
     }
     if let Some(elsewhere) = seen.elsewhere {
@@ -289,18 +289,18 @@ mod tests {
     use super::*;
     use crate::{
         client_files::Found,
-        daemon::{Options, house::Stay, user_agent},
+        daemon::{Options, connected::ConnectedClient, user_agent},
     };
 
-    fn house() -> Arc<House> {
+    fn daemon() -> Arc<Daemon> {
         let locks = user_agent(FencingToken::new(1));
-        Arc::new(House::new(locks, &Options::default(), None, &Found::default(), None))
+        Arc::new(Daemon::new(locks, &Options::default(), None, &Found::default(), None))
     }
 
     /// A client with one agent, which asks for these, one after the other.
-    fn client(house: &Arc<House>, names: &[&str]) -> (Stay, ClientId) {
-        let stay = house.enter(None, false, None);
-        let mut client = lock(&stay.client);
+    fn client(daemon: &Arc<Daemon>, names: &[&str]) -> (ConnectedClient, ClientId) {
+        let connected = daemon.enter(None, false, None);
+        let mut client = lock(&connected.client);
         let client_id = ClientId::random();
         client.open_agent(0, client_id, "app".to_owned()).unwrap();
         for (at, name) in (0..).zip(names) {
@@ -310,30 +310,30 @@ mod tests {
             client.request(0, id, name, kind, None).unwrap();
         }
         drop(client);
-        (stay, client_id)
+        (connected, client_id)
     }
 
     #[test]
     fn a_nested_lock_that_is_free_has_nobody_look_for_circles() {
-        let house = house();
-        let (stay, client_id) = client(&house, &["outer", "inner"]);
+        let daemon = daemon();
+        let (connected, client_id) = client(&daemon, &["outer", "inner"]);
         let outer = (client_id.to_bytes(), 0);
-        lock(&stay.client).put_inside(RequestId::from_parts(1, 1), outer);
-        assert!(house.lookers().somebody_is_nested().now_or_never().is_none());
-        let (waits, _) = client(&house, &["inner"]);
+        lock(&connected.client).put_inside(RequestId::from_parts(1, 1), outer);
+        assert!(daemon.lookers().somebody_is_nested().now_or_never().is_none());
+        let (waits, _) = client(&daemon, &["inner"]);
         lock(&waits.client).put_inside(RequestId::from_parts(0, 0), outer);
-        assert!(house.lookers().somebody_is_nested().now_or_never().is_some());
+        assert!(daemon.lookers().somebody_is_nested().now_or_never().is_some());
     }
 
     #[test]
     fn nothing_is_looked_at_but_names_that_somebody_waits_for_inside_a_lock() {
-        let house = house();
+        let daemon = daemon();
         let names: Vec<_> = (0..100).map(|at| format!("{at}")).collect();
         let (holder, client_id) =
-            client(&house, &names.iter().map(String::as_str).collect::<Vec<_>>());
-        let (idle, _) = client(&house, &["idle"]);
-        let (waits, other) = client(&house, &["7", "8"]);
-        let look = || house.look_at_nested(false).now_or_never().unwrap().unwrap().events;
+            client(&daemon, &names.iter().map(String::as_str).collect::<Vec<_>>());
+        let (idle, _) = client(&daemon, &["idle"]);
+        let (waits, other) = client(&daemon, &["7", "8"]);
+        let look = || daemon.look_at_nested(false).now_or_never().unwrap().unwrap().events;
         assert_eq!(look().len(), 0);
         lock(&waits.client).put_inside(RequestId::from_parts(0, 0), (client_id.to_bytes(), 3));
         let seen = look();
@@ -352,11 +352,11 @@ mod tests {
 
     #[test]
     fn those_who_wait_are_seen_in_the_order_of_their_queue() {
-        let house = house();
-        let all: Vec<_> = (0..10).map(|_| client(&house, &["db"])).collect();
+        let daemon = daemon();
+        let all: Vec<_> = (0..10).map(|_| client(&daemon, &["db"])).collect();
         let (last, _) = all.last().unwrap();
         lock(&last.client).put_inside(RequestId::from_parts(0, 0), (all[0].1.to_bytes(), 0));
-        let seen = house.look_at_nested(false).now_or_never().unwrap().unwrap().events;
+        let seen = daemon.look_at_nested(false).now_or_never().unwrap().unwrap().events;
         let queued = seen.iter().filter_map(|event| match &event.change {
             LookChange::Granted(_, entry) | LookChange::Requested(_, entry) => Some(entry.id.0),
             _ => None,

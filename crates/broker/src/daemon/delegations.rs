@@ -14,7 +14,7 @@
 //!   [`Delegation`].
 
 mod guard;
-mod seen;
+mod observed;
 
 use std::{
     collections::HashMap,

@@ -16,8 +16,8 @@ use navlock_core::{
 use navlock_wire::{LockId, LookChange, LookEntry, LookEvent, Moment, OfName};
 use tokio::time::Instant;
 
-use super::{circles::Names, filter::Filter, house::House, shared_client::lock};
-use crate::{clock, forms::to_wire};
+use super::{circles::Names, filter::Filter, shared_client::lock, state::Daemon};
+use crate::{clock, convert::to_wire};
 
 /// What there is in buckets that other machines share.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ type Shared = (Arc<str>, NameRef);
 
 /// What there is of some names, each of them at one moment.
 struct Lists<'a> {
-    house: &'a House,
+    daemon: &'a Daemon,
     with_silence: bool,
     buckets: HashMap<Arc<str>, LockManager>,
     found: BTreeMap<Shared, Sighting>,
@@ -410,7 +410,7 @@ fn is_of(one: &Sighted, agents: &HashSet<ClientId>) -> bool {
 impl Lists<'_> {
     /// The lock manager of this bucket.
     fn bucket(&mut self, bucket: &Arc<str>) -> &LockManager {
-        let open = || self.house.user_agent().lock_manager(bucket);
+        let open = || self.daemon.user_agent().lock_manager(bucket);
         self.buckets.entry(Arc::clone(bucket)).or_insert_with(open)
     }
 
@@ -452,11 +452,11 @@ impl Lists<'_> {
     }
 }
 
-impl House {
+impl Daemon {
     /// The buckets of all agents that are to be seen, and the one that is asked for.
     pub(super) fn buckets(&self, filter: &Filter) -> Vec<String> {
         let mut buckets: Vec<String> = filter.bucket.iter().cloned().collect();
-        for client in self.everybody() {
+        for client in self.all_clients() {
             let client = lock(&client);
             let theirs = client.agents().map(|(of, _)| of.bucket.as_ref().to_owned());
             buckets.extend(theirs.filter(|bucket| filter.has_bucket(bucket)));
@@ -502,7 +502,7 @@ impl House {
         with_silence: bool,
     ) -> Option<Elsewhere> {
         let (buckets, found) = (HashMap::new(), BTreeMap::new());
-        let mut lists = Lists { house: self, with_silence, buckets, found };
+        let mut lists = Lists { daemon: self, with_silence, buckets, found };
         let around: BTreeMap<Shared, _> = lists.shared(around);
         let mut names = lists.shared(nested);
         names.extend(around.clone());

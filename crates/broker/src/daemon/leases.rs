@@ -23,7 +23,7 @@ use navlock_core::{UserAgent, host};
 use navlock_wire::{Agent, ClientKey};
 use tokio::time::{Instant, sleep};
 
-use super::{client::Client, house::House};
+use super::{client::Client, state::Daemon};
 use crate::client_files::{ClientFiles, Dead};
 
 /// How often it is tried to end what somebody has left, before it is looked at again with all else
@@ -39,14 +39,14 @@ const NOTICE: Duration = Duration::from_secs(1);
 
 /// How long after a client's end its notes stay, for the case that we are killed before its leases
 /// have ended.
-const FAREWELL: Duration = Duration::from_secs(2);
+const KEEP_NOTES: Duration = Duration::from_secs(2);
 
 /// With so many notes of leases that have ended, they are written anew.
 const MOST_OLD: usize = 64;
 
 /// What is noted of one client.
 pub(super) struct Leases {
-    house: Arc<House>,
+    daemon: Arc<Daemon>,
     client: ClientKey,
     files: ClientFiles,
     noted: HashMap<Agent, Vec<u8>>,
@@ -55,8 +55,8 @@ pub(super) struct Leases {
 }
 
 impl Leases {
-    pub(super) fn new(house: Arc<House>, client: ClientKey, files: ClientFiles) -> Self {
-        Self { house, client, files, noted: HashMap::new(), written: 0 }
+    pub(super) fn new(daemon: Arc<Daemon>, client: ClientKey, files: ClientFiles) -> Self {
+        Self { daemon, client, files, noted: HashMap::new(), written: 0 }
     }
 
     /// Notes the lease of one agent, if it has one that is not noted.
@@ -86,9 +86,9 @@ impl Leases {
 
     /// Names are owned under the lease of an agent, if at all.
     fn note_own(&self) {
-        let own = host::own_lease(self.house.user_agent()).filter(|_| !self.noted.is_empty());
+        let own = host::own_lease(self.daemon.user_agent()).filter(|_| !self.noted.is_empty());
         if let Some(own) = own {
-            self.house.own_leases().note(&self.files, own);
+            self.daemon.own_leases().note(&self.files, own);
         }
     }
 
@@ -98,7 +98,7 @@ impl Leases {
     }
 }
 
-impl House {
+impl Daemon {
     /// Ends what these have left, while all else goes on, if that can be done in so many tries.
     pub(super) fn end_leases(&self, dead: Vec<Dead>, tries: usize) {
         let Some(files) = self.files().filter(|_| self.user_agent().is_leased()) else { return };
@@ -130,7 +130,7 @@ impl House {
     /// Whether somebody lives who was there when the daemon started, and has not said what it holds.
     fn awaits_claims(&self) -> bool {
         let Some(files) = self.files() else { return false };
-        let is_kept = |client| self.rooms().orphans.values().any(|orphan| orphan.key == client);
+        let is_kept = |client| self.clients().orphans.values().any(|orphan| orphan.key == client);
         let may_hold = |client: ClientKey| {
             files.lives(client) || !matches!(files.inherited(client), Ok(None)) && !is_kept(client)
         };
@@ -138,7 +138,7 @@ impl House {
         self.recovery().is_hearing() || self.recovery().absent().into_iter().any(may_hold)
     }
 
-    /// Those of these clients that are dead, and have left leases and no heirs.
+    /// Those of these clients that are dead, have left leases, and of whom nobody has inherited locks.
     pub(super) fn dead(&self, clients: Vec<ClientKey>) -> Vec<Dead> {
         let Some(files) = self.files() else { return Vec::new() };
         let is_dead = |client: &ClientKey| files.has_leases(*client) && files.is_dead(*client);
@@ -152,7 +152,7 @@ impl House {
             return;
         };
         tokio::spawn(async move {
-            sleep(FAREWELL).await;
+            sleep(KEEP_NOTES).await;
             // It may have come back: it was hung up on.
             if files.is_dead(client) {
                 files.forget_leases(client);
@@ -182,14 +182,14 @@ async fn end_leases(
 }
 
 async fn end_names(
-    house: Weak<House>,
+    daemon: Weak<Daemon>,
     files: ClientFiles,
     mut brokers: Vec<ClientKey>,
     grace: Duration,
 ) {
     let mut nobody_since = Instant::now();
     loop {
-        let Some(here) = house.upgrade() else { return };
+        let Some(here) = daemon.upgrade() else { return };
         let user_agent = here.user_agent().clone();
         if here.awaits_claims() {
             nobody_since = Instant::now();

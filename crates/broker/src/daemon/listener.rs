@@ -20,13 +20,13 @@ use tokio::{
 
 use super::{
     ends::End,
-    house::House,
     listening::Listening,
     looking::Looking,
-    newcomer::{Introduced, Newcomer},
+    new_connection::{Introduced, NewConnection},
     options::Options,
     process::{END, Process},
     session::Session,
+    state::Daemon,
 };
 use crate::{LOGS, client_files::Found};
 
@@ -57,13 +57,13 @@ const SWEEP: Duration = Duration::from_secs(10);
 /// Dropping the future ends all sessions, as if their clients had died.
 pub async fn serve(listener: &AsyncListener, user_agent: UserAgent, options: Options) {
     let found = Found::default();
-    let house = Arc::new(House::new(user_agent, &options, None, &found, None));
-    serve_in(&house, listener, found, &options).await;
+    let daemon = Arc::new(Daemon::new(user_agent, &options, None, &found, None));
+    serve_in(&daemon, listener, found, &options).await;
 }
 
-/// The same, in this house, of which these were found when the daemon started.
+/// The same with this state, of a daemon that found these when it started.
 pub(super) async fn serve_in(
-    house: &Arc<House>,
+    daemon: &Arc<Daemon>,
     listener: &impl Accept,
     found: Found,
     options: &Options,
@@ -77,24 +77,24 @@ pub(super) async fn serve_in(
     // Whether somebody may have died without being missed: between two daemons, or before it had
     // introduced itself.
     let mut unswept = true;
-    let recovered = house.recover(found, options.recovery);
+    let recovered = daemon.recover(found, options.recovery);
     let mut watching = JoinSet::new();
-    watching.spawn(Arc::clone(house).watch_deadlocks());
+    watching.spawn(Arc::clone(daemon).watch_deadlocks());
     tokio::pin!(recovered);
     let mut recovering = true;
     loop {
         tokio::select! {
             () = &mut recovered, if recovering => recovering = false,
             stream = accept(listener), if crowd.len() < CROWD => {
-                let (house, patience) = (Arc::clone(house), options.limits.handshake);
+                let (daemon, patience) = (Arc::clone(daemon), options.limits.handshake);
                 // Same user or nothing. The modes of directory and socket say so already; this asks the kernel.
                 if !peer::is_ours(&stream) {
-                } else if sessions.len() + 2 * house.orphans() + descriptor::counted() < most {
-                    sessions.spawn(session(stream, house, patience));
+                } else if sessions.len() + 2 * daemon.orphans() + descriptor::counted() < most {
+                    sessions.spawn(session(stream, daemon, patience));
                 } else {
                     tracing::warn!(target: LOGS, most, "a client is turned away: there are too many");
-                    house.turned_away();
-                    crowd.spawn(turn_away(stream, house, patience, most));
+                    daemon.turned_away();
+                    crowd.spawn(turn_away(stream, daemon, patience, most));
                 }
             }
             Some(_) = crowd.join_next() => {}
@@ -106,16 +106,16 @@ pub(super) async fn serve_in(
                 idle_since = Instant::now();
                 unswept = true;
             }
-            () = house.stopped.notified() => {
+            () = daemon.stopped.notified() => {
                 tracing::info!(target: LOGS, "it was asked to end");
                 return;
             }
-            () = house.gone.notified() => idle_since = Instant::now(),
-            _ = look.tick() => house.tidy(),
-            _ = sweep.tick(), if unswept => unswept = house.sweep(),
+            () = daemon.gone.notified() => idle_since = Instant::now(),
+            _ = look.tick() => daemon.tidy(),
+            _ = sweep.tick(), if unswept => unswept = daemon.sweep(),
             () = idle(idle_since, options),
                 // Who only looks is no client.
-                if !recovering && sessions.len() <= house.lookers().count() && house.is_empty() =>
+                if !recovering && sessions.len() <= daemon.lookers().count() && daemon.is_empty() =>
             {
                 tracing::info!(target: LOGS, "it has had no client for long enough");
                 return;
@@ -179,48 +179,48 @@ fn most_clients() -> usize {
 }
 
 /// Serves one for whom there is no room as a client.
-async fn turn_away(stream: AsyncStream, house: Arc<House>, patience: Duration, most: usize) {
+async fn turn_away(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration, most: usize) {
     let limit = descriptor::limit().unwrap_or_default();
     let why = format!(
         "it has {most} clients, as many as its limit of {limit} open files allows; raise that \
          (ulimit -Hn, or LimitNOFILE= of its service), then 'navlock daemon stop'"
     );
-    let newcomer = Newcomer::new(stream, None, house).turned_away(why);
-    let introduced = timeout(patience, newcomer.introduce()).await;
+    let new_connection = NewConnection::new(stream, None, daemon).turned_away(why);
+    let introduced = timeout(patience, new_connection.introduce()).await;
     if let Ok(Ok(Introduced::Looker(looking))) = introduced {
         let _ = timeout(patience, looking.serve()).await;
     }
 }
 
-async fn session(stream: AsyncStream, house: Arc<House>, patience: Duration) {
+async fn session(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration) {
     let process = Process::peer(&stream);
     let pid = process.as_ref().map(Process::number);
-    let session = match begin(stream, process.clone(), Arc::clone(&house), patience).await {
+    let session = match begin(stream, process.clone(), Arc::clone(&daemon), patience).await {
         Ok(session) => session,
         // Who has asked something and goes was no client.
         Err(End::Gone | End::Died) => return,
-        Err(end) => return house.ends().note(pid, &end),
+        Err(end) => return daemon.ends().note(pid, &end),
     };
     let session = match session {
         Begun::Session(session) => session,
         Begun::Looking(looking) => {
             let end = looking.serve().await;
             if !end.is_usual() {
-                house.ends().note(pid, &end);
+                daemon.ends().note(pid, &end);
             }
             return;
         }
     };
     let mut end = pin!(end_of(process.clone()));
-    let (stay, why) = session.serve(end.as_mut()).await;
+    let (connected, why) = session.serve(end.as_mut()).await;
     // FAST: its end is waited for by what has been waiting for it all the time, and before anything
     // else is done: on one CPU that would hold it up.
-    if stay.holds() && process.is_some_and(|process| process.is_ending()) {
+    if connected.holds() && process.is_some_and(|process| process.is_ending()) {
         let _ = timeout(END, end).await;
     }
-    drop(stay);
+    drop(connected);
     // FAST: after who waits for its locks was told.
-    house.ends().note(pid, &why);
+    daemon.ends().note(pid, &why);
 }
 
 /// Waits for the end of a client's process, if that can be seen. What it has forked may have its
@@ -236,13 +236,13 @@ async fn end_of(process: Option<Process>) {
 async fn begin(
     stream: AsyncStream,
     process: Option<Process>,
-    house: Arc<House>,
+    daemon: Arc<Daemon>,
     patience: Duration,
 ) -> Result<Begun, End> {
-    let newcomer = Newcomer::new(stream, process.clone(), house);
+    let new_connection = NewConnection::new(stream, process.clone(), daemon);
     let introduced = tokio::select! {
         biased;
-        introduced = timeout(patience, newcomer.introduce()) => introduced,
+        introduced = timeout(patience, new_connection.introduce()) => introduced,
         () = end_of(process.clone()) => return Err(End::Died),
     };
     match introduced.map_err(|_| End::Late)?? {

@@ -15,10 +15,10 @@ use tokio::{
 use super::{
     ends::{End, Nonsense},
     filter::Filter,
-    house::House,
     lookers::LOOK,
     picture::SLICE,
     session::{Stream, flush},
+    state::Daemon,
     telling::{Said, Teller},
 };
 
@@ -40,7 +40,7 @@ const TRIES: u32 = 3;
 /// What somebody asked for.
 pub(super) struct Looking {
     pub(super) stream: Stream,
-    pub(super) house: Arc<House>,
+    pub(super) daemon: Arc<Daemon>,
     pub(super) filter: Filter,
     /// Whether also to be told what happens.
     pub(super) follow: bool,
@@ -65,27 +65,27 @@ impl Looking {
         let failed = |error: std::io::Error| End::Stream(error.into());
         self.until_recovered().await?;
         let most = if self.follow { MOST } else { 2 * MOST };
-        if self.house.lookers().count() >= most {
+        if self.daemon.lookers().count() >= most {
             let reason = format!("{most} look at it already; end one of these first");
             self.say(&FromDaemon::Refused { reason }).await?;
             return Err(End::Refused);
         }
-        let looker = Arc::new(self.house.lookers().add(self.filter.clone()));
-        let mut elsewhere = Arc::new(self.house.look_elsewhere(&self.filter).await);
+        let looker = Arc::new(self.daemon.lookers().add(self.filter.clone()));
+        let mut elsewhere = Arc::new(self.daemon.look_elsewhere(&self.filter).await);
         let stream = Teller::stream(self.stream.get_ref()).map_err(failed)?;
         let (pictures, shown) = mpsc::channel(1);
         let (says, mut said) = mpsc::channel(1);
         let mut telling = JoinSet::new();
         let (teller, follow) = (Arc::clone(&looker), self.follow);
         let tell = async move { Teller::new(teller, stream)?.tell(shown, says, follow).await };
-        telling.spawn_on(tell, &self.house.lookers().runtime().await);
+        telling.spawn_on(tell, &self.daemon.lookers().runtime().await);
         let (mut look, mut ask) = (Instant::now() + LOOK, Instant::now() + ASK);
         // When it is shown next what there is, whether it was told what it was shown before, and whether what
         // is elsewhere is old.
         let (mut next, mut is_told, mut ask_elsewhere) = (Some(Instant::now()), true, false);
         let (mut pause_until, mut torn) = (Instant::now(), 0);
         loop {
-            let is_leased = self.house.user_agent().is_leased();
+            let is_leased = self.daemon.user_agent().is_leased();
             tokio::select! {
                 end = gone(&mut self.stream) => return Err(end),
                 Some(ended) = telling.join_next() => {
@@ -106,22 +106,22 @@ impl Looking {
                 },
                 () = sleep_until(next.unwrap_or(pause_until)), if is_told && next.is_some() => {
                     if mem::take(&mut ask_elsewhere) {
-                        elsewhere = Arc::new(self.house.look_elsewhere(&self.filter).await);
+                        elsewhere = Arc::new(self.daemon.look_elsewhere(&self.filter).await);
                     }
                     let slice = if torn < TRIES { SLICE } else { usize::MAX };
-                    let (picture, took) = self.house.picture(&looker, &elsewhere, slice).await;
-                    pause_until = Instant::now() + rest(took, self.house.lookers().count());
+                    let (picture, took) = self.daemon.picture(&looker, &elsewhere, slice).await;
+                    pause_until = Instant::now() + rest(took, self.daemon.lookers().count());
                     (next, is_told) = (None, false);
                     // There is room: the one before was told. Whether it goes on is heard above.
                     _ = pictures.try_send(picture);
                 }
                 () = sleep_until(look), if !is_leased => {
-                    self.house.look_anew_now_and_then();
+                    self.daemon.look_anew_now_and_then();
                     look = Instant::now() + LOOK;
                 }
                 () = sleep_until(ask), if is_leased => {
-                    let now = self.house.look_elsewhere(&self.filter).await;
-                    if !now.is_same(&elsewhere, &self.house.agents()) {
+                    let now = self.daemon.look_elsewhere(&self.filter).await;
+                    if !now.is_same(&elsewhere, &self.daemon.agents()) {
                         elsewhere = Arc::new(now);
                         next = Some(pause_until);
                     }
@@ -134,13 +134,13 @@ impl Looking {
     /// Waits until all who held something through an earlier daemon hold it here, or are given up: before that
     /// it would look as if nobody held anything.
     async fn until_recovered(&mut self) -> Result<(), End> {
-        if self.house.recovery().is_over() {
+        if self.daemon.recovery().is_over() {
             return Ok(());
         }
         self.say(&FromDaemon::Recovering).await?;
-        let house = Arc::clone(&self.house);
+        let daemon = Arc::clone(&self.daemon);
         tokio::select! {
-            () = house.recovery().over() => Ok(()),
+            () = daemon.recovery().over() => Ok(()),
             end = gone(&mut self.stream) => Err(end),
         }
     }

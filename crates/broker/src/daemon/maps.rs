@@ -24,19 +24,19 @@ pub(super) struct Maps(Mutex<HashMap<ClientKey, Known>>);
 struct Known {
     map: Arc<ClientMap>,
     /// Whether others may have inherited locks of the client, which are not in it.
-    has_heirs: bool,
+    has_inheritors: bool,
 }
 
 impl Maps {
     /// Those of the clients that were found, who own nothing any more.
     pub(super) fn of(files: &ClientFiles, found: &Found) -> Self {
-        let heirs: HashSet<_> = found.bequeathers.iter().collect();
+        let inherited_from: HashSet<_> = found.inherited_from.iter().collect();
         let known = found.living.iter().filter_map(|key| {
             // Who cannot be mapped is waited for: it gives back by itself what it owns when it comes, and
             // when it finds that its file was removed.
             let map = ClientMap::of(files, *key).ok()??;
             map.recall_all();
-            Some((*key, Known { map: Arc::new(map), has_heirs: heirs.contains(key) }))
+            Some((*key, Known { map: Arc::new(map), has_inheritors: inherited_from.contains(key) }))
         });
         Self(Mutex::new(known.collect()))
     }
@@ -47,7 +47,7 @@ impl Maps {
 
     /// Whether all that this client holds is known.
     pub(super) fn tell_all(&self, key: ClientKey) -> bool {
-        self.known().get(&key).is_some_and(|known| !known.has_heirs && known.map.tells_all())
+        self.known().get(&key).is_some_and(|known| !known.has_inheritors && known.map.tells_all())
     }
 
     /// This client's map, if it was found.

@@ -1,14 +1,14 @@
 //! The daemon: an adapter from a socket to a user agent.
 //!
 //! It keeps no locks of its own. Whatever reach the user agent has, its clients have too. What it
-//! does keep is who its clients are (`house`), and how their locks come over from a daemon that was
+//! does keep is who its clients are (`state`), and how their locks come over from a daemon that was
 //! killed (`recovery`).
 
 mod answers;
-mod aside;
 mod circles;
 mod claims;
 mod client;
+mod connected;
 mod counts;
 mod daemon_error;
 mod deadlocks;
@@ -17,9 +17,8 @@ mod directory;
 mod elsewhere;
 mod ends;
 mod filter;
-mod foothold;
-mod house;
 mod inbox;
+mod inspection;
 mod journal;
 mod leases;
 mod listener;
@@ -31,25 +30,29 @@ mod looking;
 mod map;
 mod maps;
 mod moment;
-mod newcomer;
+mod new_connection;
 mod options;
 mod orphan;
 mod orphans;
 mod outcome;
 mod own_leases;
 mod picture;
+mod place_guard;
+mod place_lock;
 mod process;
 mod recall;
 mod recovery;
 mod requests;
+mod self_report;
 mod session;
 mod shared_client;
 mod sleepers;
-mod sole;
+mod state;
 mod stealing;
 mod takeover;
 mod telling;
 mod terms;
+mod timed_work;
 mod tokens;
 
 use std::{fs, future::pending, io, sync::Arc, time::Duration};
@@ -66,10 +69,10 @@ pub use self::{
 };
 use self::{
     delegations::Delegations,
-    foothold::Foothold,
-    house::House,
     listener::serve_in,
     listening::{Listening, listen, take_over},
+    place_guard::PlaceGuard,
+    state::Daemon,
     tokens::Tokens,
 };
 pub use crate::spawn::{READY_LINE, WAITS_FOR};
@@ -109,7 +112,7 @@ pub fn run(
         .build()
         .map_err(failed)?;
     let in_it = runtime.enter();
-    let mut foothold = Foothold::take(place, options.state.as_deref())?;
+    let mut place_guard = PlaceGuard::take(place, options.state.as_deref())?;
     drop(in_it);
     let files = ClientFiles::of(place);
     // Before the files of the dead are removed.
@@ -124,14 +127,14 @@ pub fn run(
     options.details.extend(detail);
     let options = &options;
     let delegations = Delegations::new(tokens.epoch());
-    let house = House::new(user_agent, options, Some(files), &found, Some(delegations));
-    let house = Arc::new(house);
+    let daemon = Daemon::new(user_agent, options, Some(files), &found, Some(delegations));
+    let daemon = Arc::new(daemon);
     let ended = runtime.block_on(async {
         let listener = match &options.socket {
             Some(passed) => take_over(place, passed)?,
             None => listen(place).map_err(failed)?,
         };
-        foothold.listens(options.socket.is_some());
+        place_guard.listens(options.socket.is_some());
         let listening = Listening::at(listener);
         ready();
         // FAST: who waited for it is not kept by this.
@@ -147,9 +150,9 @@ pub fn run(
             tracing::warn!(target: LOGS, "fencing tokens: {why}");
         }
         tokio::select! {
-            () = serve_in(&house, &listening, found, options) => {}
+            () = serve_in(&daemon, &listening, found, options) => {}
             // With it all sessions end, and their clients come to the one that others find.
-            () = foothold.keep(&listening, &house) => {
+            () = place_guard.keep(&listening, &daemon) => {
                 tracing::warn!(target: LOGS, "another broker has the place; this one ends");
                 return Ok(());
             }
@@ -161,7 +164,7 @@ pub fn run(
         // The name goes first: from here on clients start a new daemon, which waits for our lock.
         // Who is between being connected and being accepted sees the stream end before it was
         // welcomed, and tries again.
-        if !foothold.has_socket() {
+        if !place_guard.has_socket() {
             return Ok(());
         }
         match fs::remove_file(place.socket()) {
@@ -170,12 +173,12 @@ pub fn run(
         }
     });
     tokens.end();
-    tracing::info!(target: LOGS, clients = house.status().clients, "the broker ends");
+    tracing::info!(target: LOGS, clients = daemon.status().clients, "the broker ends");
     // Who is still there claims what it has from the next daemon, as if we had been killed.
-    let notes = house.leave_behind();
+    let notes = daemon.leave_behind();
     // With the last share in it the user agent ends, and gives up what it has. If we are killed before, the next
     // daemon finds what is noted.
-    drop(house);
+    drop(daemon);
     drop(runtime);
     if let Some(notes) = notes {
         notes.remove();

@@ -13,13 +13,13 @@ use navlock_core::{
 
 use super::{
     delegations::{Looks, release},
-    house::House,
+    state::Daemon,
 };
 
 /// How often it is tried before owners are recalled.
 const TRIES: usize = 3;
 
-impl House {
+impl Daemon {
     /// What is held and what is pending in a bucket.
     pub(super) async fn query(
         &self,
@@ -146,13 +146,13 @@ mod tests {
             let map = OwnerMap::make(own.file()).unwrap();
             let (options, locks) = (Options::default(), user_agent(FencingToken::new(1)));
             let delegations = Some(Delegations::new(0));
-            let house =
-                Arc::new(House::new(locks, &options, Some(files), &Found::default(), delegations));
+            let daemon =
+                Arc::new(Daemon::new(locks, &options, Some(files), &Found::default(), delegations));
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let _in_it = runtime.enter();
-            let stay = house.enter(Some([1; 16]), false, None);
-            assert!(stay.map(map.nonce()).is_some());
-            let mut client = lock(&stay.client);
+            let connected = daemon.enter(Some([1; 16]), false, None);
+            assert!(connected.map(map.nonce()).is_some());
+            let mut client = lock(&connected.client);
             client.open_agent(0, ClientId::random(), "app".to_owned()).unwrap();
             let (id, name) = (RequestId::from_parts(1, 1), "db".try_into().unwrap());
             let kind = RequestKind::Wait(Mode::Exclusive);
@@ -168,9 +168,9 @@ mod tests {
                 own.file().write_all_at(&word.to_ne_bytes(), 256).unwrap();
                 ready(Ok(()))
             };
-            let found = house.at_one_moment("app", None, ask).now_or_never();
+            let found = daemon.at_one_moment("app", None, ask).now_or_never();
             assert!(found.is_some_and(|found| found.is_ok()));
-            assert_eq!(lock(&stay.client).count(), (0, 0));
+            assert_eq!(lock(&connected.client).count(), (0, 0));
         }
     }
 }

@@ -6,7 +6,7 @@ use tokio::task::AbortHandle;
 use super::shared_client::SharedClient;
 use crate::lock_file::Identity;
 
-/// The heirs of a client.
+/// A client without a connection whose locks are kept: for those who have inherited them, or for itself.
 pub(super) struct Orphan {
     pub(super) key: ClientKey,
     pub(super) client: SharedClient,

@@ -2,7 +2,7 @@
 //! has whose `navlock` was killed.
 //!
 //! An orphan is a [`Client`](super::client::Client) without a connection. It ends with the last of
-//! the heirs, or when it has lost the last of its locks, and its client may come back to it.
+//! the processes that have inherited its locks, or with the last of the locks. Its client may come back to it.
 //!
 //! In the same way a client is kept that lives and has not come back from an earlier daemon, if its
 //! [map](super::maps) tells what it holds.
@@ -26,13 +26,13 @@ use tokio::{
 use super::{
     claims::{self, Claims},
     client::Client,
-    house::House,
     orphan::Orphan,
     outcome::Outcome,
     process::Process,
     shared_client::{SharedClient, lock},
+    state::Daemon,
 };
-use crate::{LOGS, client_files::Inherited, testament};
+use crate::{LOGS, client_files::Inherited, inherited_claims};
 
 /// How often it is tried again to look at a file.
 const LOOK: Duration = Duration::from_millis(20);
@@ -44,7 +44,7 @@ impl Inherited {
     }
 }
 
-impl House {
+impl Daemon {
     /// The file of inherited locks, for which it may take until `deadline` to be looked at.
     pub(super) async fn inherited(
         &self,
@@ -87,21 +87,21 @@ impl House {
             Ok(Some(mut inherited)) => {
                 // It says which of the locks are meant; all, if it cannot be read.
                 let bytes = inherited.claims().ok();
-                let meant = bytes.and_then(|bytes| testament::meant(&bytes));
+                let meant = bytes.and_then(|bytes| inherited_claims::locks(&bytes));
                 let is_meant = |id| meant.as_ref().is_none_or(|ids| ids.contains(&id));
-                lock(client).bequeath(is_meant);
-                self.lodge(key, Arc::clone(client), Some(inherited))
+                lock(client).keep_inherited(is_meant);
+                self.keep_orphan(key, Arc::clone(client), Some(inherited))
             }
             // Until it can be told, it is as if they had.
             Err(_) => {
-                lock(client).bequeath(|_| true);
-                self.lodge(key, Arc::clone(client), None)
+                lock(client).keep_inherited(|_| true);
+                self.keep_orphan(key, Arc::clone(client), None)
             }
         }
     }
 
     /// Keeps a client that has left its locks to others. Whether it has any.
-    pub(super) fn lodge(
+    pub(super) fn keep_orphan(
         self: &Arc<Self>,
         key: ClientKey,
         client: SharedClient,
@@ -111,7 +111,7 @@ impl House {
     }
 
     /// Keeps a client that has not come back, and whose own file this is. Whether it has any locks.
-    pub(super) fn lodge_sleeper(
+    pub(super) fn keep_sleeper(
         self: &Arc<Self>,
         key: ClientKey,
         client: SharedClient,
@@ -131,41 +131,46 @@ impl House {
             return false;
         }
         let file = inherited.as_ref().and_then(Inherited::identity);
-        let heirs = lock(&client).heirs(file);
-        let mut rooms = self.rooms();
-        let room = rooms.number();
-        let heard = listen(Arc::downgrade(self), room, Arc::downgrade(&client));
+        let inheritors = lock(&client).inheritors(file);
+        let mut clients = self.clients();
+        let number = clients.number();
+        let heard = listen(Arc::downgrade(self), number, Arc::downgrade(&client));
         let listening = tokio::spawn(heard).abort_handle();
-        let watched = inherited.is_some_and(|inherited| self.watch(room, inherited, heirs));
+        let watched = inherited.is_some_and(|inherited| self.watch(number, inherited, inheritors));
         let state = if sleeps { ClientState::Sleeping } else { ClientState::Orphaned };
-        lock(&client).set_room(room, state);
-        rooms.orphans.insert(room, Orphan { key, client, file, sleeps, watched, listening });
-        drop(rooms);
+        lock(&client).set_number(number, state);
+        clients.orphans.insert(number, Orphan { key, client, file, sleeps, watched, listening });
+        drop(clients);
         let sort =
             if sleeps { "is there and has not come back" } else { "has left them to others" };
         tracing::info!(target: LOGS, "the locks of a client are kept that {sort}");
         true
     }
 
-    /// Has a thread wait for the end of the heirs; there is no other way to be told. Whether there
-    /// is one.
-    fn watch(self: &Arc<Self>, room: u64, inherited: Inherited, heirs: Vec<Process>) -> bool {
-        let (house, runtime) = (Arc::downgrade(self), Handle::current());
+    /// Has a thread wait for the end of those who have inherited the locks; the kernel tells it in no other way.
+    /// Whether there is such a thread.
+    fn watch(
+        self: &Arc<Self>,
+        number: u64,
+        inherited: Inherited,
+        inheritors: Vec<Process>,
+    ) -> bool {
+        let (daemon, runtime) = (Arc::downgrade(self), Handle::current());
         let waiting = thread::Builder::new().name("navlock-orphan".to_owned()).spawn(move || {
-            inherited.wait(|| heirs.iter().for_each(Process::wait_if_ending));
-            if let Some(house) = house.upgrade() {
+            inherited.wait(|| inheritors.iter().for_each(Process::wait_if_ending));
+            if let Some(daemon) = daemon.upgrade() {
                 // What is left to be done takes a while.
                 let _context = runtime.enter();
-                house.bury(room);
+                daemon.end_orphan(number);
             }
         });
         waiting.is_ok()
     }
 
-    /// The heirs have ended, or have nothing any more.
-    fn bury(&self, room: u64) {
+    /// Those who had inherited the locks of this orphan have ended, or the last of the locks is lost.
+    fn end_orphan(&self, number: u64) {
         // It may have been taken back. Dropped after the lock: it wakes others.
-        let ended = self.rooms().orphans.remove(&room);
+        let ended = self.clients().orphans.remove(&number);
         let key = ended.as_ref().map(|orphan| orphan.key);
         drop(ended);
         if let Some(key) = key {
@@ -174,37 +179,38 @@ impl House {
         self.gone.notify_one();
     }
 
-    /// The heirs have lost a lock, and are not to claim it from the next daemon.
-    fn disinherit(&self, room: u64, lost: RequestId) {
-        let rooms = self.rooms();
-        let (Some(files), Some(orphan)) = (self.files(), rooms.orphans.get(&room)) else {
+    /// An orphan has lost a lock. Takes it out of the file of inherited locks, so that the next daemon does not
+    /// believe it.
+    fn note_loss(&self, number: u64, lost: RequestId) {
+        let clients = self.clients();
+        let (Some(files), Some(orphan)) = (self.files(), clients.orphans.get(&number)) else {
             return;
         };
         let (key, file) = (orphan.key, orphan.file);
         let is_empty = lock(&orphan.client).is_empty();
-        drop(rooms);
+        drop(clients);
         if let Some(written) = file.and_then(|file| files.written(key, file)) {
             if is_empty {
                 written.revoke();
             } else if let Ok(Some(mut inherited)) = files.inherited(key) {
                 let claims = inherited.claims().unwrap_or_default();
-                written.rewrite(&testament::without(&claims, lost));
+                written.rewrite(&inherited_claims::without(&claims, lost));
             }
         }
         if is_empty {
-            self.bury(room);
+            self.end_orphan(number);
         }
     }
 
     /// Looks again at what could not be done at once. To be called every few seconds.
     pub(super) fn tidy(self: &Arc<Self>) {
-        let rooms = self.rooms();
-        let as_they_are = |(room, orphan): (&u64, &Orphan)| {
-            (*room, orphan.key, Arc::clone(&orphan.client), orphan.sleeps, orphan.watched)
+        let clients = self.clients();
+        let as_they_are = |(number, orphan): (&u64, &Orphan)| {
+            (*number, orphan.key, Arc::clone(&orphan.client), orphan.sleeps, orphan.watched)
         };
-        let orphans: Vec<_> = rooms.orphans.iter().map(as_they_are).collect();
-        drop(rooms);
-        for (room, key, client, sleeps, watched) in orphans {
+        let orphans: Vec<_> = clients.orphans.iter().map(as_they_are).collect();
+        drop(clients);
+        for (number, key, client, sleeps, watched) in orphans {
             if sleeps {
                 // It may have woken up and released something, and nobody hears it say so.
                 lock(&client).release_idle();
@@ -217,12 +223,12 @@ impl House {
                 None => self.left_by(key, &client),
             };
             match left {
-                Ok(None) => self.bury(room),
+                Ok(None) => self.end_orphan(number),
                 Ok(Some(inherited)) => {
                     let file = inherited.identity();
-                    let heirs = lock(&client).heirs(file);
-                    let watched = self.watch(room, inherited, heirs);
-                    if let Some(orphan) = self.rooms().orphans.get_mut(&room) {
+                    let inheritors = lock(&client).inheritors(file);
+                    let watched = self.watch(number, inherited, inheritors);
+                    if let Some(orphan) = self.clients().orphans.get_mut(&number) {
                         (orphan.watched, orphan.file) = (watched, file);
                     }
                 }
@@ -233,7 +239,7 @@ impl House {
 }
 
 /// Hears what becomes of an orphan's locks, for as long as there is one.
-async fn listen(house: Weak<House>, room: u64, client: Weak<std::sync::Mutex<Client>>) {
+async fn listen(daemon: Weak<Daemon>, number: u64, client: Weak<std::sync::Mutex<Client>>) {
     loop {
         let lost = poll_fn(|context| {
             let Some(client) = client.upgrade() else {
@@ -248,9 +254,9 @@ async fn listen(house: Weak<House>, room: u64, client: Weak<std::sync::Mutex<Cli
                 }
             }
         });
-        let (Some(lost), Some(house)) = (lost.await, house.upgrade()) else {
+        let (Some(lost), Some(daemon)) = (lost.await, daemon.upgrade()) else {
             return;
         };
-        house.disinherit(room, lost);
+        daemon.note_loss(number, lost);
     }
 }

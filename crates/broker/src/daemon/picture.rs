@@ -10,7 +10,7 @@ use std::{mem, sync::Arc, time::Duration};
 use navlock_wire::LookEvent;
 use tokio::{task::yield_now, time::Instant};
 
-use super::{elsewhere::Elsewhere, house::House, lookers::Looker, shared_client::lock};
+use super::{elsewhere::Elsewhere, lookers::Looker, shared_client::lock, state::Daemon};
 use crate::clock;
 
 /// So many clients, agents, locks and requests are looked at in one turn.
@@ -31,7 +31,7 @@ impl Picture {
     }
 }
 
-impl House {
+impl Daemon {
     /// Puts together for this looker what there is: of no more than so much in one turn. And how long it has kept
     /// others from theirs.
     ///
@@ -49,7 +49,7 @@ impl House {
         // At one moment, as well as what follows `end_picture`: nothing is waited for between these.
         looker.begin_picture();
         let began = clock::now();
-        let clients = self.everybody();
+        let clients = self.all_clients();
         let (mut parts, mut part, mut room) = (Vec::new(), Vec::new(), slice);
         for client in clients {
             let mut place = None;
@@ -94,37 +94,37 @@ mod tests {
     use super::*;
     use crate::{
         client_files::Found,
-        daemon::{Options, filter::Filter, house::Stay, user_agent},
-        forms,
+        convert,
+        daemon::{Options, connected::ConnectedClient, filter::Filter, user_agent},
     };
 
-    fn house() -> Arc<House> {
+    fn daemon() -> Arc<Daemon> {
         let locks = user_agent(FencingToken::new(1));
-        Arc::new(House::new(locks, &Options::default(), None, &Found::default(), None))
+        Arc::new(Daemon::new(locks, &Options::default(), None, &Found::default(), None))
     }
 
-    fn enter(house: &Arc<House>) -> Stay {
-        let stay = house.enter(None, false, None);
-        lock(&stay.client).open_agent(0, ClientId::random(), "app".to_owned()).unwrap();
-        stay
+    fn enter(daemon: &Arc<Daemon>) -> ConnectedClient {
+        let connected = daemon.enter(None, false, None);
+        lock(&connected.client).open_agent(0, ClientId::random(), "app".to_owned()).unwrap();
+        connected
     }
 
-    fn request(stay: &Stay, id: u64, name: u64, mode: Mode) {
+    fn request(connected: &ConnectedClient, id: u64, name: u64, mode: Mode) {
         let kind = RequestKind::Wait(mode);
         let name = name.to_string().as_str().try_into().unwrap();
         let id = RequestId::from_parts(u32::try_from(id).unwrap(), id);
-        lock(&stay.client).request(0, id, name, kind, None).unwrap();
+        lock(&connected.client).request(0, id, name, kind, None).unwrap();
     }
 
     /// Puts it together, and does this between the turns that it takes. With it what has happened meanwhile.
     fn taken(
-        house: &House,
+        daemon: &Daemon,
         looker: &Looker,
         slice: usize,
         mut meanwhile: impl FnMut(),
     ) -> (Picture, BytesMut, usize) {
         let (elsewhere, mut turns) = (Arc::default(), 0);
-        let mut picture = pin!(house.picture(looker, &elsewhere, slice));
+        let mut picture = pin!(daemon.picture(looker, &elsewhere, slice));
         loop {
             turns += 1;
             let polled = picture.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -142,7 +142,7 @@ mod tests {
     fn seen(picture: Picture, mut happened: BytesMut) -> Overview {
         let (mut overview, mut bucket) = (Overview::default(), Arc::default());
         let mut apply = |events| {
-            for event in forms::events(events, &mut bucket) {
+            for event in convert::events(events, &mut bucket) {
                 overview.apply(&event);
             }
         };
@@ -170,13 +170,13 @@ mod tests {
 
     #[test]
     fn no_turn_of_the_daemon_looks_at_more_than_so_much() {
-        let house = house();
-        let looker = house.lookers().add(Filter::default());
-        let clients: Vec<_> = (0..4).map(|_| enter(&house)).collect();
+        let daemon = daemon();
+        let looker = daemon.lookers().add(Filter::default());
+        let clients: Vec<_> = (0..4).map(|_| enter(&daemon)).collect();
         for (at, client) in (0..).zip(&clients) {
             (0..700).for_each(|id| request(client, id, 700 * at + id, Mode::Exclusive));
         }
-        let (picture, _, turns) = taken(&house, &looker, SLICE, || {});
+        let (picture, _, turns) = taken(&daemon, &looker, SLICE, || {});
         assert!(picture.parts.iter().all(|part| part.len() <= SLICE));
         assert_eq!(turns, picture.parts.len());
         let all = picture.parts.iter().map(Vec::len).sum::<usize>();
@@ -194,44 +194,44 @@ mod tests {
             state % below
         };
         for round in 0..300 {
-            let house = house();
-            let looker = house.lookers().add(Filter::default());
+            let daemon = daemon();
+            let looker = daemon.lookers().add(Filter::default());
             let (mut clients, mut ids) = (Vec::new(), 0);
             let mut change = || {
                 for _ in 0..random(4) {
                     if clients.len() < 2 || random(20) == 0 {
-                        clients.push((enter(&house), Vec::new()));
+                        clients.push((enter(&daemon), Vec::new()));
                     }
                     let chosen = usize::try_from(random(clients.len() as u64)).unwrap();
-                    let (stay, theirs) = &mut clients[chosen];
+                    let (connected, theirs) = &mut clients[chosen];
                     match random(12) {
                         0..6 => {
                             ids += 1;
                             let mode = [Mode::Exclusive, Mode::Shared][usize::from(random(2) == 0)];
-                            request(stay, ids, random(4), mode);
+                            request(connected, ids, random(4), mode);
                             theirs.push(ids);
                         }
                         6..11 if !theirs.is_empty() => {
                             let at = usize::try_from(random(theirs.len() as u64)).unwrap();
                             let id = theirs.swap_remove(at);
                             let place = u32::try_from(id).unwrap();
-                            lock(&stay.client).finish(RequestId::from_parts(place, id));
+                            lock(&connected.client).finish(RequestId::from_parts(place, id));
                         }
                         11 if clients.len() > 2 => drop(clients.swap_remove(chosen)),
                         _ => {}
                     }
                     // Who was granted something hears of it, sooner or later.
-                    for (stay, _) in clients.iter().filter(|_| random(3) > 0) {
-                        let mut client = lock(&stay.client);
+                    for (connected, _) in clients.iter().filter(|_| random(3) > 0) {
+                        let mut client = lock(&connected.client);
                         let context = Context::from_waker(Waker::noop());
                         while client.requests_mut().poll_outcome(&context).is_ready() {}
                     }
                 }
             };
             (0..20).for_each(|_| change());
-            let (picture, happened, _) = taken(&house, &looker, 1 + round % 5, &mut change);
+            let (picture, happened, _) = taken(&daemon, &looker, 1 + round % 5, &mut change);
             let in_many = seen(picture, happened);
-            let (picture, happened, turns) = taken(&house, &looker, usize::MAX, || {});
+            let (picture, happened, turns) = taken(&daemon, &looker, usize::MAX, || {});
             assert!(happened.is_empty() && turns == 1);
             assert_eq!(shape(&in_many), shape(&seen(picture, happened)));
         }

@@ -74,9 +74,9 @@ enum Stage {
     /// It is dead, or given up. Others may have inherited its locks.
     Gone,
     /// It has come back, on this connection, and is saying what it had.
-    Claiming { room: u64, believed: Believed },
+    Claiming { number: u64, believed: Believed },
     /// It has said what it had, on this connection.
-    Claimed { room: u64, believed: Believed, client: SharedClient, claims: Claims },
+    Claimed { number: u64, believed: Believed, client: SharedClient, claims: Claims },
 }
 
 /// Which locks a client is believed to hold.
@@ -93,7 +93,7 @@ pub(super) enum Believed {
 impl Recovery {
     /// Of a daemon that finds these.
     pub(super) fn new(found: &Found) -> Self {
-        let gone = found.bequeathers.iter().map(|client| (*client, Stage::Gone));
+        let gone = found.inherited_from.iter().map(|client| (*client, Stage::Gone));
         let awaited = found.living.iter().map(|client| (*client, Stage::Awaited));
         let state = State { stages: gone.chain(awaited).collect(), over: false };
         Self { state: Mutex::new(state), arrived: Notify::new(), over: watch::Sender::new(false) }
@@ -104,7 +104,7 @@ impl Recovery {
     }
 
     /// A client has come back, and begins to say what it had.
-    pub(super) fn begin(&self, key: ClientKey, room: u64) {
+    pub(super) fn begin(&self, key: ClientKey, number: u64) {
         let mut state = self.state();
         let believed = match state.stages.get(&key) {
             Some(Stage::Awaited) => Believed::All,
@@ -113,7 +113,7 @@ impl Recovery {
             Some(Stage::Claiming { believed, .. } | Stage::Claimed { believed, .. }) => *believed,
             None => Believed::Nothing,
         };
-        state.stages.insert(key, Stage::Claiming { room, believed });
+        state.stages.insert(key, Stage::Claiming { number, believed });
     }
 
     /// What a client is believed that has come back.
@@ -143,7 +143,7 @@ impl Recovery {
         let mut state = self.state();
         let is_on = matches!(
             state.stages.get(&key),
-            Some(Stage::Claiming { room, .. } | Stage::Claimed { room, .. }) if *room == on
+            Some(Stage::Claiming { number, .. } | Stage::Claimed { number, .. }) if *number == on
         );
         if is_on {
             let before = state.stages.remove(&key);
@@ -163,7 +163,7 @@ impl Recovery {
     pub(super) fn claim(
         &self,
         key: ClientKey,
-        room: u64,
+        number: u64,
         client: &SharedClient,
         claims: Claims,
     ) -> Result<(), Claims> {
@@ -177,7 +177,7 @@ impl Recovery {
             _ => Believed::Nothing,
         };
         let client = Arc::clone(client);
-        state.stages.insert(key, Stage::Claimed { room, believed, client, claims });
+        state.stages.insert(key, Stage::Claimed { number, believed, client, claims });
         self.arrived.notify_one();
         Ok(())
     }
@@ -277,7 +277,7 @@ impl Recovery {
         is_needed: impl Fn(&ClientKey) -> bool,
         has_given_up: bool,
     ) -> bool {
-        // Who has come in time is heard to the end, for which a newcomer has its own time: it
+        // Who has come in time is heard to the end, for which a new connection has its own time: it
         // thinks that it holds what it claims, until it is told that it does not.
         if self.is_hearing() {
             return false;
@@ -286,7 +286,7 @@ impl Recovery {
         if is_late { !awaited.iter().any(is_needed) } else { awaited.is_empty() && !has_given_up }
     }
 
-    /// Has everybody go on.
+    /// Has all_clients go on.
     pub(super) fn end(&self) {
         self.over.send_replace(true);
     }

@@ -1,8 +1,8 @@
 //! The requests of one client, pending and granted.
 
+mod events;
+mod map_slots;
 mod place;
-mod slots;
-mod told;
 
 use std::{
     collections::VecDeque,

@@ -36,12 +36,13 @@ use super::{
     answers::{self, InspectionParts, Parts, SnapshotParts},
     circles::InCircle,
     claims::Claims,
-    client::tell,
+    client::outcome_message,
+    connected::ConnectedClient,
     delegations::Looks,
     ends::{End, Nonsense},
-    house::{House, Stay},
     outcome::Outcome,
     shared_client::{lock, settle_for},
+    state::Daemon,
     terms::Terms,
 };
 use crate::LOGS;
@@ -55,8 +56,8 @@ const TURN: usize = 128;
 /// The state of one session.
 pub(super) struct Session {
     stream: Stream,
-    stay: Stay,
-    house: Arc<House>,
+    connected: ConnectedClient,
+    daemon: Arc<Daemon>,
     version: u16,
     /// `None` if nothing ends by itself.
     terms: Option<Terms>,
@@ -79,10 +80,16 @@ enum Answered {
 }
 
 impl Session {
-    pub(super) fn new(stream: Stream, stay: Stay, house: Arc<House>, version: u16) -> Self {
-        let terms = house.user_agent().is_leased().then(|| Terms::new(version, stay.leases()));
+    pub(super) fn new(
+        stream: Stream,
+        connected: ConnectedClient,
+        daemon: Arc<Daemon>,
+        version: u16,
+    ) -> Self {
+        let terms =
+            daemon.user_agent().is_leased().then(|| Terms::new(version, connected.leases()));
         let (queries, answers) = (FuturesUnordered::new(), Vec::new());
-        Self { stream, stay, house, version, terms, queries, answers, is_mute: false }
+        Self { stream, connected, daemon, version, terms, queries, answers, is_mute: false }
     }
 
     /// Waits until claims are settled, those of this client and all others, unless its process has `ended`.
@@ -103,11 +110,11 @@ impl Session {
         mut claims: Claims,
         mut ended: Pin<&mut Fuse<impl Future<Output = ()>>>,
     ) -> Result<(), End> {
-        let Self { stream, stay, house, terms, .. } = self;
+        let Self { stream, connected, daemon, terms, .. } = self;
         let Some(terms) = terms else {
             let admitted = async {
-                house.go_on(stay, &mut claims).await;
-                house.admit(stay, claims).await;
+                daemon.go_on(connected, &mut claims).await;
+                daemon.admit(connected, claims).await;
             };
             return tokio::select! {
                 biased;
@@ -117,19 +124,20 @@ impl Session {
         };
         // What others have inherited is gone on with also for a client that has gone: it is left to them
         // with the rest.
-        let is_needed = || house.has_heirs(stay);
-        let goes_on = house.go_on(stay, &mut claims);
-        meanwhile(stream, terms, stay, goes_on, ended.as_mut(), is_needed).await?;
+        let is_needed = || daemon.has_inheritors(connected);
+        let goes_on = daemon.go_on(connected, &mut claims);
+        meanwhile(stream, terms, connected, goes_on, ended.as_mut(), is_needed).await?;
         if ended.is_terminated() || is_gone(stream) {
             return Err(End::Gone);
         }
-        meanwhile(stream, terms, stay, house.admit(stay, claims), ended, || false).await?;
-        say_terms(stream, terms, stay)
+        meanwhile(stream, terms, connected, daemon.admit(connected, claims), ended, || false)
+            .await?;
+        say_terms(stream, terms, connected)
     }
 
     /// Serves the client until it is gone; once its process has `ended`, as far as it has said
     /// something before. What it has is left, and why it ended.
-    pub(super) async fn serve(mut self, ended: impl Future<Output = ()>) -> (Stay, End) {
+    pub(super) async fn serve(mut self, ended: impl Future<Output = ()>) -> (ConnectedClient, End) {
         let (mut ended, mut has_died) = (pin!(ended), false);
         let end = poll_fn(|context| {
             if !self.is_mute && ended.as_mut().poll(context).is_ready() {
@@ -144,7 +152,7 @@ impl Session {
             End::Gone | End::Stream(_) if has_died => End::Died,
             end => end,
         };
-        (self.stay, end)
+        (self.connected, end)
     }
 
     /// One turn: says and hears what there is. Ready when the session has ended.
@@ -181,7 +189,7 @@ impl Session {
         self.say_outcomes(context)?;
         if let Some(terms) = &mut self.terms {
             if terms.poll_look(context).is_ready() {
-                say_terms(&mut self.stream, terms, &self.stay)?;
+                say_terms(&mut self.stream, terms, &self.connected)?;
             }
         }
         // FAST: to ask an empty set has its price.
@@ -201,7 +209,7 @@ impl Session {
     /// there is room or not.
     fn say_outcomes(&mut self, context: &mut Context<'_>) -> Result<(), End> {
         let is_in_circle = loop {
-            let mut client = lock(&self.stay.client);
+            let mut client = lock(&self.connected.client);
             let outcome = client.poll_outcome(context);
             let Poll::Ready((request, outcome)) = outcome else { break client.is_in_circle() };
             drop(client);
@@ -209,7 +217,7 @@ impl Session {
         };
         // These are long texts, and nothing that anybody waits for: said as far as there is room.
         while is_in_circle && self.has_room() {
-            let next = lock(&self.stay.client).next_in_circle();
+            let next = lock(&self.connected.client).next_in_circle();
             let Some((request, InCircle { told, is_last })) = next else { break };
             if self.version >= LOOKING_VERSION {
                 let told = told.as_ref().to_owned();
@@ -230,12 +238,12 @@ impl Session {
         }
         tracing::trace!(target: LOGS, request = request.serial(), ?outcome, "a client is told");
         if let (Some(terms), Outcome::Granted(_)) = (&mut self.terms, &outcome) {
-            let term = terms.before_grant(&lock(&self.stay.client), request);
+            let term = terms.before_grant(&lock(&self.connected.client), request);
             for said in term.into_iter().flatten() {
                 self.say(&said)?;
             }
         }
-        self.say(&tell(request, outcome, self.version))
+        self.say(&outcome_message(request, outcome, self.version))
     }
 
     /// Sends what is waiting, as far as the client takes it, and lets answers follow.
@@ -268,8 +276,8 @@ impl Session {
     fn fall_silent(&mut self) {
         self.is_mute = true;
         // Before it can come back with another connection: its file is that one's then.
-        if !lock(&self.stay.client).has_ended() {
-            self.stay.give_up();
+        if !lock(&self.connected.client).has_ended() {
+            self.connected.give_up();
         }
         shut_down(self.stream.get_ref());
         self.stream.write_buffer_mut().clear();
@@ -292,7 +300,7 @@ impl Session {
             return Ok(());
         }
         let owns = self.version >= DELEGATION_VERSION;
-        let mut client = lock(&self.stay.client);
+        let mut client = lock(&self.connected.client);
         match message {
             ToDaemon::OpenAgent { agent, client_id, bucket } => {
                 client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;
@@ -318,7 +326,7 @@ impl Session {
             }
             ToDaemon::Map { nonce } if owns && !client.has_map() => {
                 drop(client);
-                let mapped = self.stay.map(nonce);
+                let mapped = self.connected.map(nonce);
                 if let Some(mapped) = mapped {
                     self.say(&mapped)?;
                 }
@@ -329,37 +337,37 @@ impl Session {
             }
             ToDaemon::Query { query, bucket } => {
                 drop(client);
-                let house = Arc::clone(&self.house);
+                let daemon = Arc::clone(&self.daemon);
                 let answer = async move {
-                    let locks = house.user_agent().lock_manager(&bucket);
-                    Answered::Query(query, house.query(&locks, &bucket).await)
+                    let locks = daemon.user_agent().lock_manager(&bucket);
+                    Answered::Query(query, daemon.query(&locks, &bucket).await)
                 };
                 self.ask(query, Box::pin(answer))?;
             }
             ToDaemon::Inspect { query, bucket, name } => {
                 drop(client);
-                let house = Arc::clone(&self.house);
+                let daemon = Arc::clone(&self.daemon);
                 let answer = async move {
-                    let locks = house.user_agent().lock_manager(&bucket);
-                    let inspection = house.inspect(&locks, &bucket, name.as_ref()).await;
+                    let locks = daemon.user_agent().lock_manager(&bucket);
+                    let inspection = daemon.inspect(&locks, &bucket, name.as_ref()).await;
                     Answered::Inspect(query, bucket, name, inspection)
                 };
                 self.ask(query, Box::pin(answer))?;
             }
             ToDaemon::Position { query, bucket, name, client_id } => {
                 drop(client);
-                let house = Arc::clone(&self.house);
+                let daemon = Arc::clone(&self.daemon);
                 let client_id = ClientId::from_bytes(client_id);
                 let answer = async move {
-                    let locks = house.user_agent().lock_manager(&bucket);
-                    let position = house.position(&locks, &bucket, &name, client_id).await;
+                    let locks = daemon.user_agent().lock_manager(&bucket);
+                    let position = daemon.position(&locks, &bucket, &name, client_id).await;
                     Answered::Position(query, bucket, name, position)
                 };
                 self.ask(query, Box::pin(answer))?;
             }
             ToDaemon::Status { query } => {
                 drop(client);
-                let status = self.house.status();
+                let status = self.daemon.status();
                 self.say(&FromDaemon::Status { query, status })?;
             }
             _ => return Err(Nonsense("it said again what is said once").into()),
@@ -375,9 +383,9 @@ impl Session {
         kind: RequestKind,
         slot: Option<Slot>,
     ) -> Result<(), End> {
-        let client = &self.stay.client;
+        let client = &self.connected.client;
         tracing::trace!(target: LOGS, request = request.serial(), ?name, ?kind, "a client asks");
-        settle_for(self.house.delegations(), client, agent, &name, kind);
+        settle_for(self.daemon.delegations(), client, agent, &name, kind);
         let outcome = lock(client).request(agent, request, name, kind, slot)?;
         let Some(outcome) = outcome else { return Ok(()) };
         if kind == RequestKind::Steal {
@@ -389,7 +397,7 @@ impl Session {
     }
 
     fn ask(&mut self, query: Query, mut answer: QueryFuture) -> Result<(), End> {
-        if self.queries.len() >= self.house.limits().queries {
+        if self.queries.len() >= self.daemon.limits().queries {
             let failure = Failure::Refused("too many queries at once; await some first".to_owned());
             return self.say(&FromDaemon::QueryFailed { query, failure });
         }
@@ -411,7 +419,7 @@ impl Session {
                 return Ok(());
             }
             Answered::Inspect(query, bucket, name, Ok((mut inspection, looks))) => {
-                self.house.complete(&mut inspection, &bucket, name.as_ref(), looks.as_ref());
+                self.daemon.complete(&mut inspection, &bucket, name.as_ref(), looks.as_ref());
                 self.say_meta(query, &inspection)?;
                 let parts = InspectionParts::new(query, inspection, self.version);
                 self.answers.push(Parts::Inspection(parts));
@@ -420,7 +428,7 @@ impl Session {
             Answered::Position(query, bucket, name, Ok((position, looks))) => {
                 let Position { holder, holders, ahead, .. } = position;
                 let mut shown = Inspection::new(holder.into_iter().collect(), Vec::new());
-                self.house.complete(&mut shown, &bucket, Some(&name), looks.as_ref());
+                self.daemon.complete(&mut shown, &bucket, Some(&name), looks.as_ref());
                 self.say_meta(query, &shown)?;
                 let position = Position::new(shown.held.pop(), holders, ahead);
                 return self.say(&answers::position(query, position));
@@ -429,7 +437,7 @@ impl Session {
             | Answered::Inspect(query, _, _, Err(error))
             | Answered::Position(query, _, _, Err(error)) => (query, error),
         };
-        self.say(&FromDaemon::QueryFailed { query, failure: self.house.failure(&error) })
+        self.say(&FromDaemon::QueryFailed { query, failure: self.daemon.failure(&error) })
     }
 }
 
@@ -466,9 +474,13 @@ fn say(stream: &mut Stream, message: &FromDaemon) -> Result<(), End> {
 }
 
 /// Says what is new of when locks end. To who does not listen, it is said when there is room.
-fn say_terms(stream: &mut Stream, terms: &mut Terms, stay: &Stay) -> Result<(), End> {
+fn say_terms(
+    stream: &mut Stream,
+    terms: &mut Terms,
+    connected: &ConnectedClient,
+) -> Result<(), End> {
     if has_room(stream) {
-        let news = terms.news(&lock(&stay.client));
+        let news = terms.news(&lock(&connected.client));
         news.iter().try_for_each(|term| say(stream, term))?;
     }
     Ok(())
@@ -479,7 +491,7 @@ fn say_terms(stream: &mut Stream, terms: &mut Terms, stay: &Stay) -> Result<(), 
 async fn meanwhile(
     stream: &mut Stream,
     terms: &mut Terms,
-    stay: &Stay,
+    connected: &ConnectedClient,
     awaited: impl Future<Output = ()>,
     mut ended: Pin<&mut Fuse<impl Future<Output = ()>>>,
     is_needed: impl Fn() -> bool,
@@ -492,7 +504,7 @@ async fn meanwhile(
             () = ended.as_mut(), if !ended.is_terminated() => {}
         }
         if !ended.is_terminated() && !is_gone(stream) {
-            say_terms(stream, terms, stay)?;
+            say_terms(stream, terms, connected)?;
             let _ = flush(stream, &mut Context::from_waker(noop_waker_ref()));
         } else if !is_needed() {
             return Err(End::Gone);

@@ -13,7 +13,7 @@ use super::{
 
 /// A client, for its session and for those who look at all clients.
 ///
-/// Nobody who has one of these locked locks another, or the house.
+/// Nobody who has one of these locked locks another, or the daemon.
 pub(super) type SharedClient = Arc<Mutex<Client>>;
 
 /// Locks a client.

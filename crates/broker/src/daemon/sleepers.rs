@@ -10,9 +10,9 @@ use navlock_wire::{ClientKey, Slot, ToDaemon};
 use super::{
     claims::{Claimant, Claims},
     client::Client,
-    house::House,
     map::ClientMap,
     shared_client::{SharedClient, lock},
+    state::Daemon,
 };
 
 /// A client that has not come back and whose map tells what it holds.
@@ -43,7 +43,7 @@ impl ClientMap {
     }
 }
 
-impl House {
+impl Daemon {
     /// Those who have not come back and are not given up, with what they claim.
     pub(super) fn sleepers(&self) -> Vec<(Sleeper, Claims)> {
         let keys = self.recovery().awaited();
@@ -61,7 +61,7 @@ impl House {
             lock(&client).stand_in(&map, &slots);
             // If that cannot be told yet, it is looked again.
             let own = self.files().and_then(|files| files.own(key).ok().flatten());
-            self.lodge_sleeper(key, client, own);
+            self.keep_sleeper(key, client, own);
         }
     }
 }

@@ -18,9 +18,9 @@ use navlock_wire::{AgentInfo, MAX_BUCKET, NotStolen};
 use tokio::time::timeout;
 
 use super::{
-    delegations::release, house::House, outcome::Outcome, process::Process, shared_client::lock,
+    delegations::release, outcome::Outcome, process::Process, shared_client::lock, state::Daemon,
 };
-use crate::forms;
+use crate::convert;
 
 /// How long it may take where others keep the locks: less than who asks waits for the answer.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -35,7 +35,7 @@ pub(super) struct Steal {
     pub(super) info: AgentInfo,
 }
 
-impl House {
+impl Daemon {
     /// Takes a name from all who hold it and lets go of it, if nobody holds it but those that are named. From
     /// how many.
     pub(super) async fn steal(
@@ -61,7 +61,8 @@ impl House {
     async fn evict(&self, steal: Steal) -> Result<u64, NotStolen> {
         let Steal { bucket, name, from, .. } = steal;
         let from = from.into_iter();
-        let seen = from.map(|(id, token)| (forms::lock_id(id).client_id, FencingToken::new(token)));
+        let seen =
+            from.map(|(id, token)| (convert::lock_id(id).client_id, FencingToken::new(token)));
         let evicted = host::evict(self.user_agent(), &bucket, &name, seen.collect());
         let evicted = timeout(PATIENCE, evicted).await;
         let none = || Err(Error::Unreachable(format!("no answer within {PATIENCE:?}")));
@@ -86,11 +87,11 @@ impl House {
             delegations.settle(&bucket, &name, RequestKind::Steal);
         }
         let from =
-            from.into_iter().map(|(id, token)| (forms::lock_id(id), FencingToken::new(token)));
+            from.into_iter().map(|(id, token)| (convert::lock_id(id), FencingToken::new(token)));
         let victims = self.victims(&bucket, &name, &from.collect())?;
 
-        let stay = self.enter(None, false, process);
-        let mut client = lock(&stay.client);
+        let connected = self.enter(None, false, process);
+        let mut client = lock(&connected.client);
         let (agent, request) = (0, RequestId::from_parts(0, 0));
         let done = client.open_agent(agent, ClientId::random(), bucket);
         let done = done.and_then(|()| client.describe(agent, info));

@@ -75,13 +75,13 @@ pub(super) struct Slots {
     free: Vec<u32>,
     /// Slots in which something may still be granted that nobody wants, each with the serial number of
     /// the requests whose answer shows that it was not. In the order of those.
-    limbo: Vec<(u64, SlotIndex)>,
+    unsettled: Vec<(u64, SlotIndex)>,
     /// How many slots that map has.
     many: u32,
     /// Where it is looked next for a name that can be given back.
-    hand: u32,
+    next_scan: u32,
     /// How many requests go without a slot before that is done again.
-    tired: u32,
+    scan_pause: u32,
     /// More slots were asked for, and are not there yet, or will not be.
     is_growing: bool,
 }
@@ -250,13 +250,13 @@ impl Slots {
     /// Gives back a name that nobody holds, so that its slot is free. The request that is finished by
     /// that.
     fn evict(&mut self, maps: &Maps, generation: usize) -> Option<RequestId> {
-        if let Some(rested) = self.tired.checked_sub(1) {
-            self.tired = rested;
+        if let Some(rested) = self.scan_pause.checked_sub(1) {
+            self.scan_pause = rested;
             return None;
         }
         for _ in 0..self.many {
-            let index = maps::index(generation, self.hand);
-            self.hand = (self.hand + 1) % self.many;
+            let index = maps::index(generation, self.next_scan);
+            self.next_scan = (self.next_scan + 1) % self.many;
             let is_owned = |taken: &Taken| matches!(taken.stage, Stage::Owned(_));
             if !self.in_use.get(&index).is_some_and(is_owned) {
                 continue;
@@ -270,7 +270,7 @@ impl Slots {
             }
         }
         // FAST: where all are held, who asks for more need not look at each of them every time.
-        self.tired = self.many;
+        self.scan_pause = self.many;
         None
     }
 
@@ -362,14 +362,14 @@ impl Slots {
     pub(super) fn abort(&mut self, index: SlotIndex, next_serial: u64) {
         if let Some(Taken { bucket, name, .. }) = self.in_use.remove(&index) {
             self.leave_name(&bucket, &name, index);
-            self.limbo.push((next_serial, index));
+            self.unsettled.push((next_serial, index));
         }
     }
 
     pub(super) fn answered(&mut self, maps: &Maps, serial: u64) {
         // FAST: mostly there are none.
-        let clear = self.limbo.iter().take_while(|(since, _)| *since <= serial).count();
-        for (_, index) in self.limbo.drain(..clear).collect::<Vec<_>>() {
+        let clear = self.unsettled.iter().take_while(|(since, _)| *since <= serial).count();
+        for (_, index) in self.unsettled.drain(..clear).collect::<Vec<_>>() {
             if let Some(slot) = maps.slot(index) {
                 slot.word().clear();
             }
@@ -397,13 +397,13 @@ impl Slots {
         let new = (self.many..slots).rev();
         self.free.splice(0..0, new);
         self.is_growing = slots == self.many;
-        (self.many, self.tired) = (slots, 0);
+        (self.many, self.scan_pause) = (slots, 0);
     }
 
     pub(super) fn retire(&mut self) {
         self.generation = None;
         self.free.clear();
-        self.limbo.clear();
-        (self.many, self.hand, self.tired) = (0, 0, 0);
+        self.unsettled.clear();
+        (self.many, self.next_scan, self.scan_pause) = (0, 0, 0);
     }
 }

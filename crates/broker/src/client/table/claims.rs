@@ -8,7 +8,7 @@ use navlock_wire::{ClientCodec, ToDaemon};
 use tokio_util::codec::Encoder;
 
 use super::{Agent, Place, Request, State, Table, id, index_of_32_bits, link::Link, number};
-use crate::forms::to_wire;
+use crate::convert::to_wire;
 
 impl Table {
     /// The messages by which an agent is made known.
@@ -136,7 +136,7 @@ impl Table {
     }
 
     /// The messages by which others can claim what is held now.
-    pub(in super::super) fn testament(&self) -> BytesMut {
+    pub(in super::super) fn inheritable_claims(&self) -> BytesMut {
         let mut codec = ClientCodec::default();
         let mut bytes = BytesMut::new();
         for claim in self.claims(|state| matches!(state, State::Held(..))) {

@@ -9,7 +9,7 @@ use navlock_wire::FromDaemon;
 use super::{Place, State, Table};
 use crate::{
     clock,
-    forms::{self, failed},
+    convert::{self, failed},
 };
 
 impl Table {
@@ -38,7 +38,7 @@ impl Table {
                 self.answer(request, State::Failed(failed(failure)), false, wakers);
             }
             FromDaemon::Lost { request, how } => {
-                let (lost, stolen_by) = forms::lost(how);
+                let (lost, stolen_by) = convert::lost(how);
                 if self.state(request).is_none() {
                     // Or it concerns what was taken since that was finished.
                     self.owned.lose_one(request, (lost, stolen_by), wakers);

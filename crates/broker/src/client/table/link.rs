@@ -8,7 +8,7 @@ pub(super) enum Link {
     Coming,
     /// There is none, until somebody needs one.
     Down,
-    /// There is none, and will be none: its keeper has gone.
+    /// There is none, and will be none: its maintainer has gone.
     Gone,
     /// It is that of the process that this one was forked from.
     Forked,

@@ -17,7 +17,7 @@ pub(super) struct Mapping {
 pub(super) enum Stage {
     /// Our file is no map.
     None,
-    /// The keeper makes it one.
+    /// The maintainer makes it one.
     Coming,
     /// It cannot be one.
     Failed,

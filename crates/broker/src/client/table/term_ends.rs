@@ -48,7 +48,7 @@ impl Table {
         }
     }
 
-    /// An agent's term, as far as it was said. Of one that is over it is known when the keeper was
+    /// An agent's term, as far as it was said. Of one that is over it is known when the maintainer was
     /// last heard of.
     pub(in super::super) fn term(&self, agent: AgentId) -> Option<host::Term> {
         let Term { ends, bounds, .. } = self.agents.get(agent.index())?.term?;

@@ -13,7 +13,7 @@ use super::{
     Client, NO_AGENT,
     open_agent::OpenAgent,
 };
-use crate::{clock::nanos, forms::from_wire};
+use crate::{clock::nanos, convert::from_wire};
 
 /// For one agent that may be, so many that may not are kept apart; they take a few bytes each.
 const REFUSED_FOR_ONE: usize = 16;
@@ -77,7 +77,7 @@ impl Client {
         open.info = Arc::new(info);
         self.tell_agent(agent);
         if is_of_others {
-            self.keep_testament();
+            self.keep_inherited_file();
         }
         Ok(())
     }

@@ -9,13 +9,13 @@ use navlock_wire::{ClientCodec, DaemonCodec, ToDaemon};
 use tokio_util::codec::{Decoder, Encoder};
 
 /// The locks that are claimed in these bytes.
-pub(crate) fn meant(bytes: &[u8]) -> Option<HashSet<RequestId>> {
+pub(crate) fn locks(bytes: &[u8]) -> Option<HashSet<RequestId>> {
     let (mut codec, mut bytes) = (DaemonCodec::default(), BytesMut::from(bytes));
-    let mut meant = HashSet::new();
+    let mut locks = HashSet::new();
     loop {
         match codec.decode_eof(&mut bytes).ok()?? {
-            ToDaemon::ClaimLock { request, .. } => _ = meant.insert(request),
-            ToDaemon::Claimed => return Some(meant),
+            ToDaemon::ClaimLock { request, .. } => _ = locks.insert(request),
+            ToDaemon::Claimed => return Some(locks),
             _ => {}
         }
     }

@@ -4,10 +4,14 @@ use navlock_engine::RequestId;
 use navlock_wire::FromDaemon;
 
 use super::super::outcome::Outcome;
-use crate::forms::{failure, how_lost};
+use crate::convert::{failure, how_lost};
 
 /// What the client is told of it, in this version of the protocol.
-pub(in super::super) fn tell(request: RequestId, outcome: Outcome, version: u16) -> FromDaemon {
+pub(in super::super) fn outcome_message(
+    request: RequestId,
+    outcome: Outcome,
+    version: u16,
+) -> FromDaemon {
     match outcome {
         Outcome::Granted(token) => FromDaemon::Granted { request, token },
         Outcome::GrantedInSlot(token) => FromDaemon::GrantedInSlot { request, token },

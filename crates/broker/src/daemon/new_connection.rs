@@ -19,11 +19,11 @@ use super::{
     claims::Claims,
     ends::{End, Nonsense},
     filter::Filter,
-    house::House,
     looking::Looking,
     process::Process,
     session::{Session, Stream, flush},
     shared_client::lock,
+    state::Daemon,
     stealing::Steal,
 };
 
@@ -31,9 +31,9 @@ use super::{
 const QUESTIONS: usize = 64;
 
 /// A connection before it is known whose it is.
-pub(super) struct Newcomer {
+pub(super) struct NewConnection {
     stream: Stream,
-    house: Arc<House>,
+    daemon: Arc<Daemon>,
     /// Why there is no room for it as a client, if there is none.
     crowded: Option<String>,
     process: Option<Process>,
@@ -51,9 +51,9 @@ pub(super) enum Introduced {
     Looker(Looking),
 }
 
-impl Newcomer {
-    pub(super) fn new(stream: AsyncStream, process: Option<Process>, house: Arc<House>) -> Self {
-        Self { stream: DaemonCodec::default().framed(stream), house, crowded: None, process }
+impl NewConnection {
+    pub(super) fn new(stream: AsyncStream, process: Option<Process>, daemon: Arc<Daemon>) -> Self {
+        Self { stream: DaemonCodec::default().framed(stream), daemon, crowded: None, process }
     }
 
     /// For this reason it cannot be a client. What else can be had is had all the same.
@@ -66,29 +66,29 @@ impl Newcomer {
     pub(super) async fn introduce(mut self) -> Result<Introduced, End> {
         let version = self.shake_hands().await?;
         let mut claims = Claims::default();
-        let stay = if version == 1 {
-            self.house.enter(None, false, self.process.take())
+        let connected = if version == 1 {
+            self.daemon.enter(None, false, self.process.take())
         } else {
             let (client, returning) = match self.hear_introduction(version).await? {
                 Introduction::Client { key, returning } => (key, returning),
                 Introduction::Looker { filter, follow } => {
-                    let Self { stream, house, .. } = self;
-                    return Ok(Introduced::Looker(Looking { stream, house, filter, follow }));
+                    let Self { stream, daemon, .. } = self;
+                    return Ok(Introduced::Looker(Looking { stream, daemon, filter, follow }));
                 }
             };
-            let stay = self.house.enter(Some(client), returning, self.process.take());
+            let connected = self.daemon.enter(Some(client), returning, self.process.take());
             if returning {
                 loop {
                     let message = self.next().await?;
-                    if claims.hear(&mut lock(&stay.client), message)?.is_break() {
+                    if claims.hear(&mut lock(&connected.client), message)?.is_break() {
                         break;
                     }
                 }
             }
-            stay
+            connected
         };
-        let Self { stream, house, .. } = self;
-        let session = Session::new(stream, stay, house, version);
+        let Self { stream, daemon, .. } = self;
+        let session = Session::new(stream, connected, daemon, version);
         Ok(Introduced::Client(Box::new(session), claims))
     }
 
@@ -105,20 +105,20 @@ impl Newcomer {
                     return Err(End::Refused);
                 }
                 ToDaemon::Status { query } if version >= CONTROL_VERSION => {
-                    FromDaemon::Status { query, status: self.house.status() }
+                    FromDaemon::Status { query, status: self.daemon.status() }
                 }
                 ToDaemon::Details { query } if version >= CONTROL_VERSION => {
-                    FromDaemon::Details { query, details: self.house.details() }
+                    FromDaemon::Details { query, details: self.daemon.details() }
                 }
                 ToDaemon::Report { query } if version >= REPORT_VERSION => {
-                    FromDaemon::Report { query, report: self.house.report().to_wire() }
+                    FromDaemon::Report { query, report: self.daemon.report().to_wire() }
                 }
                 ToDaemon::Log { query, filter } if version >= REPORT_VERSION => {
-                    FromDaemon::Logs { query, outcome: self.house.set_log(&filter) }
+                    FromDaemon::Logs { query, outcome: self.daemon.set_log(&filter) }
                 }
                 ToDaemon::Steal { query, bucket, name, from, info } if version >= STEAL_VERSION => {
                     let steal = Steal { bucket, name, from, info };
-                    let outcome = self.house.steal(steal, self.process.clone()).await;
+                    let outcome = self.daemon.steal(steal, self.process.clone()).await;
                     FromDaemon::Stolen { query, outcome }
                 }
                 ToDaemon::Look { bucket, name, follow } if version >= LOOKING_VERSION => {
@@ -131,7 +131,7 @@ impl Newcomer {
                 }
                 ToDaemon::Stop if version >= CONTROL_VERSION => {
                     self.say(&FromDaemon::Stopping).await?;
-                    self.house.stopped.notify_one();
+                    self.daemon.stopped.notify_one();
                     // The connection ends with us: that is how it is known that we have ended.
                     return pending().await;
                 }
@@ -156,10 +156,10 @@ impl Newcomer {
         let ToDaemon::Hello { oldest, newest } = self.next().await? else {
             return Err(Nonsense("it did not begin with Hello").into());
         };
-        let is_leased = self.house.user_agent().is_leased();
+        let is_leased = self.daemon.user_agent().is_leased();
         let is_known = |version: &u16| !is_leased || *version >= SHARED_VERSION;
         let version = negotiate(oldest, newest).filter(is_known);
-        let reach = self.house.reach();
+        let reach = self.daemon.reach();
         let answer = match (version, reach) {
             (Some(version @ SHARED_VERSION..), Some(reach)) => {
                 FromDaemon::WelcomeShared { version, reach: reach.to_owned() }

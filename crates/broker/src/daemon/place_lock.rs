@@ -9,7 +9,7 @@ use std::{
 
 use navlock_platform::{file, machine};
 
-use super::{aside::aside, daemon_error::DaemonError};
+use super::{daemon_error::DaemonError, timed_work::within};
 use crate::{Place, connect_error::Reason, lock_file, spawn::connect};
 
 /// How often it is looked whether the daemon before is there to stay.
@@ -64,7 +64,7 @@ fn is_served(place: &Place) -> bool {
 /// there is only the other lock.
 pub(super) fn lock_aside(path: &Path) -> Looked {
     let path = path.to_owned();
-    let locked = aside(PATIENCE, move || -> io::Result<_> {
+    let locked = within(PATIENCE, move || -> io::Result<_> {
         let directory = path.parent().unwrap_or(Path::new("/"));
         file::create_private_directories(directory)?;
         sweep(directory);

@@ -11,15 +11,13 @@ use navlock_core::{
 use navlock_wire::Moment;
 
 use super::{
-    super::{
-        delegations::Looks,
-        shared_client::{SharedClient, lock},
-    },
-    House,
+    delegations::Looks,
+    shared_client::{SharedClient, lock},
+    state::Daemon,
 };
 use crate::clock;
 
-impl House {
+impl Daemon {
     /// Those whose locks and requests are inspected, and those who own the name: all that is asked for a
     /// question about one name.
     fn clients_of(
@@ -29,14 +27,14 @@ impl House {
         name: &ResourceName,
     ) -> Vec<SharedClient> {
         let shown = inspection.held.iter().chain(&inspection.pending);
-        let owners = self.delegations.as_ref();
+        let owners = self.delegations();
         let owners = owners.map(|delegations| delegations.agents_of(bucket, name));
         let shown = shown.map(|shown| shown.lock.client_id);
-        self.directory.find(shown.chain(owners.into_iter().flatten()))
+        self.directory().find(shown.chain(owners.into_iter().flatten()))
     }
 
     /// Adds to an inspection what is known here and not where the locks are kept.
-    pub(in super::super) fn complete(
+    pub(super) fn complete(
         &self,
         inspection: &mut Inspection,
         bucket: &str,
@@ -47,7 +45,7 @@ impl House {
         let mut known: HashMap<Sort, VecDeque<Known>> = HashMap::new();
         let clients = match name {
             Some(name) => self.clients_of(inspection, bucket, name),
-            None => self.everybody(),
+            None => self.all_clients(),
         };
         for client in clients {
             for of in lock(&client).shown() {

@@ -18,15 +18,15 @@ use navlock_wire::{ClientCodec, CodecError, FromDaemon};
 use tokio_util::codec::Decoder;
 
 /// How much is heard at once.
-const MOUTHFUL: usize = 16 << 10;
+const READ_SIZE: usize = 16 << 10;
 
 /// The hearing end of a connection.
-pub(super) struct Ear {
+pub(super) struct Reader {
     socket: Arc<Stream>,
     codec: ClientCodec,
     heard: BytesMut,
     /// FAST: mostly little is heard. Memory that was not written to yet is none.
-    mouthful: Vec<u8>,
+    buffer: Vec<u8>,
     /// Something was heard that is not understood yet.
     fresh: bool,
     /// There is an end to be heard, of which nobody is told again.
@@ -46,10 +46,10 @@ pub(super) enum End {
     Nonsense(String),
 }
 
-impl Ear {
+impl Reader {
     /// That of a socket that does not block, with what was heard of it already.
     pub(super) fn new(socket: Stream, codec: ClientCodec, heard: BytesMut) -> Self {
-        let mouthful = Vec::with_capacity(MOUTHFUL);
+        let buffer = Vec::with_capacity(READ_SIZE);
         let fresh = !heard.is_empty();
         let (socket, watch, nonsense) = (Arc::new(socket), None, None);
         let asked_to_register = false;
@@ -57,7 +57,7 @@ impl Ear {
             socket,
             codec,
             heard,
-            mouthful,
+            buffer,
             fresh,
             ends: false,
             watch,
@@ -66,21 +66,21 @@ impl Ear {
         }
     }
 
-    /// Waits until there is something to hear, or the bell rings, which is always the same; or until
+    /// Waits until there is something to hear, or somebody writes to the wake pipe, whose end is always the same; or until
     /// the deadline.
-    pub(super) fn wait(&mut self, bell: &Stream, deadline: Option<Instant>) {
+    pub(super) fn wait(&mut self, wake_end: &Stream, deadline: Option<Instant>) {
         if self.watch.is_none() {
-            self.watch = Pair::new(&*self.socket, bell).ok();
+            self.watch = Pair::new(&*self.socket, wake_end).ok();
         }
         match &self.watch {
             Some(watch) => {
                 let told = watch.wait(left(deadline));
                 if told.rang {
-                    silence(bell);
+                    silence(wake_end);
                 }
                 self.ends |= told.ended;
             }
-            None => _ = wait(Some(&self.socket), false, bell, deadline),
+            None => _ = wait(Some(&self.socket), false, wake_end, deadline),
         }
     }
 
@@ -98,14 +98,14 @@ impl Ear {
             return Err(End::Nonsense(nonsense.clone()));
         }
         self.fresh = false;
-        self.mouthful.clear();
-        match read_into_spare(&self.socket, &mut self.mouthful) {
+        self.buffer.clear();
+        match read_into_spare(&self.socket, &mut self.buffer) {
             // Said before it ended, and heard before that is told.
             Ok(0) => return Err(End::Closed),
             Ok(_) => {
-                self.heard.extend_from_slice(&self.mouthful);
+                self.heard.extend_from_slice(&self.buffer);
                 // There may be more, of which nobody is told again.
-                self.fresh = self.mouthful.len() == self.mouthful.capacity();
+                self.fresh = self.buffer.len() == self.buffer.capacity();
             }
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock => {}
@@ -147,22 +147,22 @@ fn nonsense(error: &CodecError) -> String {
 }
 
 /// Two ends, one of which is written to so that whoever polls the other wakes up.
-pub(super) struct Wires {
-    ring: Stream,
+pub(super) struct WakePipe {
+    wake: Stream,
     end: Stream,
 }
 
-impl Wires {
+impl WakePipe {
     pub(super) fn new() -> io::Result<Self> {
-        let (ring, end) = Stream::pair()?;
-        ring.set_nonblocking(true)?;
+        let (wake, end) = Stream::pair()?;
+        wake.set_nonblocking(true)?;
         end.set_nonblocking(true)?;
-        Ok(Self { ring, end })
+        Ok(Self { wake, end })
     }
 
-    pub(super) fn ring(&self) {
+    pub(super) fn wake(&self) {
         // Full is as good.
-        let _ = (&self.ring).write(&[0]);
+        let _ = (&self.wake).write(&[0]);
     }
 
     pub(super) fn end(&self) -> &Stream {
@@ -171,7 +171,7 @@ impl Wires {
 
     /// Both ends, to be held by different owners.
     pub(super) fn split(self) -> (Stream, Stream) {
-        (self.ring, self.end)
+        (self.wake, self.end)
     }
 }
 
@@ -183,7 +183,7 @@ pub(super) fn send(socket: &Stream, bytes: &mut BytesMut) -> bool {
             Err(error) => match error.kind() {
                 io::ErrorKind::Interrupted => {}
                 io::ErrorKind::WouldBlock => return false,
-                // The connection has ended, which the keeper sees as well. What was not sent is said
+                // The connection has ended, which the maintainer sees as well. What was not sent is said
                 // to the next daemon in other words.
                 _ => bytes.clear(),
             },
@@ -193,23 +193,23 @@ pub(super) fn send(socket: &Stream, bytes: &mut BytesMut) -> bool {
 }
 
 /// Waits until one of these has something: the socket, if it is to be heard (`Some`), or room for
-/// what is `left_over` to be sent, or the bell, which is silenced. Or until the deadline. Whether the
-/// bell rang.
+/// what is `left_over` to be sent, or the end of a wake pipe, which is emptied. Or until the deadline. Whether the
+/// wake pipe had something.
 pub(super) fn wait(
     socket: Option<&Stream>,
     left_over: bool,
-    bell: &Stream,
+    wake_end: &Stream,
     deadline: Option<Instant>,
 ) -> bool {
     let interest = if left_over { Interest::BOTH } else { Interest::READ };
-    // A bell that is asked for twice rings twice.
+    // One that is asked for twice has something twice.
     let socket =
-        socket.map_or((bell.source(), Interest::READ), |socket| (socket.source(), interest));
+        socket.map_or((wake_end.source(), Interest::READ), |socket| (socket.source(), interest));
     // Interrupted, or nothing to wait for: whoever waits looks for itself.
-    let came = wait::wait([(bell.source(), Interest::READ), socket], left(deadline));
-    let rang = came.is_ok_and(|[bell, _]| bell.any());
+    let came = wait::wait([(wake_end.source(), Interest::READ), socket], left(deadline));
+    let rang = came.is_ok_and(|[wake_end, _]| wake_end.any());
     if rang {
-        silence(bell);
+        silence(wake_end);
     }
     rang
 }
@@ -218,8 +218,8 @@ fn left(deadline: Option<Instant>) -> Option<Duration> {
     deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
 }
 
-fn silence(mut bell: &Stream) {
-    let _ = bell.read(&mut [0; 64]);
+fn silence(mut wake_end: &Stream) {
+    let _ = wake_end.read(&mut [0; 64]);
 }
 
 #[cfg(test)]
@@ -233,10 +233,10 @@ mod tests {
     fn an_end_that_comes_with_the_last_words_is_heard_after_them() {
         let (mut daemon, ours) = Stream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        let bell = Wires::new().unwrap();
-        let mut ear = Ear::new(ours, ClientCodec::default(), BytesMut::new());
+        let wake_end = WakePipe::new().unwrap();
+        let mut reader = Reader::new(ours, ClientCodec::default(), BytesMut::new());
         // The kernel is asked once before there is anything.
-        ear.wait(bell.end(), Some(Instant::now()));
+        reader.wait(wake_end.end(), Some(Instant::now()));
         let mut bytes = BytesMut::new();
         DaemonCodec::default().encode(&FromDaemon::Settled, &mut bytes).unwrap();
         daemon.write_all(&bytes).unwrap();
@@ -244,11 +244,11 @@ mod tests {
         let deadline = Instant::now() + Duration::from_secs(20);
         let mut heard = 0;
         let end = loop {
-            if !ear.has_more() {
-                ear.wait(bell.end(), Some(deadline));
+            if !reader.has_more() {
+                reader.wait(wake_end.end(), Some(deadline));
                 assert!(Instant::now() < deadline, "the end was not heard");
             }
-            match ear.hear(|_, _| heard += 1) {
+            match reader.hear(|_, _| heard += 1) {
                 Ok(_) => {}
                 Err(end) => break end,
             }

@@ -20,7 +20,7 @@ use super::{
     Entry, Requests, Shown, Stage, Whose,
     place::Place,
 };
-use crate::forms::{how_lost, lock_id};
+use crate::convert::{how_lost, lock_id};
 
 impl Requests {
     /// Notes inside which lock this was asked for, if it waits: a lock waits for nothing.

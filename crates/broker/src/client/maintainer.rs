@@ -18,7 +18,7 @@ use super::{
     connect_options::ConnectOptions,
     connection::{RETURN, Shared},
     handshake,
-    io::{End, wait, wake},
+    reader::{End, wait, wake},
 };
 use crate::{
     CLIENT_LOGS, Place,
@@ -26,7 +26,7 @@ use crate::{
     spawn::Patience,
 };
 
-/// For how long the keeper leaves it to others to hear before it looks whether they do. It is called
+/// For how long the maintainer leaves it to others to hear before it looks whether they do. It is called
 /// back at once when an answer is waited for; what may come late is word of a loss.
 ///
 /// FAST: where a thread takes and releases locks all the time, each look takes the CPU from it.
@@ -42,8 +42,8 @@ const RETRY: Duration = Duration::from_millis(500);
 /// How long between two tries to connect again.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The keeper of a connection.
-pub(super) struct Keeper {
+/// The maintainer of a connection.
+pub(super) struct Maintainer {
     shared: Arc<Shared>,
     nudged: Stream,
     place: Place,
@@ -53,7 +53,7 @@ pub(super) struct Keeper {
 /// Who hears.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// The keeper.
+    /// The maintainer.
     Mine,
     /// Threads that wait for their own answers. It is looked now and then whether there are any.
     Theirs,
@@ -61,7 +61,7 @@ enum Turn {
     TheirsForLong,
 }
 
-impl Keeper {
+impl Maintainer {
     pub(super) fn new(
         shared: Arc<Shared>,
         nudged: Stream,
@@ -154,23 +154,23 @@ impl Keeper {
     /// Waits for something, until `deadline`, and hears it, if nobody else is at it. Whose turn it is
     /// next.
     fn hear(&self, left: bool, deadline: Option<Instant>) -> Result<Turn, End> {
-        let Some(mut slot) = self.shared.try_ear() else {
+        let Some(mut slot) = self.shared.try_reader() else {
             return Ok(Turn::Theirs);
         };
-        let Some(ear) = &mut *slot else {
+        let Some(reader) = &mut *slot else {
             return Err(End::Closed);
         };
-        if !ear.has_more() {
-            wait(Some(ear.socket()), left, &self.nudged, deadline);
+        if !reader.has_more() {
+            wait(Some(reader.socket()), left, &self.nudged, deadline);
         }
-        let heard = ear.hear(|message, wakers| self.shared.table().take_in(message, wakers));
-        let is_to_register = ear.was_asked_to_register();
+        let heard = reader.hear(|message, wakers| self.shared.table().take_in(message, wakers));
+        let is_to_register = reader.was_asked_to_register();
         drop(slot);
         if is_to_register {
             self.shared.register_again();
         }
         wake(heard?);
-        // Who wanted the ear and did not get it waits to be woken, and hears nothing meanwhile. It
+        // Who wanted the reader and did not get it waits to be woken, and hears nothing meanwhile. It
         // is the next wait that it can hear for itself.
         let is_waiting = self.shared.table().is_waiting();
         let wanted = !is_waiting && self.shared.turns.wanted.swap(false, SeqCst);
@@ -180,7 +180,7 @@ impl Keeper {
     /// Looks whether there are others who hear. Whose turn it is next.
     fn look(&self, left: bool) -> Turn {
         let turns = &self.shared.turns;
-        if self.shared.try_ear().is_some() {
+        if self.shared.try_reader().is_some() {
             return if turns.taken.swap(false, SeqCst) { Turn::Theirs } else { Turn::Mine };
         }
         // Nobody else sends what is left.
@@ -189,7 +189,7 @@ impl Keeper {
         }
         // Said before it is looked again, so that either it finds this or we find it gone.
         turns.asleep.store(true, SeqCst);
-        if self.shared.try_ear().is_none() {
+        if self.shared.try_reader().is_none() {
             return Turn::TheirsForLong;
         }
         turns.asleep.store(false, SeqCst);
@@ -249,7 +249,7 @@ impl Keeper {
         // There is a daemon, and it may give others what is ours.
         let is_refused = matches!(
             reason,
-            Reason::Refused(_) | Reason::NotShared | Reason::Nonsense | Reason::Foreign(_)
+            Reason::Refused(_) | Reason::NotShared | Reason::Nonsense | Reason::OtherUser(_)
         );
         let why = ConnectError { socket: self.shared.path.clone(), reason }.to_string();
         Failed { why, is_refused }
@@ -304,7 +304,7 @@ struct Failed {
     is_refused: bool,
 }
 
-impl Drop for Keeper {
+impl Drop for Maintainer {
     fn drop(&mut self) {
         // Also if it panicked: nobody waits for what will never be heard.
         let why = "the thread that kept the connection to the broker has ended".to_owned();

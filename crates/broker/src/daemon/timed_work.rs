@@ -4,7 +4,7 @@ use std::{sync::mpsc, thread, time::Duration};
 
 /// Has another thread do this, and waits for it so long. `None` if it takes longer, or there is no
 /// thread to be had.
-pub(super) fn aside<T: Send + 'static>(
+pub(super) fn within<T: Send + 'static>(
     patience: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {

@@ -4,38 +4,37 @@ use navlock_core::{Error, host};
 use navlock_platform::surroundings;
 use navlock_wire::{Failure, Status};
 
-use super::{
-    super::{delegations::Tally, shared_client::lock},
-    House,
+use super::{delegations::Tally, shared_client::lock, state::Daemon};
+use crate::{
+    LOGS, LogState, Numbers, Report, clock::milliseconds, convert::failure, pid_namespace,
 };
-use crate::{LOGS, LogState, Numbers, Report, clock::milliseconds, forms::failure, pid_namespace};
 
-impl House {
+impl Daemon {
     /// How the daemon is.
-    pub(in super::super) fn status(&self) -> Status {
-        let everybody = self.everybody();
-        let counts = everybody.iter().map(|client| lock(client).count());
+    pub(super) fn status(&self) -> Status {
+        let all_clients = self.all_clients();
+        let counts = all_clients.iter().map(|client| lock(client).count());
         let (held, pending) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        let rooms = self.rooms();
-        let sleepers = rooms.orphans.values().filter(|orphan| orphan.sleeps).count();
+        let clients = self.clients();
+        let sleepers = clients.orphans.values().filter(|orphan| orphan.sleeps).count();
         Status {
             pid: std::process::id(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
             age: milliseconds(self.started.elapsed()),
-            clients: (rooms.clients.len() + sleepers) as u64,
-            orphans: (rooms.orphans.len() - sleepers) as u64,
+            clients: (clients.connected.len() + sleepers) as u64,
+            orphans: (clients.orphans.len() - sleepers) as u64,
             held: held as u64,
             pending: pending as u64,
         }
     }
 
     /// There was no room for a client.
-    pub(in super::super) fn turned_away(&self) {
-        self.lookers.counts().turned_away();
+    pub(super) fn turned_away(&self) {
+        self.lookers().counts().turned_away();
     }
 
     /// How it has gone.
-    pub(in super::super) fn report(&self) -> Report {
+    pub(super) fn report(&self) -> Report {
         let tally = self.delegations().map(|delegations| delegations.tally()).unwrap_or_default();
         let Status { age, clients, orphans, held, pending, .. } = self.status();
         let (bad, ends) = {
@@ -49,12 +48,12 @@ impl House {
             held,
             pending,
             owned: tally.owned,
-            lookers: self.lookers.count() as u64,
+            lookers: self.lookers().count() as u64,
             sessions_ended_badly: bad,
             taken: tally.taken,
             recalls: tally.recalled,
             log_lines_missing: self.log.as_ref().map_or(0, |log| log.dropped()),
-            ..self.lookers.counts().numbers()
+            ..self.lookers().counts().numbers()
         };
         let log = self
             .log
@@ -64,7 +63,7 @@ impl House {
     }
 
     /// Has this logged from now on. What is, or why it is as it was.
-    pub(in super::super) fn set_log(&self, filter: &str) -> Result<String, String> {
+    pub(super) fn set_log(&self, filter: &str) -> Result<String, String> {
         let Some(log) = &self.log else {
             return Err("the program that is this broker does not say what it logs".to_owned());
         };
@@ -75,11 +74,11 @@ impl House {
     }
 
     /// Under what the daemon runs, in words for people.
-    pub(in super::super) fn details(&self) -> Vec<(String, String)> {
+    pub(super) fn details(&self) -> Vec<(String, String)> {
         let mut details = self.details.clone();
         details.extend(self.outage().map(|outage| ("outage".to_owned(), outage)));
         details.extend(self.owned_names());
-        details.extend(host::details(&self.user_agent));
+        details.extend(host::details(self.user_agent()));
         details.extend(surroundings::now());
         details
     }
@@ -87,7 +86,7 @@ impl House {
     /// How owning names goes, for people; `None` where none are owned.
     fn owned_names(&self) -> Option<(String, String)> {
         let Tally { owned, taken, recalled } = self.delegations()?.tally();
-        if !self.delegates {
+        if !self.delegates() {
             return Some(("owned names".to_owned(), "none, as the settings say".to_owned()));
         }
         let how = format!("{owned} (taken again {taken} times, recalled {recalled} times)");
@@ -96,12 +95,12 @@ impl House {
 
     /// For how long what keeps the locks has not answered, in words for people; and how long they last, if they
     /// are about to be lost by that.
-    pub(in super::super) fn outage(&self) -> Option<String> {
-        let terms = self.everybody().into_iter().flat_map(|client| lock(&client).terms());
+    pub(super) fn outage(&self) -> Option<String> {
+        let terms = self.all_clients().into_iter().flat_map(|client| lock(&client).terms());
         // The one that ends first.
         let suspended = terms.filter_map(|term| term.suspended());
         let Some((silent, left)) = suspended.min_by_key(|(_, left)| *left) else {
-            return host::outage(&self.user_agent);
+            return host::outage(self.user_agent());
         };
         let (silent, left) = (silent.as_secs(), left.as_secs());
         let reach = self.reach().unwrap_or("what keeps the locks");
@@ -109,7 +108,7 @@ impl House {
     }
 
     /// What is told to who asks for what cannot be found out.
-    pub(in super::super) fn failure(&self, error: &Error) -> Failure {
+    pub(super) fn failure(&self, error: &Error) -> Failure {
         match (failure(error), self.outage()) {
             (Failure::Other(why), Some(outage)) => Failure::Other(format!("{why}; {outage}")),
             (failure, _) => failure,

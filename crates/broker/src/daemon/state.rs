@@ -1,8 +1,4 @@
-//! What all sessions of a daemon share: who is there.
-
-mod inspection;
-mod report;
-mod stay;
+//! The state of a daemon, which all its sessions share: who its clients are, and what they have to do with.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,7 +14,6 @@ use navlock_core::{ClientId, UserAgent};
 use navlock_wire::ClientKey;
 use tokio::{sync::Notify, time::Instant};
 
-pub(super) use self::stay::Stay;
 use super::{
     client::Client,
     delegations::Delegations,
@@ -35,13 +30,13 @@ use super::{
 };
 use crate::client_files::{self, ClientFiles, Found, OwnNotes};
 
-/// The clients of a daemon.
-pub(super) struct House {
+/// The state of a daemon.
+pub(super) struct Daemon {
     user_agent: UserAgent,
     limits: Limits,
     /// How far locks are seen, if that is further than this machine.
     reach: Option<String>,
-    started: Instant,
+    pub(super) started: Instant,
     /// `None` for a daemon that nobody comes back to.
     files: Option<ClientFiles>,
     recovery: Recovery,
@@ -51,20 +46,20 @@ pub(super) struct House {
     delegations: Option<Arc<Delegations>>,
     /// Whether clients can own names.
     delegates: bool,
-    rooms: Mutex<Rooms>,
-    /// Who is told what happens.
+    clients: Mutex<Clients>,
+    /// Those who look, and are told what happens.
     lookers: Arc<Lookers>,
     directory: Arc<Directory<Client>>,
-    /// Somebody has gone.
+    /// A client has gone.
     pub(super) gone: Notify,
     /// Somebody has asked the daemon to end.
     pub(super) stopped: Notify,
     /// Under what the daemon runs, as far as that does not change.
-    details: Vec<(String, String)>,
+    pub(super) details: Vec<(String, String)>,
     /// Why sessions ended.
     ends: Mutex<Ends>,
     /// Where the program logs, if it says so.
-    log: Option<Arc<dyn Log>>,
+    pub(super) log: Option<Arc<dyn Log>>,
     log_names: bool,
     /// What it has itself, where locks are kept elsewhere.
     own_leases: OwnLeases,
@@ -72,16 +67,17 @@ pub(super) struct House {
     is_left: AtomicBool,
 }
 
+/// The clients of a daemon, by a number that each has while the daemon runs.
 #[derive(Default)]
-pub(super) struct Rooms {
+pub(super) struct Clients {
     /// Those who are connected, with the keys of those who have said theirs.
-    pub(super) clients: HashMap<u64, (Option<ClientKey>, SharedClient)>,
-    /// The heirs of clients that were killed.
+    pub(super) connected: HashMap<u64, (Option<ClientKey>, SharedClient)>,
+    /// Clients without a connection whose locks are kept.
     pub(super) orphans: HashMap<u64, Orphan>,
     next: u64,
 }
 
-impl House {
+impl Daemon {
     pub(super) fn new(
         user_agent: UserAgent,
         options: &Options,
@@ -101,7 +97,7 @@ impl House {
             delegates: options.delegate,
             maps: files.as_ref().map(|files| Maps::of(files, found)).unwrap_or_default(),
             files,
-            rooms: Mutex::default(),
+            clients: Mutex::default(),
             lookers: Arc::default(),
             directory: Arc::default(),
             gone: Notify::new(),
@@ -115,8 +111,8 @@ impl House {
         }
     }
 
-    pub(super) fn rooms(&self) -> MutexGuard<'_, Rooms> {
-        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn clients(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn limits(&self) -> Limits {
@@ -167,6 +163,16 @@ impl House {
         self.files.as_ref()
     }
 
+    /// Whether clients can own names.
+    pub(super) fn delegates(&self) -> bool {
+        self.delegates
+    }
+
+    /// Whether it has ended, and its clients go on with the next one.
+    pub(super) fn is_left(&self) -> bool {
+        self.is_left.load(SeqCst)
+    }
+
     /// Why sessions ended so far.
     pub(super) fn ends(&self) -> MutexGuard<'_, Ends> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
@@ -185,23 +191,23 @@ impl House {
     /// Ends a client that has gone. Its own file may be there still.
     pub(super) fn forget(
         self: &Arc<Self>,
-        room: u64,
+        number: u64,
         key: Option<ClientKey>,
         client: &SharedClient,
         leaves_file: bool,
     ) {
-        let known = self.rooms().clients.remove(&room);
+        let known = self.clients().connected.remove(&number);
         drop(known);
         lock(client).end();
         self.gone.notify_one();
         let (Some(key), Some(files)) = (key, self.files().cloned()) else { return };
-        let house = Arc::clone(self);
+        let daemon = Arc::clone(self);
         // FAST: after who waits for its locks was told.
         tokio::spawn(async move {
             if leaves_file {
                 _ = files.give_up(key);
             }
-            house.forget_leases(key);
+            daemon.forget_leases(key);
         });
     }
 
@@ -212,26 +218,26 @@ impl House {
         // Another time, if it fails.
         let Ok(Found { mut dead, .. }) = files.find() else { return true };
         // Whose file was removed by somebody, or is being ended, is no affair of ours.
-        let rooms = self.rooms();
-        let clients = rooms.clients.values().filter_map(|(key, _)| *key);
+        let clients = self.clients();
+        let connected = clients.connected.values().filter_map(|(key, _)| *key);
         let here: HashSet<_> =
-            clients.chain(rooms.orphans.values().map(|orphan| orphan.key)).collect();
-        drop(rooms);
+            connected.chain(clients.orphans.values().map(|orphan| orphan.key)).collect();
+        drop(clients);
         dead.retain(|dead| !here.contains(&dead.client));
         let is_left = self.user_agent.is_leased() && !dead.is_empty();
         self.end_leases(dead, 1);
         is_left
     }
 
-    /// Whether nobody is there.
+    /// Whether there are no clients.
     pub(super) fn is_empty(&self) -> bool {
-        let rooms = self.rooms();
-        rooms.clients.is_empty() && rooms.orphans.is_empty()
+        let clients = self.clients();
+        clients.connected.is_empty() && clients.orphans.is_empty()
     }
 
     /// Has all clients see to their files, which somebody may have removed.
     pub(super) fn ask_to_register(&self) {
-        for (_, client) in self.rooms().clients.values().cloned().collect::<Vec<_>>() {
+        for (_, client) in self.clients().connected.values().cloned().collect::<Vec<_>>() {
             lock(&client).ask_to_register();
         }
     }
@@ -243,27 +249,28 @@ impl House {
         let removed: Option<HashSet<ClientKey>> = removed
             .map(|names| names.iter().filter_map(|name| client_files::client(name)).collect());
         let is_meant = |key: &ClientKey| removed.as_ref().is_none_or(|keys| keys.contains(key));
-        let rooms = self.rooms();
-        let clients = rooms.clients.values().filter_map(|(key, client)| Some(((*key)?, client)));
-        let meant = clients.filter(|(key, _)| is_meant(key));
+        let clients = self.clients();
+        let connected = clients.connected.values();
+        let connected = connected.filter_map(|(key, client)| Some(((*key)?, client)));
+        let meant = connected.filter(|(key, _)| is_meant(key));
         let meant: Vec<_> = meant.map(|(key, client)| (key, Arc::clone(client))).collect();
-        drop(rooms);
+        drop(clients);
         for (_, client) in meant.iter().filter(|(key, _)| !files.has_own(*key)) {
             lock(client).ask_to_register();
         }
     }
 
-    /// How many are there whose client was killed.
+    /// How many clients are kept without a connection.
     pub(super) fn orphans(&self) -> usize {
-        self.rooms().orphans.len()
+        self.clients().orphans.len()
     }
 
-    /// Those who are there, and the heirs of those who were killed.
-    pub(super) fn everybody(&self) -> Vec<SharedClient> {
-        let rooms = self.rooms();
-        let orphans = rooms.orphans.values().map(|orphan| &orphan.client);
-        let clients = rooms.clients.values().map(|(_, client)| client);
-        clients.chain(orphans).cloned().collect()
+    /// Those who are connected, and the orphans.
+    pub(super) fn all_clients(&self) -> Vec<SharedClient> {
+        let clients = self.clients();
+        let orphans = clients.orphans.values().map(|orphan| &orphan.client);
+        let connected = clients.connected.values().map(|(_, client)| client);
+        connected.chain(orphans).cloned().collect()
     }
 
     /// Leaves all that clients have as it is, whatever becomes of their sessions from here on: where
@@ -273,31 +280,31 @@ impl House {
         self.is_left.store(true, SeqCst);
         let notes = self.own_leases.end(!self.is_empty());
         let clients: Vec<_> =
-            self.rooms().clients.values().map(|(_, client)| Arc::clone(client)).collect();
+            self.clients().connected.values().map(|(_, client)| Arc::clone(client)).collect();
         for client in clients {
             let pid = lock(&client).pid();
             self.ends().note(pid, &End::Left);
         }
-        self.everybody().into_iter().for_each(mem::forget);
+        self.all_clients().into_iter().for_each(mem::forget);
         notes
     }
 }
 
-impl Rooms {
-    /// A number that no room has.
+impl Clients {
+    /// A number that nobody has yet.
     pub(super) fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
     pub(super) fn take_orphan(&mut self, key: ClientKey) -> Option<Orphan> {
-        let room = *self.orphans.iter().find(|(_, orphan)| orphan.key == key)?.0;
-        self.orphans.remove(&room)
+        let number = *self.orphans.iter().find(|(_, orphan)| orphan.key == key)?.0;
+        self.orphans.remove(&number)
     }
 }
 
-impl fmt::Debug for House {
+impl fmt::Debug for Daemon {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("House").finish_non_exhaustive()
+        f.debug_struct("Daemon").finish_non_exhaustive()
     }
 }

@@ -14,7 +14,7 @@ use navlock_platform::{
     user::{UserId, ours, runtime_directory},
 };
 
-use crate::{SystemError, seclusion, settings};
+use crate::{SystemError, private_tmp, settings};
 
 /// The place of one broker.
 ///
@@ -45,7 +45,7 @@ pub enum PlaceError {
     /// The path of the socket is something else.
     NotASocket(PathBuf),
     /// It belongs to this other user.
-    Foreign(PathBuf, UserId),
+    OtherUser(PathBuf, UserId),
     /// With this mode others can do things in the directory.
     TooOpen(PathBuf, u32),
     /// The settings that say where it is cannot be used, for this reason.
@@ -104,7 +104,7 @@ impl Place {
     /// its own.
     pub fn secluded(&self) -> Option<&'static str> {
         let tmp = Path::new("/tmp");
-        (self.socket.starts_with(tmp) && is_secluded(tmp)).then_some(seclusion::WHY)
+        (self.socket.starts_with(tmp) && is_secluded(tmp)).then_some(private_tmp::WHY)
     }
 
     /// Whoever starts the broker holds a lock on this file until it listens.
@@ -206,7 +206,7 @@ impl Place {
                 Err(PlaceError::NotASocket(self.socket.clone()))
             }
             Ok(found) if owner_at(&self.socket, &found) != ours() => {
-                Err(PlaceError::Foreign(self.socket.clone(), owner_at(&self.socket, &found)))
+                Err(PlaceError::OtherUser(self.socket.clone(), owner_at(&self.socket, &found)))
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(PlaceError::Io(self.socket.clone(), error.into()))
@@ -249,7 +249,7 @@ fn check_directory(path: &Path, uid: UserId, others: Others) -> Result<(), Place
     if !found.is_dir() {
         Err(PlaceError::NotADirectory(path.to_owned()))
     } else if owner_at(path, &found) != uid {
-        Err(PlaceError::Foreign(path.to_owned(), owner_at(path, &found)))
+        Err(PlaceError::OtherUser(path.to_owned(), owner_at(path, &found)))
     } else if mode_at(path, &found) & forbidden != 0 {
         Err(PlaceError::TooOpen(path.to_owned(), mode_at(path, &found)))
     } else {
@@ -273,7 +273,7 @@ impl fmt::Display for PlaceError {
                 write!(f, "{} is not a socket", path.display())?;
                 (path, "remove it")
             }
-            Self::Foreign(path, uid) => {
+            Self::OtherUser(path, uid) => {
                 write!(f, "{} is owned by uid {uid}", path.display())?;
                 (path, "have it removed")
             }
@@ -394,7 +394,7 @@ mod tests {
         let theirs = directory(0o700);
         let us = ours();
         let refused = check_directory(theirs.path(), us + 1, Others::MayNotLook);
-        assert_eq!(refused, Err(PlaceError::Foreign(theirs.path().to_owned(), us)));
+        assert_eq!(refused, Err(PlaceError::OtherUser(theirs.path().to_owned(), us)));
     }
 
     #[test]

@@ -20,9 +20,9 @@ use tokio::time::{sleep_until, timeout_at};
 
 use super::{
     daemon_error::DaemonError,
-    house::House,
     listening::{Listening, listen},
-    sole::{Looked, PAUSE, lock_aside, lock_name, note, take},
+    place_lock::{Looked, PAUSE, lock_aside, lock_name, note, take},
+    state::Daemon,
 };
 use crate::{
     LOGS, Place,
@@ -42,7 +42,7 @@ const CLEANED: [&str; 2] = ["/tmp", "/var/tmp"];
 const PREDECESSOR: Duration = Duration::from_secs(5);
 
 /// The locks that make a daemon the only one, and what else it has in its place.
-pub(super) struct Foothold<'a> {
+pub(super) struct PlaceGuard<'a> {
     place: &'a Place,
     /// Beyond the reach of whoever empties the place. `None` where there is no such directory.
     elsewhere: Option<(PathBuf, File)>,
@@ -68,7 +68,7 @@ enum Stands {
     Lost,
 }
 
-impl<'a> Foothold<'a> {
+impl<'a> PlaceGuard<'a> {
     /// Makes us the only daemon of this place, as soon as the one before has ended.
     pub(super) fn take(place: &'a Place, state: Option<&Path>) -> Result<Self, DaemonError> {
         let deadline = Instant::now() + PREDECESSOR;
@@ -86,7 +86,7 @@ impl<'a> Foothold<'a> {
             return Err(DaemonError::Taken(path));
         };
         note(&sole);
-        let mut foothold = Self {
+        let mut place_guard = Self {
             place,
             elsewhere,
             sole,
@@ -97,8 +97,8 @@ impl<'a> Foothold<'a> {
             watch: None,
             touched: None,
         };
-        foothold.enter();
-        Ok(foothold)
+        place_guard.enter();
+        Ok(place_guard)
     }
 
     /// The socket has its name now.
@@ -124,27 +124,27 @@ impl<'a> Foothold<'a> {
     }
 
     /// Keeps all in its place. Ends when somebody else has it.
-    pub(super) async fn keep(&mut self, listening: &Listening, house: &House) {
+    pub(super) async fn keep(&mut self, listening: &Listening, daemon: &Daemon) {
         loop {
             match self.look(listening) {
                 Stands::Whole => {}
                 Stands::Mended => {
                     tracing::warn!(target: LOGS, "files of the broker were removed, and are made anew");
-                    house.ask_to_register();
+                    daemon.ask_to_register();
                 }
                 Stands::Lost => return,
             }
-            self.wait(house).await;
+            self.wait(daemon).await;
         }
     }
 
     /// Waits until it is to be looked again whether all is there.
-    async fn wait(&mut self, house: &House) {
+    async fn wait(&mut self, daemon: &Daemon) {
         let next = Instant::now() + LOOK;
         if let Some(watch) = &mut self.watch {
             // Clients remove their own files when they go. That alone is no reason to look at all else.
             while let Ok(Changed::Named(names)) = timeout_at(next.into(), watch.changed()).await {
-                house.ask_whose_file_is_gone(Some(&names));
+                daemon.ask_whose_file_is_gone(Some(&names));
                 if Instant::now() >= next {
                     break;
                 }
@@ -153,7 +153,7 @@ impl<'a> Foothold<'a> {
             sleep_until(next.into()).await;
         }
         if !self.watch.as_ref().is_some_and(Watch::names) {
-            house.ask_whose_file_is_gone(None);
+            daemon.ask_whose_file_is_gone(None);
         }
     }
 
@@ -221,7 +221,7 @@ impl<'a> Foothold<'a> {
     }
 }
 
-impl Drop for Foothold<'_> {
+impl Drop for PlaceGuard<'_> {
     fn drop(&mut self) {
         if let Some((path, file)) = &self.elsewhere {
             if lock_file::is_at(file, path) {
@@ -281,13 +281,13 @@ mod tests {
         fs::create_dir(place.directory()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _in_it = runtime.enter();
-        let first = Foothold::take(&place, Some(state.path())).unwrap();
+        let first = PlaceGuard::take(&place, Some(state.path())).unwrap();
         fs::remove_dir_all(place.directory()).unwrap();
         fs::create_dir(place.directory()).unwrap();
-        let second = Foothold::take(&place, Some(state.path()));
+        let second = PlaceGuard::take(&place, Some(state.path()));
         assert!(matches!(second, Err(DaemonError::Taken(path)) if path.starts_with(state.path())));
         drop(first);
-        drop(Foothold::take(&place, Some(state.path())).unwrap());
+        drop(PlaceGuard::take(&place, Some(state.path())).unwrap());
         assert_eq!(fs::read_dir(state.path()).unwrap().count(), 0, "something was left");
     }
 }

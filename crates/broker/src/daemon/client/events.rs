@@ -6,7 +6,7 @@ use navlock_core::ResourceName;
 use navlock_wire::{Agent, ClientState, LookChange, LookEvent, Moment};
 
 use super::{super::filter::Filter, Client, open_agent::OpenAgent};
-use crate::{clock, forms::to_wire};
+use crate::{clock, convert::to_wire};
 
 /// How much of a client is yet to be looked at: what stands at the places before these.
 #[derive(Clone, Copy)]
@@ -17,8 +17,8 @@ pub(in super::super) struct Place {
 
 impl Client {
     /// It has this number from now on, and is so: tells those who look, of its agents as well.
-    pub(in super::super) fn set_room(&mut self, room: u64, state: ClientState) {
-        let before = self.room.replace((room, state));
+    pub(in super::super) fn set_number(&mut self, number: u64, state: ClientState) {
+        let before = self.number.replace((number, state));
         if !self.lookers.are_there() {
             return;
         }
@@ -26,7 +26,7 @@ impl Client {
             self.lookers.tell_at(|| at, || change);
         }
         // Afterwards: its agents have moved.
-        if let Some((client, _)) = before.filter(|(client, _)| *client != room) {
+        if let Some((client, _)) = before.filter(|(client, _)| *client != number) {
             self.lookers.tell(|| LookChange::ClientWent { client });
         }
     }
@@ -43,7 +43,7 @@ impl Client {
         events: &mut Vec<LookEvent>,
     ) -> Option<Place> {
         // It has ended, and that is told.
-        let (client, state) = self.room?;
+        let (client, state) = self.number?;
         let mut at = at.unwrap_or_else(|| {
             *most = most.saturating_sub(1);
             events.push(LookEvent { at: self.since, change: self.came(client, state) });
@@ -88,7 +88,7 @@ impl Client {
     }
 
     fn self_and_agents(&self, filter: &Filter) -> Vec<LookEvent> {
-        let Some((client, state)) = self.room else { return Vec::new() };
+        let Some((client, state)) = self.number else { return Vec::new() };
         let came = self.came(client, state);
         let agents = self.agents.values().filter(|open| filter.has_bucket(&open.of.bucket));
         let agents = agents.map(|open| self.agent_came(open));
@@ -114,7 +114,7 @@ impl Client {
             bucket: Arc::clone(&open.of.bucket),
             info: to_wire(&open.info),
             meta: open.info.meta.clone(),
-            client: self.room.map(|(client, _)| client),
+            client: self.number.map(|(client, _)| client),
         }
     }
 }
