@@ -286,7 +286,7 @@ impl Recovery {
         if is_late { !awaited.iter().any(is_needed) } else { awaited.is_empty() && !has_given_up }
     }
 
-    /// Has all_clients go on.
+    /// Has everybody go on.
     pub(super) fn end(&self) {
         self.over.send_replace(true);
     }

@@ -1,0 +1,129 @@
+//! Tests of `deadlocks.rs`.
+
+use futures_util::FutureExt;
+use navlock_core::{
+    FencingToken, Mode,
+    host::{RequestId, RequestKind},
+};
+use navlock_wire::{LookChange, LookEntry, OfName};
+
+use super::*;
+use crate::{
+    client_files::Found,
+    daemon::{Options, connected::ConnectedClient, user_agent},
+};
+
+fn daemon() -> Arc<Daemon> {
+    let locks = user_agent(FencingToken::new(1));
+    Arc::new(Daemon::new(locks, &Options::default(), None, &Found::default(), None))
+}
+
+/// A client with one agent, which asks for these, one after the other.
+fn client(daemon: &Arc<Daemon>, names: &[&str]) -> (ConnectedClient, ClientId) {
+    let connected = daemon.enter(None, false, None);
+    let mut client = lock(&connected.client);
+    let client_id = ClientId::random();
+    client.open_agent(0, client_id, "app".to_owned()).unwrap();
+    for (at, name) in (0..).zip(names) {
+        let kind = RequestKind::Wait(Mode::Exclusive);
+        let name = (*name).try_into().unwrap();
+        let id = RequestId::from_parts(at, at.into());
+        client.request(0, id, name, kind, None).unwrap();
+    }
+    drop(client);
+    (connected, client_id)
+}
+
+#[test]
+fn a_nested_lock_that_is_free_has_nobody_look_for_circles() {
+    let daemon = daemon();
+    let (connected, client_id) = client(&daemon, &["outer", "inner"]);
+    let outer = (client_id.to_bytes(), 0);
+    lock(&connected.client).put_inside(RequestId::from_parts(1, 1), outer);
+    assert!(daemon.lookers().somebody_is_nested().now_or_never().is_none());
+    let (waits, _) = client(&daemon, &["inner"]);
+    lock(&waits.client).put_inside(RequestId::from_parts(0, 0), outer);
+    assert!(daemon.lookers().somebody_is_nested().now_or_never().is_some());
+}
+
+#[test]
+fn nothing_is_looked_at_but_names_that_somebody_waits_for_inside_a_lock() {
+    let daemon = daemon();
+    let names: Vec<_> = (0..100).map(|at| format!("{at}")).collect();
+    let (holder, client_id) =
+        client(&daemon, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let (idle, _) = client(&daemon, &["idle"]);
+    let (waits, other) = client(&daemon, &["7", "8"]);
+    let look = || daemon.look_at_nested(false).now_or_never().unwrap().unwrap().events;
+    assert_eq!(look().len(), 0);
+    lock(&waits.client).put_inside(RequestId::from_parts(0, 0), (client_id.to_bytes(), 3));
+    let seen = look();
+    let of = |event: &LookEvent| event.change.of().map(|of| of.name.to_string());
+    assert_eq!(seen.iter().filter_map(of).collect::<Vec<_>>(), ["7", "7"]);
+    let agents = seen.iter().filter_map(|event| match event.change {
+        LookChange::AgentCame { agent, .. } => Some(ClientId::from_bytes(agent)),
+        _ => None,
+    });
+    assert_eq!(agents.collect::<HashSet<_>>(), HashSet::from([client_id, other]));
+    // It waits no more.
+    lock(&waits.client).finish(RequestId::from_parts(0, 0));
+    assert_eq!(look().len(), 0);
+    drop((holder, idle));
+}
+
+#[test]
+fn those_who_wait_are_seen_in_the_order_of_their_queue() {
+    let daemon = daemon();
+    let all: Vec<_> = (0..10).map(|_| client(&daemon, &["db"])).collect();
+    let (last, _) = all.last().unwrap();
+    lock(&last.client).put_inside(RequestId::from_parts(0, 0), (all[0].1.to_bytes(), 0));
+    let seen = daemon.look_at_nested(false).now_or_never().unwrap().unwrap().events;
+    let queued = seen.iter().filter_map(|event| match &event.change {
+        LookChange::Granted(_, entry) | LookChange::Requested(_, entry) => Some(entry.id.0),
+        _ => None,
+    });
+    let expected = all.iter().map(|(_, client_id)| client_id.to_bytes());
+    assert_eq!(queued.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+}
+
+/// One agent that holds so many names, and inside each waits for the next one.
+fn circle(length: u64) -> Seen {
+    let each = (0..length).flat_map(|at| {
+        let of = |at: u64| OfName {
+            bucket: "app".into(),
+            name: format!("{at}").as_str().try_into().unwrap(),
+        };
+        let entry = |serial, token, inside| LookEntry {
+            id: ([1; 16], serial),
+            mode: Mode::Exclusive,
+            token,
+            inside,
+            may_give_up: false,
+            taken: 0,
+        };
+        let held = LookChange::Granted(of(at), entry(at, Some(at), Vec::new()));
+        let inside = vec![([1; 16], at)];
+        let waits = LookChange::Requested(of((at + 1) % length), entry(length + at, None, inside));
+        [held, waits].map(|change| LookEvent { at: at + 1, change })
+    });
+    Seen { events: each.collect(), elsewhere: None }
+}
+
+#[tokio::test]
+async fn the_first_of_a_long_circle_are_told_one_text_and_the_one_that_came_last_is() {
+    for length in [2, 20_000] {
+        let now = Instant::now();
+        let (watcher, circles) = search(self::watcher(), circle(length), now).await;
+        assert!(circles.requests.is_empty(), "it was seen once");
+        let (_, circles) = search(watcher, circle(length), now + PATIENCE).await;
+        let all = usize::try_from(length).unwrap();
+        assert_eq!(circles.lengths, [all]);
+        assert_eq!(circles.requests.len(), all.min(MOST_TOLD));
+        let last = circles.requests.values().filter(|it| it.is_last);
+        assert_eq!(last.count(), 1);
+        let mut told = circles.requests.values().map(|it| &it.told);
+        let text = told.next().unwrap();
+        assert!(told.all(|other| Arc::ptr_eq(text, other)));
+        assert!(text.len() < 20_000, "{}", text.len());
+    }
+}

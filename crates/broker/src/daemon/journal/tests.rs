@@ -1,0 +1,306 @@
+//! Tests of `journal.rs`.
+
+use navlock_wire::{ClientCodec, FromDaemon, LookChange, LookEvent, OfName};
+use tokio_util::codec::Decoder;
+
+use super::{super::inbox::Inbox, *};
+
+/// A journal, with what is entered in it.
+#[derive(Default)]
+struct Book {
+    inbox: Inbox,
+    journal: Journal,
+    begun: u64,
+}
+
+impl Book {
+    /// Somebody looks, and was told what there is.
+    fn begin(&mut self, bucket: Option<&str>, name: Option<&str>) -> u64 {
+        let id = self.begun;
+        self.begun += 1;
+        self.hold(id, bucket, name);
+        assert_eq!(self.go_on(id), Some(0));
+        id
+    }
+
+    fn hold(&mut self, id: u64, bucket: Option<&str>, name: Option<&str>) {
+        let bucket = bucket.map(str::to_owned);
+        let name = name.map(|name| name.try_into().unwrap());
+        self.inbox.put(Entry::Picture(id, Filter { bucket, name }));
+        self.inbox.put(Entry::Whole(id));
+    }
+
+    /// A looker is told what there is. How much it has missed, if it need not be told once more, and if nothing
+    /// happened meanwhile.
+    fn go_on(&mut self, id: u64) -> Option<u64> {
+        let mut meanwhile = BytesMut::new();
+        let missed = self.journal().go_on(id, &mut meanwhile).unwrap();
+        assert!(meanwhile.is_empty());
+        missed
+    }
+
+    fn note(&mut self, event: &LookEvent) {
+        self.inbox.note(event);
+    }
+
+    fn journal(&mut self) -> &mut Journal {
+        self.journal.enter(|batch| self.inbox.take(batch));
+        &mut self.journal
+    }
+
+    /// What a looker is told next, as it hears it, and whether there is more.
+    fn next(&mut self, id: u64) -> (Vec<LookEvent>, bool) {
+        let mut bytes = BytesMut::new();
+        let has_more = self.journal().put_next(id, &mut bytes).unwrap();
+        let heard = match ClientCodec::default().decode(&mut bytes).unwrap() {
+            Some(FromDaemon::LookEvents { events }) => events,
+            None => Vec::new(),
+            other => panic!("{other:?}"),
+        };
+        assert!(bytes.is_empty());
+        (heard, has_more)
+    }
+
+    fn all(&mut self, id: u64) -> Vec<LookEvent> {
+        let mut all = Vec::new();
+        loop {
+            let (heard, has_more) = self.next(id);
+            all.extend(heard);
+            if !has_more {
+                return all;
+            }
+        }
+    }
+
+    fn is_empty(&mut self) -> bool {
+        let journal = self.journal();
+        journal.events.is_empty() && journal.bytes.is_empty()
+    }
+}
+
+fn went(client: u64) -> LookEvent {
+    LookEvent { at: client, change: LookChange::ClientWent { client } }
+}
+
+fn of(bucket: &str, name: &str) -> LookEvent {
+    let of = OfName { bucket: bucket.into(), name: name.try_into().unwrap() };
+    LookEvent { at: 0, change: LookChange::Released(of, ([1; 16], 2)) }
+}
+
+#[test]
+fn each_is_told_all_that_it_wants_to_see_once_and_in_order_and_then_it_is_forgotten() {
+    let mut book = Book::default();
+    let everything = book.begin(None, None);
+    let bucket = book.begin(Some("a"), None);
+    let name = book.begin(None, Some("x"));
+    let mut told = [Vec::new(), Vec::new(), Vec::new()];
+    let mut noted = Vec::new();
+    for round in 0..200_u64 {
+        // So many that they take several messages, and wrap around in the journal.
+        for number in 0..300 {
+            let event = match number % 4 {
+                0 => went(round),
+                1 => of("a", "x"),
+                2 => of("a", "y"),
+                _ => of("b", "x"),
+            };
+            book.note(&event);
+            noted.push(event);
+        }
+        for (at, id) in [everything, bucket, name].into_iter().enumerate() {
+            // At other times than the others.
+            if round % (at as u64 + 2) == 0 {
+                told[at].extend(book.all(id));
+            }
+        }
+    }
+    for (at, id) in [everything, bucket, name].into_iter().enumerate() {
+        told[at].extend(book.all(id));
+        assert!(!book.journal().has_news(id));
+    }
+    let about = |event: &LookEvent| {
+        event.change.of().map(|of| (of.bucket.to_string(), of.name.to_string()))
+    };
+    let wanted = |sees: fn(&str, &str) -> bool| -> Vec<LookEvent> {
+        let sees =
+            |event: &&LookEvent| about(event).is_none_or(|(bucket, name)| sees(&bucket, &name));
+        noted.iter().filter(sees).cloned().collect()
+    };
+    assert!(told[0] == wanted(|_, _| true));
+    assert!(told[1] == wanted(|bucket, _| bucket == "a"));
+    assert!(told[2] == wanted(|_, name| name == "x"));
+    assert!(book.is_empty());
+    assert!(book.journal.bytes.capacity() <= KEPT);
+}
+
+#[test]
+fn what_nobody_wants_to_see_is_no_news_and_is_not_kept() {
+    let mut book = Book::default();
+    let id = book.begin(Some("a"), None);
+    book.note(&of("b", "x"));
+    assert!(!book.journal().has_news(id));
+    assert!(book.is_empty());
+    book.note(&of("a", "x"));
+    assert!(book.journal().has_news(id));
+}
+
+#[test]
+fn what_happens_after_a_picture_is_told_after_it_and_what_was_before_it_before() {
+    let mut book = Book::default();
+    let id = book.begin(None, None);
+    book.note(&went(1));
+    book.hold(id, None, None);
+    book.note(&went(2));
+    assert_eq!(book.all(id), [went(1)]);
+    // However much happens before it is told what there is.
+    book.note(&went(3));
+    assert!(!book.journal().has_news(id));
+    assert_eq!(book.all(id), []);
+    assert_eq!(book.go_on(id), Some(0));
+    assert_eq!(book.all(id), [went(2), went(3)]);
+    assert!(book.is_empty());
+}
+
+#[test]
+fn a_message_is_about_so_long_however_much_there_is_to_tell() {
+    let mut book = Book::default();
+    let id = book.begin(None, None);
+    let mut event = BytesMut::new();
+    went(1).encode(&mut event).unwrap();
+    let fit = PART.div_ceil(event.len());
+    (0..=fit).for_each(|_| book.note(&went(1)));
+    let (first, has_more) = book.next(id);
+    assert_eq!((first.len(), has_more), (fit, true));
+    assert_eq!(book.next(id), (vec![went(1)], false));
+}
+
+#[test]
+fn who_is_too_slow_is_told_how_much_it_missed_and_nothing_of_it() {
+    let mut book = Book::default();
+    let slow = book.begin(None, None);
+    let slow_of_few = book.begin(Some("a"), None);
+    let quick = book.begin(None, None);
+    let more = MOST as u64 + 7;
+    let mut heard = 0;
+    for number in 0..more {
+        book.note(&if number % 2 == 0 { of("a", "x") } else { of("b", "x") });
+        heard += book.all(quick).len() as u64;
+    }
+    assert!(book.journal().is_behind(slow) && book.journal().is_behind(slow_of_few));
+    assert_eq!(book.next(slow), (Vec::new(), false));
+    book.hold(slow, None, None);
+    book.hold(slow_of_few, Some("a"), None);
+    book.hold(quick, None, None);
+    assert_eq!(book.go_on(slow), Some(more));
+    assert_eq!(book.go_on(slow_of_few), Some(more.div_ceil(2)));
+    assert_eq!((heard, book.go_on(quick)), (more, Some(0)));
+    assert!(!book.journal().has_news(slow));
+    assert!(book.is_empty());
+    book.note(&went(1));
+    assert_eq!(book.all(slow), [went(1)]);
+}
+
+#[test]
+fn what_there_was_no_room_for_was_missed_by_all() {
+    let mut book = Book::default();
+    let (told, waits) = (book.begin(None, None), book.begin(Some("a"), None));
+    book.note(&of("a", "x"));
+    book.all(told);
+    book.inbox.put(Entry::Missed(3));
+    book.note(&went(1));
+    assert!(book.journal().is_behind(told) && book.journal().is_behind(waits));
+    for (id, bucket, missed) in [(told, None, 4), (waits, Some("a"), 5)] {
+        book.hold(id, bucket, None);
+        assert_eq!(book.go_on(id), Some(missed));
+    }
+    assert!(book.is_empty());
+}
+
+#[test]
+fn who_falls_behind_before_it_is_told_what_there_is_is_told_again() {
+    let mut book = Book::default();
+    let id = book.begin(None, None);
+    book.hold(id, None, None);
+    book.inbox.put(Entry::Missed(3));
+    assert_eq!(book.go_on(id), Some(0));
+    assert!(book.journal().is_behind(id));
+    book.hold(id, None, None);
+    assert_eq!(book.go_on(id), Some(3));
+}
+
+#[test]
+fn what_happens_while_it_is_put_together_what_there_is_belongs_to_it() {
+    let mut book = Book::default();
+    let (id, other) = (book.begin(None, None), book.begin(None, None));
+    book.note(&went(1));
+    book.inbox.put(Entry::Picture(id, Filter::default()));
+    book.note(&went(2));
+    book.note(&went(3));
+    book.inbox.put(Entry::Whole(id));
+    book.note(&went(4));
+    // Before it, with it, after it.
+    assert_eq!(book.all(id), [went(1)]);
+    assert!(!book.journal().has_news(id));
+    let mut meanwhile = BytesMut::new();
+    assert_eq!(book.journal().go_on(id, &mut meanwhile).unwrap(), Some(0));
+    let with_it = ClientCodec::default().decode(&mut meanwhile).unwrap();
+    assert_eq!(with_it, Some(FromDaemon::LookEvents { events: vec![went(2), went(3)] }));
+    assert!(meanwhile.is_empty());
+    assert_eq!(book.all(id), [went(4)]);
+    assert_eq!(book.all(other), (1..=4).map(went).collect::<Vec<_>>());
+    assert!(book.is_empty());
+}
+
+#[test]
+fn who_misses_something_of_what_there_is_is_told_anew() {
+    for more in [3, MOST as u64] {
+        let mut book = Book::default();
+        let id = book.begin(None, None);
+        book.inbox.put(Entry::Picture(id, Filter::default()));
+        book.note(&went(1));
+        if more < MOST as u64 {
+            book.inbox.put(Entry::Missed(more));
+        } else {
+            // More than is kept.
+            for _ in 0..more {
+                book.note(&went(2));
+                book.journal();
+            }
+        }
+        book.inbox.put(Entry::Whole(id));
+        assert_eq!(book.go_on(id), None);
+        assert!(book.journal().is_behind(id));
+        book.hold(id, None, None);
+        assert_eq!(book.go_on(id), Some(1 + more));
+        assert!(!book.journal().is_behind(id));
+    }
+}
+
+#[test]
+fn what_waits_is_bounded_in_bytes_as_well() {
+    let mut book = Book::default();
+    let id = book.begin(None, None);
+    let name = "x".repeat(1 << 20);
+    for _ in 0..8 {
+        book.note(&of("a", &name));
+        assert!(!book.journal().is_behind(id));
+    }
+    book.note(&of("a", &name));
+    assert!(book.journal().is_behind(id));
+    book.hold(id, None, None);
+    assert_eq!(book.go_on(id), Some(9));
+    assert!(book.is_empty());
+}
+
+#[test]
+fn who_goes_keeps_nothing() {
+    let mut book = Book::default();
+    let (gone, stays) = (book.begin(None, None), book.begin(None, None));
+    book.note(&went(1));
+    book.all(stays);
+    assert!(!book.is_empty());
+    book.inbox.put(Entry::Gone(gone));
+    assert!(book.is_empty());
+    book.note(&went(2));
+    assert_eq!(book.all(stays), [went(2)]);
+}
