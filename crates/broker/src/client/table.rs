@@ -1,10 +1,12 @@
 //! What the client knows: its agents, its requests and its questions. It is all that outlives a
 //! connection, and enough to begin another one with.
 
+mod agents;
 mod claims;
 mod hearing;
 mod link;
 mod mapping;
+mod nested;
 mod owning;
 mod state;
 mod term_ends;
@@ -16,14 +18,10 @@ use std::{collections::HashSet, mem, sync::Arc, task::Waker};
 use bytes::BytesMut;
 use foldhash::fast::RandomState;
 use navlock_core::{
-    AgentInfo, ClientId, Error, Lost, ResourceName,
-    host::RequestKind,
-    look::{InDeadlock, LockId},
+    AgentInfo, ClientId, Error, Lost, ResourceName, host::RequestKind, look::InDeadlock,
 };
 use navlock_engine::{AgentId, RequestId};
-use navlock_wire::{
-    ClientCodec, ClientKey, LOOKING_VERSION, MAX_INSIDE, POSITION_VERSION, Query, ToDaemon,
-};
+use navlock_wire::{ClientCodec, ClientKey, LOOKING_VERSION, POSITION_VERSION, Query, ToDaemon};
 use slab::Slab;
 use tokio_util::codec::Encoder;
 
@@ -33,12 +31,13 @@ use self::{
     state::Place,
     terms::{Term, Terms},
 };
+
 pub(super) use self::{mapping::MapTask, state::State};
 use super::{
     owned::{Asked, Began, Note, Owned},
     questions::Questions,
 };
-use crate::{clock, convert::to_wire};
+use crate::clock;
 
 /// The state of a client.
 pub(super) struct Table {
@@ -169,68 +168,6 @@ impl Table {
         };
         // Names and buckets are short enough, or their backend would not have got here.
         let _ = self.codec.encode(message, bytes);
-    }
-
-    pub(super) fn open_agent(
-        &mut self,
-        client_id: ClientId,
-        bucket: Option<&Arc<str>>,
-        info: AgentInfo,
-    ) -> AgentId {
-        let (bucket, requests) = (bucket.cloned(), HashSet::default());
-        let agent = Agent { client_id, bucket, info, terminated: false, term: None, requests };
-        let index = self.agents.insert(agent);
-        let id = AgentId::from_index(index_of_32_bits(index));
-        for message in self.introduction(index) {
-            self.say(&message);
-        }
-        id
-    }
-
-    pub(super) fn describe(&mut self, agent: AgentId, info: &AgentInfo) {
-        if let Some(known) = self.agents.get_mut(agent.index()) {
-            known.info = info.clone();
-            if known.bucket.is_some() {
-                self.say(&ToDaemon::Describe { agent: number(agent), info: to_wire(info) });
-                self.annotate(agent);
-            }
-        }
-    }
-
-    pub(super) fn close_agent(&mut self, agent: AgentId) -> Vec<Waker> {
-        let wakers = self.end_agent(agent);
-        if self.agents.try_remove(agent.index()).is_some_and(|agent| agent.bucket.is_some()) {
-            self.say(&ToDaemon::CloseAgent { agent: number(agent) });
-        }
-        wakers
-    }
-
-    /// Ends all that the agent has. Whom to wake.
-    ///
-    /// What the daemon says of these from here on is not heard any more.
-    pub(super) fn terminate(&mut self, agent: AgentId) -> Vec<Waker> {
-        // Its slots are clear before the daemon hears of it.
-        let wakers = self.end_agent(agent);
-        if self.agents.get(agent.index()).is_some_and(|agent| agent.bucket.is_some()) {
-            self.say(&ToDaemon::Terminate { agent: number(agent) });
-        }
-        wakers
-    }
-
-    fn end_agent(&mut self, agent: AgentId) -> Vec<Waker> {
-        let mut wakers = Vec::new();
-        let Some(Agent { terminated, requests, .. }) = self.agents.get_mut(agent.index()) else {
-            return wakers;
-        };
-        *terminated = true;
-        for index in mem::take(requests) {
-            self.end(index, &Error::Terminated, Lost::Terminated, &mut wakers);
-            self.requests[index].agent = None;
-        }
-        if !self.is_forked() {
-            self.owned.end_agent(agent, &mut wakers);
-        }
-        wakers
     }
 
     fn is_forked(&self) -> bool {
@@ -379,45 +316,6 @@ impl Table {
             self.need_link();
         }
         self.say(&ToDaemon::Finish { request });
-    }
-
-    /// Notes that this request is made inside that lock as well, for as long as it waits.
-    pub(super) fn put_inside(&mut self, request: RequestId, lock: LockId) {
-        if self.state(request).is_some_and(|state| state.is_pending()) {
-            let lock = (lock.client_id.to_bytes(), lock.serial);
-            let inside = &mut self.requests[request.index()].inside;
-            if inside.len() >= MAX_INSIDE || inside.contains(&lock) {
-                return;
-            }
-            inside.push(lock);
-            if self.tells_more() {
-                self.say(&ToDaemon::Inside { request, lock });
-            }
-        }
-    }
-
-    /// Notes that this request may give up by itself, for as long as it waits.
-    pub(super) fn note_may_give_up(&mut self, request: RequestId) {
-        if self.state(request).is_some_and(|state| state.is_pending()) {
-            self.requests[request.index()].may_give_up = true;
-            if self.tells_more() {
-                self.say(&ToDaemon::MayGiveUp { request });
-            }
-        }
-    }
-
-    /// The deadlock that this request is part of, if it waits, and the daemon has said so.
-    pub(super) fn deadlock(&mut self, id: RequestId) -> Option<InDeadlock> {
-        let is_pending = self.state(id)?.is_pending();
-        self.requests[id.index()].deadlock.as_deref().filter(|_| is_pending).cloned()
-    }
-
-    /// Says what the agent says of itself besides.
-    fn annotate(&mut self, agent: AgentId) {
-        let meta = self.agents.get(agent.index()).map(|known| known.info.meta.clone());
-        if let Some(meta) = meta.filter(|meta| !meta.is_empty() && self.tells_more()) {
-            self.say(&ToDaemon::Annotate { agent: number(agent), meta });
-        }
     }
 
     /// Whether there is a daemon that hears more of agents and requests than what is needed.

@@ -1,11 +1,12 @@
 //! Tests of `client_files.rs`.
 
 use std::{
-    io::SeekFrom,
+    io::{Read, Seek, SeekFrom, Write},
     sync::atomic::{AtomicBool, Ordering::SeqCst},
+    thread,
 };
 
-use super::*;
+use super::{inherited::rewrite, *};
 
 fn files() -> (tempfile::TempDir, ClientFiles) {
     let directory = tempfile::tempdir().unwrap();

@@ -1,15 +1,16 @@
 //! Answers that are sent part by part, each made when there is room for it.
 
-use std::{collections::HashSet, mem, vec};
+use std::{collections::HashSet, future::Future, mem, pin::Pin, vec};
 
 use navlock_core::{
-    AgentInfo, ClientId, FencingToken, Inspected, Inspection, LockInfo, LockManagerSnapshot, Owned,
-    Position,
+    AgentInfo, ClientId, Error, FencingToken, Inspected, Inspection, LockInfo, LockManagerSnapshot,
+    Owned, Position, ResourceName,
 };
 use navlock_wire::{
     DELEGATION_VERSION, FromDaemon, InspectionEntry, OwnedEntry, Query, SnapshotEntry,
 };
 
+use super::delegations::Looks;
 use crate::{clock::milliseconds, convert::to_wire};
 
 /// About how long a part is, in bytes; one entry may be longer.
@@ -17,6 +18,16 @@ const PART: usize = 64 << 10;
 
 /// What an entry takes besides its texts, at most.
 const OVERHEAD: usize = 64;
+
+/// An answer that is waited for.
+pub(super) type QueryFuture = Pin<Box<dyn Future<Output = Answered> + Send>>;
+
+/// What was asked, and what there is to be said to it.
+pub(super) enum Answered {
+    Query(Query, Result<LockManagerSnapshot, Error>),
+    Inspect(Query, String, Option<ResourceName>, Result<(Inspection, Option<Looks>), Error>),
+    Position(Query, String, ResourceName, Result<(Position, Option<Looks>), Error>),
+}
 
 /// An answer on its way.
 pub(super) enum Parts {

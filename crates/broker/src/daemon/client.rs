@@ -1,7 +1,9 @@
 //! What one client has: its agents, and what they ask for.
 
 mod agents;
+mod claimed;
 mod events;
+mod inheritance;
 mod map_slots;
 mod messages;
 mod open_agent;
@@ -9,7 +11,6 @@ mod open_agent;
 use std::{
     collections::HashSet,
     fs::File,
-    io,
     sync::{Arc, Mutex, Weak},
     task::{Context, Poll},
 };
@@ -17,7 +18,7 @@ use std::{
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use navlock_core::{
-    AgentInfo, ClientId, Error, Lost, Mode, ResourceName, UserAgent,
+    AgentInfo, ClientId, Error, ResourceName, UserAgent,
     host::{self, RequestKind},
     look,
 };
@@ -25,8 +26,11 @@ use navlock_engine::{FencingToken, RequestId};
 use navlock_platform::descriptor::Counted;
 use navlock_wire::{Agent, ClientKey, ClientState, LockId, LookChange, Moment, Slot};
 
-pub(super) use self::messages::outcome_message;
 use self::open_agent::OpenAgent;
+pub(super) use self::{
+    claimed::{ClaimedLock, ClaimedRequest},
+    messages::outcome_message,
+};
 use super::{
     circles::{Circles, InCircle, Nested},
     delegations::Delegations,
@@ -39,11 +43,7 @@ use super::{
     process::Process,
     requests::{Requests, Shown},
 };
-use crate::{
-    client_files::{ClientFiles, Inherited},
-    clock,
-    lock_file::Identity,
-};
+use crate::{client_files::ClientFiles, clock};
 
 /// A client, whether its connection is there or it has left its locks to others.
 ///
@@ -137,37 +137,6 @@ impl Client {
 
     pub(super) fn limits(&self) -> &Limits {
         &self.limits
-    }
-
-    /// Others work under its locks, it says, who may have inherited them.
-    fn keep_inherited_file(&mut self) {
-        let Some((key, files)) = &self.files else { return };
-        if let Some(file) = files.open_inherited(*key) {
-            self.inherited_file = Counted::if_few(file);
-        }
-    }
-
-    /// What those have inherited who live, by its file, which somebody has removed.
-    ///
-    /// # Errors
-    ///
-    /// If that cannot be told for the moment.
-    pub(super) fn inherited(&self) -> io::Result<Option<Inherited>> {
-        let Some((key, files)) = &self.files else { return Ok(None) };
-        if let Some(file) = &self.inherited_file {
-            return files.inherited_by(*key, file.get());
-        }
-        if self.is_empty() {
-            return Ok(None);
-        }
-        // It was removed before we could open it. Whoever works under its locks has it open too, and
-        // who has ended has nothing open.
-        let ended = self.process.as_ref().filter(|process| process.has_ended());
-        let ended = ended.map(Process::number);
-        let processes = self.agents.values().map(|open| open.info.pid);
-        let processes: HashSet<u32> = processes.filter(|pid| Some(*pid) != ended).collect();
-        let file = processes.iter().find_map(|pid| files.open_inherited_of(*key, *pid));
-        file.map_or(Ok(None), |file| files.inherited_by(*key, &file))
     }
 
     /// How many locks it holds, and for how many it waits.
@@ -319,38 +288,6 @@ impl Client {
         &mut self.requests
     }
 
-    /// Has a lock that was held when the daemon before this one ended be held again.
-    pub(super) fn reinstate(&mut self, lock: ClaimedLock) {
-        let ClaimedLock { agent, request, name, mode, token, since } = lock;
-        // Once is enough.
-        if self.requests.contains(request) {
-            return;
-        }
-        // Nobody was granted anything yet but those who held, so that it is to be had at once.
-        let asked = self.make(agent, request, name, RequestKind::IfAvailable(mode), None);
-        if let Some(Outcome::Granted(_)) = asked {
-            self.requests.date_back(request, since, Some(token));
-            self.requests.tell(request);
-        } else {
-            self.requests.finish(request);
-            self.settle(request, Outcome::Lost(Lost::Disconnected, None));
-        }
-    }
-
-    /// Puts a request that was pending when the daemon before this one ended into its queue.
-    pub(super) fn requeue(&mut self, claim: ClaimedRequest) {
-        let ClaimedRequest { agent, request, name, kind, since } = claim;
-        if self.requests.contains(request) {
-            return;
-        }
-        if let Some(outcome) = self.make(agent, request, name, kind, None) {
-            self.settle(request, outcome);
-        } else {
-            self.requests.date_back(request, since, None);
-            self.requests.tell(request);
-        }
-    }
-
     /// Notes what is to be said of a claim.
     pub(super) fn settle(&mut self, request: RequestId, outcome: Outcome) {
         self.requests.settle(request, outcome);
@@ -361,28 +298,6 @@ impl Client {
         // Of no request.
         self.requests.settle(RequestId::from_parts(0, 0), Outcome::Register);
         self.requests.wake();
-    }
-
-    /// Releases all locks but these, and aborts all requests.
-    pub(super) fn keep_held(&mut self, wanted: impl Fn(RequestId) -> bool) {
-        self.requests.keep_held(wanted);
-    }
-
-    /// Leaves these locks to others and ends all else.
-    pub(super) fn keep_inherited(&mut self, wanted: impl Fn(RequestId) -> bool) {
-        self.keep_held(wanted);
-        if self.has_ended() {
-            // Its file may go, and says nothing of who works under these.
-            self.leave_slots();
-        }
-        let holders = self.holders();
-        let ended = self.agents.keys().filter(|agent| !holders.contains(*agent)).copied();
-        for agent in ended.collect::<Vec<_>>() {
-            if let Some(open) = self.take_agent(agent) {
-                open.locks.terminate();
-                self.forget_agent(&open.of);
-            }
-        }
     }
 
     /// Ends its agents as one: none of them is granted what another has left.
@@ -423,16 +338,6 @@ impl Client {
         processes.filter(|process| process.is_ending()).cloned().collect()
     }
 
-    /// The commands that have inherited its locks, by this file.
-    pub(super) fn inheritors(&self, file: Option<Identity>) -> Vec<Process> {
-        let inheritors = self.agents.values().filter_map(|open| {
-            // Or it is known from an earlier daemon alone.
-            let found = || Process::with_open(open.info.pid, file?);
-            open.command.clone().or_else(found)
-        });
-        inheritors.collect()
-    }
-
     /// Whether it has nothing that others could have inherited.
     pub(super) fn is_empty(&self) -> bool {
         self.requests.len() == 0
@@ -456,27 +361,6 @@ impl Client {
             Some(ShownOf { id, shown, bucket: &of.bucket, client_id: of.client_id, info })
         })
     }
-}
-
-/// A lock that a client held when the daemon before this one ended.
-#[derive(Debug)]
-pub(super) struct ClaimedLock {
-    pub(super) agent: Agent,
-    pub(super) request: RequestId,
-    pub(super) name: ResourceName,
-    pub(super) mode: Mode,
-    pub(super) token: FencingToken,
-    pub(super) since: Moment,
-}
-
-/// A request that was pending when the daemon before this one ended.
-#[derive(Debug)]
-pub(super) struct ClaimedRequest {
-    pub(super) agent: Agent,
-    pub(super) request: RequestId,
-    pub(super) name: ResourceName,
-    pub(super) kind: RequestKind,
-    pub(super) since: Moment,
 }
 
 const NO_AGENT: Nonsense = Nonsense("it spoke for an agent that it had not opened");

@@ -14,6 +14,8 @@
 //!   [`Delegation`].
 
 mod guard;
+mod holder;
+mod looks;
 mod observed;
 
 use std::{
@@ -29,7 +31,13 @@ use navlock_engine::RequestId;
 use navlock_wire::Slot;
 use slab::Slab;
 
-pub(super) use self::guard::Delegation;
+use self::looks::Seen;
+
+pub(super) use self::{
+    guard::Delegation,
+    holder::{Freed, Holder, release},
+    looks::Looks,
+};
 use super::map::ClientMap;
 use crate::clock;
 
@@ -74,12 +82,6 @@ struct OfName {
     alone: usize,
 }
 
-/// Who has locks in slots: a client.
-pub(super) trait Holder: Send + Sync {
-    /// Has the engine know that a lock of its is free.
-    fn release(&self, request: RequestId);
-}
-
 /// A lock in a slot.
 #[derive(Debug)]
 struct Hold {
@@ -116,32 +118,6 @@ pub(super) struct Grant<'a> {
     /// Whether the name is the client's from now on.
     pub(super) owned: bool,
 }
-
-/// A lock that is free now, though the engine does not know it yet: whose, and by which request.
-pub(super) type Freed = (Weak<dyn Holder>, RequestId);
-
-/// The words of a bucket or of a name, at about one moment.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Looks(Vec<Seen>);
-
-/// A word, when it was read.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    key: usize,
-    look: Look,
-    owned: bool,
-}
-
-impl PartialEq for Seen {
-    /// Whether nothing that counts has changed. Of what was recalled, that is whether it is held.
-    fn eq(&self, other: &Self) -> bool {
-        let is_same = self.key == other.key && self.owned == other.owned;
-        let both = (self.look, other.look);
-        is_same && (both.0 == both.1 || !self.owned && both.0.is_held() == both.1.is_held())
-    }
-}
-
-impl Eq for Seen {}
 
 /// What locks are alike in that cannot be told apart in a snapshot.
 pub(super) type Likeness = (ResourceName, Mode, ClientId);
@@ -418,27 +394,5 @@ impl Bound {
         let now = self.now();
         let last = hold.last_token().map_or(now, |last| last.min(now));
         self.least = self.least.max(last.saturating_add(1));
-    }
-}
-
-impl Looks {
-    /// Whether nobody held one of them.
-    pub(super) fn has_idle(&self) -> bool {
-        self.0.iter().any(|seen| !seen.look.is_held() && !seen.look.is_lost())
-    }
-
-    /// By its [key](Delegation::key), what was seen of each.
-    pub(super) fn by_key(&self) -> HashMap<usize, Look> {
-        self.0.iter().map(|seen| (seen.key, seen.look)).collect()
-    }
-}
-
-/// Has the engine know what is free.
-pub(super) fn release(freed: Vec<Freed>) {
-    for (client, request) in freed {
-        // Who is not there any more has released all.
-        if let Some(client) = client.upgrade() {
-            client.release(request);
-        }
     }
 }

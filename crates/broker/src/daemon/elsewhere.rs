@@ -1,22 +1,19 @@
 //! What there is in buckets that other machines share, for those who look.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    mem,
+    collections::{HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream};
 use navlock_core::{
-    ClientId, FencingToken, Inspected, LockInfo, LockManager, ResourceName,
-    host::{self, LockRef, NameRef, Sighted, Sighting, Unheard},
+    ClientId, FencingToken, Inspected, LockInfo, ResourceName,
+    host::{LockRef, Sighted, Sighting, Unheard},
     look::{Entry, LockId as Id, LockName, Overview},
 };
 use navlock_wire::{LockId, LookChange, LookEntry, LookEvent, Moment, OfName};
-use tokio::time::Instant;
 
-use super::{circles::Names, filter::Filter, shared_client::lock, state::Daemon};
+use super::circles::Names;
 use crate::{clock, convert::to_wire};
 
 /// What there is in buckets that other machines share.
@@ -37,17 +34,6 @@ enum How {
     Owned,
 }
 
-/// A name in its bucket, as other machines call it.
-type Shared = (Arc<str>, NameRef);
-
-/// What there is of some names, each of them at one moment.
-struct Lists<'a> {
-    daemon: &'a Daemon,
-    with_silence: bool,
-    buckets: HashMap<Arc<str>, LockManager>,
-    found: BTreeMap<Shared, Sighting>,
-}
-
 /// Whose request for which name.
 type Asked<'a> = (&'a str, &'a ResourceName, ClientId);
 
@@ -55,15 +41,6 @@ type Asked<'a> = (&'a str, &'a ResourceName, ClientId);
 /// several, which the same change of etcd has granted.
 type HeldHere<'a> =
     HashMap<(navlock_wire::ClientId, &'a str, &'a ResourceName, u64), Option<LockId>>;
-
-/// Who looks is shown so many buckets that nobody uses here, because of who waits inside what.
-const MOST_BUCKETS: usize = 32;
-
-/// To find circles, so many names are listed that somebody waits for here inside a lock, or inside of which; so many
-/// more to which those lead who wait there; and so many at a time.
-const MOST_NAMES: usize = 256;
-const MOST_FURTHER: usize = 64;
-const AT_ONCE: usize = 16;
 
 impl Elsewhere {
     /// Whether nothing has come or gone or been said anew since then, but of these agents, of which all is
@@ -386,17 +363,6 @@ fn first_free((agent, first): LockId, next: &mut HashMap<LockId, u64>) -> u64 {
     free
 }
 
-/// The buckets in which others hold what those wait inside of who are seen here, but for those that are
-/// looked at.
-fn further_buckets(seen: &[(String, Sighting)]) -> HashSet<String> {
-    let known: HashSet<&str> = seen.iter().map(|(bucket, _)| bucket.as_str()).collect();
-    let pending = seen.iter().flat_map(|(_, seen)| &seen.pending);
-    let named: HashSet<&str> =
-        pending.flat_map(|one| &one.inside).map(|name| &*name.bucket).collect();
-    let is_new = |name: &&str| !name.is_empty() && !known.contains(name);
-    named.into_iter().filter(is_new).map(str::to_owned).collect()
-}
-
 /// By which id it is known to those who look, if it is not ours.
 fn id(one: &Sighted) -> LockId {
     (one.inspected.lock.client_id.to_bytes(), one.serial)
@@ -407,162 +373,6 @@ fn is_of(one: &Sighted, agents: &HashSet<ClientId>) -> bool {
     agents.contains(&one.inspected.lock.client_id)
 }
 
-impl Lists<'_> {
-    /// The lock manager of this bucket.
-    fn bucket(&mut self, bucket: &Arc<str>) -> &LockManager {
-        let open = || self.daemon.user_agent().lock_manager(bucket);
-        self.buckets.entry(Arc::clone(bucket)).or_insert_with(open)
-    }
-
-    /// What other machines call these names.
-    fn shared(&mut self, names: &Names) -> BTreeMap<Shared, ResourceName> {
-        let shared = names.iter().map(|(bucket, name)| {
-            let called = host::name_ref(self.bucket(bucket), name);
-            ((Arc::clone(bucket), called), name.clone())
-        });
-        shared.collect()
-    }
-
-    /// Asks what there is of these names, as far as that was not asked. `None` if it cannot be known of one of them.
-    async fn list(&mut self, names: impl Iterator<Item = Shared>) -> Option<()> {
-        let with_silence = self.with_silence;
-        let mut asked = Vec::new();
-        for (bucket, name) in names {
-            if !self.found.contains_key(&(Arc::clone(&bucket), name.clone())) {
-                let locks = self.bucket(&bucket).clone();
-                asked.push(async move {
-                    let seen = host::look_at(&locks, name.clone(), with_silence).await;
-                    ((bucket, name), seen)
-                });
-            }
-        }
-        let mut lists = stream::iter(asked).buffer_unordered(AT_ONCE);
-        while let Some((shared, seen)) = lists.next().await {
-            self.found.insert(shared, seen.ok()?);
-        }
-        Some(())
-    }
-
-    /// The names of the locks inside of which somebody waits for one of these.
-    fn around(&self, names: &[Shared]) -> BTreeSet<Shared> {
-        let seen = names.iter().filter_map(|name| self.found.get(name));
-        let inside = seen.flat_map(|seen| &seen.pending).flat_map(|one| &one.inside);
-        let known = inside.filter(|outer| !outer.bucket.is_empty());
-        known.map(|outer| (Arc::clone(&outer.bucket), outer.name.clone())).collect()
-    }
-}
-
-impl Daemon {
-    /// The buckets of all agents that are to be seen, and the one that is asked for.
-    pub(super) fn buckets(&self, filter: &Filter) -> Vec<String> {
-        let mut buckets: Vec<String> = filter.bucket.iter().cloned().collect();
-        for client in self.all_clients() {
-            let client = lock(&client);
-            let theirs = client.agents().map(|(of, _)| of.bucket.as_ref().to_owned());
-            buckets.extend(theirs.filter(|bucket| filter.has_bucket(bucket)));
-        }
-        buckets.sort_unstable();
-        buckets.dedup();
-        buckets
-    }
-
-    /// What there is on other machines.
-    pub(super) async fn look_elsewhere(&self, filter: &Filter) -> Elsewhere {
-        if !self.user_agent().is_leased() {
-            return Elsewhere::default();
-        }
-        let mut buckets = self.buckets(filter);
-        let (mut found, mut asked) = (Vec::new(), HashSet::new());
-        loop {
-            found.extend(self.look_into(mem::take(&mut buckets), filter.name.as_ref()).await);
-            if filter.bucket.is_some() || filter.name.is_some() {
-                return Elsewhere::new(found);
-            }
-            // As who waits for each other may do so in buckets that are not used here, also in those of the locks
-            // inside of which somebody waits there.
-            let further = further_buckets(&found).into_iter();
-            buckets = further.filter(|bucket| !asked.contains(bucket)).collect();
-            // The same ones each time, if they are too many.
-            buckets.sort_unstable();
-            buckets.truncate(MOST_BUCKETS - asked.len());
-            if buckets.is_empty() {
-                return Elsewhere::new(found);
-            }
-            asked.extend(buckets.iter().cloned());
-        }
-    }
-
-    /// What there is of the names that can be part of a circle with a request that is made here: of those that are
-    /// waited for inside a lock, of those of the locks around, and of those to which these lead. With who was not
-    /// heard of, or without. `None` if any of it could not be seen.
-    pub(super) async fn look_elsewhere_at(
-        &self,
-        nested: &Names,
-        around: &Names,
-        with_silence: bool,
-    ) -> Option<Elsewhere> {
-        let (buckets, found) = (HashMap::new(), BTreeMap::new());
-        let mut lists = Lists { daemon: self, with_silence, buckets, found };
-        let around: BTreeMap<Shared, _> = lists.shared(around);
-        let mut names = lists.shared(nested);
-        names.extend(around.clone());
-        // The same ones each time, if they are too many.
-        let names: Vec<_> = names.into_iter().take(MOST_NAMES).collect();
-        lists.list(names.iter().map(|(shared, _)| shared.clone())).await?;
-        // Who waits for a lock that is around ours may be inside a lock itself. For that one others wait, and so on.
-        let mut met: HashSet<Shared> = around.into_keys().collect();
-        let (mut todo, mut left): (Vec<_>, _) = (met.iter().cloned().collect(), MOST_FURTHER);
-        while !todo.is_empty() {
-            let mut further = lists.around(&todo);
-            further.retain(|shared| !met.contains(shared));
-            todo = further.into_iter().take(left).collect();
-            left -= todo.len();
-            met.extend(todo.iter().cloned());
-            lists.list(todo.iter().cloned()).await?;
-        }
-        let is_whole = |shared| lists.found.get(shared).is_some_and(|seen| seen.left_out == 0);
-        let mut asked = Names::default();
-        for (shared, name) in names.iter().filter(|(shared, _)| is_whole(shared)) {
-            asked.add(&shared.0, name);
-        }
-        let found = lists.found.into_iter().map(|((bucket, _), seen)| (bucket.to_string(), seen));
-        Some(Elsewhere { asked, ..Elsewhere::new(found.collect()) })
-    }
-
-    /// What there is in these buckets, of one name or of all.
-    async fn look_into(
-        &self,
-        buckets: Vec<String>,
-        name: Option<&ResourceName>,
-    ) -> Vec<(String, Sighting)> {
-        let mut found = Vec::new();
-        for bucket in buckets {
-            let locks = self.user_agent().lock_manager(&bucket);
-            let seen = match name {
-                Some(name) => host::look_at(&locks, host::name_ref(&locks, name), true).await,
-                None => host::look(&locks).await,
-            };
-            // What cannot be asked now is asked again.
-            found.extend(seen.ok().map(|seen| (bucket, seen)));
-        }
-        found
-    }
-
-    /// Looks what owners have done without a word, if nobody has lately, and tells it.
-    pub(super) fn look_anew_now_and_then(&self) {
-        if self.lookers().is_time_to_look(Instant::now()) {
-            self.look_anew();
-        }
-    }
-
-    /// Looks what owners have done without a word, and tells it.
-    pub(super) fn look_anew(&self) {
-        let seen = self.delegations().map(|delegations| delegations.look_anew());
-        for LookEvent { at, change } in seen.unwrap_or_default() {
-            self.lookers().tell_at(|| at, || change);
-        }
-    }
-}
-
+mod listing;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! The requests of one client, pending and granted.
 
+mod alarm;
+mod entry;
 mod events;
 mod map_slots;
 mod place;
@@ -10,25 +12,27 @@ use std::{
     future::{Future, IntoFuture},
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
 };
 
 use foldhash::fast::RandomState;
-use futures_util::task::AtomicWaker;
 use indexmap::IndexMap;
 use navlock_core::{
-    ClientId, Error, LockFuture, LockGuard, LockManager, LockOptions, Lost, Mode, ResourceName,
-    host::{PolledGuard, RequestKind},
+    LockFuture, LockGuard, LockManager, LockOptions, Lost, ResourceName, host::RequestKind,
 };
 use navlock_engine::{FencingToken, RequestId};
-use navlock_wire::{Agent, LockId, Moment};
-use tracing::Level;
+use navlock_wire::{Agent, Moment};
 
-use self::place::Place;
-use super::{circles::InCircle, delegations::Delegation, lookers::Lookers, outcome::Outcome};
+pub(super) use self::entry::{Shown, Whose};
+use self::{
+    alarm::{Alarm, Woken},
+    entry::{Entry, Stage, goes_on},
+    place::Place,
+};
+use super::{circles::InCircle, lookers::Lookers, outcome::Outcome};
 use crate::{LOGS, clock};
 
 /// Futures by id, each of which ends at once when its id is [finished](Self::finish): what a
@@ -56,69 +60,6 @@ pub(super) struct Requests {
     is_leased: bool,
     /// Who is told what happens to them.
     lookers: Arc<Lookers>,
-}
-
-/// Whose a request is.
-#[derive(Debug)]
-pub(super) struct Whose {
-    pub(super) agent: Agent,
-    pub(super) client_id: ClientId,
-    pub(super) bucket: Arc<str>,
-}
-
-struct Entry {
-    /// Before the lock itself, which is released when it is dropped: by then the client can neither hold
-    /// it in the slot nor take it.
-    place: Place,
-    of: Arc<Whose>,
-    /// The locks inside which it was asked for, as far as that was said, and whether the reach was told so.
-    inside: Vec<(LockId, bool)>,
-    /// It may give up by itself.
-    may_give_up: bool,
-    /// What it counts for among those of all names.
-    name_bytes: u32,
-    /// When it was made or, once it is a lock, granted.
-    since: Moment,
-    stage: Stage,
-    alarm: Arc<Alarm>,
-}
-
-/// The name and the mode are in there.
-enum Stage {
-    Pending(LockFuture<'static, Option<LockGuard>>),
-    /// With the token that is shown.
-    Held(PolledGuard, FencingToken),
-    /// Answered, and about to be forgotten.
-    Over,
-}
-
-/// What is shown of a request when somebody inspects the bucket.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shown<'a> {
-    pub(super) agent: Agent,
-    pub(super) name: &'a ResourceName,
-    pub(super) mode: Mode,
-    /// When it was made or, once it is a lock, granted.
-    pub(super) since: Moment,
-    /// The lock's.
-    pub(super) token: Option<FencingToken>,
-    /// Where the client can release it and take it again without a word.
-    pub(super) delegation: Option<&'a Delegation>,
-}
-
-/// The ids of those that have something to say.
-#[derive(Default)]
-struct Woken {
-    ids: Mutex<VecDeque<RequestId>>,
-    session: AtomicWaker,
-}
-
-/// Wakes the session for one request.
-struct Alarm {
-    id: RequestId,
-    /// Whether the id is in the list already.
-    ringing: AtomicBool,
-    woken: Arc<Woken>,
 }
 
 impl Requests {
@@ -379,112 +320,6 @@ impl Requests {
             if let Some(outcome) = outcome {
                 return Poll::Ready((id, outcome));
             }
-        }
-    }
-}
-
-impl Entry {
-    /// Whether the engine has it held.
-    fn is_held(&self) -> bool {
-        matches!(self.stage, Stage::Held(..))
-    }
-
-    /// How the lock was lost of which nobody has told yet, if it was.
-    fn unheard_loss(&self) -> Option<Lost> {
-        let Stage::Held(guard, _) = &self.stage else { return None };
-        match guard.poll_lost(&Context::from_waker(Waker::noop())) {
-            Poll::Ready(lost) => Some(lost),
-            Poll::Pending => None,
-        }
-    }
-
-    fn shown(&self) -> Option<Shown<'_>> {
-        let (name, mode, token) = match &self.stage {
-            Stage::Pending(request) => {
-                let (name, mode) = request.pending()?;
-                (name, mode, None)
-            }
-            Stage::Held(guard, token) => (guard.name(), guard.mode(), Some(*token)),
-            Stage::Over => return None,
-        };
-        let delegation = match &self.place {
-            Place::In(delegation) => Some(delegation),
-            _ => None,
-        };
-        Some(Shown { agent: self.of.agent, name, mode, since: self.since, token, delegation })
-    }
-
-    /// Tells the log that a lock is lost; its name, if that may be told.
-    fn tell_loss(&self, how: Lost, pid: Option<u32>, log_names: bool) {
-        let is_named = log_names || tracing::enabled!(target: LOGS, Level::DEBUG);
-        let named = self.shown().filter(|_| is_named).map(|shown| shown.name);
-        let name = named.map(tracing::field::debug);
-        tracing::info!(target: LOGS, pid, ?how, name, "a lock is lost");
-    }
-
-    fn poll(&mut self) -> Option<Outcome> {
-        let waker = Waker::from(Arc::clone(&self.alarm));
-        let mut context = Context::from_waker(&waker);
-        match &mut self.stage {
-            Stage::Pending(request) => match Pin::new(request).poll(&mut context) {
-                Poll::Pending => None,
-                Poll::Ready(answer) => {
-                    self.since = clock::now();
-                    Some(self.answered(answer, &context))
-                }
-            },
-            Stage::Held(guard, _) => match guard.poll_lost(&context) {
-                Poll::Pending => None,
-                Poll::Ready(lost) => Some(Outcome::Lost(lost, guard.stolen_by())),
-            },
-            Stage::Over => None,
-        }
-    }
-
-    /// Takes in the answer.
-    fn answered(
-        &mut self,
-        answer: Result<Option<LockGuard>, Error>,
-        context: &Context<'_>,
-    ) -> Outcome {
-        match answer {
-            Ok(None) => Outcome::Unavailable,
-            Err(error) => Outcome::Failed(error),
-            Ok(Some(guard)) => {
-                let token = guard.fencing_token();
-                let guard = guard.into_polled();
-                if guard.poll_lost(context).is_ready() {
-                    // It is told of the grant first and of the loss when it is asked again.
-                    self.alarm.wake_by_ref();
-                }
-                self.stage = Stage::Held(guard, token);
-                Outcome::Granted(token)
-            }
-        }
-    }
-}
-
-/// Whether there is anything to come after this outcome.
-fn goes_on(outcome: Option<&Outcome>) -> bool {
-    matches!(outcome, None | Some(Outcome::Granted(_) | Outcome::GrantedInSlot(_)))
-}
-
-impl Woken {
-    fn ids(&self) -> MutexGuard<'_, VecDeque<RequestId>> {
-        // Whole at any time: nothing in there can panic.
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Wake for Alarm {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if !self.ringing.swap(true, Ordering::SeqCst) {
-            self.woken.ids().push_back(self.id);
-            self.woken.session.wake();
         }
     }
 }

@@ -5,6 +5,9 @@
 //! any more once [`HIGH_WATER`] bytes wait for it, so that it costs the daemon a bounded amount of
 //! memory and its neighbours nothing.
 
+mod admission;
+mod queries;
+
 use std::{
     future::{Future, poll_fn},
     io::ErrorKind,
@@ -14,31 +17,21 @@ use std::{
 };
 
 use bytes::Buf;
-use futures_util::{
-    FutureExt, Sink, StreamExt,
-    future::{Fuse, FusedFuture},
-    stream::FuturesUnordered,
-    task::noop_waker_ref,
-};
-use navlock_core::{
-    ClientId, Error, Inspection, LockManagerSnapshot, Position, ResourceName, host::RequestKind,
-};
+use futures_util::{Sink, StreamExt, stream::FuturesUnordered, task::noop_waker_ref};
+use navlock_core::{ClientId, ResourceName, host::RequestKind};
 use navlock_engine::RequestId;
 use navlock_platform::socket::{AsyncStream, shut_down};
 use navlock_wire::{
-    Agent, CONTROL_VERSION, CodecError, DELEGATION_VERSION, DaemonCodec, Failure, FromDaemon,
-    LOOKING_VERSION, Query, Slot, ToDaemon,
+    Agent, CONTROL_VERSION, CodecError, DELEGATION_VERSION, DaemonCodec, FromDaemon,
+    LOOKING_VERSION, Slot, ToDaemon,
 };
-use tokio::io::{Interest, Ready};
 use tokio_util::codec::Framed;
 
 use super::{
-    answers::{self, InspectionParts, Parts, SnapshotParts},
+    answers::{Parts, QueryFuture},
     circles::InCircle,
-    claims::Claims,
     client::outcome_message,
     connected::ConnectedClient,
-    delegations::Looks,
     ends::{End, Nonsense},
     outcome::Outcome,
     shared_client::{lock, settle_for},
@@ -70,14 +63,6 @@ pub(super) struct Session {
 }
 
 pub(super) type Stream = Framed<AsyncStream, DaemonCodec>;
-type QueryFuture = Pin<Box<dyn Future<Output = Answered> + Send>>;
-
-/// What was asked, and what there is to be said to it.
-enum Answered {
-    Query(Query, Result<LockManagerSnapshot, Error>),
-    Inspect(Query, String, Option<ResourceName>, Result<(Inspection, Option<Looks>), Error>),
-    Position(Query, String, ResourceName, Result<(Position, Option<Looks>), Error>),
-}
 
 impl Session {
     pub(super) fn new(
@@ -90,49 +75,6 @@ impl Session {
             daemon.user_agent().is_leased().then(|| Terms::new(version, connected.leases()));
         let (queries, answers) = (FuturesUnordered::new(), Vec::new());
         Self { stream, connected, daemon, version, terms, queries, answers, is_mute: false }
-    }
-
-    /// Waits until claims are settled, those of this client and all others, unless its process has `ended`.
-    pub(super) async fn settle(
-        &mut self,
-        claims: Claims,
-        ended: impl Future<Output = ()>,
-    ) -> Result<(), End> {
-        self.admit(claims, pin!(ended.fuse())).await?;
-        if self.version == 1 {
-            return Ok(());
-        }
-        self.say(&FromDaemon::Settled)
-    }
-
-    async fn admit(
-        &mut self,
-        mut claims: Claims,
-        mut ended: Pin<&mut Fuse<impl Future<Output = ()>>>,
-    ) -> Result<(), End> {
-        let Self { stream, connected, daemon, terms, .. } = self;
-        let Some(terms) = terms else {
-            let admitted = async {
-                daemon.go_on(connected, &mut claims).await;
-                daemon.admit(connected, claims).await;
-            };
-            return tokio::select! {
-                biased;
-                () = admitted => Ok(()),
-                () = ended => Err(End::Died),
-            };
-        };
-        // What others have inherited is gone on with also for a client that has gone: it is left to them
-        // with the rest.
-        let is_needed = || daemon.has_inheritors(connected);
-        let goes_on = daemon.go_on(connected, &mut claims);
-        meanwhile(stream, terms, connected, goes_on, ended.as_mut(), is_needed).await?;
-        if ended.is_terminated() || is_gone(stream) {
-            return Err(End::Gone);
-        }
-        meanwhile(stream, terms, connected, daemon.admit(connected, claims), ended, || false)
-            .await?;
-        say_terms(stream, terms, connected)
     }
 
     /// Serves the client until it is gone; once its process has `ended`, as far as it has said
@@ -335,35 +277,9 @@ impl Session {
                 tracing::trace!(target: LOGS, request = request.serial(), "a client has no more of it");
                 client.finish(request);
             }
-            ToDaemon::Query { query, bucket } => {
+            ToDaemon::Query { .. } | ToDaemon::Inspect { .. } | ToDaemon::Position { .. } => {
                 drop(client);
-                let daemon = Arc::clone(&self.daemon);
-                let answer = async move {
-                    let locks = daemon.user_agent().lock_manager(&bucket);
-                    Answered::Query(query, daemon.query(&locks, &bucket).await)
-                };
-                self.ask(query, Box::pin(answer))?;
-            }
-            ToDaemon::Inspect { query, bucket, name } => {
-                drop(client);
-                let daemon = Arc::clone(&self.daemon);
-                let answer = async move {
-                    let locks = daemon.user_agent().lock_manager(&bucket);
-                    let inspection = daemon.inspect(&locks, &bucket, name.as_ref()).await;
-                    Answered::Inspect(query, bucket, name, inspection)
-                };
-                self.ask(query, Box::pin(answer))?;
-            }
-            ToDaemon::Position { query, bucket, name, client_id } => {
-                drop(client);
-                let daemon = Arc::clone(&self.daemon);
-                let client_id = ClientId::from_bytes(client_id);
-                let answer = async move {
-                    let locks = daemon.user_agent().lock_manager(&bucket);
-                    let position = daemon.position(&locks, &bucket, &name, client_id).await;
-                    Answered::Position(query, bucket, name, position)
-                };
-                self.ask(query, Box::pin(answer))?;
+                self.hear_query(message)?;
             }
             ToDaemon::Status { query } => {
                 drop(client);
@@ -394,60 +310,6 @@ impl Session {
             self.say_outcomes(&mut Context::from_waker(noop_waker_ref()))?;
         }
         self.say_outcome(request, outcome)
-    }
-
-    fn ask(&mut self, query: Query, mut answer: QueryFuture) -> Result<(), End> {
-        if self.queries.len() >= self.daemon.limits().queries {
-            let failure = Failure::Refused("too many queries at once; await some first".to_owned());
-            return self.say(&FromDaemon::QueryFailed { query, failure });
-        }
-        // Now: it must see what came before it and not what comes after. Whom to wake, if it is
-        // not there yet, it is told when the set is asked.
-        match answer.as_mut().poll(&mut Context::from_waker(noop_waker_ref())) {
-            Poll::Ready(answered) => self.answer(answered),
-            Poll::Pending => {
-                self.queries.push(answer);
-                Ok(())
-            }
-        }
-    }
-
-    fn answer(&mut self, answered: Answered) -> Result<(), End> {
-        let (query, error) = match answered {
-            Answered::Query(query, Ok(snapshot)) => {
-                self.answers.push(Parts::Snapshot(SnapshotParts::new(query, snapshot)));
-                return Ok(());
-            }
-            Answered::Inspect(query, bucket, name, Ok((mut inspection, looks))) => {
-                self.daemon.complete(&mut inspection, &bucket, name.as_ref(), looks.as_ref());
-                self.say_meta(query, &inspection)?;
-                let parts = InspectionParts::new(query, inspection, self.version);
-                self.answers.push(Parts::Inspection(parts));
-                return Ok(());
-            }
-            Answered::Position(query, bucket, name, Ok((position, looks))) => {
-                let Position { holder, holders, ahead, .. } = position;
-                let mut shown = Inspection::new(holder.into_iter().collect(), Vec::new());
-                self.daemon.complete(&mut shown, &bucket, Some(&name), looks.as_ref());
-                self.say_meta(query, &shown)?;
-                let position = Position::new(shown.held.pop(), holders, ahead);
-                return self.say(&answers::position(query, position));
-            }
-            Answered::Query(query, Err(error))
-            | Answered::Inspect(query, _, _, Err(error))
-            | Answered::Position(query, _, _, Err(error)) => (query, error),
-        };
-        self.say(&FromDaemon::QueryFailed { query, failure: self.daemon.failure(&error) })
-    }
-}
-
-impl Session {
-    /// Says what agents say of themselves besides, before they are met in an answer.
-    fn say_meta(&mut self, query: Query, inspection: &Inspection) -> Result<(), End> {
-        if self.version < LOOKING_VERSION {
-            return Ok(());
-        }
-        answers::meta(query, inspection).iter().try_for_each(|message| self.say(message))
     }
 }
 
@@ -484,38 +346,6 @@ fn say_terms(
         news.iter().try_for_each(|term| say(stream, term))?;
     }
     Ok(())
-}
-
-/// Waits for something, and says meanwhile how what the client has goes on ending. It is given up when the
-/// client has hung up or its process has `ended`, unless it is needed then.
-async fn meanwhile(
-    stream: &mut Stream,
-    terms: &mut Terms,
-    connected: &ConnectedClient,
-    awaited: impl Future<Output = ()>,
-    mut ended: Pin<&mut Fuse<impl Future<Output = ()>>>,
-    is_needed: impl Fn() -> bool,
-) -> Result<(), End> {
-    let mut awaited = pin!(awaited);
-    loop {
-        tokio::select! {
-            () = &mut awaited => return Ok(()),
-            () = poll_fn(|context| terms.poll_look(context)) => {}
-            () = ended.as_mut(), if !ended.is_terminated() => {}
-        }
-        if !ended.is_terminated() && !is_gone(stream) {
-            say_terms(stream, terms, connected)?;
-            let _ = flush(stream, &mut Context::from_waker(noop_waker_ref()));
-        } else if !is_needed() {
-            return Err(End::Gone);
-        }
-    }
-}
-
-/// Whether the client has hung up, be there something to hear before that or not.
-fn is_gone(stream: &Stream) -> bool {
-    let ready = stream.get_ref().ready(Interest::READABLE).now_or_never();
-    ready.is_some_and(|ready| ready.is_ok_and(Ready::is_read_closed))
 }
 
 /// Sends what is waiting. Pending while the client does not take all of it.

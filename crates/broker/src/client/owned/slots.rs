@@ -8,7 +8,10 @@ use navlock_delegation::{GivenBack, OwnerMap, Slot};
 use navlock_engine::{AgentId, RequestId};
 use navlock_wire::Moment;
 
-use super::maps::{self, Maps, SlotIndex};
+use super::{
+    maps::{self, Maps, SlotIndex},
+    names::Name,
+};
 
 /// A request that is about to be made.
 pub(in super::super) struct Asked<'a> {
@@ -84,54 +87,6 @@ pub(super) struct Slots {
     scan_pause: u32,
     /// More slots were asked for, and are not there yet, or will not be.
     is_growing: bool,
-}
-
-/// A name that agents of ours own or wait for.
-#[derive(Default)]
-pub(super) struct Name {
-    /// How many exclusive requests for it are waiting: no agent's take may overtake them.
-    writers: u32,
-    /// How many shared requests for it are waiting, for each agent that has any: no exclusive take may
-    /// overtake them, nor a shared one of the same agent.
-    readers: HashMap<AgentId, u32, RandomState>,
-    /// Where it can be taken, by the agent and in the mode of each slot, unless it is held or recalled.
-    pub(super) slots: Vec<SlotIndex>,
-}
-
-impl Name {
-    pub(super) fn is_awaited(&self) -> bool {
-        self.writers > 0 || !self.readers.is_empty()
-    }
-
-    /// Whether nothing that waits would be overtaken by this take.
-    fn admits(&self, agent: AgentId, mode: Mode) -> bool {
-        self.writers == 0
-            && match mode {
-                Mode::Exclusive => self.readers.is_empty(),
-                Mode::Shared => !self.readers.contains_key(&agent),
-            }
-    }
-
-    fn begin_wait(&mut self, agent: AgentId, mode: Mode) {
-        match mode {
-            Mode::Exclusive => self.writers += 1,
-            Mode::Shared => *self.readers.entry(agent).or_default() += 1,
-        }
-    }
-
-    fn end_wait(&mut self, agent: AgentId, mode: Mode) {
-        match mode {
-            Mode::Exclusive => self.writers = self.writers.saturating_sub(1),
-            Mode::Shared => {
-                if let Some(waiting) = self.readers.get_mut(&agent) {
-                    *waiting = waiting.saturating_sub(1);
-                    if *waiting == 0 {
-                        self.readers.remove(&agent);
-                    }
-                }
-            }
-        }
-    }
 }
 
 /// A slot that is somebody's.

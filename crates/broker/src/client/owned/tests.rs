@@ -6,7 +6,7 @@ use std::{
     task::Wake,
 };
 
-use navlock_delegation::Recalled;
+use navlock_delegation::{OwnerMap, Recalled};
 use tempfile::NamedTempFile;
 
 use super::*;

@@ -1,11 +1,12 @@
 //! Tests of `elsewhere.rs`.
 
+use navlock_core::host::NameRef;
 use navlock_core::{
     Mode,
     look::{Agent, Change, Event},
 };
 
-use super::*;
+use super::{listing::further_buckets, *};
 
 fn name() -> ResourceName {
     "db".try_into().unwrap()

@@ -1,0 +1,40 @@
+//! Inside what requests are made, and the deadlocks that they are part of.
+
+use navlock_core::look::{InDeadlock, LockId};
+use navlock_engine::RequestId;
+use navlock_wire::{MAX_INSIDE, ToDaemon};
+
+use super::Table;
+
+impl Table {
+    /// Notes that this request is made inside that lock as well, for as long as it waits.
+    pub(in super::super) fn put_inside(&mut self, request: RequestId, lock: LockId) {
+        if self.state(request).is_some_and(|state| state.is_pending()) {
+            let lock = (lock.client_id.to_bytes(), lock.serial);
+            let inside = &mut self.requests[request.index()].inside;
+            if inside.len() >= MAX_INSIDE || inside.contains(&lock) {
+                return;
+            }
+            inside.push(lock);
+            if self.tells_more() {
+                self.say(&ToDaemon::Inside { request, lock });
+            }
+        }
+    }
+
+    /// Notes that this request may give up by itself, for as long as it waits.
+    pub(in super::super) fn note_may_give_up(&mut self, request: RequestId) {
+        if self.state(request).is_some_and(|state| state.is_pending()) {
+            self.requests[request.index()].may_give_up = true;
+            if self.tells_more() {
+                self.say(&ToDaemon::MayGiveUp { request });
+            }
+        }
+    }
+
+    /// The deadlock that this request is part of, if it waits, and the daemon has said so.
+    pub(in super::super) fn deadlock(&mut self, id: RequestId) -> Option<InDeadlock> {
+        let is_pending = self.state(id)?.is_pending();
+        self.requests[id.index()].deadlock.as_deref().filter(|_| is_pending).cloned()
+    }
+}

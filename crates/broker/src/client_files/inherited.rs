@@ -1,0 +1,230 @@
+//! The files of inherited locks.
+
+use std::{
+    fs::{self, File},
+    io::{self, ErrorKind, Read, Seek},
+    path::PathBuf,
+    thread,
+};
+
+use navlock_platform::{file::write_all_at, file_lock};
+use navlock_wire::ClientKey;
+
+use super::{ClientFiles, Looked, PAUSE, is_locked, lock_at, look_at, remove, remove_if_there};
+use crate::lock_file::{self, Identity};
+
+/// Room for the locks that others will inherit of a client. Nobody holds anything by it yet. Dropping it gives
+/// the room back.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    files: ClientFiles,
+    client: ClientKey,
+    /// `None` once it is theirs.
+    file: Option<File>,
+}
+
+/// A file of inherited locks, open to be written. It has no part in the lock on the file, which says that somebody
+/// who has inherited the locks lives. It is of use also when somebody has removed the file, as a daemon may have
+/// it open.
+#[derive(Debug)]
+pub(crate) struct InheritedFile {
+    file: File,
+    path: PathBuf,
+}
+
+/// A file of inherited locks.
+#[derive(Debug)]
+pub(crate) struct Inherited {
+    file: File,
+    path: PathBuf,
+}
+
+impl ClientFiles {
+    /// Takes room, of so many bytes, for the locks that others will inherit of this client. One at a time.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such room.
+    pub(crate) fn reserve(&self, client: ClientKey, room: usize) -> io::Result<Reserved> {
+        self.make_directory()?;
+        // It gets its name last: whoever finds it finds it locked and whole.
+        let file = lock_at(&self.unborn_path(client))?;
+        let reserved = Reserved { files: self.clone(), client, file: Some(file) };
+        // Written, because a file that is merely long has no room for what it is to hold.
+        io::copy(&mut io::repeat(0).take(room as u64), &mut reserved.file()?)?;
+        Ok(reserved)
+    }
+
+    /// The file of what was inherited of a client, if it is this one, to be written anew.
+    pub(crate) fn written(&self, client: ClientKey, file: Identity) -> Option<InheritedFile> {
+        let path = self.inherited_path(client);
+        let opened = lock_file::open_to_write(&path).ok()?;
+        let is_it = lock_file::identity_of(&opened) == Some(file);
+        is_it.then_some(InheritedFile { file: opened, path })
+    }
+
+    /// The file of what was inherited of a client, for [`inherited_by`](Self::inherited_by).
+    pub(crate) fn open_inherited(&self, client: ClientKey) -> Option<File> {
+        lock_file::open_existing(&self.inherited_path(client)).ok()
+    }
+
+    /// The same file, which the process of this number has open; it need not stand any more.
+    pub(crate) fn open_inherited_of(&self, client: ClientKey, pid: u32) -> Option<File> {
+        lock_file::open_of(pid, self.inherited_path(client).file_name()?)
+    }
+
+    /// The same as [`inherited`](Self::inherited), by a file that was opened while it stood: somebody
+    /// may have removed it.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be told for the moment.
+    pub(crate) fn inherited_by(
+        &self,
+        client: ClientKey,
+        file: &File,
+    ) -> io::Result<Option<Inherited>> {
+        // Those who have inherited an empty one hold nothing any more.
+        if !is_locked(file)? || file.metadata()?.len() == 0 {
+            return Ok(None);
+        }
+        Ok(Some(Inherited { file: file.try_clone()?, path: self.inherited_path(client) }))
+    }
+
+    /// The locks of a client that have been inherited by somebody who lives.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be told for the moment.
+    pub(crate) fn inherited(&self, client: ClientKey) -> io::Result<Option<Inherited>> {
+        locked_at(self.inherited_path(client))
+    }
+
+    /// The client's own file, for as long as the client lives: to wait for its end.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be told for the moment.
+    pub(crate) fn own(&self, client: ClientKey) -> io::Result<Option<Inherited>> {
+        locked_at(self.path(client))
+    }
+
+    /// Notes the same of what others have inherited of this client.
+    pub(crate) fn forget_inherited(&self, client: ClientKey) {
+        // It could not be read. If it cannot be removed either, that is all that can be done.
+        let _ = remove_if_there(&self.inherited_path(client));
+    }
+}
+
+impl Reserved {
+    /// Writes down what others inherit of the client from here on. The file is locked as long as a copy of the
+    /// descriptor is open.
+    pub(crate) fn hand_over(mut self, claims: &[u8]) -> io::Result<(File, InheritedFile)> {
+        loop {
+            match self.name(claims) {
+                // Somebody has removed it while there was nothing in it.
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    self = self.files.reserve(self.client, claims.len())?;
+                }
+                Err(error) => return Err(error),
+                Ok(written) => {
+                    let file = self.file.take().ok_or(ErrorKind::NotFound)?;
+                    return Ok((file, written));
+                }
+            }
+        }
+    }
+
+    /// Writes it and gives it its name.
+    fn name(&self, claims: &[u8]) -> io::Result<InheritedFile> {
+        let (path, file) = (self.files.inherited_path(self.client), self.file()?);
+        let unborn = self.files.unborn_path(self.client);
+        let opened = lock_file::open_to_write(&unborn)?;
+        if lock_file::identity_of(&opened) != lock_file::identity_of(file) {
+            return Err(ErrorKind::NotFound.into());
+        }
+        rewrite(&opened, claims)?;
+        fs::rename(&unborn, &path)?;
+        Ok(InheritedFile { file: opened, path })
+    }
+
+    pub(crate) fn file(&self) -> io::Result<&File> {
+        self.file.as_ref().ok_or_else(|| ErrorKind::NotFound.into())
+    }
+}
+
+impl InheritedFile {
+    /// Writes down anew what was inherited.
+    pub(crate) fn rewrite(&self, claims: &[u8]) {
+        // If there is no room for more, it says what it said before.
+        let _ = rewrite(&self.file, claims);
+    }
+
+    /// Nothing is inherited any more.
+    pub(crate) fn revoke(&self) {
+        // A daemon may have it open, and knows by this that it was not removed by others.
+        let _ = self.file.set_len(0);
+        remove(&self.path, &self.file);
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            remove(&self.files.unborn_path(self.client), file);
+        }
+    }
+}
+
+impl Inherited {
+    /// What is claimed by it: messages.
+    pub(crate) fn claims(&mut self) -> io::Result<Vec<u8>> {
+        let mut claims = Vec::new();
+        self.file.rewind()?;
+        self.file.read_to_end(&mut claims)?;
+        Ok(claims)
+    }
+
+    /// What tells the file from all others.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        lock_file::identity_of(&self.file)
+    }
+
+    /// Blocks until the last process that has inherited it has let go of it, and until whatever else is to be waited for has
+    /// come.
+    pub(crate) fn wait(self, and: impl FnOnce()) {
+        loop {
+            match file_lock::shared(&self.file) {
+                Ok(()) => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // No room for the lock, perhaps. Not to know is not to let go.
+                Err(_) => thread::sleep(PAUSE),
+            }
+        }
+        and();
+        remove(&self.path, &self.file);
+    }
+}
+
+/// The file, if somebody has it locked.
+fn locked_at(path: PathBuf) -> io::Result<Option<Inherited>> {
+    match look_at(&path) {
+        Looked::Locked(file) => Ok(Some(Inherited { file, path })),
+        Looked::Free => Ok(None),
+        Looked::Unknown(error) => Err(error),
+    }
+}
+
+/// Puts this into the file in place of what it had, which stays if there is no room for more.
+pub(super) fn rewrite(file: &File, claims: &[u8]) -> io::Result<()> {
+    let before = file.metadata()?.len();
+    let known = usize::try_from(before).unwrap_or(usize::MAX).min(claims.len());
+    let (head, tail) = claims.split_at(known);
+    // Where more room is needed comes first: to write over what is there needs none.
+    if let Err(error) = write_all_at(file, tail, known as u64) {
+        file.set_len(before)?;
+        return Err(error);
+    }
+    write_all_at(file, head, 0)?;
+    file.set_len(claims.len() as u64)
+}

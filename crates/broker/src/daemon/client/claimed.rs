@@ -1,0 +1,62 @@
+//! What a client had through an earlier daemon.
+
+use navlock_core::{Lost, Mode, ResourceName, host::RequestKind};
+use navlock_engine::{FencingToken, RequestId};
+use navlock_wire::{Agent, Moment};
+
+use super::{super::outcome::Outcome, Client};
+
+/// A lock that a client held when the daemon before this one ended.
+#[derive(Debug)]
+pub(in super::super) struct ClaimedLock {
+    pub(in super::super) agent: Agent,
+    pub(in super::super) request: RequestId,
+    pub(in super::super) name: ResourceName,
+    pub(in super::super) mode: Mode,
+    pub(in super::super) token: FencingToken,
+    pub(in super::super) since: Moment,
+}
+
+/// A request that was pending when the daemon before this one ended.
+#[derive(Debug)]
+pub(in super::super) struct ClaimedRequest {
+    pub(in super::super) agent: Agent,
+    pub(in super::super) request: RequestId,
+    pub(in super::super) name: ResourceName,
+    pub(in super::super) kind: RequestKind,
+    pub(in super::super) since: Moment,
+}
+
+impl Client {
+    /// Has a lock that was held when the daemon before this one ended be held again.
+    pub(in super::super) fn reinstate(&mut self, lock: ClaimedLock) {
+        let ClaimedLock { agent, request, name, mode, token, since } = lock;
+        // Once is enough.
+        if self.requests.contains(request) {
+            return;
+        }
+        // Nobody was granted anything yet but those who held, so that it is to be had at once.
+        let asked = self.make(agent, request, name, RequestKind::IfAvailable(mode), None);
+        if let Some(Outcome::Granted(_)) = asked {
+            self.requests.date_back(request, since, Some(token));
+            self.requests.tell(request);
+        } else {
+            self.requests.finish(request);
+            self.settle(request, Outcome::Lost(Lost::Disconnected, None));
+        }
+    }
+
+    /// Puts a request that was pending when the daemon before this one ended into its queue.
+    pub(in super::super) fn requeue(&mut self, claim: ClaimedRequest) {
+        let ClaimedRequest { agent, request, name, kind, since } = claim;
+        if self.requests.contains(request) {
+            return;
+        }
+        if let Some(outcome) = self.make(agent, request, name, kind, None) {
+            self.settle(request, outcome);
+        } else {
+            self.requests.date_back(request, since, None);
+            self.requests.tell(request);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What others inherit of a client.
+
+use std::{collections::HashSet, io};
+
+use navlock_engine::RequestId;
+use navlock_platform::descriptor::Counted;
+
+use super::{super::process::Process, Client};
+use crate::{client_files::Inherited, lock_file::Identity};
+
+impl Client {
+    /// Others work under its locks, it says, who may have inherited them.
+    pub(super) fn keep_inherited_file(&mut self) {
+        let Some((key, files)) = &self.files else { return };
+        if let Some(file) = files.open_inherited(*key) {
+            self.inherited_file = Counted::if_few(file);
+        }
+    }
+
+    /// What those have inherited who live, by its file, which somebody has removed.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be told for the moment.
+    pub(in super::super) fn inherited(&self) -> io::Result<Option<Inherited>> {
+        let Some((key, files)) = &self.files else { return Ok(None) };
+        if let Some(file) = &self.inherited_file {
+            return files.inherited_by(*key, file.get());
+        }
+        if self.is_empty() {
+            return Ok(None);
+        }
+        // It was removed before we could open it. Whoever works under its locks has it open too, and
+        // who has ended has nothing open.
+        let ended = self.process.as_ref().filter(|process| process.has_ended());
+        let ended = ended.map(Process::number);
+        let processes = self.agents.values().map(|open| open.info.pid);
+        let processes: HashSet<u32> = processes.filter(|pid| Some(*pid) != ended).collect();
+        let file = processes.iter().find_map(|pid| files.open_inherited_of(*key, *pid));
+        file.map_or(Ok(None), |file| files.inherited_by(*key, &file))
+    }
+
+    /// Releases all locks but these, and aborts all requests.
+    pub(in super::super) fn keep_held(&mut self, wanted: impl Fn(RequestId) -> bool) {
+        self.requests.keep_held(wanted);
+    }
+
+    /// Leaves these locks to others and ends all else.
+    pub(in super::super) fn keep_inherited(&mut self, wanted: impl Fn(RequestId) -> bool) {
+        self.keep_held(wanted);
+        if self.has_ended() {
+            // Its file may go, and says nothing of who works under these.
+            self.leave_slots();
+        }
+        let holders = self.holders();
+        let ended = self.agents.keys().filter(|agent| !holders.contains(*agent)).copied();
+        for agent in ended.collect::<Vec<_>>() {
+            if let Some(open) = self.take_agent(agent) {
+                open.locks.terminate();
+                self.forget_agent(&open.of);
+            }
+        }
+    }
+
+    /// The commands that have inherited its locks, by this file.
+    pub(in super::super) fn inheritors(&self, file: Option<Identity>) -> Vec<Process> {
+        let inheritors = self.agents.values().filter_map(|open| {
+            // Or it is known from an earlier daemon alone.
+            let found = || Process::with_open(open.info.pid, file?);
+            open.command.clone().or_else(found)
+        });
+        inheritors.collect()
+    }
+}

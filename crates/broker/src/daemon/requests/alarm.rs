@@ -1,0 +1,48 @@
+//! Waking a session for one of its requests.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Wake,
+};
+
+use futures_util::task::AtomicWaker;
+use navlock_engine::RequestId;
+
+/// The ids of those that have something to say.
+#[derive(Default)]
+pub(super) struct Woken {
+    pub(super) ids: Mutex<VecDeque<RequestId>>,
+    pub(super) session: AtomicWaker,
+}
+
+/// Wakes the session for one request.
+pub(super) struct Alarm {
+    pub(super) id: RequestId,
+    /// Whether the id is in the list already.
+    pub(super) ringing: AtomicBool,
+    pub(super) woken: Arc<Woken>,
+}
+
+impl Woken {
+    pub(super) fn ids(&self) -> MutexGuard<'_, VecDeque<RequestId>> {
+        // Whole at any time: nothing in there can panic.
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.ringing.swap(true, Ordering::SeqCst) {
+            self.woken.ids().push_back(self.id);
+            self.woken.session.wake();
+        }
+    }
+}

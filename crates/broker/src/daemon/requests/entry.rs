@@ -1,0 +1,156 @@
+//! One request of a client, pending or granted.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+};
+
+use navlock_core::{
+    ClientId, Error, LockFuture, LockGuard, Lost, Mode, ResourceName, host::PolledGuard,
+};
+use navlock_engine::FencingToken;
+use navlock_wire::{Agent, LockId, Moment};
+use tracing::Level;
+
+use super::{
+    super::{delegations::Delegation, outcome::Outcome},
+    alarm::Alarm,
+    place::Place,
+};
+use crate::{LOGS, clock};
+
+/// Whose a request is.
+#[derive(Debug)]
+pub(in super::super) struct Whose {
+    pub(in super::super) agent: Agent,
+    pub(in super::super) client_id: ClientId,
+    pub(in super::super) bucket: Arc<str>,
+}
+
+pub(super) struct Entry {
+    /// Before the lock itself, which is released when it is dropped: by then the client can neither hold
+    /// it in the slot nor take it.
+    pub(super) place: Place,
+    pub(super) of: Arc<Whose>,
+    /// The locks inside which it was asked for, as far as that was said, and whether the reach was told so.
+    pub(super) inside: Vec<(LockId, bool)>,
+    /// It may give up by itself.
+    pub(super) may_give_up: bool,
+    /// What it counts for among those of all names.
+    pub(super) name_bytes: u32,
+    /// When it was made or, once it is a lock, granted.
+    pub(super) since: Moment,
+    pub(super) stage: Stage,
+    pub(super) alarm: Arc<Alarm>,
+}
+
+/// The name and the mode are in there.
+pub(super) enum Stage {
+    Pending(LockFuture<'static, Option<LockGuard>>),
+    /// With the token that is shown.
+    Held(PolledGuard, FencingToken),
+    /// Answered, and about to be forgotten.
+    Over,
+}
+
+/// What is shown of a request when somebody inspects the bucket.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Shown<'a> {
+    pub(in super::super) agent: Agent,
+    pub(in super::super) name: &'a ResourceName,
+    pub(in super::super) mode: Mode,
+    /// When it was made or, once it is a lock, granted.
+    pub(in super::super) since: Moment,
+    /// The lock's.
+    pub(in super::super) token: Option<FencingToken>,
+    /// Where the client can release it and take it again without a word.
+    pub(in super::super) delegation: Option<&'a Delegation>,
+}
+
+impl Entry {
+    /// Whether the engine has it held.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.stage, Stage::Held(..))
+    }
+
+    /// How the lock was lost of which nobody has told yet, if it was.
+    pub(super) fn unheard_loss(&self) -> Option<Lost> {
+        let Stage::Held(guard, _) = &self.stage else { return None };
+        match guard.poll_lost(&Context::from_waker(Waker::noop())) {
+            Poll::Ready(lost) => Some(lost),
+            Poll::Pending => None,
+        }
+    }
+
+    pub(super) fn shown(&self) -> Option<Shown<'_>> {
+        let (name, mode, token) = match &self.stage {
+            Stage::Pending(request) => {
+                let (name, mode) = request.pending()?;
+                (name, mode, None)
+            }
+            Stage::Held(guard, token) => (guard.name(), guard.mode(), Some(*token)),
+            Stage::Over => return None,
+        };
+        let delegation = match &self.place {
+            Place::In(delegation) => Some(delegation),
+            _ => None,
+        };
+        Some(Shown { agent: self.of.agent, name, mode, since: self.since, token, delegation })
+    }
+
+    /// Tells the log that a lock is lost; its name, if that may be told.
+    pub(super) fn tell_loss(&self, how: Lost, pid: Option<u32>, log_names: bool) {
+        let is_named = log_names || tracing::enabled!(target: LOGS, Level::DEBUG);
+        let named = self.shown().filter(|_| is_named).map(|shown| shown.name);
+        let name = named.map(tracing::field::debug);
+        tracing::info!(target: LOGS, pid, ?how, name, "a lock is lost");
+    }
+
+    pub(super) fn poll(&mut self) -> Option<Outcome> {
+        let waker = Waker::from(Arc::clone(&self.alarm));
+        let mut context = Context::from_waker(&waker);
+        match &mut self.stage {
+            Stage::Pending(request) => match Pin::new(request).poll(&mut context) {
+                Poll::Pending => None,
+                Poll::Ready(answer) => {
+                    self.since = clock::now();
+                    Some(self.answered(answer, &context))
+                }
+            },
+            Stage::Held(guard, _) => match guard.poll_lost(&context) {
+                Poll::Pending => None,
+                Poll::Ready(lost) => Some(Outcome::Lost(lost, guard.stolen_by())),
+            },
+            Stage::Over => None,
+        }
+    }
+
+    /// Takes in the answer.
+    pub(super) fn answered(
+        &mut self,
+        answer: Result<Option<LockGuard>, Error>,
+        context: &Context<'_>,
+    ) -> Outcome {
+        match answer {
+            Ok(None) => Outcome::Unavailable,
+            Err(error) => Outcome::Failed(error),
+            Ok(Some(guard)) => {
+                let token = guard.fencing_token();
+                let guard = guard.into_polled();
+                if guard.poll_lost(context).is_ready() {
+                    // It is told of the grant first and of the loss when it is asked again.
+                    self.alarm.wake_by_ref();
+                }
+                self.stage = Stage::Held(guard, token);
+                Outcome::Granted(token)
+            }
+        }
+    }
+}
+
+/// Whether there is anything to come after this outcome.
+pub(super) fn goes_on(outcome: Option<&Outcome>) -> bool {
+    matches!(outcome, None | Some(Outcome::Granted(_) | Outcome::GrantedInSlot(_)))
+}

@@ -1,0 +1,97 @@
+//! How a session begins: its claims are settled with those of all others.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    task::Context,
+};
+
+use futures_util::{
+    FutureExt,
+    future::{Fuse, FusedFuture},
+    task::noop_waker_ref,
+};
+use navlock_wire::FromDaemon;
+use tokio::io::{Interest, Ready};
+
+use super::{
+    super::{claims::Claims, connected::ConnectedClient, ends::End, terms::Terms},
+    Session, Stream, flush, say_terms,
+};
+
+impl Session {
+    /// Waits until claims are settled, those of this client and all others, unless its process has `ended`.
+    pub(in super::super) async fn settle(
+        &mut self,
+        claims: Claims,
+        ended: impl Future<Output = ()>,
+    ) -> Result<(), End> {
+        self.admit(claims, pin!(ended.fuse())).await?;
+        if self.version == 1 {
+            return Ok(());
+        }
+        self.say(&FromDaemon::Settled)
+    }
+
+    pub(super) async fn admit(
+        &mut self,
+        mut claims: Claims,
+        mut ended: Pin<&mut Fuse<impl Future<Output = ()>>>,
+    ) -> Result<(), End> {
+        let Self { stream, connected, daemon, terms, .. } = self;
+        let Some(terms) = terms else {
+            let admitted = async {
+                daemon.go_on(connected, &mut claims).await;
+                daemon.admit(connected, claims).await;
+            };
+            return tokio::select! {
+                biased;
+                () = admitted => Ok(()),
+                () = ended => Err(End::Died),
+            };
+        };
+        // What others have inherited is gone on with also for a client that has gone: it is left to them
+        // with the rest.
+        let is_needed = || daemon.has_inheritors(connected);
+        let goes_on = daemon.go_on(connected, &mut claims);
+        meanwhile(stream, terms, connected, goes_on, ended.as_mut(), is_needed).await?;
+        if ended.is_terminated() || is_gone(stream) {
+            return Err(End::Gone);
+        }
+        meanwhile(stream, terms, connected, daemon.admit(connected, claims), ended, || false)
+            .await?;
+        say_terms(stream, terms, connected)
+    }
+}
+
+/// Waits for something, and says meanwhile how what the client has goes on ending. It is given up when the
+/// client has hung up or its process has `ended`, unless it is needed then.
+async fn meanwhile(
+    stream: &mut Stream,
+    terms: &mut Terms,
+    connected: &ConnectedClient,
+    awaited: impl Future<Output = ()>,
+    mut ended: Pin<&mut Fuse<impl Future<Output = ()>>>,
+    is_needed: impl Fn() -> bool,
+) -> Result<(), End> {
+    let mut awaited = pin!(awaited);
+    loop {
+        tokio::select! {
+            () = &mut awaited => return Ok(()),
+            () = poll_fn(|context| terms.poll_look(context)) => {}
+            () = ended.as_mut(), if !ended.is_terminated() => {}
+        }
+        if !ended.is_terminated() && !is_gone(stream) {
+            say_terms(stream, terms, connected)?;
+            let _ = flush(stream, &mut Context::from_waker(noop_waker_ref()));
+        } else if !is_needed() {
+            return Err(End::Gone);
+        }
+    }
+}
+
+/// Whether the client has hung up, be there something to hear before that or not.
+fn is_gone(stream: &Stream) -> bool {
+    let ready = stream.get_ref().ready(Interest::READABLE).now_or_never();
+    ready.is_some_and(|ready| ready.is_ok_and(Ready::is_read_closed))
+}

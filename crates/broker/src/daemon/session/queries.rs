@@ -1,0 +1,106 @@
+//! The questions of a client, and their answers.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures_util::task::noop_waker_ref;
+use navlock_core::{ClientId, Inspection, Position};
+use navlock_wire::{Failure, FromDaemon, LOOKING_VERSION, Query, ToDaemon};
+
+use super::{
+    super::{
+        answers::{self, Answered, InspectionParts, Parts, QueryFuture, SnapshotParts},
+        ends::End,
+    },
+    Session,
+};
+
+impl Session {
+    /// Takes in a question, which is answered when that is known.
+    pub(super) fn hear_query(&mut self, message: ToDaemon) -> Result<(), End> {
+        match message {
+            ToDaemon::Query { query, bucket } => {
+                let daemon = Arc::clone(&self.daemon);
+                let answer = async move {
+                    let locks = daemon.user_agent().lock_manager(&bucket);
+                    Answered::Query(query, daemon.query(&locks, &bucket).await)
+                };
+                self.ask(query, Box::pin(answer))
+            }
+            ToDaemon::Inspect { query, bucket, name } => {
+                let daemon = Arc::clone(&self.daemon);
+                let answer = async move {
+                    let locks = daemon.user_agent().lock_manager(&bucket);
+                    let inspection = daemon.inspect(&locks, &bucket, name.as_ref()).await;
+                    Answered::Inspect(query, bucket, name, inspection)
+                };
+                self.ask(query, Box::pin(answer))
+            }
+            ToDaemon::Position { query, bucket, name, client_id } => {
+                let daemon = Arc::clone(&self.daemon);
+                let client_id = ClientId::from_bytes(client_id);
+                let answer = async move {
+                    let locks = daemon.user_agent().lock_manager(&bucket);
+                    let position = daemon.position(&locks, &bucket, &name, client_id).await;
+                    Answered::Position(query, bucket, name, position)
+                };
+                self.ask(query, Box::pin(answer))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn ask(&mut self, query: Query, mut answer: QueryFuture) -> Result<(), End> {
+        if self.queries.len() >= self.daemon.limits().queries {
+            let failure = Failure::Refused("too many queries at once; await some first".to_owned());
+            return self.say(&FromDaemon::QueryFailed { query, failure });
+        }
+        // Now: it must see what came before it and not what comes after. Whom to wake, if it is
+        // not there yet, it is told when the set is asked.
+        match answer.as_mut().poll(&mut Context::from_waker(noop_waker_ref())) {
+            Poll::Ready(answered) => self.answer(answered),
+            Poll::Pending => {
+                self.queries.push(answer);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn answer(&mut self, answered: Answered) -> Result<(), End> {
+        let (query, error) = match answered {
+            Answered::Query(query, Ok(snapshot)) => {
+                self.answers.push(Parts::Snapshot(SnapshotParts::new(query, snapshot)));
+                return Ok(());
+            }
+            Answered::Inspect(query, bucket, name, Ok((mut inspection, looks))) => {
+                self.daemon.complete(&mut inspection, &bucket, name.as_ref(), looks.as_ref());
+                self.say_meta(query, &inspection)?;
+                let parts = InspectionParts::new(query, inspection, self.version);
+                self.answers.push(Parts::Inspection(parts));
+                return Ok(());
+            }
+            Answered::Position(query, bucket, name, Ok((position, looks))) => {
+                let Position { holder, holders, ahead, .. } = position;
+                let mut shown = Inspection::new(holder.into_iter().collect(), Vec::new());
+                self.daemon.complete(&mut shown, &bucket, Some(&name), looks.as_ref());
+                self.say_meta(query, &shown)?;
+                let position = Position::new(shown.held.pop(), holders, ahead);
+                return self.say(&answers::position(query, position));
+            }
+            Answered::Query(query, Err(error))
+            | Answered::Inspect(query, _, _, Err(error))
+            | Answered::Position(query, _, _, Err(error)) => (query, error),
+        };
+        self.say(&FromDaemon::QueryFailed { query, failure: self.daemon.failure(&error) })
+    }
+
+    /// Says what agents say of themselves besides, before they are met in an answer.
+    pub(super) fn say_meta(&mut self, query: Query, inspection: &Inspection) -> Result<(), End> {
+        if self.version < LOOKING_VERSION {
+            return Ok(());
+        }
+        answers::meta(query, inspection).iter().try_for_each(|message| self.say(message))
+    }
+}
