@@ -145,7 +145,18 @@ impl fmt::Display for Reason {
     }
 }
 
-impl error::Error for ConnectError {}
+impl error::Error for ConnectError {
+    /// What the system said.
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match &self.reason {
+            Reason::Place(error) => error.source(),
+            Reason::Io(_, error) | Reason::LockFile(_, error) | Reason::Program(_, error) => {
+                Some(error)
+            }
+            _ => None,
+        }
+    }
+}
 
 impl From<ConnectError> for Error {
     fn from(error: ConnectError) -> Self {
@@ -156,5 +167,26 @@ impl From<ConnectError> for Error {
 impl From<PlaceError> for Reason {
     fn from(error: PlaceError) -> Self {
         Self::Place(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_system_is_found_behind_those_that_it_caused() {
+        let refused = SystemError::from(io::Error::from_raw_os_error(13));
+        let place = PlaceError::Io("/d".into(), refused);
+        for reason in [Reason::Io("connecting", refused), Reason::Place(place)] {
+            let error = ConnectError { socket: "/d/sock".into(), reason };
+            let source = error.source().and_then(|source| source.downcast_ref::<SystemError>());
+            assert_eq!(source.and_then(|source| source.raw_os_error()), Some(13), "{error}");
+            assert!(error.to_string().contains(&refused.to_string()));
+        }
+        let nobody = ConnectError { socket: "/d/sock".into(), reason: Reason::NotRunning };
+        assert!(nobody.source().is_none());
     }
 }

@@ -36,6 +36,12 @@ pub struct Place {
     private_directory: bool,
 }
 
+/// The file of the bound of fencing tokens, in the place and in the directory for state.
+const TOKENS: &str = "tokens";
+
+/// The file of what broke inside brokers, in the directory for state or else in the place.
+const FAULTS: &str = "faults.log";
+
 /// Why a place cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -135,7 +141,7 @@ impl Place {
 
     /// No fencing token that was given so far is as large as the number in this file.
     pub(crate) fn tokens(&self) -> PathBuf {
-        self.beside("tokens")
+        self.beside(TOKENS)
     }
 
     /// What a broker logs that nobody runs on purpose is in this file, and in one with `.1` behind its
@@ -146,7 +152,17 @@ impl Place {
 
     /// What broke inside a broker is written down in this file, if it cannot be where brokers keep their state.
     pub fn faults(&self) -> PathBuf {
-        self.beside("faults.log")
+        self.beside(FAULTS)
+    }
+
+    /// What broke inside brokers is written down in this file of their directory for state.
+    pub fn faults_in(state: &Path) -> PathBuf {
+        state.join(FAULTS)
+    }
+
+    /// The second bound of fencing tokens, in the directory for state.
+    pub(crate) fn tokens_in(state: &Path) -> PathBuf {
+        state.join(TOKENS)
     }
 
     /// A file for somebody of this name, by which a browser finds the page of a `navlock web`.
@@ -312,7 +328,15 @@ impl fmt::Display for PlaceError {
     }
 }
 
-impl Error for PlaceError {}
+impl Error for PlaceError {
+    /// What the system said.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Io(_, error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,9 @@ use navlock_platform::{
     socket::{self, Stream},
 };
 
-use crate::{CLIENT_LOGS, Place, PlaceError, connect_error::Reason, lock_file};
+use crate::{
+    CLIENT_LOGS, Place, PlaceError, connect_error::Reason, lock_file, this_process::program_name,
+};
 
 /// What the program that is the daemon writes as a line once it listens. Clients wait for it; what
 /// else they get to read is why it did not start.
@@ -181,7 +183,7 @@ fn start(place: &Place, program: Option<&Path>, patience: Patience) -> Result<()
         .args(["daemon", "run"])
         .env_clear()
         .envs(env::vars_os().filter(|(name, _)| is_for_a_broker(name)))
-        .env("NAVLOCK_STARTED_BY", format!("process {} {}", process::id(), our_name()))
+        .env("NAVLOCK_STARTED_BY", format!("process {} {}", process::id(), program_name()))
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(saying.try_clone().map_err(failed)?)
@@ -233,13 +235,6 @@ fn is_for_a_broker(name: &OsStr) -> bool {
         || ["NAVLOCK", "LC_"]
             .iter()
             .any(|start| name.as_encoded_bytes().starts_with(start.as_bytes()))
-}
-
-/// The name of this program, without its arguments, which may be secret.
-fn our_name() -> String {
-    let program = env::args_os().next().map(PathBuf::from);
-    let name = program.as_deref().and_then(Path::file_name);
-    name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 /// The program as it is called from another working folder: a name is looked up in the `PATH`, a

@@ -1,6 +1,6 @@
 //! What this process says of itself.
 
-use std::{env, sync::OnceLock};
+use std::{env, path::PathBuf, sync::OnceLock};
 
 use navlock_core::AgentInfo;
 use navlock_platform::{
@@ -38,12 +38,22 @@ fn look() -> AgentInfo {
 /// The program as it was called. Its arguments are nobody's business: they may be secret, and what
 /// an agent says of itself is shown to all who share its locks.
 fn command() -> String {
-    let program = env::args_os().next().unwrap_or_default();
-    let mut command = program.to_string_lossy().into_owned();
+    let mut command = program().to_string_lossy().into_owned();
     if let Some((end, _)) = command.char_indices().nth(LONGEST_COMMAND) {
         command.truncate(end);
     }
     command
+}
+
+/// The name of this program, without its path and its arguments.
+pub(crate) fn program_name() -> String {
+    let program = program();
+    program.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The program as it was called.
+fn program() -> PathBuf {
+    env::args_os().next().unwrap_or_default().into()
 }
 
 /// The name that the environment gives, as it is only shown to people, else the number.

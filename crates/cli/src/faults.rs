@@ -20,9 +20,6 @@ use navlock_platform::file::careful;
 
 use crate::log::Log;
 
-/// In the state directory, for all brokers of it. Where that is not to be had, another one beside the socket.
-const FILE: &str = "faults.log";
-
 /// It is not written to once it has so many bytes: the first faults tell more than the last.
 const FULL: u64 = 64 << 10;
 
@@ -74,7 +71,7 @@ pub(crate) fn write_down(state: Option<PathBuf>, place: &Place, log: Arc<Log>) {
             let line = line.clone();
             aside(PATIENCE, move || append(&file, &line).is_ok()) == Some(true)
         };
-        let file = state.as_ref().map(|state| state.join(FILE));
+        let file = state.as_deref().map(Place::faults_in);
         if !file.is_some_and(is_written) {
             // There is nowhere else to say that this failed.
             _ = is_written(beside.clone());
@@ -130,7 +127,7 @@ pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
 /// What was written down by brokers that have their state in this directory and their socket at this place,
 /// file by file.
 pub(crate) fn known(state: Option<&Path>, place: &Place) -> Vec<Faults> {
-    let files = state.map(|state| state.join(FILE)).into_iter().chain([place.faults()]);
+    let files = state.map(Place::faults_in).into_iter().chain([place.faults()]);
     files.filter_map(known_in).collect()
 }
 
@@ -155,7 +152,7 @@ mod tests {
     #[test]
     fn what_was_written_down_is_known() {
         let state = tempfile::tempdir().unwrap();
-        let file = state.path().join(FILE);
+        let file = Place::faults_in(state.path());
         assert_eq!(known_in(file.clone()), None);
         append(&file, "one\n").unwrap();
         append(&file, "two\n").unwrap();
@@ -167,7 +164,7 @@ mod tests {
     fn it_does_not_grow_for_ever() {
         let state = tempfile::tempdir().unwrap();
         let line = "x".repeat(1_000) + "\n";
-        let file = state.path().join(FILE);
+        let file = Place::faults_in(state.path());
         for _ in 0..100 {
             append(&file, &line).unwrap();
         }
@@ -178,7 +175,7 @@ mod tests {
     #[test]
     fn a_pipe_in_its_place_is_not_waited_for() {
         let state = tempfile::tempdir().unwrap();
-        let pipe = state.path().join(FILE);
+        let pipe = Place::faults_in(state.path());
         assert!(process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let file = pipe.clone();
         in_time(move || append(&file, "one\n")).unwrap_err();
@@ -252,9 +249,9 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let other = state.path().join("other");
         fs::write(&other, "").unwrap();
-        std::os::unix::fs::symlink(&other, state.path().join(FILE)).unwrap();
-        append(&state.path().join(FILE), "one\n").unwrap_err();
+        std::os::unix::fs::symlink(&other, Place::faults_in(state.path())).unwrap();
+        append(&Place::faults_in(state.path()), "one\n").unwrap_err();
         assert_eq!(fs::read(&other).unwrap(), b"");
-        assert_eq!(known_in(state.path().join(FILE)), None);
+        assert_eq!(known_in(Place::faults_in(state.path())), None);
     }
 }

@@ -3,6 +3,7 @@
 mod own_file;
 mod reading;
 mod starting;
+mod thread_state;
 mod writer;
 
 use std::{
@@ -24,7 +25,7 @@ use navlock_core::{
 use navlock_platform::{socket::Stream, wait::has_hung_up};
 use navlock_wire::ClientKey;
 
-use self::writer::Writer;
+use self::{thread_state::ThreadState, writer::Writer};
 use super::{
     handshake::Welcomed,
     owned::Owned,
@@ -104,10 +105,8 @@ pub(super) struct Turns {
     pub(super) resting: AtomicBool,
     /// The maintainer will not come back unless it is nudged.
     pub(super) asleep: AtomicBool,
-    /// There is no thread for the maintainer, and it rests for that.
-    pub(super) without_thread: AtomicBool,
-    /// There is something for the maintainer to do, and there was no thread to be had for it.
-    pub(super) lacks_thread: AtomicBool,
+    /// Whether the maintainer has a thread. It rests as long as there is none.
+    thread: ThreadState,
     /// What there is to say is kept back until somebody waits for an answer, which is soon.
     ///
     /// FAST: each message by itself would wake the daemon, while nobody needs to know yet.

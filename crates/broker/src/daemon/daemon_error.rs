@@ -45,7 +45,16 @@ impl fmt::Display for DaemonError {
     }
 }
 
-impl Error for DaemonError {}
+impl Error for DaemonError {
+    /// What the system said.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Place(error) => error.source(),
+            Self::Io(_, error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl From<PlaceError> for DaemonError {
     fn from(error: PlaceError) -> Self {

@@ -20,7 +20,7 @@ use navlock_platform::{
 };
 use navlock_wire::Moment;
 
-use crate::{clock, lock_file};
+use crate::{Place, clock, lock_file};
 
 /// How far ahead of what is used up the files are.
 const AHEAD: Duration = Duration::from_secs(60);
@@ -83,7 +83,7 @@ impl Tokens {
     fn begin_at(now: SystemTime, beside: PathBuf, state: Option<&Path>, last: u64) -> Self {
         let now = nanoseconds(now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
         let now = now.min(LARGEST);
-        let state = state.map(|directory| directory.join("tokens"));
+        let state = state.map(Place::tokens_in);
         let mut tokens = Self {
             beside,
             state,

@@ -55,7 +55,7 @@ impl Shared {
             Ok(_) => false,
             // The maintainer hears it as well, once it has a thread. Until then nobody must take what is
             // held for what a daemon watches over.
-            Err(End::Closed) => self.turns.without_thread.load(SeqCst),
+            Err(End::Closed) => self.turns.thread.is_missing(),
             // That there was nonsense it is to hear itself, if it can.
             Err(End::Nonsense(_)) => self.keep().is_err(),
         };
@@ -70,9 +70,7 @@ impl Shared {
         // What this thread does next may take long, and it does not hear meanwhile. And what it has
         // heard may be a term, by which the maintainer must look again.
         let has_terms = || self.table().earliest_term().is_some();
-        if self.turns.asleep.swap(false, SeqCst)
-            || self.turns.without_thread.load(SeqCst) && has_terms()
-        {
+        if self.turns.asleep.swap(false, SeqCst) || self.turns.thread.is_missing() && has_terms() {
             self.nudge();
         }
         let Ok(wakers) = heard else {
@@ -109,7 +107,7 @@ impl Shared {
 
     /// Hears what has been said already, if there is no thread that does.
     pub(super) fn read_without_thread(&self) {
-        if self.is_forked() || !self.turns.without_thread.load(SeqCst) {
+        if self.is_forked() || !self.turns.thread.is_missing() {
             return;
         }
         let is_waiting = self.table().is_waiting();
@@ -154,7 +152,7 @@ impl Source for Shared {
         });
         match heard {
             Heard::Nothing | Heard::Word => true,
-            Heard::Elsewhere | Heard::End if self.turns.lacks_thread.load(SeqCst) => {
+            Heard::Elsewhere | Heard::End if self.turns.thread.is_refused() => {
                 is_woken() || self.wait_for_thread(deadline)
             }
             Heard::Elsewhere | Heard::End => false,
