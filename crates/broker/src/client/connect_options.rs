@@ -45,7 +45,7 @@ impl ConnectOptions {
     }
 
     /// Does not start the broker: if it is not there, to connect fails with
-    /// [`Reason::NotRunning`].
+    /// [`Reason::NotRunning`](crate::Reason::NotRunning).
     #[must_use]
     pub fn only_running(mut self) -> Self {
         self.only_running = true;
@@ -54,7 +54,7 @@ impl ConnectOptions {
 
     /// For a connection that only asks: for snapshots, inspections, the broker's status. Nothing is
     /// written for it, so that it can be had where the broker's directory has no room left. Requests
-    /// for locks fail with [`Error::Refused`].
+    /// for locks fail with [`Error::Refused`](navlock_core::Error::Refused).
     #[must_use]
     pub fn only_questions(mut self) -> Self {
         self.only_questions = true;
@@ -62,7 +62,7 @@ impl ConnectOptions {
     }
 
     /// Whether the broker must be one whose locks are seen beyond this machine: if not, to connect
-    /// fails with [`Reason::NotShared`]. Without this, it must be if `NAVLOCK_ETCD` is set, because
+    /// fails with [`Reason::NotShared`](crate::Reason::NotShared). Without this, it must be if `NAVLOCK_ETCD` is set, because
     /// whoever set it counts on that.
     #[must_use]
     pub fn shared(mut self, must_be: bool) -> Self {
