@@ -31,25 +31,33 @@
 
 #![forbid(unsafe_code)]
 
+mod agent_info;
 mod codec;
-mod foreign;
+mod failure;
+mod ids;
+mod limits;
+mod look_frame;
 mod looking;
 mod message;
+
 mod report;
+mod serde_remote;
 mod stealing;
+mod version;
 
 pub use crate::{
+    agent_info::{AgentInfo, Meta},
     codec::{ClientCodec, Codec, CodecError, DaemonCodec, MAX_FRAME},
-    looking::{
-        ClientState, LockId, LookChange, LookEntry, LookEvent, MAX_INSIDE, MAX_META, Meta, OfName,
-        encode_look_events,
-    },
-    message::{
-        Agent, AgentInfo, CONTROL_VERSION, ClientId, ClientKey, DELEGATION_VERSION, Failure,
-        FromDaemon, InspectionEntry, LOOKING_VERSION, Lost, MAX_BUCKET, MAX_NAME, MAX_TEXT, Moment,
-        OLDEST_VERSION, OwnedEntry, POSITION_VERSION, Query, REPORT_VERSION, SHARED_VERSION,
-        STEAL_VERSION, Slot, SnapshotEntry, Status, ToDaemon, Uptime, VERSION, negotiate,
-    },
+    failure::{Failure, Lost},
+    ids::{Agent, ClientId, ClientKey, LockId, Moment, Query, Slot, Uptime},
+    limits::{MAX_BUCKET, MAX_INSIDE, MAX_META, MAX_NAME, MAX_TEXT},
+    look_frame::encode_look_events,
+    looking::{ClientState, LookChange, LookEntry, LookEvent, OfName},
+    message::{FromDaemon, InspectionEntry, OwnedEntry, SnapshotEntry, Status, ToDaemon},
     report::{LogState, Report, SessionEnd},
     stealing::NotStolen,
+    version::{
+        CONTROL_VERSION, DELEGATION_VERSION, LOOKING_VERSION, OLDEST_VERSION, POSITION_VERSION,
+        REPORT_VERSION, SHARED_VERSION, STEAL_VERSION, VERSION, negotiate,
+    },
 };

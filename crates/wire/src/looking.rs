@@ -1,29 +1,16 @@
-//! What somebody who looks is told.
+//! What somebody who looks is told: what there is, and what happens.
 
 use std::sync::Arc;
 
-use bytes::BytesMut;
 use navlock_engine::{Mode, ResourceName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CodecError, FromDaemon,
-    codec::{append, append_frame},
-    foreign::{ModeForm, bucket, name},
-    message::{AgentInfo, ClientId, Lost, Moment},
+    agent_info::{AgentInfo, Meta},
+    failure::Lost,
+    ids::{ClientId, LockId, Moment},
+    serde_remote::{ModeForm, bucket, name},
 };
-
-/// A lock or request, by its agent and the serial number of the request.
-pub type LockId = (ClientId, u64);
-
-/// What is said by an agent beyond [`AgentInfo`]: keys and values.
-pub type Meta = Vec<(String, String)>;
-
-/// How many keys an agent can have; more are dropped.
-pub const MAX_META: usize = 16;
-
-/// Inside how many locks a request can be; of more, some are not known.
-pub const MAX_INSIDE: usize = 64;
 
 /// Something that there is, or that has happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,38 +88,6 @@ pub enum LookChange {
         /// So many locks and requests more, at most.
         count: u64,
     },
-}
-
-impl LookEvent {
-    /// Appends it in the form in which it stands in a message, for [`encode_look_events`].
-    ///
-    /// # Errors
-    ///
-    /// If it does not fit into a frame. Nothing is appended then.
-    pub fn encode(&self, bytes: &mut BytesMut) -> Result<(), CodecError> {
-        append(self, bytes)
-    }
-}
-
-/// Appends the frame of a [`FromDaemon::LookEvents`] with so many events, which stand in these bytes one
-/// behind the other: what is told to many is encoded once.
-///
-/// # Errors
-///
-/// If they do not fit into a frame. Nothing is appended then.
-pub fn encode_look_events<'a>(
-    count: usize,
-    events: impl IntoIterator<Item = &'a [u8]>,
-    bytes: &mut BytesMut,
-) -> Result<(), CodecError> {
-    append_frame(bytes, |bytes| {
-        append(&FromDaemon::LookEvents { events: Vec::new() }, bytes)?;
-        // The last byte says that there are none.
-        bytes.truncate(bytes.len() - 1);
-        append(&count, bytes)?;
-        events.into_iter().for_each(|events| bytes.extend_from_slice(events));
-        Ok(())
-    })
 }
 
 impl LookChange {

@@ -1,90 +1,19 @@
 //! The messages.
 
-use std::ops::RangeInclusive;
-
 use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    foreign::{FencingTokenForm, ModeForm, RequestIdForm, RequestKindForm, name, optional_name},
-    looking::{LockId, LookEvent, Meta},
+    agent_info::{AgentInfo, Meta},
+    failure::{Failure, Lost},
+    ids::{Agent, ClientId, ClientKey, LockId, Moment, Query, Slot, Uptime},
+    looking::LookEvent,
     report::Report,
+    serde_remote::{
+        FencingTokenForm, ModeForm, RequestIdForm, RequestKindForm, name, optional_name,
+    },
     stealing::NotStolen,
 };
-
-/// The newest version of the protocol, which is what this crate's clients speak.
-///
-/// 1. Agents, requests, snapshots. A connection that ends is the end of its agents.
-/// 2. Clients introduce themselves, and after a crash of the daemon claim what they had from the
-///    next one. Agents describe themselves, and can be inspected.
-/// 3. Locks that are seen beyond this machine: a daemon that serves such says so, and until when
-///    what an agent has is its own.
-/// 4. A daemon can be asked to end, and says more of itself and of the end of locks.
-/// 5. A client can own names: it takes them and releases them in a map that it shares with the daemon,
-///    without a message.
-/// 6. Who looks is told what there is in all buckets, and what happens; agents say more of themselves,
-///    and under which lock they ask for another. A daemon reports how it has gone, and takes a name from
-///    those who were seen to hold it.
-pub const VERSION: u16 = 6;
-
-/// The oldest version that knows of locks which are seen beyond this machine. They may be their
-/// holders' for a time only, and who does not know that goes on with what is another's by then.
-pub const SHARED_VERSION: u16 = 3;
-
-/// The oldest version in which the daemon itself can be spoken to, by who is no client.
-pub const CONTROL_VERSION: u16 = 4;
-
-/// The oldest version in which it can be asked where an agent stands in a queue.
-pub const POSITION_VERSION: u16 = 4;
-
-/// The oldest version in which a client can own names.
-pub const DELEGATION_VERSION: u16 = 5;
-
-/// The oldest version in which the daemon tells what happens to who looks.
-pub const LOOKING_VERSION: u16 = 6;
-
-/// The oldest version in which a daemon reports how it has gone, and can be told what to log.
-pub const REPORT_VERSION: u16 = 6;
-
-/// The oldest version in which a daemon can be told to take a name from those who were seen to hold it.
-pub const STEAL_VERSION: u16 = 6;
-
-/// The oldest version that this crate's daemon speaks.
-pub const OLDEST_VERSION: u16 = 1;
-
-/// The longest text that is kept of what an agent says of itself, in bytes; more is cut off.
-pub const MAX_TEXT: usize = 512;
-
-/// The longest name that can be asked for, in bytes of WTF-8.
-pub const MAX_NAME: usize = 1 << 20;
-
-/// The longest name of a bucket, in bytes.
-pub const MAX_BUCKET: usize = 1 << 16;
-
-/// An agent, by the number that its client gave it. A number is free again after
-/// [`CloseAgent`](ToDaemon::CloseAgent).
-pub type Agent = u32;
-
-/// A client id's sixteen bytes.
-pub type ClientId = [u8; 16];
-
-/// A question, by the number that its client gave it.
-pub type Query = u64;
-
-/// What a client is known by from one connection to the next, and its files in the broker's
-/// directory by: random.
-pub type ClientKey = [u8; 16];
-
-/// A moment, in nanoseconds of the system's monotonic clock, which all processes of a machine
-/// share.
-pub type Moment = u64;
-
-/// A slot of a client's map, by its index.
-pub type Slot = u32;
-
-/// A moment, in nanoseconds since the start of the machine, the time in which it was suspended
-/// included: `CLOCK_BOOTTIME` on Linux.
-pub type Uptime = u64;
 
 /// What a client says.
 ///
@@ -557,40 +486,6 @@ pub enum FromDaemon {
     },
 }
 
-/// Why a request ended without a lock, or a question without a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Failure {
-    /// The agent has been terminated.
-    Terminated,
-    /// The daemon is ending.
-    Closed,
-    /// Something else, for people.
-    Other(String),
-    /// It is too long or too much, and will be if it is asked again; for people.
-    Refused(String),
-}
-
-/// How a lock was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Lost {
-    /// Another request took it with `steal`.
-    Stolen,
-    /// The agent was terminated.
-    Terminated,
-    /// The daemon is ending.
-    Closed,
-    /// The daemon lost its own connection to what keeps the lock.
-    Disconnected,
-    /// Since version 4: what keeps the lock has lost its data, or was set back.
-    Reset,
-    /// Since version 4: somebody has removed it where it is kept.
-    Removed,
-    /// Since version 4: [`Stolen`](Self::Stolen), by this agent.
-    StolenBy(ClientId),
-}
-
 /// One lock or one pending request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotEntry {
@@ -602,21 +497,6 @@ pub struct SnapshotEntry {
     pub mode: Mode,
     /// By whom.
     pub client_id: ClientId,
-}
-
-/// What an agent says of itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentInfo {
-    /// Its process.
-    pub pid: u32,
-    /// What runs in it.
-    pub command: String,
-    /// Its user.
-    pub user: String,
-    /// Its machine.
-    pub host: String,
-    /// What it wants its locks for.
-    pub why: String,
 }
 
 /// One lock or one pending request, with all that is known of it.
@@ -658,59 +538,4 @@ pub struct Status {
     pub held: u64,
     /// How many requests of theirs are pending.
     pub pending: u64,
-}
-
-/// The version to speak with a client that speaks `oldest` to `newest`, if there is one: the newest
-/// that both do.
-pub fn negotiate(oldest: u16, newest: u16) -> Option<u16> {
-    agree(OLDEST_VERSION..=VERSION, oldest..=newest)
-}
-
-/// The newest version that is in both ranges.
-fn agree(ours: RangeInclusive<u16>, theirs: RangeInclusive<u16>) -> Option<u16> {
-    let version = *ours.end().min(theirs.end());
-    (ours.contains(&version) && theirs.contains(&version)).then_some(version)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_newest_version_that_both_speak_is_spoken() {
-        assert_eq!(negotiate(VERSION, VERSION), Some(VERSION));
-        assert_eq!(negotiate(OLDEST_VERSION, VERSION), Some(VERSION));
-    }
-
-    #[test]
-    fn an_old_client_is_spoken_to_in_its_version() {
-        assert_eq!(negotiate(1, 1), Some(1));
-        assert_eq!(negotiate(0, 1), Some(1));
-    }
-
-    #[test]
-    fn a_new_client_speaks_an_old_daemons_version_if_it_still_can() {
-        let old_daemon = 1..=1;
-        assert_eq!(agree(old_daemon.clone(), 1..=VERSION), Some(1));
-        assert_eq!(agree(old_daemon, 2..=VERSION), None);
-    }
-
-    #[test]
-    fn a_client_of_the_future_is_spoken_to_if_it_remembers_us() {
-        assert_eq!(negotiate(1, u16::MAX), Some(VERSION));
-        assert_eq!(negotiate(VERSION, VERSION + 1), Some(VERSION));
-        assert_eq!(negotiate(VERSION + 1, u16::MAX), None);
-    }
-
-    #[test]
-    fn a_client_of_before_the_first_version_is_not_spoken_to() {
-        assert_eq!(negotiate(0, 0), None);
-    }
-
-    #[test]
-    fn nothing_is_agreed_on_with_a_range_that_holds_nothing() {
-        for (oldest, newest) in [(2, 1), (1, 0), (VERSION + 1, VERSION), (u16::MAX, 0)] {
-            assert_eq!(negotiate(oldest, newest), None, "{oldest} to {newest}");
-        }
-    }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     AgentInfo, ClientState, Failure, InspectionEntry, LogState, LookChange, LookEntry, LookEvent,
     Lost, MAX_NAME, NotStolen, OfName, OwnedEntry, Report, SessionEnd, SnapshotEntry, Status,
-    looking::encode_look_events,
+    look_frame::encode_look_events,
 };
 
 mod corpus;

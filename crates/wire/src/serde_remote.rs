@@ -1,9 +1,11 @@
-//! The forms of the engine's types on the wire.
+//! How the engine's types look on the wire: what serde calls remote definitions.
 
 use std::fmt;
 
 use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::limits::MAX_NAME;
 
 /// A [`Mode`].
 #[derive(Serialize, Deserialize)]
@@ -139,11 +141,11 @@ impl de::Visitor<'_> for NameVisitor {
     type Value = ResourceName;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a resource name in WTF-8, up to {} bytes long", crate::MAX_NAME)
+        write!(f, "a resource name in WTF-8, up to {MAX_NAME} bytes long")
     }
 
     fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<ResourceName, E> {
-        if bytes.len() > crate::MAX_NAME {
+        if bytes.len() > MAX_NAME {
             return Err(E::invalid_length(bytes.len(), &self));
         }
         ResourceName::from_wtf8(bytes).map_err(E::custom)

@@ -1,0 +1,21 @@
+//! What agents say of themselves.
+
+use serde::{Deserialize, Serialize};
+
+/// What an agent says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentInfo {
+    /// Its process.
+    pub pid: u32,
+    /// What runs in it.
+    pub command: String,
+    /// Its user.
+    pub user: String,
+    /// Its machine.
+    pub host: String,
+    /// What it wants its locks for.
+    pub why: String,
+}
+
+/// What is said by an agent beyond [`AgentInfo`]: keys and values.
+pub type Meta = Vec<(String, String)>;

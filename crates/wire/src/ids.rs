@@ -1,0 +1,29 @@
+//! What agents, clients, requests and moments are called.
+
+/// An agent, by the number that its client gave it. A number is free again after
+/// [`CloseAgent`](crate::ToDaemon::CloseAgent).
+pub type Agent = u32;
+
+/// A client id's sixteen bytes.
+pub type ClientId = [u8; 16];
+
+/// A question, by the number that its client gave it.
+pub type Query = u64;
+
+/// What a client is known by from one connection to the next, and its files in the broker's
+/// directory by: random.
+pub type ClientKey = [u8; 16];
+
+/// A moment, in nanoseconds of the system's monotonic clock, which all processes of a machine
+/// share.
+pub type Moment = u64;
+
+/// A slot of a client's map, by its index.
+pub type Slot = u32;
+
+/// A moment, in nanoseconds since the start of the machine, the time in which it was suspended
+/// included: `CLOCK_BOOTTIME` on Linux.
+pub type Uptime = u64;
+
+/// A lock or request, by its agent and the serial number of the request.
+pub type LockId = (ClientId, u64);

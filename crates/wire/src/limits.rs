@@ -1,0 +1,16 @@
+//! How long and how many things may be.
+
+/// The longest text that is kept of what an agent says of itself, in bytes; more is cut off.
+pub const MAX_TEXT: usize = 512;
+
+/// The longest name that can be asked for, in bytes of WTF-8.
+pub const MAX_NAME: usize = 1 << 20;
+
+/// The longest name of a bucket, in bytes.
+pub const MAX_BUCKET: usize = 1 << 16;
+
+/// How many keys an agent can have; more are dropped.
+pub const MAX_META: usize = 16;
+
+/// Inside how many locks a request can be; of more, some are not known.
+pub const MAX_INSIDE: usize = 64;
