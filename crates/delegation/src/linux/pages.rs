@@ -1,0 +1,98 @@
+//! Memory that is shared, or that a forked process does not get.
+
+use std::{
+    ffi::c_void,
+    fs::File,
+    io,
+    os::fd::AsFd,
+    ptr::{self, NonNull},
+    sync::atomic::{AtomicU8, Ordering},
+};
+
+use rustix::{
+    io::Errno,
+    mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap},
+};
+
+const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+
+/// Pages of memory. They are unmapped when this is dropped.
+#[derive(Debug)]
+pub(super) struct Pages {
+    pub(super) start: NonNull<c_void>,
+    bytes: usize,
+}
+
+// SAFETY: pages belong to the process, not to a thread, and nothing here refers to them but by atomics.
+unsafe impl Send for Pages {}
+// SAFETY: as above.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    pub(super) fn of_file(file: &File, bytes: u64) -> io::Result<Self> {
+        let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
+        let (at, file) = (ptr::null_mut(), file.as_fd());
+        // SAFETY: the system chooses a place where nothing is.
+        let start = unsafe { mmap(at, bytes, READ_WRITE, MapFlags::SHARED, file, 0) }?;
+        Self::new(start, bytes)
+    }
+
+    fn anonymous(bytes: usize) -> io::Result<Self> {
+        // SAFETY: the system chooses a place where nothing is.
+        let start =
+            unsafe { mmap_anonymous(ptr::null_mut(), bytes, READ_WRITE, MapFlags::PRIVATE) }?;
+        Self::new(start, bytes)
+    }
+
+    fn new(start: *mut c_void, bytes: usize) -> io::Result<Self> {
+        let start = NonNull::new(start).ok_or(Errno::NOMEM)?;
+        Ok(Self { start, bytes })
+    }
+
+    /// Says what becomes of the pages when the process forks.
+    pub(super) fn advise(&self, advice: Advice) -> Result<(), Errno> {
+        debug_assert!(matches!(advice, Advice::LinuxDontFork | Advice::LinuxWipeOnFork));
+        // SAFETY: the pages are ours, and neither of these changes them in this process.
+        unsafe { madvise(self.start.as_ptr(), self.bytes, advice) }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: the pages are ours, and whatever refers to them borrows from `self`.
+        let done = unsafe { munmap(self.start.as_ptr(), self.bytes) };
+        debug_assert_eq!(done, Ok(()), "what was mapped can be unmapped");
+    }
+}
+
+/// A page of which a forked process has an empty one.
+#[derive(Debug)]
+pub(crate) struct Page(Pages);
+
+impl Page {
+    /// `None` if the kernel has no such pages.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory.
+    pub(crate) fn new() -> io::Result<Option<Self>> {
+        let page = Self(Pages::anonymous(size_of::<AtomicU8>())?);
+        if page.0.advise(Advice::LinuxWipeOnFork).is_err() {
+            return Ok(None);
+        }
+        page.mark().store(1, Ordering::Relaxed);
+        Ok(Some(page))
+    }
+
+    /// Whether this is the process that has made it.
+    #[inline]
+    pub(crate) fn is_whole(&self) -> bool {
+        self.mark().load(Ordering::Relaxed) != 0
+    }
+
+    #[inline]
+    fn mark(&self) -> &AtomicU8 {
+        // SAFETY: the page is there for as long as `self` is, and only this refers to it.
+        unsafe { self.0.start.cast().as_ref() }
+    }
+}
