@@ -2,9 +2,9 @@
 
 use crate::{
     FencingToken, LockManager,
+    links::ResourceIndex,
     list::{by_agent, by_name},
     request::{NodeLinks, Owner},
-    resource::ResourceIndex,
 };
 
 impl<T> LockManager<T> {

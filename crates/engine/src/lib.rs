@@ -40,10 +40,12 @@
 struct Readme;
 
 mod agent;
+mod agents;
 mod algorithms;
 mod event;
 mod hash;
 mod held;
+mod links;
 mod list;
 mod manager;
 mod mode;

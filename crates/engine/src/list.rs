@@ -1,29 +1,11 @@
 //! Doubly linked lists through the slab of requests: appended to and removed from in constant
 //! time, without an allocation of their own.
 
-use crate::{nodes::Nodes, request::Node};
-
-/// No neighbour. A slab of this many nodes would fill 200 GiB.
-pub(crate) const NONE: u32 = u32::MAX;
-
-/// A node's neighbours in one list.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Links {
-    previous: u32,
-    next: u32,
-}
-
-impl Links {
-    /// Before this one, and after none.
-    pub(crate) const fn before(next: u32) -> Self {
-        Self { previous: NONE, next }
-    }
-
-    /// Which comes next.
-    pub(crate) const fn next(self) -> u32 {
-        self.next
-    }
-}
+use crate::{
+    links::{Links, NONE},
+    nodes::Nodes,
+    request::Node,
+};
 
 /// Both ends of a list.
 #[derive(Clone, Copy, Debug)]

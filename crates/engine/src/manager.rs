@@ -7,11 +7,11 @@ use slab::Slab;
 
 use crate::{
     Event, FencingToken, NameHasher, RequestId, Status,
-    agent::{AgentEntry, AgentIndex},
-    list::NONE,
+    agent::AgentEntry,
+    links::{AgentIndex, NONE, ResourceIndex},
     nodes::Nodes,
     request::{Node, Stage},
-    resource::{Resource, ResourceIndex},
+    resource::Resource,
 };
 
 /// How many entries a table keeps allocated when there is nothing in it.

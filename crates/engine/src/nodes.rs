@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     FencingToken,
-    list::{Links, NONE},
+    links::{Links, NONE},
     request::{Node, NodeLinks, Owner, Stage},
 };
 

@@ -4,9 +4,10 @@ use std::mem;
 
 use crate::{
     HashedName, LockManager,
-    list::{NONE, by_agent, by_name},
+    links::{NONE, ResourceIndex, to_index},
+    list::{by_agent, by_name},
     request::{NodeLinks, Owner},
-    resource::{Resource, ResourceIndex},
+    resource::Resource,
 };
 
 impl<T> LockManager<T> {
@@ -120,11 +121,4 @@ impl<T> LockManager<T> {
         self.unlink_pending(owner, links);
         (owner.resource, data)
     }
-}
-
-/// A slab's key, narrowed.
-#[inline]
-pub(crate) fn to_index(key: usize) -> u32 {
-    let index = u32::try_from(key).ok().filter(|&index| index != NONE);
-    index.expect("memory ends before a slab has 2^32 entries of 48 bytes")
 }

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::{Mode, agent::AgentIndex, list::Links, resource::ResourceIndex};
+use crate::{
+    Mode,
+    links::{AgentIndex, Links, ResourceIndex},
+};
 
 /// A lock request for as long as it is pending, then the lock that it became.
 ///

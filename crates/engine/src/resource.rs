@@ -2,10 +2,6 @@
 
 use crate::{HashedName, Mode, ResourceName, list::List};
 
-/// Where a resource stands in its lock manager.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ResourceIndex(pub(crate) u32);
-
 /// One name with its queue and its held locks: the entry of the lock request queue map, and the
 /// part of the held lock set that has this name.
 ///

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use crate::{Event, LockManager, request::Stage, resource::ResourceIndex};
+use crate::{Event, LockManager, links::ResourceIndex, request::Stage};
 
 impl<T> LockManager<T> {
     /// Grants requests from the front of the queue until one has to wait, and forgets the name if

@@ -2,7 +2,7 @@
 
 use crate::{
     AgentId, Event, FencingToken, HashedName, LockManager, Mode, RequestId, RequestKind,
-    ResourceName, request::Owner, resource::ResourceIndex,
+    ResourceName, links::ResourceIndex, request::Owner,
 };
 
 /// What became of a request at once.

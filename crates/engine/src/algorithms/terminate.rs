@@ -1,6 +1,6 @@
 //! The end of agents.
 
-use crate::{AgentId, Event, LockManager, resource::ResourceIndex};
+use crate::{AgentId, Event, LockManager, links::ResourceIndex};
 
 impl<T: Default> LockManager<T> {
     /// Ends all that these agents wait for and hold: first their requests, in the order in which
