@@ -7,13 +7,13 @@ use std::{
 };
 
 use boa_engine::{
-    Context, Finalize, JsNativeError, JsObject, JsResult, JsValue, Trace,
+    Finalize, JsNativeError, JsObject, JsResult, JsValue, Trace,
     builtins::promise::ResolvingFunctions,
 };
 use navlock::{LockManager, UserAgent};
-use navlock_js::{Realm, RequestKey};
+use navlock_js::Realm;
 
-use crate::{driver::Driver, engine::Boa, home::Home, interfaces};
+use crate::{driver::Driver, home::Home};
 
 /// An agent, with all that its scripts have asked for.
 pub(crate) struct Agent {
@@ -24,7 +24,7 @@ pub(crate) struct Agent {
     /// It is behind `navigator.locks` of its realm.
     pub(crate) is_navigators: Cell<bool>,
     /// Made when it is first asked for.
-    object: RefCell<Option<JsObject>>,
+    pub(crate) object: RefCell<Option<JsObject>>,
 }
 
 impl Agent {
@@ -60,46 +60,9 @@ impl Agent {
         self.requests.has_ended()
     }
 
-    /// Calls the engine in the agent's realm, and sees to it that what the agent waits for from then on
-    /// is looked after.
-    pub(crate) fn enter<T>(
-        self: &Rc<Self>,
-        context: &mut Context,
-        call: impl FnOnce(&mut Boa<'_>) -> JsResult<T>,
-    ) -> JsResult<T> {
-        let home = self.home()?;
-        let outer = context.enter_realm(home.realm.clone());
-        let result = call(&mut Boa { context, agent: self, home: &home });
-        context.enter_realm(outer);
-        self.drive(context);
-        result
-    }
-
-    fn home(&self) -> JsResult<Rc<Home>> {
+    pub(crate) fn home(&self) -> JsResult<Rc<Home>> {
         let gone = || JsNativeError::typ().with_message("the context of these locks is gone");
         self.home.borrow().clone().ok_or_else(|| gone().into())
-    }
-
-    /// The `LockManager`.
-    pub(crate) fn object(self: &Rc<Self>) -> JsResult<JsObject> {
-        let home = self.home()?;
-        let mut object = self.object.borrow_mut();
-        Ok(object.get_or_insert_with(|| interfaces::lock_manager(&home, self)).clone())
-    }
-
-    pub(crate) fn settle(
-        self: &Rc<Self>,
-        key: RequestKey,
-        outcome: Result<JsValue, JsValue>,
-        context: &mut Context,
-    ) -> JsResult<JsValue> {
-        self.enter(context, |boa| self.requests.settle(boa, key, outcome))?;
-        Ok(JsValue::undefined())
-    }
-
-    /// One task. Whether there was one.
-    pub(crate) fn run_task(self: &Rc<Self>, context: &mut Context) -> JsResult<bool> {
-        self.enter(context, |boa| self.requests.run_task(boa))
     }
 
     pub(crate) fn end(&self) {

@@ -1,18 +1,9 @@
-//! How the tasks of an agent come to be run by the engine's own jobs.
+//! How the tasks of an agent come to be run.
 
 use std::{
     cell::{Cell, RefCell},
-    future::poll_fn,
-    rc::Rc,
-    task::{Poll, Waker},
+    task::Waker,
 };
-
-use boa_engine::{
-    Context, JsResult, JsValue,
-    job::{NativeAsyncJob, PromiseJob},
-};
-
-use crate::agent::Agent;
 
 /// Who has the tasks of an agent run.
 #[derive(Debug)]
@@ -26,138 +17,15 @@ pub(crate) enum Driver {
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     /// The executor has our job.
-    is_queued: Cell<bool>,
+    pub(crate) is_queued: Cell<bool>,
     /// Whoever polls it.
-    waker: RefCell<Option<Waker>>,
+    pub(crate) waker: RefCell<Option<Waker>>,
     /// It stays until the agent ends, also when there is nothing to wait for.
-    is_until_end: bool,
+    pub(crate) is_until_end: bool,
 }
 
 impl Jobs {
     pub(crate) fn until_end() -> Self {
         Self { is_until_end: true, ..Self::default() }
     }
-}
-
-/// How many rounds of promise jobs are let pass before a task.
-///
-/// DEVIATION: a task is to come when no microtask is left, and nobody can be asked whether one is.
-/// Executors in the manner of Boa's own poll jobs like ours after each round, and not when no promise job
-/// is left; a round is what the one before has queued.
-const ROUNDS: u32 = 16;
-
-impl Agent {
-    /// Has the executor look after the agent as long as it waits for something. To be called whenever
-    /// that may have changed.
-    pub(crate) fn drive(self: &Rc<Self>, context: &mut Context) {
-        let Driver::Jobs(jobs) = &self.driver else { return };
-        if !self.is_wanted(jobs) {
-            // The job ends.
-            if let Some(waker) = jobs.waker.take() {
-                waker.wake();
-            }
-        } else if !jobs.is_queued.replace(true) {
-            let queued = Queued { agent: Rc::clone(self), is_followed: Cell::new(false) };
-            let job = NativeAsyncJob::new(async move |context| queued.run(context).await);
-            context.enqueue_job(job.into());
-        }
-    }
-
-    /// Whether the job has something to wait for.
-    fn is_wanted(&self, jobs: &Jobs) -> bool {
-        self.requests.is_waiting() || jobs.is_until_end && !self.has_ended()
-    }
-}
-
-/// That the executor has our job. It may drop it: when another job fails, Boa's does that with all.
-struct Queued {
-    agent: Rc<Agent>,
-    /// Another job has taken its place.
-    is_followed: Cell<bool>,
-}
-
-impl Queued {
-    async fn run(&self, context: &RefCell<&mut Context>) -> JsResult<JsValue> {
-        while self.has_task().await {
-            round(ROUNDS, context).await;
-            let context = &mut context.borrow_mut();
-            if let Err(error) = self.agent.run_task(context) {
-                // For executors that go on.
-                self.follow(context);
-                return Err(error);
-            }
-        }
-        Ok(JsValue::undefined())
-    }
-
-    fn follow(&self, context: &mut Context) {
-        if let Driver::Jobs(jobs) = &self.agent.driver {
-            self.is_followed.set(true);
-            jobs.is_queued.set(false);
-            self.agent.drive(context);
-        }
-    }
-
-    /// Waits for a task. `false`: there is nothing more to wait for.
-    async fn has_task(&self) -> bool {
-        let agent = &self.agent;
-        let Driver::Jobs(jobs) = &agent.driver else { return false };
-        poll_fn(|polled| {
-            if agent.requests.poll_ready(polled).is_ready() {
-                return Poll::Ready(true);
-            }
-            // After that, which is also woken when the agent ends.
-            if !agent.is_wanted(jobs) {
-                return Poll::Ready(false);
-            }
-            *jobs.waker.borrow_mut() = Some(polled.waker().clone());
-            Poll::Pending
-        })
-        .await
-    }
-}
-
-impl Drop for Queued {
-    fn drop(&mut self) {
-        if let Driver::Jobs(jobs) = &self.agent.driver {
-            if !self.is_followed.get() {
-                jobs.is_queued.set(false);
-            }
-        }
-    }
-}
-
-/// Waits until so many promise jobs have run of which each was queued by the one before.
-async fn round(count: u32, context: &RefCell<&mut Context>) {
-    let passed = Rc::new(Passed::default());
-    queue(count, Rc::clone(&passed), &mut context.borrow_mut());
-    poll_fn(|polled| {
-        if passed.is_over.get() {
-            return Poll::Ready(());
-        }
-        *passed.waker.borrow_mut() = Some(polled.waker().clone());
-        Poll::Pending
-    })
-    .await;
-}
-
-#[derive(Default)]
-struct Passed {
-    is_over: Cell<bool>,
-    waker: RefCell<Option<Waker>>,
-}
-
-fn queue(count: u32, passed: Rc<Passed>, context: &mut Context) {
-    let job = PromiseJob::new(move |context| {
-        if count > 1 {
-            queue(count - 1, passed, context);
-        } else {
-            passed.is_over.set(true);
-            if let Some(waker) = passed.waker.take() {
-                waker.wake();
-            }
-        }
-        Ok(JsValue::undefined())
-    });
-    context.enqueue_job(job.into());
 }

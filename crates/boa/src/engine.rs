@@ -14,8 +14,8 @@ use navlock_js::{Engine, RequestKey};
 
 use crate::{
     agent::{Agent, WeakAgent},
-    home::{self, Home},
-    interfaces,
+    home::Home,
+    homes, interfaces,
 };
 
 /// A context whose current realm is that of an agent.
@@ -156,13 +156,45 @@ impl Engine for Boa<'_> {
     }
 }
 
+impl Agent {
+    /// Calls the engine in the agent's realm, and sees to it that what the agent waits for from then on
+    /// is looked after.
+    pub(crate) fn enter<T>(
+        self: &Rc<Self>,
+        context: &mut Context,
+        call: impl FnOnce(&mut Boa<'_>) -> JsResult<T>,
+    ) -> JsResult<T> {
+        let home = self.home()?;
+        let outer = context.enter_realm(home.realm.clone());
+        let result = call(&mut Boa { context, agent: self, home: &home });
+        context.enter_realm(outer);
+        self.drive(context);
+        result
+    }
+
+    pub(crate) fn settle(
+        self: &Rc<Self>,
+        key: RequestKey,
+        outcome: Result<JsValue, JsValue>,
+        context: &mut Context,
+    ) -> JsResult<JsValue> {
+        self.enter(context, |boa| self.requests.settle(boa, key, outcome))?;
+        Ok(JsValue::undefined())
+    }
+
+    /// One task. Whether there was one.
+    pub(crate) fn run_task(self: &Rc<Self>, context: &mut Context) -> JsResult<bool> {
+        self.enter(context, |boa| self.requests.run_task(boa))
+    }
+}
+
 impl Boa<'_> {
     /// Whose signal it is: each realm's script knows its own alone, and all of the context's count.
     fn home_of(&mut self, signal: &JsValue) -> JsResult<Option<Rc<Home>>> {
         if self.home.dom.is_signal(signal, self.context)? {
             return Ok(Some(Rc::clone(self.home)));
         }
-        for home in home::homes(self.context) {
+        for home in homes::homes(self.context) {
             if home.dom.is_signal(signal, self.context)? {
                 return Ok(Some(home));
             }

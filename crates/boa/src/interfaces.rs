@@ -97,8 +97,17 @@ pub(crate) fn lock(home: &Home, name: &ResourceName, mode: Mode) -> JsValue {
     JsObject::from_proto_and_data(home.lock.clone(), lock).into()
 }
 
+impl Agent {
+    /// The `LockManager`.
+    pub(crate) fn object(self: &Rc<Self>) -> JsResult<JsObject> {
+        let home = self.home()?;
+        let mut object = self.object.borrow_mut();
+        Ok(object.get_or_insert_with(|| lock_manager(&home, self)).clone())
+    }
+}
+
 /// The `LockManager` of an agent.
-pub(crate) fn lock_manager(home: &Home, agent: &Rc<Agent>) -> JsObject {
+fn lock_manager(home: &Home, agent: &Rc<Agent>) -> JsObject {
     let data = LockManager(WeakAgent::of(agent));
     JsObject::from_proto_and_data(home.lock_manager.clone(), data)
 }

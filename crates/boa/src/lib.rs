@@ -7,7 +7,9 @@ mod dom;
 mod driver;
 mod engine;
 mod home;
+mod homes;
 mod interfaces;
+mod jobs;
 mod locks;
 
 pub use navlock;

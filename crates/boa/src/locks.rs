@@ -11,8 +11,8 @@ use navlock::{LockManager, UserAgent};
 use crate::{
     agent::Agent,
     driver::{Driver, Jobs},
-    home::{self, Home},
-    interfaces,
+    home::Home,
+    homes, interfaces,
 };
 
 /// Gives a realm `navigator.locks`, with the interfaces `Lock` and `LockManager`, and what it lacks of
@@ -109,7 +109,7 @@ impl LocksExtension {
     fn made_in(self, context: &mut Context) -> JsResult<Locks> {
         let home = Home::of(context)?;
         let agent = Agent::new(self.locks, home, self.driver);
-        home::keep(&agent, context);
+        homes::keep(&agent, context);
         agent.drive(context);
         Ok(Locks(agent))
     }
@@ -142,13 +142,13 @@ pub fn register(context: &mut Context, locks: LockManager) -> JsResult<Locks> {
 impl Locks {
     /// That of the `navigator.locks` of the context's current realm, if it is registered.
     pub fn of(context: &Context) -> Option<Self> {
-        home::navigators(context).map(Self)
+        homes::navigators(context).map(Self)
     }
 
     /// Those of all lock managers of the context whose agents have not ended, or whose scripts are still
     /// to be told of that.
     pub fn all(context: &Context) -> Vec<Self> {
-        let agents = home::agents(context).into_iter();
+        let agents = homes::agents(context).into_iter();
         agents.filter(|agent| !agent.requests.is_over()).map(Self).collect()
     }
 
@@ -158,7 +158,7 @@ impl Locks {
     ///
     /// The context is not the agent's.
     pub fn object(&self, context: &Context) -> JsResult<JsObject> {
-        home::check(&self.0, context)?;
+        homes::check(&self.0, context)?;
         self.0.object()
     }
 
@@ -213,7 +213,7 @@ impl Locks {
     /// lock is released, and its promise rejected with an `AbortError`. And if the context is not the
     /// agent's.
     pub fn run_task(&self, context: &mut Context) -> JsResult<bool> {
-        home::check(&self.0, context)?;
+        homes::check(&self.0, context)?;
         self.0.run_task(context)
     }
 
