@@ -10,8 +10,8 @@ use crate::{
     events::{Events, now},
     history::{Instance, Interval, Kind, Trouble},
     owner::OWNED,
-    processes,
-    run::{Filled, Run, Stopped, Whose, is_command, signal},
+    processes::{self, is_command, signal},
+    run::{Filled, Run, Stopped, Whose},
 };
 
 /// One kind of it: what leaves it out, how often it is, what it is called.

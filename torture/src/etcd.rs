@@ -21,9 +21,9 @@ use crate::{
     events::{Events, now},
     history::{History, Interval, Trouble},
     judge::TIME_TO_LIVE,
+    processes::signal,
     proxy::Proxy,
     record::{MARK, Record},
-    run::signal,
     sandbox::Sandbox,
 };
 

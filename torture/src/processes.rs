@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// All there are.
 pub(crate) fn all() -> Vec<i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -91,4 +93,13 @@ pub(crate) fn lockers(inode: u64, alone: bool) -> Vec<i32> {
         (found == inode).then(|| pid.parse().ok())?
     };
     locks.lines().filter_map(locker).collect()
+}
+
+/// Whether this is still the process of a command, and not somebody who was given its number.
+pub(crate) fn is_command(pid: i32) -> bool {
+    !is_gone(pid) && words(pid).get(1).is_some_and(|word| word == "command")
+}
+
+pub(crate) fn signal(pid: i32, signal: Signal) -> bool {
+    Pid::from_raw(pid).is_some_and(|pid| kill_process(pid, signal).is_ok())
 }

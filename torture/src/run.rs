@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
+use rustix::process::{Signal, WaitOptions, WaitStatus, wait};
 
 use crate::{
     dice::Dice,
@@ -27,7 +27,7 @@ use crate::{
     judge::{Judge, Verdict},
     options::{Options, Reach},
     owner::THREADS,
-    processes,
+    processes::{is_command, signal},
     sandbox::{Machine, Sandbox},
     worker::{NAMES, set_stop},
 };
@@ -533,15 +533,6 @@ impl<'a> Run<'a> {
     pub(crate) fn set_stop(&self, stop: bool) {
         set_stop(&self.sandbox.logs, stop);
     }
-}
-
-/// Whether this is still the process of a command, and not somebody who was given its number.
-pub(crate) fn is_command(pid: i32) -> bool {
-    !processes::is_gone(pid) && processes::words(pid).get(1).is_some_and(|word| word == "command")
-}
-
-pub(crate) fn signal(pid: i32, signal: Signal) -> bool {
-    Pid::from_raw(pid).is_some_and(|pid| kill_process(pid, signal).is_ok())
 }
 
 /// This program.
