@@ -1,33 +1,13 @@
-//! The command line.
+//! What is asked for.
 
-#[cfg(feature = "embedded")]
-use crate::embedded;
-use crate::{
-    broker, etcd, etcd_scale,
-    harness::{Row, Scale},
-    looking, rows,
-};
-
-const USAGE: &str = "\
-usage: navlock-benches in-process|broker|looking|etcd|etcd-scale|embedded [--rounds N] [--only ROW] [--quick] [--markdown FILE] [--splice FILE]
-  in-process       locks between the threads and tasks of one process
-  broker           locks between the processes of one machine
-  looking          what it costs others that somebody looks
-  etcd             locks between machines
-  etcd-scale       what many names and many machines cost
-  embedded         in JavaScript engines (if built with the feature `embedded`)
-  --rounds N       how often each contender is measured (7; 21 of broker and looking)
-  --only ROW       one row, or `memory`
-  --quick          tiny counts: shows that everything runs, the figures mean nothing
-  --markdown FILE  write the report as a section of Markdown
-  --splice FILE    put that section between its markers in FILE";
+use crate::harness::Scale;
 
 /// What is asked for.
 pub(crate) struct Args {
     pub(crate) family: Family,
     pub(crate) rounds: usize,
     pub(crate) scale: Scale,
-    only: Option<String>,
+    pub(crate) only: Option<String>,
     pub(crate) markdown: Option<String>,
     pub(crate) splice: Option<String>,
 }
@@ -45,19 +25,6 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    fn parse(word: Option<&str>) -> Option<Self> {
-        match word? {
-            "in-process" => Some(Self::InProcess),
-            "broker" => Some(Self::Broker),
-            "looking" => Some(Self::Looking),
-            "etcd" => Some(Self::Etcd),
-            "etcd-scale" => Some(Self::EtcdScale),
-            #[cfg(feature = "embedded")]
-            "embedded" => Some(Self::Embedded),
-            _ => None,
-        }
-    }
-
     /// Between which markers its section stands.
     pub(crate) const fn marker(self) -> &'static str {
         match self {
@@ -70,83 +37,9 @@ impl Family {
             Self::Embedded => "bench:embedded",
         }
     }
-
-    /// How many rounds give a median that another run gives again.
-    const fn rounds(self) -> usize {
-        match self {
-            Self::InProcess | Self::Etcd => 7,
-            // What grows with the names would show at once.
-            Self::EtcdScale => 1,
-            #[cfg(feature = "embedded")]
-            Self::Embedded => 7,
-            Self::Broker | Self::Looking => 21,
-        }
-    }
-
-    fn row_ids(self) -> Vec<&'static str> {
-        match self {
-            Self::InProcess => rows::all().iter().map(|row| row.id).chain(["memory"]).collect(),
-            Self::Broker => broker::ROWS.to_vec(),
-            Self::Looking => looking::ROWS.to_vec(),
-            Self::Etcd => etcd::ROWS.to_vec(),
-            Self::EtcdScale => etcd_scale::ROWS.to_vec(),
-            #[cfg(feature = "embedded")]
-            Self::Embedded => embedded::ROWS.to_vec(),
-        }
-    }
 }
 
 impl Args {
-    /// # Errors
-    ///
-    /// What is wrong, and how it would be right.
-    pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
-        let family = Family::parse(args.next().as_deref()).ok_or_else(|| USAGE.to_owned())?;
-        let mut parsed = Self {
-            family,
-            rounds: 0,
-            scale: Scale::Full,
-            only: None,
-            markdown: None,
-            splice: None,
-        };
-        while let Some(option) = args.next() {
-            let mut value =
-                || args.next().ok_or_else(|| format!("{option} needs a value\n{USAGE}"));
-            match &*option {
-                "--rounds" => {
-                    let number = value()?;
-                    let rounds = number.parse().ok().filter(|rounds| *rounds > 0);
-                    parsed.rounds = rounds
-                        .ok_or_else(|| format!("--rounds {number}: not a positive number"))?;
-                }
-                "--only" => parsed.only = Some(value()?),
-                "--quick" => parsed.scale = Scale::Quick,
-                "--markdown" => parsed.markdown = Some(value()?),
-                "--splice" => parsed.splice = Some(value()?),
-                _ => return Err(format!("unknown option {option}\n{USAGE}")),
-            }
-        }
-        if parsed.rounds == 0 {
-            parsed.rounds = if parsed.scale == Scale::Quick { 1 } else { family.rounds() };
-        }
-        let known = family.row_ids();
-        if !known.iter().any(|row| parsed.wants(row)) {
-            return Err(format!("no such row; there are {}", known.join(", ")));
-        }
-        if parsed.splice.is_some() && (parsed.only.is_some() || parsed.scale == Scale::Quick) {
-            return Err(
-                "--splice replaces the whole section: run it without --only and --quick".to_owned()
-            );
-        }
-        Ok(parsed)
-    }
-
-    /// The rows of [`Family::InProcess`].
-    pub(crate) fn rows(&self) -> Vec<Row> {
-        rows::all().into_iter().filter(|row| self.wants(row.id)).collect()
-    }
-
     pub(crate) fn memory(&self) -> bool {
         self.wants("memory")
     }

@@ -4,7 +4,7 @@ use crate::args::Args;
 
 pub(crate) const ROWS: &[&str] =
     &["acquire", "shared", "first", "recall", "handover", "query", "query-idle", "kill", "memory"];
-pub(crate) const PARTY: &str = "party";
+pub(crate) const PARTICIPANT: &str = "participant";
 
 const WHY: &str = "processes are pinned to CPUs here, which this program can do on Linux only";
 

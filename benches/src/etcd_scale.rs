@@ -12,11 +12,11 @@ mod goal;
 mod machines;
 mod metrics;
 mod pairs;
+mod part;
 mod runs;
 
 use std::{
     fmt::Write as _,
-    fs,
     io::{Read, Write as _},
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
@@ -27,11 +27,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock::{EtcdOptions, LockManager, blocking::block_on};
+use navlock::LockManager;
 use navlock_etcd_client::{Client, PutOptions, Txn, TxnOp};
 
-use self::goal::Goal;
 pub(crate) use self::runs::{COUNT, count};
+use self::{
+    goal::Goal,
+    part::{Part, cpu, failed, machine_here, mebibytes, memory},
+};
 use crate::{
     args::Args,
     environment::{Environment, versions},
@@ -78,9 +81,6 @@ struct Figures {
     taken: f64,
     time: f64,
 }
-
-/// A part of the report, for people and for docs/figures.md.
-type Part = (String, String);
 
 /// The report, for people and for docs/figures.md.
 ///
@@ -181,10 +181,6 @@ fn goals(of: &Figures) -> Vec<Goal> {
     ]
 }
 
-fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
-}
-
 /// Has others hold so many names.
 fn fill(endpoint: &str, names: usize) -> Result<(), String> {
     eprintln!("etcd-scale: {names} names");
@@ -264,38 +260,6 @@ fn during(pid: u32, act: impl FnOnce() -> Result<(), String>) -> Result<f64, Str
     let (since, before) = (Instant::now(), cpu(pid)?);
     act()?;
     Ok((cpu(pid)? - before) / since.elapsed().as_secs_f64())
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` passes on")]
-fn failed(error: impl ToString) -> String {
-    error.to_string()
-}
-
-fn machine_here(endpoint: &str) -> Result<LockManager, String> {
-    let options = EtcdOptions::new([endpoint]).keep_names(0);
-    let reach = block_on(navlock::etcd(options)).map_err(failed)?;
-    Ok(reach.lock_manager("bench"))
-}
-
-/// Seconds of CPU that a process has had.
-fn cpu(pid: u32) -> Result<f64, String> {
-    let mut all = 0.0;
-    for thread in fs::read_dir(format!("/proc/{pid}/task")).map_err(failed)? {
-        let path = thread.map_err(failed)?.path().join("schedstat");
-        // A thread may end meanwhile.
-        let Ok(text) = fs::read_to_string(path) else { continue };
-        let nanoseconds = text.split(' ').next().and_then(|word| word.parse::<f64>().ok());
-        all += nanoseconds.unwrap_or_default() / 1e9;
-    }
-    Ok(all)
-}
-
-/// Bytes of memory that a process has, with what it has of its program.
-fn memory(pid: u32) -> Result<u64, String> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(failed)?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kib.map(|kib| kib << 10).ok_or_else(|| format!("process {pid} has no memory"))
 }
 
 /// A cable that counts what comes back by it.

@@ -7,6 +7,7 @@
 //! newcomer ten times a second who asks what there is and goes.
 
 mod control;
+mod load;
 
 use std::{
     env,
@@ -29,6 +30,7 @@ use crate::{
 };
 
 pub(crate) use self::control::{CONTROL, tell};
+use self::load::{HELD, MANY, NAMES, PAIRS};
 
 pub(crate) const ROWS: [&str; 1] = ["looking"];
 
@@ -40,18 +42,6 @@ pub(crate) const NEWCOMERS: &str = "newcomers";
 
 /// How often somebody comes who asks what there is.
 const COMES: Duration = Duration::from_millis(100);
-
-/// How many look.
-const MANY: usize = 10;
-
-/// How many names are held all the time.
-const HELD: usize = 10_000;
-
-/// How many names the busy client takes in turn.
-const NAMES: u32 = 100;
-
-/// How often the busy client takes a lock in a second; each is granted and released.
-const PAIRS: u32 = 5_000;
 
 /// The goal: how much longer the slowest hundredth may wait because of those who look.
 const MOST: f64 = 1.2;

@@ -12,6 +12,7 @@
 mod args;
 #[cfg_attr(not(target_os = "linux"), path = "broker_elsewhere.rs")]
 mod broker;
+mod command_line;
 mod contender;
 #[cfg(feature = "embedded")]
 mod embedded;
@@ -33,7 +34,7 @@ use environment::Environment;
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1).peekable();
-    let done = if args.next_if(|word| word == broker::PARTY).is_some() {
+    let done = if args.next_if(|word| word == broker::PARTICIPANT).is_some() {
         broker::take_part(args)
     } else if args.next_if(|word| word == etcd_scale::COUNT).is_some() {
         etcd_scale::count(args)

@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::{
     Row,
     layout::Seat,
-    party::{Party, say, wait_for_word},
+    participant::{Participant, say, wait_for_word},
     peer::{Client, Peer, Turn},
     servers::Servers,
 };
@@ -57,7 +57,7 @@ pub(super) fn round(
 fn alone(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Result<Vec<f64>> {
     let (place, count) = (servers.place(peer), count.to_string());
     let words = [row.id().as_ref(), peer.id().as_ref(), place.as_os_str(), count.as_ref()];
-    Party::ours(servers.layout().cpu(Seat::First)?, &words)?.hear_numbers()
+    Participant::ours(servers.layout().cpu(Seat::First)?, &words)?.hear_numbers()
 }
 
 /// One round while another process has, or has had, many locks.
@@ -65,7 +65,7 @@ fn beside_many(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Res
     let how = if row == Row::Query { "held" } else { "released" };
     let place = servers.place(peer).as_os_str();
     let words: [&OsStr; 4] = ["have".as_ref(), peer.id().as_ref(), place, how.as_ref()];
-    let mut other = Party::ours(servers.layout().cpu(Seat::Second)?, &words)?;
+    let mut other = Participant::ours(servers.layout().cpu(Seat::Second)?, &words)?;
     other.hear_of("ready")?;
     alone(row, peer, servers, count)
 }
@@ -75,20 +75,20 @@ fn alternately(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Res
     let (place, count_) = (servers.place(peer), count.to_string());
     let words = [row.id().as_ref(), peer.id().as_ref(), place.as_os_str(), count_.as_ref()];
     let start = |seat| {
-        let mut party = Party::ours(servers.layout().cpu(seat)?, &words)?;
-        party.hear_of("ready")?;
-        Ok::<_, io::Error>(party)
+        let mut participant = Participant::ours(servers.layout().cpu(seat)?, &words)?;
+        participant.hear_of("ready")?;
+        Ok::<_, io::Error>(participant)
     };
     let mut parties = [start(Seat::First)?, start(Seat::Second)?];
     for _ in 0..count {
-        for party in &mut parties {
-            party.say("go")?;
-            party.hear_of("released")?;
+        for participant in &mut parties {
+            participant.say("go")?;
+            participant.hear_of("released")?;
         }
     }
     let mut samples = Vec::with_capacity(2 * count);
-    for mut party in parties {
-        samples.extend(party.hear_numbers()?);
+    for mut participant in parties {
+        samples.extend(participant.hear_numbers()?);
     }
     Ok(samples)
 }
@@ -104,9 +104,9 @@ fn in_turn(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Result<
             count.as_ref(),
             turn.as_ref(),
         ];
-        let mut party = Party::ours(servers.layout().cpu(seat)?, &words)?;
-        party.hear_of("ready")?;
-        Ok::<_, io::Error>(party)
+        let mut participant = Participant::ours(servers.layout().cpu(seat)?, &words)?;
+        participant.hear_of("ready")?;
+        Ok::<_, io::Error>(participant)
     };
     let mut parties = vec![start(Seat::First, "0")?, start(Seat::Second, "1")?];
     if peer.has_queue() {
@@ -114,10 +114,10 @@ fn in_turn(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Result<
         // releases it may own it, and take it many times before the other gets to ask.
         parties.push(start(Seat::First, "2")?);
     }
-    for party in &mut parties {
-        party.say("go")?;
+    for participant in &mut parties {
+        participant.say("go")?;
     }
-    let grants: io::Result<Vec<_>> = parties.iter_mut().map(Party::hear_numbers).collect();
+    let grants: io::Result<Vec<_>> = parties.iter_mut().map(Participant::hear_numbers).collect();
     Ok(handover_time(&grants?).map(|each| vec![each]))
 }
 
@@ -256,7 +256,7 @@ pub(super) fn kill(
     peer: Peer,
     place: &Path,
     count: usize,
-    start_holder: impl Fn() -> io::Result<Party>,
+    start_holder: impl Fn() -> io::Result<Participant>,
 ) -> io::Result<()> {
     let mut client = peer.connect(Row::Kill, place, Turn::First)?;
     let mut samples = Vec::with_capacity(count);

@@ -4,7 +4,7 @@ use std::{ffi::OsStr, fs, io, path::Path};
 
 use super::{
     layout::{Layout, Seat},
-    party::{Party, say, wait_for_word},
+    participant::{Participant, say, wait_for_word},
     peer::{Asks, Peer, navlock_manager},
     servers,
 };
@@ -41,9 +41,9 @@ fn measure_held(each: usize) -> io::Result<Memory> {
         let (from, count) = ((client * each).to_string(), each.to_string());
         let words: [&OsStr; 4] =
             ["keep".as_ref(), place.as_os_str(), from.as_ref(), count.as_ref()];
-        let mut party = Party::ours(cpu, &words)?;
-        party.hear_of("ready")?;
-        clients.push(party);
+        let mut participant = Participant::ours(cpu, &words)?;
+        participant.hear_of("ready")?;
+        clients.push(participant);
     }
     let empty = resident(daemon.pid())?;
     let mut in_clients = 0.0;

@@ -1,7 +1,7 @@
 //! Locks between the processes of one machine.
 //!
 //! All who take part are processes of their own, started and ended by this one, which only waits
-//! meanwhile: see [`party`]. Each is pinned to a CPU ([`layout`]), because whether a wake-up crosses
+//! meanwhile: see [`participant`]. Each is pinned to a CPU ([`layout`]), because whether a wake-up crosses
 //! CPUs costs more than anything that is measured here, and would be left to chance.
 //!
 //! In every round each contender is measured once, in an order that is rotated from round to
@@ -10,7 +10,7 @@
 mod layout;
 mod measure;
 mod memory;
-mod party;
+mod participant;
 mod peer;
 mod report;
 mod servers;
@@ -39,7 +39,7 @@ pub(crate) const ROWS: &[&str] = &[
 ];
 
 /// The first word of a process that takes part.
-pub(crate) use self::party::PARTY;
+pub(crate) use self::participant::PARTICIPANT;
 
 /// What is measured of every peer that can do it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -209,8 +209,9 @@ fn measure_row(row: Row, servers: &Servers, args: &Args) -> Result<Case, String>
 /// What went wrong in it.
 pub(crate) fn take_part(args: impl Iterator<Item = String>) -> Result<(), String> {
     let args: Vec<_> = args.collect();
-    party::take_part(&args)
-        .map_err(|error: io::Error| format!("{} {}: {error}", party::PARTY, args.join(" ")))
+    participant::take_part(&args).map_err(|error: io::Error| {
+        format!("{} {}: {error}", participant::PARTICIPANT, args.join(" "))
+    })
 }
 
 /// The least of the samples that this share of them does not exceed.

@@ -1,7 +1,7 @@
 //! The processes that take part: this program, started again with other arguments, or a server
 //! that is installed here.
 //!
-//! Whoever takes part is killed when the [`Party`] that stands for it is dropped, and by the kernel
+//! Whoever takes part is killed when the [`Participant`] that stands for it is dropped, and by the kernel
 //! when whoever started it is gone. It is waited for with a deadline whenever it is to say
 //! something.
 
@@ -31,16 +31,16 @@ use super::{
 };
 
 /// The word that makes this program take part.
-pub(crate) const PARTY: &str = "party";
+pub(crate) const PARTICIPANT: &str = "participant";
 
 /// How long a process may take to say something.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a server may take to end when it is asked to.
-const FAREWELL: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A process that takes part, seen from the one that started it. It ends when this is dropped.
-pub(super) struct Party {
+pub(super) struct Participant {
     what: String,
     child: Child,
     lines: BufReader<UnixStream>,
@@ -48,7 +48,7 @@ pub(super) struct Party {
     asked_first: bool,
 }
 
-impl Party {
+impl Participant {
     /// This program in the role that the words say, on this CPU.
     pub(super) fn ours(cpu: usize, words: &[&OsStr]) -> io::Result<Self> {
         let mut command = ourselves(cpu)?;
@@ -140,7 +140,7 @@ impl Party {
         while let Ok(line) = self.hear() {
             said = line;
         }
-        match self.wait(FAREWELL) {
+        match self.wait(END_TIMEOUT) {
             Some(0) => Ok(()),
             _ => Err(io::Error::other(format!("{} failed; it said: {said}", self.what))),
         }
@@ -163,14 +163,14 @@ impl Party {
     }
 }
 
-impl Drop for Party {
+impl Drop for Participant {
     fn drop(&mut self) {
         if self.asked_first {
             let asked = i32::try_from(self.pid())
                 .ok()
                 .and_then(Pid::from_raw)
                 .is_some_and(|pid| kill_process(pid, Signal::INT).is_ok());
-            if asked && self.wait(FAREWELL).is_some() {
+            if asked && self.wait(END_TIMEOUT).is_some() {
                 return;
             }
         }
@@ -182,7 +182,7 @@ impl Drop for Party {
 /// This program, to be started as one that takes part.
 fn ourselves(cpu: usize) -> io::Result<Command> {
     let mut command = Command::new(env::current_exe()?);
-    command.arg(PARTY).arg(cpu.to_string());
+    command.arg(PARTICIPANT).arg(cpu.to_string());
     Ok(command)
 }
 
@@ -226,7 +226,7 @@ pub(super) fn take_part(args: &[String]) -> io::Result<()> {
         ),
         ("kill", [id, place, count]) => {
             let holder = [OsStr::new("hold"), OsStr::new(id), OsStr::new(place)];
-            let start = || Party::ours(cpu.parse().map_err(|_| wrong())?, &holder);
+            let start = || Participant::ours(cpu.parse().map_err(|_| wrong())?, &holder);
             measure::kill(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?, start)
         }
         ("hold", [id, place]) => measure::hold(peer(id)?, Path::new(place)),

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::{
     layout::{Layout, Seat},
-    party::Party,
+    participant::Participant,
     peer::Peer,
 };
 
@@ -23,7 +23,7 @@ struct Running {
     peer: Peer,
     place: PathBuf,
     // Ended before its files are removed: the order of these two counts.
-    _party: Option<Party>,
+    _party: Option<Participant>,
     _directory: TempDir,
 }
 
@@ -67,14 +67,14 @@ impl Servers {
 fn start(layout: Layout, peer: Peer) -> std::io::Result<Running> {
     let directory = tempfile::tempdir()?;
     let cpu = layout.cpu(Seat::Server)?;
-    let (place, party) = peer.start(cpu, directory.path())?;
-    Ok(Running { peer, place, _party: party, _directory: directory })
+    let (place, participant) = peer.start(cpu, directory.path())?;
+    Ok(Running { peer, place, _party: participant, _directory: directory })
 }
 
 /// This program as a server of this peer.
-pub(super) fn ours(cpu: usize, peer: Peer, place: &Path) -> std::io::Result<Party> {
+pub(super) fn ours(cpu: usize, peer: Peer, place: &Path) -> std::io::Result<Participant> {
     let words = [OsStr::new("serve"), peer.id().as_ref(), place.as_os_str()];
-    let mut party = Party::ours(cpu, &words)?;
-    party.hear_of("ready")?;
-    Ok(party)
+    let mut participant = Participant::ours(cpu, &words)?;
+    participant.hear_of("ready")?;
+    Ok(participant)
 }

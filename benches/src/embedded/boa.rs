@@ -13,7 +13,7 @@ use boa_engine::{
 use navlock::LockManager;
 use navlock_boa::{Locks, LocksExtension};
 
-use super::{SCRIPT, Vm};
+use super::cases::{SCRIPT, Vm};
 
 /// A callback of `task`, and what settles its promise.
 type Task = (Option<JsObject>, ResolvingFunctions);

@@ -10,104 +10,20 @@
 //! runs nothing.
 
 mod boa;
+mod cases;
 mod quickjs;
 mod report;
 
-use std::{collections::BTreeMap, thread, time::Instant};
+use std::{thread, time::Instant};
 
-use navlock::{LockManager, UserAgent};
+use navlock::UserAgent;
 
+pub(crate) use self::cases::ROWS;
+use self::cases::{Figures, Kind, Vm};
 use crate::{args::Args, environment::Environment, harness::Scale};
-
-/// What is measured.
-pub(crate) const ROWS: [&str; 4] = ["sequential", "names", "waiters", "many-waiters"];
-
-/// What the scripts of all engines define: each function does something so many times.
-const SCRIPT: &str = "
-    const nothing = async () => {};
-    const each = (count, call) => Promise.all(Array.from({ length: count }, (_, index) => call(index)));
-    const cases = {
-      async 'sequential'(count) {
-        for (let i = 0; i < count; i++) await navigator.locks.request('db', nothing);
-      },
-      async 'sequential floor'(count) {
-        for (let i = 0; i < count; i++) await task(nothing);
-      },
-      async 'sequential empty'(count) {
-        for (let i = 0; i < count; i++) await task();
-      },
-      async 'names'(count) {
-        for (let i = 0; i < count; i += 1000) await each(1000, (index) => navigator.locks.request(`name ${index}`, nothing));
-      },
-      async 'names floor'(count) {
-        for (let i = 0; i < count; i += 1000) await each(1000, () => task(nothing));
-      },
-      async 'names empty'(count) {
-        for (let i = 0; i < count; i += 1000) await each(1000, () => task());
-      },
-      async 'waiters'(count) {
-        let release;
-        const kept = new Promise((resolve) => (release = resolve));
-        const holder = navigator.locks.request('db', () => kept);
-        const all = each(count, () => navigator.locks.request('db', nothing));
-        release();
-        await Promise.all([holder, all]);
-      },
-      async 'waiters floor'(count) {
-        await each(count, () => task(nothing));
-      },
-      async 'waiters empty'(count) {
-        await each(count, () => task());
-      },
-    };
-    const run = (name, count) => void cases[name](count).then(done);
-";
 
 /// So many times as many rounds as elsewhere: each is short.
 const TIMES: usize = 3;
-
-/// An engine with a host that has tasks.
-trait Vm: Sized {
-    const NAME: &'static str;
-
-    /// Runs [`SCRIPT`], with `task(callback)` and `done()`.
-    fn new(locks: LockManager) -> Result<Self, String>;
-
-    fn eval(&mut self, source: &str) -> Result<(), String>;
-
-    /// One task and the microtasks after it. Whether there was one.
-    fn turn(&mut self) -> Result<bool, String>;
-
-    /// Whether `done()` was called since this was asked.
-    fn is_done(&mut self) -> bool;
-}
-
-/// What a case does many of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    /// A request.
-    Request,
-    /// A task that calls a callback.
-    Floor,
-    /// A task that calls nothing.
-    Empty,
-}
-
-impl Kind {
-    const ALL: [Self; 3] = [Self::Request, Self::Floor, Self::Empty];
-
-    /// The function of [`SCRIPT`] that does it.
-    fn of_case(self, case: &str) -> String {
-        match self {
-            Self::Request => case.to_owned(),
-            Self::Floor => format!("{case} floor"),
-            Self::Empty => format!("{case} empty"),
-        }
-    }
-}
-
-/// Nanoseconds for one of what a case does many of, of each round.
-type Figures = BTreeMap<(&'static str, &'static str, Kind), Vec<f64>>;
 
 /// The report, for people and for docs/figures.md.
 ///

@@ -13,7 +13,7 @@ use rquickjs::{
     Runtime, Value, function::Opt,
 };
 
-use super::{SCRIPT, Vm};
+use super::cases::{SCRIPT, Vm};
 
 /// A callback of `task`, and the functions that resolve and reject its promise.
 type Task = (Option<Persistent<Function<'static>>>, [Persistent<Function<'static>>; 2]);

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{Figures, Kind, ROWS};
+use super::cases::{Figures, Kind, ROWS};
 use crate::{
     environment::{Environment, versions},
     harness::Summary,

@@ -16,7 +16,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Place, each, on_a_runtime, raw::lease};
+use super::{
+    cases::{Place, each, on_a_runtime},
+    raw::lease,
+};
 use crate::machine::Machine;
 
 /// How many brokers there are, or connections.

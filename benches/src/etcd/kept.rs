@@ -10,7 +10,7 @@ use std::{
 use navlock::LockManager;
 
 use super::{
-    Place, TIME_TO_LIVE, each, median, micros,
+    cases::{Place, TIME_TO_LIVE, each, median, micros},
     navlock::machine,
     raw::{Releases, revision},
 };

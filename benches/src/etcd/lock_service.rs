@@ -9,7 +9,10 @@ use std::{
 
 use navlock_etcd_client::{Client, LockOptions};
 
-use super::{Place, TIME_TO_LIVE, each, median, micros, on_a_runtime, raw::lease};
+use super::{
+    cases::{Place, TIME_TO_LIVE, each, median, micros, on_a_runtime},
+    raw::lease,
+};
 
 /// Takes and releases a free lock.
 pub(super) fn acquire(place: &Place<'_>) -> Result<f64, String> {

@@ -4,7 +4,10 @@ use std::{sync::mpsc, thread, time::Instant};
 
 use navlock::{EtcdOptions, LockManager, UserAgent, blocking::block_on};
 
-use super::{Place, TIME_TO_LIVE, each, median, micros, raw::Releases};
+use super::{
+    cases::{Place, TIME_TO_LIVE, each, median, micros},
+    raw::Releases,
+};
 
 /// A machine: a connection of its own, which keeps names that it has taken so often.
 pub(super) fn machine(endpoint: &str, keep_names: u32) -> Result<UserAgent, String> {

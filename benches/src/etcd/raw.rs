@@ -7,7 +7,7 @@ use navlock_etcd_client::{
 };
 use tokio::{runtime::Runtime, sync::mpsc::unbounded_channel};
 
-use super::{Place, TIME_TO_LIVE, each, median, micros, on_a_runtime};
+use super::cases::{Place, TIME_TO_LIVE, each, median, micros, on_a_runtime};
 
 /// A lease, as all locks have one.
 pub(super) async fn lease(client: &mut Client) -> Result<i64, navlock_etcd_client::Error> {

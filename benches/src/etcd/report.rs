@@ -2,7 +2,10 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{Case, Peer, Row, kept::TAKEN};
+use super::{
+    cases::{Case, Peer, Row},
+    kept::TAKEN,
+};
 use crate::{
     harness::Scale,
     report::{collect, number, thousands},

@@ -7,10 +7,9 @@ use std::{
 };
 
 use super::{
-    Part, cpu,
     goal::{self, Goal},
-    machine_here, mebibytes, memory,
     metrics::Metrics,
+    part::{Part, cpu, machine_here, mebibytes, memory},
 };
 use crate::{
     etcd::{Server, Store},

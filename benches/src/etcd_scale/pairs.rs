@@ -18,7 +18,10 @@ use std::{
 use navlock::{EtcdOptions, UserAgent, blocking::block_on};
 use tokio::task::JoinSet;
 
-use super::{Part, cpu, failed, metrics::Metrics};
+use super::{
+    metrics::Metrics,
+    part::{Part, cpu, failed},
+};
 use crate::{
     etcd::{Server, Store},
     harness::{Scale, Summary},

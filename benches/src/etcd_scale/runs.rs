@@ -7,9 +7,9 @@ use std::{
 };
 
 use super::{
-    Part, failed,
     goal::{self, Goal},
     metrics::Metrics,
+    part::{Part, failed},
 };
 use crate::{
     etcd::{Server, Store},

@@ -17,7 +17,7 @@ use navlock_wire::{
 };
 use tokio_util::codec::Encoder;
 
-use super::{HELD, MANY, NAMES, PAIRS};
+use super::load::{HELD, MANY, NAMES, PAIRS};
 
 /// The first word of that process.
 pub(crate) const CONTROL: &str = "control";

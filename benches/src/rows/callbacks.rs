@@ -11,7 +11,7 @@ use std::{
 
 use navlock_core::LockManager;
 
-use super::{NAME, nanoseconds_each, take_repeatedly};
+use super::cases::{NAME, nanoseconds_each, take_repeatedly};
 use crate::{
     contender::Navlock,
     harness::{Entry, Figure, Goal, Measure, Row, Scale},

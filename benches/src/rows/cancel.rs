@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use super::{NAME, nanoseconds_each, shuffle};
+use super::cases::{NAME, nanoseconds_each, shuffle};
 use crate::{
     contender::{Contender, Fifo},
     harness::{Figure, Goal, Measure, Row, Scale},

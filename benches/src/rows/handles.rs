@@ -4,7 +4,7 @@ use std::{hint::black_box, time::Instant};
 
 use navlock_core::UserAgent;
 
-use super::{NAME, nanoseconds_each};
+use super::cases::{NAME, nanoseconds_each};
 use crate::{
     contender::Navlock,
     harness::{Entry, Figure, Row, Scale},

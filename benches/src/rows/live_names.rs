@@ -1,6 +1,6 @@
 //! One thread takes and releases one name after the other, while it holds 100,000 others.
 
-use super::{names, shuffle, take_each};
+use super::cases::{names, shuffle, take_each};
 use crate::{
     contender::{Contender, InsertRemove},
     harness::{Figure, Goal, Measure, Row, Scale},

@@ -1,6 +1,6 @@
 //! One thread takes and releases one name.
 
-use super::{NAME, take_repeatedly};
+use super::cases::{NAME, take_repeatedly};
 use crate::{
     contender::{Contender, InsertRemove, Slot},
     harness::{Figure, Goal, Measure, Row, Scale},

@@ -1,6 +1,6 @@
 //! One thread takes and releases a thousand names in turn.
 
-use super::{names, take_each};
+use super::cases::{names, take_each};
 use crate::{
     contender::{Contender, InsertRemove},
     harness::{Figure, Goal, Measure, Row, Scale},

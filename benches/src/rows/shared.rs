@@ -1,6 +1,6 @@
 //! One thread takes and releases one name in shared mode, which seven others hold all the time.
 
-use super::{NAME, take_repeatedly};
+use super::cases::{NAME, take_repeatedly};
 use crate::{
     contender::{
         AsyncLockShared, Contender, EvictingDashMapShared, KeyMutexShared, KeyRwLockShared,

@@ -14,7 +14,7 @@ use std::{
 
 use tokio::runtime::Builder;
 
-use super::{NAME, nanoseconds_each};
+use super::cases::{NAME, nanoseconds_each};
 use crate::{
     contender::{Contender, Fifo},
     harness::{Figure, Goal, Measure, Row, Scale},

@@ -2,7 +2,7 @@
 
 use std::{sync::Barrier, thread};
 
-use super::take_repeatedly;
+use super::cases::take_repeatedly;
 use crate::{
     contender::{Contender, Slot},
     harness::{Figure, Goal, Measure, Row, Scale},

@@ -16,7 +16,7 @@ use std::{
 pub(super) use self::navlock::{Asks, lock_manager as navlock_manager};
 use ::navlock::LockManager;
 
-use super::{Row, measure::NAME, party::Party, servers};
+use super::{Row, measure::NAME, participant::Participant, servers};
 
 /// A way to lock between processes, or what one cannot do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,14 +242,16 @@ impl Peer {
         self,
         cpu: usize,
         directory: &Path,
-    ) -> io::Result<(PathBuf, Option<Party>)> {
+    ) -> io::Result<(PathBuf, Option<Participant>)> {
         let place = directory.join("sock");
         match self {
             Self::Flock | Self::InProcess | Self::InProcessAsync => {
                 Ok((directory.to_owned(), None))
             }
             Self::Redis => Ok((place.clone(), Some(redis::start(cpu, directory, &place)?))),
-            Self::Postgres => postgres::start(cpu, directory).map(|(at, party)| (at, Some(party))),
+            Self::Postgres => {
+                postgres::start(cpu, directory).map(|(at, participant)| (at, Some(participant)))
+            }
             Self::Navlock
             | Self::NavlockAsync
             | Self::NavlockAsking

@@ -8,12 +8,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{super::party::Party, User, find, user};
+use super::{super::participant::Participant, User, find, user};
 
 const USER: &str = "bench";
 
 /// Starts a server with a database of its own that listens nowhere else: its socket.
-pub(super) fn start(cpu: usize, directory: &Path) -> io::Result<(PathBuf, Party)> {
+pub(super) fn start(cpu: usize, directory: &Path) -> io::Result<(PathBuf, Participant)> {
     let missing = || io::Error::from(io::ErrorKind::NotFound);
     let server = program("postgres").ok_or_else(missing)?;
     let maker = program("initdb").ok_or_else(missing)?;
@@ -31,7 +31,7 @@ pub(super) fn start(cpu: usize, directory: &Path) -> io::Result<(PathBuf, Party)
         "--no-sync".as_ref(),
         "--no-locale".as_ref(),
     ];
-    Party::server(cpu, &maker, &arguments, user)?.end()?;
+    Participant::server(cpu, &maker, &arguments, user)?.end()?;
     let mut sockets = std::ffi::OsString::from("unix_socket_directories=");
     sockets.push(directory);
     let arguments: [&OsStr; 7] = [
@@ -44,9 +44,9 @@ pub(super) fn start(cpu: usize, directory: &Path) -> io::Result<(PathBuf, Party)
         "-c".as_ref(),
         &sockets,
     ];
-    let mut party = Party::server(cpu, &server, &arguments, user)?;
-    party.hear_of("ready to accept connections")?;
-    Ok((directory.join(".s.PGSQL.5432"), party))
+    let mut participant = Participant::server(cpu, &server, &arguments, user)?;
+    participant.hear_of("ready to accept connections")?;
+    Ok((directory.join(".s.PGSQL.5432"), participant))
 }
 
 /// One of its programs: the newest, where Debian has several versions beside each other.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    super::{measure::NAME, party::Party},
+    super::{measure::NAME, participant::Participant},
     Peer, Turn,
 };
 
@@ -21,7 +21,7 @@ const UNLOCK: &str = "if redis.call('get', KEYS[1]) == ARGV[1] \
 const LIST: &str = "documents/42/baton";
 
 /// Starts a server that keeps nothing on disk and listens nowhere else.
-pub(super) fn start(cpu: usize, directory: &Path, socket: &Path) -> io::Result<Party> {
+pub(super) fn start(cpu: usize, directory: &Path, socket: &Path) -> io::Result<Participant> {
     let program = Peer::Redis.program().ok_or(io::ErrorKind::NotFound)?;
     let arguments: [&OsStr; 12] = [
         "--port".as_ref(),
@@ -37,9 +37,9 @@ pub(super) fn start(cpu: usize, directory: &Path, socket: &Path) -> io::Result<P
         "--daemonize".as_ref(),
         "no".as_ref(),
     ];
-    let mut party = Party::server(cpu, &program, &arguments, None)?;
-    party.hear_of("ready to accept connections")?;
-    Ok(party)
+    let mut participant = Participant::server(cpu, &program, &arguments, None)?;
+    participant.hear_of("ready to accept connections")?;
+    Ok(participant)
 }
 
 /// A lock in a key.
