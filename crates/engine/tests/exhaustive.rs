@@ -6,7 +6,7 @@
 use std::{env, thread};
 
 use navlock_engine::{AgentId, Mode, RequestKind, ResourceName};
-use navlock_testkit::{Command, Duet};
+use navlock_testkit::{Command, Comparison};
 
 /// How many commands the longest histories of two names have.
 const DEPTH: usize = 5;
@@ -43,7 +43,7 @@ fn explore(names: &[&str], depth: usize) {
     let possible: Vec<_> = (0..depth).map(|made| possible(names, made)).collect();
     // The shortest first, so that a failure shows no command that it does not need.
     for depth in 1..=depth {
-        let explored = History::default().explore(&Duet::default(), &possible, depth);
+        let explored = History::default().explore(&Comparison::default(), &possible, depth);
         // Lest a slip leave a search that sees little.
         assert_eq!(explored, histories(names, depth));
     }
@@ -104,21 +104,26 @@ struct History<'a>(Vec<&'a Command>);
 
 impl<'a> History<'a> {
     /// Goes on in every possible way by `left` commands, depth first; returns in how many.
-    fn explore(&mut self, duet: &Duet, possible: &'a [Vec<Command>], left: usize) -> u64 {
+    fn explore(
+        &mut self,
+        comparison: &Comparison,
+        possible: &'a [Vec<Command>],
+        left: usize,
+    ) -> u64 {
         if left == 0 {
             return 1;
         }
         let mut explored = 0;
-        for command in &possible[duet.requests_made()] {
+        for command in &possible[comparison.requests_made()] {
             if self.0.is_empty() && !may_come_first(command) {
                 continue;
             }
             self.0.push(command);
-            let mut duet = duet.clone();
-            if let Err(divergence) = duet.apply(command) {
+            let mut comparison = comparison.clone();
+            if let Err(divergence) = comparison.apply(command) {
                 panic!("{divergence}");
             }
-            explored += self.explore(&duet, possible, left - 1);
+            explored += self.explore(&comparison, possible, left - 1);
             self.0.pop();
         }
         explored

@@ -3,7 +3,7 @@
 use std::{cell::Cell, fmt};
 
 use navlock_engine::{AgentId, Mode, RequestKind, ResourceName};
-use navlock_testkit::{Command, Duet};
+use navlock_testkit::{Command, Comparison};
 use proptest::{
     collection::vec,
     prelude::*,
@@ -21,11 +21,11 @@ fn the_engine_does_what_the_model_does_in_random_histories() {
     let commands_run = Cell::new(0);
 
     let outcome = TestRunner::new(config).run(&history(), |history| {
-        let mut duet = Duet::default();
+        let mut comparison = Comparison::default();
         for command in &history.0 {
-            duet.apply(command)?;
+            comparison.apply(command)?;
         }
-        duet.shows_each_name()?;
+        comparison.shows_each_name()?;
         commands_run.set(commands_run.get() + history.0.len());
         Ok(())
     });

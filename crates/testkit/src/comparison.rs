@@ -13,7 +13,7 @@ use crate::{Command, Model};
 /// After each command everything that can be seen is compared: the events and their order, the
 /// status and fencing token of every id ever given out, the snapshot, whether anything is left.
 #[derive(Clone, Debug, Default)]
-pub struct Duet {
+pub struct Comparison {
     engine: LockManager,
     model: Model,
     /// Every request ever made, with its label, in the order in which they were made.
@@ -24,7 +24,7 @@ pub struct Duet {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence(String);
 
-impl Duet {
+impl Comparison {
     /// Lets the command happen to both.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! [`Model`] is the specification once more, as plain as it can be written and as slow as that
 //! makes it: the oracle to which the engine is compared. A [`Command`] is one thing that can
-//! happen to a lock manager, and a [`Duet`] lets a sequence of them happen to both, and says where
+//! happen to a lock manager, and a [`Comparison`] lets a sequence of them happen to both, and says where
 //! they part. [`suite`] is what every reach must do, told through the public API. A [`Port`] is one for
 //! a [`Server`] that a test starts, as it does etcd.
 //!
@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use navlock_engine::{AgentId, Mode, RequestKind, ResourceName};
-//! use navlock_testkit::{Command, Duet};
+//! use navlock_testkit::{Command, Comparison};
 //!
 //! let db = ResourceName::try_from("db")?;
 //! let request = |label| Command::Request {
@@ -19,9 +19,9 @@
 //!     name: db.clone(),
 //!     kind: RequestKind::Wait(Mode::Exclusive),
 //! };
-//! let mut duet = Duet::default();
+//! let mut comparison = Comparison::default();
 //! for command in [request(1), request(2), Command::Finish(1), Command::Abort(2)] {
-//!     duet.apply(&command)?;
+//!     comparison.apply(&command)?;
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -29,7 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
-mod duet;
+mod comparison;
 mod model;
 #[cfg(not(target_arch = "wasm32"))]
 mod port;
@@ -39,7 +39,7 @@ pub mod suite;
 
 pub use crate::{
     command::Command,
-    duet::{Divergence, Duet},
+    comparison::{Comparison, Divergence},
     model::Model,
 };
 #[cfg(not(target_arch = "wasm32"))]
