@@ -33,8 +33,6 @@ mod backend;
 pub mod blocking;
 mod bucket;
 mod error;
-#[cfg(feature = "serde")]
-mod forms;
 mod guard;
 pub mod host;
 mod inside;
@@ -46,6 +44,8 @@ mod manager;
 mod measure;
 mod options;
 mod request;
+#[cfg(feature = "serde")]
+mod serde_remote;
 mod sighting;
 mod snapshot;
 mod spare;

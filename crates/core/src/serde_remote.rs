@@ -1,4 +1,4 @@
-//! The forms in which serde writes and reads what `query()` answers: the specification's.
+//! How serde writes and reads what `query()` answers: as the specification has it.
 
 use navlock_engine::Mode;
 use serde::{Deserialize, Serialize};

@@ -48,13 +48,13 @@ pub struct LockManagerSnapshot {
 #[non_exhaustive]
 pub struct LockInfo {
     /// The name that is held or waited for.
-    #[cfg_attr(feature = "serde", serde(with = "crate::forms::name"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::serde_remote::name"))]
     pub name: ResourceName,
     /// In which mode.
-    #[cfg_attr(feature = "serde", serde(with = "crate::forms::ModeForm"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::serde_remote::ModeForm"))]
     pub mode: Mode,
     /// By whom: the same for all locks and requests of one agent.
-    #[cfg_attr(feature = "serde", serde(with = "crate::forms::client_id"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::serde_remote::client_id"))]
     pub client_id: ClientId,
 }
 
