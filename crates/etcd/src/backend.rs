@@ -39,7 +39,7 @@ use crate::{
 };
 
 /// How long the last owner waits until etcd knows what has ended.
-const FAREWELL: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The longest name: etcd takes 1.5 MiB at a time.
 const MAX_NAME: usize = (1 << 20) + (1 << 18);
@@ -231,7 +231,7 @@ impl Drop for Connection {
         // Not when a waker that the thread calls has the last share in us.
         if thread::current().id() != self.thread {
             // The sender is never used, and dropped at the end.
-            let _ = is_told.recv_timeout(FAREWELL);
+            let _ = is_told.recv_timeout(END_TIMEOUT);
         }
     }
 }

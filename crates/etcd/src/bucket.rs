@@ -11,15 +11,13 @@ use navlock_core::Mode;
 use navlock_engine::RequestId;
 
 use crate::{
+    ended::Ended,
     hash::HashState,
-    keeper::AgentSerial,
     keys::{BucketKeys, NameKey, Phase, RequestKey},
     mirror::{Entry, Mirror},
     slots::Owner,
-    table::Status,
-    transactions::{
-        Ask, Ended, Force, Kept, Leaving, MOST, MOST_ASKS, MOST_BYTES, Operation, Owning,
-    },
+    table::{AgentSerial, Status},
+    transactions::{Ask, Force, Kept, Leaving, MOST, MOST_ASKS, MOST_BYTES, Operation, Owning},
     view::View,
 };
 
@@ -239,8 +237,8 @@ impl Bucket {
         }
         let count = parts.len();
         for (nth, kept) in parts.into_iter().enumerate() {
-            let (is_last, heirs, number) = (nth + 1 == count, Vec::new(), self.number());
-            let leaving = Leaving { owner, made, kept, is_last, heirs };
+            let (is_last, successors, number) = (nth + 1 == count, Vec::new(), self.number());
+            let leaving = Leaving { owner, made, kept, is_last, successors };
             let name = self.names.entry(key.clone()).or_default();
             name.leaving.push_back((number, leaving));
         }
@@ -262,9 +260,9 @@ impl Bucket {
         let (number, mut leaving) = name.leaving.pop_front()?;
         name.busy = Some(number);
         if leaving.kept.is_empty() {
-            let heirs =
+            let successors =
                 self.mirror(key).into_iter().flat_map(|of| of.heirs_of_owner(leaving.owner));
-            leaving.heirs = granted(heirs, MOST, around);
+            leaving.successors = granted(successors, MOST, around);
         }
         Some(Operation::Leave(leaving))
     }
@@ -338,7 +336,7 @@ impl Bucket {
         (!unwanted.is_empty()).then_some(Operation::Remove(unwanted))
     }
 
-    /// Ends what is to be ended first. A lock that has heirs is handed over, alone.
+    /// Ends what is to be ended first. A lock that has successors is handed over, alone.
     fn end(
         &mut self,
         key: &NameKey,
@@ -353,12 +351,13 @@ impl Bucket {
                 name.busy = Some(number);
                 return Some(Operation::Own(ended, owning));
             }
-            let heirs = self.mirror(key).into_iter().flat_map(|of| of.heirs(ended.request));
-            let heirs = granted(heirs, MOST, around);
-            if !heirs.is_empty() {
+            let successors =
+                self.mirror(key).into_iter().flat_map(|of| of.successors(ended.request));
+            let successors = granted(successors, MOST, around);
+            if !successors.is_empty() {
                 name.ending.remove(nth);
                 name.busy = Some(number);
-                return Some(Operation::HandOver(ended, heirs));
+                return Some(Operation::HandOver(ended, successors));
             }
         }
         name.busy = Some(name.ending.front()?.0);

@@ -125,3 +125,12 @@ pub(crate) fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
     // All keys: etcd's word for it.
     vec![0]
 }
+
+/// Removes these, if they are what was seen.
+pub(crate) fn removal(found: &[KeyValue]) -> Transaction {
+    Transaction {
+        when: found.iter().map(|kv| Check::MadeIn(kv.key.clone(), kv.made)).collect(),
+        then: found.iter().map(|kv| Step::Delete(kv.key.clone())).collect(),
+        or_else: Vec::new(),
+    }
+}

@@ -4,10 +4,18 @@
 //! ([`done`](Keeper::done)) and that time has passed ([`tick`](Keeper::tick)), and says what is to
 //! be called ([`next_call`](Keeper::next_call)). The [thread](crate::thread) makes the calls.
 
+mod agent;
 mod agents;
+mod data_loss;
 mod history;
+mod lease_states;
 mod leases;
+mod messages;
+mod ownership;
 mod owning;
+mod pending_lists;
+mod pending_query;
+mod pending_recall;
 mod queries;
 mod recalls;
 mod watching;
@@ -24,43 +32,36 @@ use std::{
 };
 
 pub(crate) use navlock_core::host::wake_all as wake;
-use navlock_core::{
-    AgentInfo, ClientId, Error, Lost, ResourceName,
-    host::{Claim, RequestKind, Ticket},
-};
-use navlock_engine::{AgentId, RequestId};
-use tokio::sync::oneshot;
+use navlock_core::{Lost, host::RequestKind};
+use navlock_engine::RequestId;
 
+pub(crate) use self::messages::{Call, Done, Listed, Message, Operated, Why};
 use self::{
-    agents::{Agent, Under},
-    history::{History, Known},
-    leases::{Lapsing, Lease, Own},
-    owning::Adrift,
-    queries::Query,
-    recalls::Recall,
-    watching::{Gone, Lists},
+    agent::{Agent, Under},
+    history::History,
+    lease_states::{Lapsing, Lease, Own},
+    ownership::Adrift,
+    pending_lists::{Gone, Lists},
+    pending_query::Query,
+    pending_recall::Recall,
 };
+pub(crate) use crate::table::AgentSerial;
 use crate::{
     bucket::{Bucket, Todo},
     clock::Moment,
-    data::{Answer, Listing, Transaction},
+    data::Answer,
+    ended::Ended,
     failure::Failure,
     hash::HashState,
     keys::{BucketKeys, NameKey, Phase, RequestKey},
-    lease::{LeaseName, Term, Word},
     mirror::Entry,
     options::EtcdOptions,
-    query::Seen,
     slots::{Owner, Slots},
     table::{Finished, State, Status, Table},
     tokens::{Grant, token},
-    transactions::{Ask, Ended, Leaving, Operation, Outcome},
+    transactions::{Ask, Leaving, Operation, Outcome},
     view::{self, View},
-    watch::Watched,
 };
-
-/// An agent's number, never used twice.
-pub(crate) type AgentSerial = u64;
 
 /// How often the connection's lease is looked at: whether all is there that should be, and what else is.
 const LOOK: Duration = Duration::from_secs(15);
@@ -84,201 +85,12 @@ impl Shared {
     }
 }
 
-/// What it is told.
-pub(crate) enum Message {
-    /// It may be open already.
-    OpenBucket {
-        bucket: u64,
-        name: String,
-    },
-    CloseBucket {
-        bucket: u64,
-    },
-    OpenAgent {
-        bucket: u64,
-        serial: AgentSerial,
-        agent: AgentId,
-        client_id: ClientId,
-    },
-    Describe {
-        serial: AgentSerial,
-        info: AgentInfo,
-    },
-    /// More is known of what it waits for.
-    Nested {
-        serial: AgentSerial,
-    },
-    /// Somebody waits elsewhere inside a lock of this name, or it was ours for a run that is over: others have
-    /// to know of it, if it is ours.
-    Leave {
-        bucket: u64,
-        name: NameKey,
-    },
-    /// With what etcd may know of it.
-    EndAgent {
-        serial: AgentSerial,
-        ended: Vec<(RequestId, Finished)>,
-    },
-    Request {
-        bucket: u64,
-        serial: AgentSerial,
-        id: RequestId,
-        name: ResourceName,
-    },
-    Finish {
-        id: RequestId,
-        finished: Finished,
-    },
-    /// About all names, or one.
-    Query {
-        bucket: u64,
-        name: Option<NameKey>,
-        /// How many keys are of interest.
-        most: usize,
-        /// Whether who owns a name is asked what is held of it.
-        asks: bool,
-        answer: oneshot::Sender<Result<Seen, Error>>,
-    },
-    Recall {
-        serial: AgentSerial,
-        claims: Vec<Claim>,
-        answer: oneshot::Sender<Vec<Option<Ticket>>>,
-    },
-    /// From the calls that go on: those that keep a lease, and those that watch.
-    Lease {
-        lease: i64,
-        word: Word,
-    },
-    Watched {
-        watch: u64,
-        watched: Watched,
-    },
-}
-
-/// What is to be called. Each comes to a [`Done`], unless it says otherwise.
-#[derive(Debug)]
-pub(crate) enum Call {
-    Operate {
-        of: Operated,
-        transaction: Transaction,
-    },
-    /// Waits before something is tried again: by then it may not be wanted any more.
-    Pause {
-        of: Operated,
-        delay: Duration,
-    },
-    List {
-        of: Listed,
-        known: Known,
-        prefix: Vec<u8>,
-        /// How many keys of it.
-        most: usize,
-        delay: Duration,
-    },
-    Lease {
-        delay: Duration,
-    },
-    /// It comes to nothing.
-    Revoke {
-        lease: i64,
-    },
-    /// Asks which keys stand under a lease.
-    LookUnder {
-        lease: i64,
-        why: Why,
-    },
-    /// Removes what is nobody's. It comes to nothing.
-    Write {
-        transaction: Transaction,
-    },
-    /// Writes locks of agents that were recalled.
-    Adopt {
-        of: u64,
-        transaction: Transaction,
-    },
-    /// Writes what an agent has said of itself, on which nothing depends.
-    Describe {
-        of: AgentSerial,
-        transaction: Transaction,
-    },
-    /// Keeps a lease until it is let go. It is new, and good for this long; or else it was another's,
-    /// and is renewed at once. It comes to [`Message::Lease`].
-    Keep {
-        lease: i64,
-        time_to_live: Option<Duration>,
-    },
-    LetGo {
-        lease: i64,
-    },
-    /// Watches what begins so, from this revision or from now on, until it is told not to. It comes to
-    /// [`Message::Watched`].
-    Watch {
-        watch: u64,
-        keys: BucketKeys,
-        prefix: Vec<u8>,
-        from: Option<i64>,
-    },
-    Unwatch {
-        watch: u64,
-    },
-}
-
-/// Why it is asked which keys stand under a lease.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Why {
-    /// To find what is nobody's, and what should be there and is not.
-    Sweep,
-    /// To find what agents of this bucket have there that go on with it.
-    Left(u64),
-}
-
-/// What a call has come to.
-#[derive(Debug)]
-pub(crate) enum Done {
-    Operated(Operated, Result<Answer, Failure>),
-    /// It is time to try this again.
-    Paused(Operated),
-    Listed(Listed, Known, Result<Listing, Failure>),
-    Leased(Result<(LeaseName, Term), Failure>),
-    /// What was to be written for this recall.
-    Adopted(u64, Result<Answer, Failure>),
-    /// It was written what this agent says of itself, or not.
-    Described(AgentSerial),
-    /// The keys under this lease.
-    Under(i64, Why, Result<Vec<Vec<u8>>, Failure>),
-}
-
-/// An operation on its way.
-#[derive(Clone, Debug)]
-pub(crate) struct Operated {
-    bucket: u64,
-    name: NameKey,
-    operation: Operation,
-    /// How often it was tried before.
-    tries: u32,
-    /// What was known when it was sent.
-    known: Known,
-    /// Since when the owner of the name is asked for it.
-    asked: Option<Moment>,
-}
-
-/// What a list is for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Listed {
-    /// The name of this watch, since that began for the nth time.
-    Name(u64, u64),
-    /// This query.
-    Query(u64),
-    /// Why etcd does not know of this lease.
-    Lease(i64),
-}
-
 /// See the [module](self).
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
     options: EtcdOptions,
     slots: Slots,
-    buckets: HashMap<u64, House, HashState>,
+    buckets: HashMap<u64, OpenedBucket, HashState>,
     /// Of which name each watch is.
     watches: HashMap<u64, (u64, NameKey), HashState>,
     next_watch: u64,
@@ -312,7 +124,7 @@ pub(crate) struct Keeper {
 }
 
 /// A bucket.
-struct House {
+struct OpenedBucket {
     name: String,
     bucket: Bucket,
 }
@@ -368,12 +180,12 @@ impl Keeper {
                 let namespace = &self.options.namespace;
                 self.buckets.entry(bucket).or_insert_with(|| {
                     let bucket = Bucket::new(BucketKeys::new(namespace, &name));
-                    House { name, bucket }
+                    OpenedBucket { name, bucket }
                 });
             }
             Message::CloseBucket { bucket } => {
-                if let Some(house) = self.buckets.get(&bucket) {
-                    self.shared.table().close_bucket(&house.name);
+                if let Some(opened) = self.buckets.get(&bucket) {
+                    self.shared.table().close_bucket(&opened.name);
                 }
                 self.forget(bucket);
             }
@@ -409,8 +221,8 @@ impl Keeper {
     }
 
     fn push(&mut self, bucket: u64, key: &NameKey, todo: Todo) {
-        if let Some(house) = self.buckets.get_mut(&bucket) {
-            house.bucket.push(key.clone(), todo);
+        if let Some(opened) = self.buckets.get_mut(&bucket) {
+            opened.bucket.push(key.clone(), todo);
             self.step(bucket, key);
         }
     }
@@ -442,8 +254,8 @@ impl Keeper {
     }
 
     fn send(&mut self, of: Operated) {
-        let Some(house) = self.buckets.get(&of.bucket) else { return };
-        let keys = house.bucket.keys.name(&of.name);
+        let Some(opened) = self.buckets.get(&of.bucket) else { return };
+        let keys = opened.bucket.keys.name(&of.name);
         let transaction = of.operation.transaction(&keys, of.tries > 0);
         self.calls.push_back(Call::Operate { of, transaction });
     }
@@ -551,8 +363,8 @@ impl Keeper {
 
     /// What was on its way for this name has come to an end.
     fn ended(&mut self, bucket: u64, name: &NameKey) {
-        if let Some(house) = self.buckets.get_mut(&bucket) {
-            house.bucket.ended(name);
+        if let Some(opened) = self.buckets.get_mut(&bucket) {
+            opened.bucket.ended(name);
         }
         self.step(bucket, name);
         self.advance_queries();
@@ -563,11 +375,11 @@ impl Keeper {
         let outcomes = of.operation.read(of.tries > 0, answer);
         // Before the thief is told, so that it finds them robbed.
         self.robbed(of.bucket, &of.name, &outcomes.victims);
-        let Some(house) = self.buckets.get(&of.bucket) else { return };
+        let Some(opened) = self.buckets.get(&of.bucket) else { return };
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
         for victim in &outcomes.victims {
-            let victim = house.bucket.keys.parse(victim);
+            let victim = opened.bucket.keys.parse(victim);
             let Some(victim) = victim.filter(|key| key.phase == Phase::Held) else { continue };
             let victim = victim.request;
             if let Owner::Request(id) = self.slots.owner(victim, answer.revision) {
@@ -596,7 +408,7 @@ impl Keeper {
                         Status::Pending(since) => token(since),
                         _ => token(0),
                     };
-                    let how = house.bucket.mirror(&of.name).map(|mirror| mirror.why_gone(since));
+                    let how = opened.bucket.mirror(&of.name).map(|mirror| mirror.why_gone(since));
                     State::Lost(how.unwrap_or(Lost::Removed))
                 }
             };
@@ -638,15 +450,15 @@ impl Keeper {
         // nothing says which it was; what was done of it before has gone with its lease.
         if no_lease && (of.tries == 0 || is_mixed) {
             self.take_back(&of);
-            if let Some(house) = self.buckets.get_mut(&of.bucket) {
-                house.bucket.ask_apart(&of.name, is_mixed);
+            if let Some(opened) = self.buckets.get_mut(&of.bucket) {
+                opened.bucket.ask_apart(&of.name, is_mixed);
             }
         }
         let leases = match of.operation {
-            // Of an heir.
+            // Of a successor.
             Operation::HandOver(from, _) => return Some(Operation::Remove(vec![from])),
-            Operation::Leave(leaving) if no_lease && !leaving.heirs.is_empty() => {
-                return Some(Operation::Leave(Leaving { heirs: Vec::new(), ..leaving }));
+            Operation::Leave(leaving) if no_lease && !leaving.successors.is_empty() => {
+                return Some(Operation::Leave(Leaving { successors: Vec::new(), ..leaving }));
             }
             Operation::Own(from, owning) => {
                 self.owned(of.bucket, &of.name, None, &owning, of.tries > 0);
@@ -665,8 +477,8 @@ impl Keeper {
             // It ends with its lease.
             Operation::Remove(_) => return None,
             Operation::Grant(entries) if entries.len() > 1 && no_lease => {
-                if let Some(house) = self.buckets.get_mut(&of.bucket) {
-                    house.bucket.grant_singly(&of.name);
+                if let Some(opened) = self.buckets.get_mut(&of.bucket) {
+                    opened.bucket.grant_singly(&of.name);
                 }
                 return None;
             }
@@ -701,8 +513,8 @@ impl Keeper {
             }
         }
         drop(table);
-        if let Some(house) = self.buckets.get_mut(&of.bucket) {
-            house.bucket.push_again(&of.name, again);
+        if let Some(opened) = self.buckets.get_mut(&of.bucket) {
+            opened.bucket.push_again(&of.name, again);
         }
     }
 
@@ -735,8 +547,8 @@ impl Keeper {
         self.check_recalls();
         let buckets: Vec<u64> = self.buckets.keys().copied().collect();
         for bucket in buckets {
-            let Some(house) = self.buckets.get_mut(&bucket) else { continue };
-            house.bucket.forget_tries();
+            let Some(opened) = self.buckets.get_mut(&bucket) else { continue };
+            opened.bucket.forget_tries();
             self.look_where_ours_wait(bucket);
             self.step_waiting(bucket);
         }
@@ -750,8 +562,8 @@ impl Keeper {
     /// Lists the names in which something of ours waits, now and then, and those that are ours: others may wait
     /// for them.
     fn look_where_ours_wait(&mut self, bucket: u64) {
-        let Some(house) = self.buckets.get(&bucket) else { return };
-        let due = house.bucket.views.iter().filter(|(_, view)| view.is_due());
+        let Some(opened) = self.buckets.get(&bucket) else { return };
+        let due = opened.bucket.views.iter().filter(|(_, view)| view.is_due());
         // Not by their mirrors, which may have been told nothing.
         let table = self.shared.table();
         let is_of_interest = |(name, view): &(&NameKey, &View)| {
@@ -766,8 +578,8 @@ impl Keeper {
 
     /// Does what is next for all names of which something is to be done.
     fn step_all(&mut self, bucket: u64) {
-        let Some(house) = self.buckets.get(&bucket) else { return };
-        for name in house.bucket.names() {
+        let Some(opened) = self.buckets.get(&bucket) else { return };
+        for name in opened.bucket.names() {
             self.step(bucket, &name);
         }
         self.advance_queries();
@@ -775,8 +587,8 @@ impl Keeper {
 
     /// The same, and for those in which something of ours waits.
     fn step_waiting(&mut self, bucket: u64) {
-        let Some(house) = self.buckets.get(&bucket) else { return };
-        for name in self.waiting(&house.bucket) {
+        let Some(opened) = self.buckets.get(&bucket) else { return };
+        for name in self.waiting(&opened.bucket) {
             self.step(bucket, &name);
         }
         self.step_all(bucket);
@@ -795,9 +607,9 @@ impl Keeper {
     /// then, whoever opens it again finds it as it is, and what it is told comes after what is on its
     /// way.
     fn forget(&mut self, bucket: u64) {
-        let Some(house) = self.buckets.get(&bucket) else { return };
-        let is_over = house.bucket.views.is_empty() && house.bucket.is_done(u64::MAX - 1);
-        if is_over && self.shared.table().forget_bucket(&house.name) {
+        let Some(opened) = self.buckets.get(&bucket) else { return };
+        let is_over = opened.bucket.views.is_empty() && opened.bucket.is_done(u64::MAX - 1);
+        if is_over && self.shared.table().forget_bucket(&opened.name) {
             self.buckets.remove(&bucket);
         }
     }

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use navlock_core::ClientId;
-use tokio::time::{sleep, timeout};
 
-use crate::{LOGS, clock::Moment, members::Members};
+use crate::clock::Moment;
 
 /// A lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,7 +87,7 @@ pub(crate) fn margin(time_to_live: Duration) -> Duration {
 }
 
 /// How long after a renewal the next one is asked for: it may fail a few times before the term ends.
-fn pause(time_to_live: Duration) -> Duration {
+pub(crate) fn pause(time_to_live: Duration) -> Duration {
     time_to_live / 3
 }
 
@@ -98,90 +97,6 @@ pub(crate) enum Word {
     Renewed(Term),
     /// Etcd does not know it any more.
     Gone,
-}
-
-/// Keeps a lease alive for as long as this is polled and etcd keeps it. It is new, and good for this
-/// long; or else it was another's, and is renewed at once.
-pub(crate) async fn keep(
-    members: Members,
-    id: i64,
-    time_to_live: Option<Duration>,
-    patience: Duration,
-    tell: impl Fn(Word),
-) {
-    let is_new = time_to_live.is_some();
-    let time_to_live = match time_to_live {
-        Some(time_to_live) => time_to_live,
-        None => match granted(&members, id, patience).await {
-            Some(time_to_live) => time_to_live,
-            None => return tell(Word::Gone),
-        },
-    };
-    let pause = pause(time_to_live);
-    let again = (time_to_live / 20).min(Duration::from_millis(500));
-    let mut wait = if is_new { pause } else { Duration::ZERO };
-    loop {
-        sleep(wait).await;
-        let member = members.best(patience).await;
-        let mut client = member.client.clone();
-        let sent = Moment::now();
-        let (mut keeper, mut stream) = match timeout(patience, client.lease_keep_alive(id)).await {
-            Ok(Ok(opened)) => opened,
-            Ok(Err(navlock_etcd_client::Error::LeaseKeepAliveError(_))) => {
-                tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
-                return tell(Word::Gone);
-            }
-            Ok(Err(_)) | Err(_) => {
-                tracing::debug!(target: LOGS, lease = id, "a lease could not be renewed yet");
-                members.avoid(member.term);
-                wait = again;
-                continue;
-            }
-        };
-        tell(Word::Renewed(Term { sent, time_to_live }));
-        loop {
-            sleep(pause).await;
-            let sent = Moment::now();
-            let answer = timeout(patience, async {
-                keeper.keep_alive().await?;
-                stream.message().await
-            });
-            match answer.await {
-                Ok(Ok(Some(answer))) if answer.ttl() > 0 => {
-                    tell(Word::Renewed(Term { sent, time_to_live }));
-                }
-                Ok(Ok(Some(_))) => {
-                    tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
-                    return tell(Word::Gone);
-                }
-                // An answer that comes later is not taken for that to the next.
-                Ok(Ok(None) | Err(_)) | Err(_) => {
-                    tracing::debug!(target: LOGS, lease = id, "a lease could not be renewed yet");
-                    members.avoid(member.term);
-                    break;
-                }
-            }
-            if members.current().term != member.term {
-                break;
-            }
-        }
-        wait = Duration::ZERO;
-    }
-}
-
-/// For how long etcd keeps a lease each time that it is renewed; `None` if there is none. Whoever has
-/// made it may have had other settings.
-async fn granted(members: &Members, id: i64, patience: Duration) -> Option<Duration> {
-    loop {
-        let member = members.best(patience).await;
-        let mut client = member.client.clone();
-        if let Ok(Ok(lease)) = timeout(patience, client.lease_time_to_live(id)).await {
-            let seconds = u64::try_from(lease.granted_ttl()).ok().filter(|_| lease.is_there());
-            return seconds.map(Duration::from_secs);
-        }
-        members.avoid(member.term);
-        sleep(Duration::from_millis(100)).await;
-    }
 }
 
 #[cfg(test)]

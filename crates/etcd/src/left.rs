@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::{
     calls,
-    data::{Check, KeyValue, Step, StepResult, Transaction},
+    data::{Check, KeyValue, Step, StepResult, Transaction, removal},
     failure::Failure,
     keys::{BucketKeys, NameKey, Phase},
     lease::{LeaseName, Share},
@@ -134,13 +134,4 @@ pub(crate) async fn evict(
         0 => Eviction::Free,
         count => Eviction::From(count),
     })
-}
-
-/// Removes these, if they are what was seen.
-pub(crate) fn removal(found: &[KeyValue]) -> Transaction {
-    Transaction {
-        when: found.iter().map(|kv| Check::MadeIn(kv.key.clone(), kv.made)).collect(),
-        then: found.iter().map(|kv| Step::Delete(kv.key.clone())).collect(),
-        or_else: Vec::new(),
-    }
 }

@@ -15,10 +15,10 @@ use navlock_core::{Lost, Mode};
 use navlock_engine::FencingToken;
 
 use crate::{
+    ended::Ended,
     hash::HashState,
     keys::{LockKey, Phase, RequestKey},
     tokens::Grant,
-    transactions::Ended,
     values::Value,
 };
 
@@ -177,7 +177,7 @@ impl Mirror {
     }
 
     /// The requests that can be granted once this lock is released, whosever they are.
-    pub(crate) fn heirs(&self, of: RequestKey) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn successors(&self, of: RequestKey) -> impl Iterator<Item = &Entry> {
         let is_alone = self.is_alone(of);
         Self::front(&self.queue, is_alone, is_alone)
     }

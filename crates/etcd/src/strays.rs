@@ -12,10 +12,9 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     calls,
-    data::KeyValue,
+    data::{KeyValue, removal},
     failure::Failure,
     keys::{BucketKeys, Phase, Range},
-    left::removal,
     members::Members,
     options::EtcdOptions,
     transactions::MOST,

@@ -26,8 +26,9 @@ use crate::{
     failure::Failure,
     formats,
     hash::HashState,
+    keep_alive,
     keeper::{Call, Done, Keeper, Message, Shared},
-    lease::{self, Share},
+    lease::Share,
     left::{self, Held},
     members::Members,
     options::EtcdOptions,
@@ -39,7 +40,7 @@ use crate::{
 const TICK: Duration = Duration::from_millis(200);
 
 /// For how long what was ended is told to etcd once there are no owners any more.
-const FAREWELL: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What the thread is told.
 pub(crate) enum Order {
@@ -119,7 +120,7 @@ impl Thread {
                     Some(Order::Evict(held, answer)) => self.evict(held, answer),
                     Some(Order::Silences(leases, answer)) => self.silences(leases, answer),
                     Some(Order::Quit(told)) => {
-                        self.quitting = Some((Instant::now() + FAREWELL, told));
+                        self.quitting = Some((Instant::now() + END_TIMEOUT, told));
                         self.keeper.quit();
                     }
                     None if self.quitting.is_none() => return,
@@ -243,7 +244,7 @@ impl Thread {
             Call::Keep { lease, time_to_live } => {
                 let told = self.tell.clone();
                 let word = move |word| tell(&told, Message::Lease { lease, word });
-                let keep = lease::keep(members, lease, time_to_live, patience, word);
+                let keep = keep_alive::keep(members, lease, time_to_live, patience, word);
                 if let Some(before) = self.leases.insert(lease, tokio::spawn(keep)) {
                     before.abort();
                 }

@@ -11,11 +11,11 @@
 use std::sync::Arc;
 
 use navlock_core::Mode;
-use navlock_engine::RequestId;
 
 use crate::{
     clock::wall_millis,
     data::{Answer, Check, KeyValue, Step, StepResult, Transaction, end_of_prefix},
+    ended::Ended,
     keys::{LockKey, NameKey, NameKeys, Phase, RequestKey},
     mirror::{Entry, Event, Put},
     values::Value,
@@ -46,18 +46,6 @@ pub(crate) struct Ask {
     pub(crate) mode: Mode,
     pub(crate) lease: i64,
     pub(crate) value: Vec<u8>,
-}
-
-/// A request or lock to be ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ended {
-    /// Whose it is, if that is known: its key is free after this. What nobody knows of, or is about
-    /// to be ended by its owner, frees no key.
-    pub(crate) id: Option<RequestId>,
-    pub(crate) request: RequestKey,
-    pub(crate) mode: Mode,
-    /// Where it is, if it is known that it is nowhere else.
-    pub(crate) only: Option<Phase>,
 }
 
 /// What is to say whose a name is.
@@ -96,7 +84,7 @@ pub(crate) struct Leaving {
     pub(crate) kept: Vec<Kept>,
     pub(crate) is_last: bool,
     /// If there are none at all: who waits for it.
-    pub(crate) heirs: Vec<Entry>,
+    pub(crate) successors: Vec<Entry>,
 }
 
 /// A lock or request of who owns a name.
@@ -185,7 +173,7 @@ impl Operation {
             Self::Remove(ended) => {
                 Transaction { then: removals(keys, ended), ..Transaction::default() }
             }
-            Self::HandOver(from, heirs) => hand_over(keys, *from, heirs),
+            Self::HandOver(from, successors) => hand_over(keys, *from, successors),
             Self::Own(from, owning) => own(keys, *from, owning),
             Self::Leave(leaving) => leave(keys, leaving, again),
         }
@@ -463,12 +451,12 @@ fn removals(keys: &NameKeys, ended: &[Ended]) -> Vec<Step> {
     steps
 }
 
-fn hand_over(keys: &NameKeys, from: Ended, heirs: &[Entry]) -> Transaction {
+fn hand_over(keys: &NameKeys, from: Ended, successors: &[Entry]) -> Transaction {
     let own = keys.request(Phase::Held, from.mode, from.request);
-    let mut when: Vec<_> = heirs.iter().map(|heir| waits(keys, heir)).collect();
+    let mut when: Vec<_> = successors.iter().map(|successor| waits(keys, successor)).collect();
     when.push(Check::Present(own.clone()));
     when.extend(others(keys, &own).map(|(start, end)| Check::Empty(start, end)));
-    let then = [Step::Delete(own)].into_iter().chain(promote_all(keys, heirs)).collect();
+    let then = [Step::Delete(own)].into_iter().chain(promote_all(keys, successors)).collect();
     Transaction { when, then, or_else: removals(keys, &[from]) }
 }
 
@@ -503,12 +491,13 @@ fn own(keys: &NameKeys, from: Ended, owning: &Owning) -> Transaction {
 fn leave(keys: &NameKeys, leaving: &Leaving, again: bool) -> Transaction {
     let owned = keys.owned(leaving.owner);
     let is_owned = Check::MadeIn(owned.clone(), leaving.made);
-    if !leaving.heirs.is_empty() {
+    if !leaving.successors.is_empty() {
         let mut when = vec![is_owned.clone()];
-        when.extend(leaving.heirs.iter().map(|heir| waits(keys, heir)));
+        when.extend(leaving.successors.iter().map(|successor| waits(keys, successor)));
         when.extend(others(keys, &owned).map(|(start, end)| Check::Empty(start, end)));
         let gone = Step::Delete(owned);
-        let then = [gone.clone()].into_iter().chain(promote_all(keys, &leaving.heirs)).collect();
+        let then =
+            [gone.clone()].into_iter().chain(promote_all(keys, &leaving.successors)).collect();
         let alone = Transaction { when: vec![is_owned], then: vec![gone], or_else: Vec::new() };
         return Transaction { when, then, or_else: vec![Step::Within(alone)] };
     }
@@ -602,91 +591,4 @@ fn found(
 }
 
 #[cfg(test)]
-mod tests {
-    use navlock_core::ResourceName;
-
-    use super::*;
-    use crate::keys::BucketKeys;
-
-    fn key(slot: usize) -> RequestKey {
-        RequestKey { owner: 1, slot: slot as u64 }
-    }
-
-    /// How many operations etcd counts.
-    fn count(transaction: &Transaction) -> usize {
-        let Transaction { when, then, or_else } = transaction;
-        let within = then.iter().chain(or_else).map(|step| match step {
-            Step::Within(inner) => count(inner),
-            _ => 0,
-        });
-        when.len().max(then.len()).max(or_else.len()) + within.max().unwrap_or(0)
-    }
-
-    fn leaving(
-        kept: impl IntoIterator<Item = Kept>,
-        heirs: impl IntoIterator<Item = Entry>,
-    ) -> Operation {
-        let (kept, heirs) = (kept.into_iter().collect(), heirs.into_iter().collect());
-        Operation::Leave(Leaving { owner: 1, made: 1, kept, is_last: true, heirs })
-    }
-
-    #[test]
-    fn etcd_takes_as_many_operations_as_any_transaction_has() {
-        let name = NameKey::new(&ResourceName::try_from("db").unwrap());
-        let keys = BucketKeys::new("navlock", "b").name(&name);
-        for mode in [Mode::Exclusive, Mode::Shared] {
-            let ask = |nth| Ask { request: key(nth), mode, lease: 1, value: Vec::new() };
-            let entry = |nth| {
-                let (request, value) = (key(nth), Arc::from([]));
-                Entry { request, mode, made: 1, lease: 1, value }
-            };
-            let ended = |nth| Ended { id: None, request: key(nth), mode, only: None };
-            let owning =
-                Owning { owner: 1, lease: 1, value: Vec::new(), after: 0, run: Vec::new() };
-            let run = Owning { run: (0..MOST).map(entry).collect(), ..owning.clone() };
-            let all = [
-                Operation::Request((0..MOST_ASKS).map(ask).collect()),
-                Operation::IfAvailable(ask(0)),
-                Operation::Steal(ask(0), Force::Asks),
-                Operation::Steal(ask(0), Force::Robs),
-                Operation::Grant((0..MOST).map(entry).collect()),
-                Operation::Remove((0..MOST).map(ended).collect()),
-                Operation::HandOver(ended(0), (0..MOST).map(entry).collect()),
-                Operation::Own(ended(0), owning),
-                Operation::Own(ended(0), run),
-                leaving((0..MOST).map(|nth| Kept { phase: Phase::Held, ask: ask(nth) }), []),
-                leaving([], (0..MOST).map(entry)),
-            ];
-            for operation in all {
-                for again in [false, true] {
-                    let count = count(&operation.transaction(&keys, again));
-                    assert!(count <= MOST_OPERATIONS, "{count} of {operation:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_given_up_and_may_have_been_written_says_when_it_was() {
-        let name = NameKey::new(&ResourceName::try_from("db").unwrap());
-        let keys = BucketKeys::new("navlock", "b").name(&name);
-        let ask =
-            |nth| Ask { request: key(nth), mode: Mode::Exclusive, lease: 1, value: Vec::new() };
-        let kept = [Phase::Held, Phase::Queued];
-        let kept = kept.into_iter().enumerate().map(|(nth, phase)| Kept { phase, ask: ask(nth) });
-        let leaving = leaving(kept, []);
-        let made = |again, results| {
-            let answer = Answer { revision: 9, cluster: 1, succeeded: true, results };
-            leaving.read(again, &answer).requests
-        };
-        let gets = leaving.transaction(&keys, true).then;
-        let is_asked = |step: &&Step| matches!(step, Step::Get(_));
-        assert_eq!(gets.iter().filter(is_asked).count(), 2);
-        let (lock, request) = (key(0), key(1));
-        let found = vec![StepResult::Got(Some(5)), StepResult::Got(Some(6))];
-        let before = [(lock, Outcome::Held(5)), (request, Outcome::Queued(6))];
-        assert_eq!(made(true, found), before);
-        let now = [(lock, Outcome::Held(9)), (request, Outcome::Queued(9))];
-        assert_eq!(made(false, Vec::new()), now);
-    }
-}
+mod tests;

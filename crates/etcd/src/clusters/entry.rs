@@ -35,9 +35,8 @@ use navlock_core::Error;
 use tokio::time::sleep;
 
 use super::{
-    EtcdClusters,
+    config::{EtcdClusters, of},
     list::{List, Said},
-    of,
 };
 use crate::{
     calls::{self, Looked},
@@ -189,8 +188,24 @@ pub(super) async fn enter_all(clusters: Arc<EtcdClusters>) -> Result<Vec<Arc<One
 /// What each of them says then, and when that was written.
 type Agreed = Vec<(i64, Said)>;
 
+impl EtcdClusters {
+    /// Asks each cluster which list it is in, without changing anything, and says that they agree with this
+    /// one. Blocks the thread, which must not be one of a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if one has another list, [`Error::Unreachable`] if one does not answer.
+    pub fn agreed(&self) -> Result<String, Error> {
+        self.check()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime
+            .map_err(|error| Error::Unreachable(format!("{} at a runtime", error.kind())))?;
+        runtime.block_on(agreed(self))
+    }
+}
+
 /// See [`EtcdClusters::agreed`].
-pub(super) async fn agreed(clusters: &EtcdClusters) -> Result<String, Error> {
+async fn agreed(clusters: &EtcdClusters) -> Result<String, Error> {
     let list = clusters.list();
     let all = reach_all(clusters, async |members, options| {
         formats::look(members, options).await.map(drop)

@@ -24,9 +24,8 @@ use slab::Slab;
 use tokio::sync::oneshot;
 
 use super::{
-    EtcdClusters,
+    config::{EtcdClusters, of, place},
     entry::{Entry, OneOf, enter_all},
-    of, place,
 };
 use crate::{
     backend::{EtcdBackend, EtcdReach},

@@ -2,13 +2,15 @@
 
 use std::{collections::HashMap, task::Waker, time::Duration};
 
-use navlock_core::{AgentInfo, ClientId};
-use navlock_engine::{AgentId, RequestId};
+use navlock_core::AgentInfo;
+use navlock_engine::RequestId;
 
 use super::{
-    AgentSerial, Call, Keeper, Shared, kind,
-    leases::{Lease, State},
-    owning, wake,
+    AgentSerial, Call, Keeper, Shared,
+    agent::{Agent, Stale},
+    kind,
+    lease_states::{Lease, State},
+    ownership, wake,
 };
 use crate::{
     bucket::{Kind, Surroundings, Wait},
@@ -28,66 +30,6 @@ const SETTLED: Duration = Duration::from_millis(200);
 /// How long it takes at most until it is written again, where it was not seen to have come to
 /// anything.
 const LONGEST: Duration = Duration::from_secs(5);
-
-/// An agent, as the thread knows it.
-#[derive(Debug)]
-pub(super) struct Agent {
-    pub(super) bucket: u64,
-    pub(super) id: AgentId,
-    pub(super) client_id: ClientId,
-    info: AgentInfo,
-    /// What it has in etcd may say something else of it.
-    stale: Option<Stale>,
-    pub(super) under: Under,
-    /// What it had through another connection was looked for.
-    pub(super) is_recalled: bool,
-}
-
-/// Where an agent has said something of itself that may not be written everywhere.
-#[derive(Clone, Copy, Debug)]
-struct Stale {
-    /// It is looked at again so long after that.
-    since: Moment,
-    pause: Duration,
-    /// One transaction at a time: etcd may be slow, and the watch behind.
-    is_writing: bool,
-}
-
-impl Stale {
-    fn is_due(&self) -> bool {
-        !self.is_writing && self.since.elapsed() >= self.pause
-    }
-}
-
-/// Under which lease an agent has what it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Under {
-    /// It has asked for nothing since the connection had one.
-    Nothing,
-    /// It waits for one.
-    Coming,
-    Lease(i64),
-}
-
-impl Agent {
-    pub(super) fn new(bucket: u64, id: AgentId, client_id: ClientId) -> Self {
-        let (info, under) = (AgentInfo::default(), Under::Nothing);
-        Self { bucket, id, client_id, info, stale: None, under, is_recalled: false }
-    }
-
-    /// What it has said of itself.
-    pub(super) fn info(&self) -> &AgentInfo {
-        &self.info
-    }
-
-    /// The lease under which it has what it has.
-    pub(super) fn lease_id(&self) -> Option<i64> {
-        match self.under {
-            Under::Lease(id) => Some(id),
-            Under::Nothing | Under::Coming => None,
-        }
-    }
-}
 
 /// What a bucket may know of the rest.
 struct Around<'a> {
@@ -162,7 +104,7 @@ impl Surroundings for Around<'_> {
         // Nobody says it of the connection, but those who use it are on one machine.
         let hosts = self.agents.values().map(|agent| &*agent.info.host);
         let host = hosts.filter(|host| !host.is_empty()).min().unwrap_or_default();
-        Some(owning::owning(self.slots.me(), lease, self.revision, host))
+        Some(ownership::owning(self.slots.me(), lease, self.revision, host))
     }
 
     fn me(&self) -> u128 {
@@ -259,10 +201,10 @@ impl Keeper {
     /// agent has says so by now.
     fn described_anew(&self, serial: AgentSerial) -> Option<Vec<Step>> {
         let agent = self.agents.get(&serial)?;
-        let house = self.buckets.get(&agent.bucket)?;
+        let opened = self.buckets.get(&agent.bucket)?;
         let (mut steps, mut bytes, mut is_known) = (Vec::new(), 0, true);
         for KnownOf { name, key, said } in self.shared.table().known_of(agent.id) {
-            let found = house.bucket.mirror(&name).and_then(|mirror| mirror.find(key));
+            let found = opened.bucket.mirror(&name).and_then(|mirror| mirror.find(key));
             let Some((phase, entry)) = found else {
                 // It is on its way.
                 is_known = false;
@@ -279,7 +221,7 @@ impl Keeper {
                 if steps.len() == MOST || !steps.is_empty() && bytes > MOST_BYTES {
                     break;
                 }
-                let key = house.bucket.keys.name(&name).request(phase, entry.mode, key);
+                let key = opened.bucket.keys.name(&name).request(phase, entry.mode, key);
                 let when = vec![Check::MadeIn(key.clone(), entry.made)];
                 let then = vec![Step::Put { key, value, lease: entry.lease }];
                 // Each by itself: one of them may have gone.

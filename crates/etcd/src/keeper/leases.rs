@@ -10,9 +10,10 @@ use navlock_core::Lost;
 
 use super::{
     AgentSerial, Call, Keeper, LOOK, Why,
-    agents::{Agent, Under},
-    owning,
-    recalls::PATIENCE,
+    agent::{Agent, Under},
+    lease_states::{Lapsing, Lease, Own, State},
+    ownership,
+    pending_recall::PATIENCE,
     wake,
 };
 use crate::{
@@ -20,60 +21,15 @@ use crate::{
     bucket::Todo,
     clock::Moment,
     data::{Step, Transaction},
+    ended::Ended,
     failure::Failure,
     keys::{BucketKeys, NameKey, Phase, RequestKey},
     lease::{LeaseName, Share, Term, Word},
     slots::Owner,
     table::Status,
-    transactions::{Ended, MOST},
+    transactions::MOST,
     values::Value,
 };
-
-/// The connection's own lease.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Own {
-    #[default]
-    None,
-    /// Asked for.
-    Coming,
-    /// It is among the leases.
-    There(i64),
-}
-
-/// A lease that is kept.
-#[derive(Clone, Debug)]
-pub(super) struct Lease {
-    pub(super) name: LeaseName,
-    pub(super) state: State,
-    /// What etcd said of it last.
-    term: Term,
-    /// When it was last looked for what is nobody's.
-    swept: Moment,
-    /// In which buckets agents go on with what they have under it, if it was another connection's.
-    buckets: Vec<u64>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    /// It was another connection's. Since then it is tried to renew it.
-    Recalled(Moment),
-    Live,
-    /// Etcd does not know it any more. It is asked why.
-    Doubted,
-}
-
-/// A lease that is over for us and may not be for others.
-///
-/// What works under it has until then to end. So nobody else may have what is held under it before,
-/// also if etcd is heard of again meanwhile.
-#[derive(Debug)]
-pub(super) struct Lapsing {
-    /// From here on others may have it.
-    expires: Moment,
-    is_own: bool,
-    /// What was held under it and is to be removed then, if it is not ours to end.
-    held: Vec<(u64, NameKey, Ended)>,
-}
 
 impl Keeper {
     /// Has an agent use the connection's lease, if there is one that is good. Whether it is so.
@@ -149,7 +105,7 @@ impl Keeper {
         let lease = Lease { name, state, term, swept, buckets: Vec::new() };
         self.leases.insert(name.id, lease);
         self.own = Own::There(name.id);
-        let client_id = owning::whose(self.slots.me());
+        let client_id = ownership::whose(self.slots.me());
         self.shared.table().set_own_share(Share { lease: name, client_id });
         self.keep(name.id, Some(term.time_to_live));
         for serial in self.agents_with(|under| !matches!(under, Under::Lease(_))) {
@@ -261,8 +217,8 @@ impl Keeper {
     /// Looks into all names of a bucket in which these keys are: what is of agents that have come back
     /// and that they do not go on with is removed when it is seen.
     pub(super) fn view_left(&mut self, bucket: u64, under: &[Vec<u8>]) {
-        let Some(house) = self.buckets.get(&bucket) else { return };
-        let of = under.iter().filter_map(|key| house.bucket.keys.parse(key));
+        let Some(opened) = self.buckets.get(&bucket) else { return };
+        let of = under.iter().filter_map(|key| opened.bucket.keys.parse(key));
         let left = of.filter(|key| self.slots.owner(key.request, i64::MAX) == Owner::Foreign);
         let names: Vec<_> = left.map(|key| key.name).collect();
         for name in names {
@@ -522,8 +478,8 @@ impl Keeper {
 
     fn remove_all(&mut self, all: impl IntoIterator<Item = (u64, NameKey, Ended)>) {
         for (bucket, name, ended) in all {
-            if let Some(house) = self.buckets.get_mut(&bucket) {
-                house.bucket.push(name, Todo::Remove(ended, None));
+            if let Some(opened) = self.buckets.get_mut(&bucket) {
+                opened.bucket.push(name, Todo::Remove(ended, None));
             }
         }
     }
@@ -555,8 +511,8 @@ impl Keeper {
         buckets.dedup();
         let mut found = Vec::new();
         for bucket in buckets {
-            let Some(house) = self.buckets.get(&bucket) else { continue };
-            for (name, phase, entry) in house.bucket.entries() {
+            let Some(opened) = self.buckets.get(&bucket) else { continue };
+            for (name, phase, entry) in opened.bucket.entries() {
                 let is_theirs =
                     Value::client_id(&entry.value).is_some_and(|id| whose.contains(&(bucket, id)));
                 if entry.lease == lease && is_theirs {

@@ -5,12 +5,18 @@
 
 use std::{collections::btree_map, time::Duration};
 
-use navlock_core::{AgentInfo, ClientId, Lost};
+use navlock_core::Lost;
 use navlock_engine::RequestId;
 
-use super::{AgentSerial, Call, Keeper, Operated, agents::Agent, leases, wake};
+use super::{
+    AgentSerial, Call, Keeper, Operated,
+    agent::Agent,
+    lease_states,
+    ownership::{AGAIN, Adrift, PATIENCE},
+    wake,
+};
 use crate::{
-    clock::{Moment, monotonic, wall_millis},
+    clock::{Moment, wall_millis},
     data::{Answer, KeyValue},
     keys::{NameKey, Phase, RequestKey},
     lease::LeaseName,
@@ -19,45 +25,15 @@ use crate::{
     table::{Again, Begun, Here, Leaver, Place, Status},
     tokens,
     transactions::{Ask, Force, Kept, Leaving, Operation, Outcome, Owning, Wish, ask_owner},
-    values::{Said, Value},
+    values::Value,
     view::Own,
 };
 
 /// For how long a name stays ours that nobody takes any more.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// How long whoever asks or looks has patience: it is told that etcd does not answer while its locks may still
-/// last. Half of it is for the owner of a name to give that up, before it counts as one who holds it.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How long after the owner of a name was asked for it that is looked at again, at first.
-pub(super) const AGAIN: Duration = Duration::from_millis(5);
-
 /// How many names are ours at most.
 const MOST: usize = 10_000;
-
-/// As whose the names of this connection are written, which is no agent's.
-pub(super) fn whose(owner: u128) -> ClientId {
-    ClientId::from_bytes(owner.to_be_bytes())
-}
-
-/// What is written to own a name under this lease, after this revision, on this machine.
-pub(super) fn owning(owner: u128, lease: i64, after: i64, host: &str) -> Owning {
-    let client_id = whose(owner);
-    let mut info = AgentInfo::default();
-    host.clone_into(&mut info.host);
-    let value = Value {
-        client_id,
-        since: wall_millis(),
-        asked: monotonic(),
-        place: 0,
-        mark: 0,
-        info,
-        said: Said::default(),
-        name: None,
-    };
-    Owning { owner, lease, value: value.encode(), after, run: Vec::new() }
-}
 
 impl Keeper {
     /// Under which lease one more name may be ours.
@@ -69,12 +45,12 @@ impl Keeper {
 
     /// What is ours of a name by now, as far as it was heard.
     fn own_state(&self, bucket: u64, name: &NameKey) -> Own {
-        let view = self.buckets.get(&bucket).and_then(|house| house.bucket.views.get(name));
+        let view = self.buckets.get(&bucket).and_then(|opened| opened.bucket.views.get(name));
         view.map(|view| view.own).unwrap_or_default()
     }
 
     fn set_own(&mut self, bucket: u64, name: &NameKey, own: Own) {
-        let view = self.buckets.get_mut(&bucket).map(|house| &mut house.bucket.views);
+        let view = self.buckets.get_mut(&bucket).map(|opened| &mut opened.bucket.views);
         if let Some(view) = view.and_then(|views| views.get_mut(name)) {
             view.own = own;
         }
@@ -82,9 +58,9 @@ impl Keeper {
 
     /// The connection's lease, if it is good.
     fn good_lease(&self) -> Option<LeaseName> {
-        let leases::Own::There(id) = self.own else { return None };
+        let lease_states::Own::There(id) = self.own else { return None };
         let lease = self.leases.get(&id)?;
-        (lease.state == leases::State::Live).then_some(lease.name)
+        (lease.state == lease_states::State::Live).then_some(lease.name)
     }
 
     /// Whether this is the connection's lease, and good.
@@ -113,8 +89,8 @@ impl Keeper {
         }
         // What has become of a key that was there before says nothing of this one.
         self.adrift.remove(&of);
-        let house = self.buckets.get_mut(&bucket);
-        if let Some(view) = house.and_then(|house| house.bucket.views.get_mut(name)) {
+        let opened = self.buckets.get_mut(&bucket);
+        if let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(name)) {
             view.begin_owned(made);
         }
         wake(wakers);
@@ -134,7 +110,7 @@ impl Keeper {
 
     /// For whom alone a name is to be ours, and where they were in its queue.
     fn run(&self, bucket: u64, name: &NameKey) -> Vec<(RequestId, Place)> {
-        let view = self.buckets.get(&bucket).and_then(|house| house.bucket.views.get(name));
+        let view = self.buckets.get(&bucket).and_then(|opened| opened.bucket.views.get(name));
         let run = view.into_iter().flat_map(|view| &view.run);
         let ours = run.filter_map(|entry| match self.slots.owner(entry.request, entry.made) {
             Owner::Request(id) => Some((id, entry.place())),
@@ -181,8 +157,8 @@ impl Keeper {
             if let Some(key) = key {
                 self.slots.retire(key, id);
             }
-            if let Some(house) = self.buckets.get_mut(&bucket) {
-                house.bucket.push_again(&NameKey::new(&name), vec![(id, serial)]);
+            if let Some(opened) = self.buckets.get_mut(&bucket) {
+                opened.bucket.push_again(&NameKey::new(&name), vec![(id, serial)]);
             }
         }
     }
@@ -213,7 +189,7 @@ impl Keeper {
         let lease = self.agents.get(&serial).and_then(Agent::lease_id);
         match lease {
             // What it has was another connection's: this name is not its.
-            Some(lease) if self.own != leases::Own::There(lease) => {
+            Some(lease) if self.own != lease_states::Own::There(lease) => {
                 self.note_wanted(bucket, name);
                 self.leave(bucket, name);
                 return is_here;
@@ -243,7 +219,7 @@ impl Keeper {
     /// Sees what others have done to a name of ours. It may just have been stolen.
     pub(super) fn heed(&mut self, bucket: u64, name: &NameKey, is_stolen: bool) {
         let Own::Since(made) = self.own_state(bucket, name) else { return };
-        let Some(mirror) = self.buckets.get(&bucket).and_then(|house| house.bucket.mirror(name))
+        let Some(mirror) = self.buckets.get(&bucket).and_then(|opened| opened.bucket.mirror(name))
         else {
             return;
         };
@@ -294,16 +270,16 @@ impl Keeper {
     }
 
     fn note_wanted(&mut self, bucket: u64, name: &NameKey) {
-        let house = self.buckets.get_mut(&bucket);
-        if let Some(view) = house.and_then(|house| house.bucket.views.get_mut(name)) {
+        let opened = self.buckets.get_mut(&bucket);
+        if let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(name)) {
             view.note_wanted();
         }
     }
 
     /// Others look at a name that is ours: it is given up for that.
     pub(super) fn note_shown(&mut self, bucket: u64, name: &NameKey) {
-        let house = self.buckets.get_mut(&bucket);
-        if let Some(view) = house.and_then(|house| house.bucket.views.get_mut(name)) {
+        let opened = self.buckets.get_mut(&bucket);
+        if let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(name)) {
             view.note_shown();
         }
     }
@@ -312,7 +288,7 @@ impl Keeper {
     fn doubt_name(&mut self, bucket: u64, name: &NameKey) {
         let of = (bucket, name.clone());
         self.shared.table().close(&of);
-        let leases::Own::There(lease) = self.own else { return };
+        let lease_states::Own::There(lease) = self.own else { return };
         // Once: each time that it is looked after it begins to be kept anew.
         if let btree_map::Entry::Vacant(vacant) = self.adrift.entry(of) {
             vacant.insert(Adrift { lease, since: Moment::now() });
@@ -355,8 +331,8 @@ impl Keeper {
         if victims.is_empty() || !matches!(self.own_state(bucket, name), Own::Since(_)) {
             return;
         }
-        let Some(house) = self.buckets.get(&bucket) else { return };
-        let owned = house.bucket.keys.name(name).owned(self.slots.me());
+        let Some(opened) = self.buckets.get(&bucket) else { return };
+        let owned = opened.bucket.keys.name(name).owned(self.slots.me());
         if victims.contains(&owned) {
             self.lose_name(bucket, name, Lost::Stolen);
         }
@@ -369,12 +345,12 @@ impl Keeper {
         for (bucket, name) in owned {
             self.lose_name(bucket, &name, how);
         }
-        if self.own != leases::Own::There(lease) {
+        if self.own != lease_states::Own::There(lease) {
             return;
         }
-        for house in self.buckets.values_mut() {
+        for opened in self.buckets.values_mut() {
             let mut left = Vec::new();
-            for (name, view) in &mut house.bucket.views {
+            for (name, view) in &mut opened.bucket.views {
                 if view.own != Own::No {
                     view.own = Own::No;
                     left.push(name.clone());
@@ -382,7 +358,7 @@ impl Keeper {
             }
             // What was not written is lost with what was.
             for name in &left {
-                drop(house.bucket.stop_leaving(name));
+                drop(opened.bucket.stop_leaving(name));
             }
         }
     }
@@ -417,9 +393,9 @@ impl Keeper {
         }
         self.set_own(bucket, name, Own::Leaving(made));
         let me = self.slots.me();
-        if let Some(house) = self.buckets.get_mut(&bucket) {
-            house.bucket.push_again(name, again);
-            house.bucket.push_leaving(name, made, me, kept);
+        if let Some(opened) = self.buckets.get_mut(&bucket) {
+            opened.bucket.push_again(name, again);
+            opened.bucket.push_leaving(name, made, me, kept);
         }
         self.step(bucket, name);
     }
@@ -457,7 +433,7 @@ impl Keeper {
         outcomes: &[(RequestKey, Outcome)],
     ) {
         let why = |of| {
-            let mirror = self.buckets.get(&bucket).and_then(|house| house.bucket.mirror(name));
+            let mirror = self.buckets.get(&bucket).and_then(|opened| opened.bucket.mirror(name));
             mirror.map_or(Lost::Removed, |mirror| mirror.why_gone(of))
         };
         let (mut wakers, mut again) = (Vec::new(), Vec::new());
@@ -484,7 +460,7 @@ impl Keeper {
             return;
         }
         self.set_own(bucket, name, Own::No);
-        let rest = self.buckets.get_mut(&bucket).map(|house| house.bucket.stop_leaving(name));
+        let rest = self.buckets.get_mut(&bucket).map(|opened| opened.bucket.stop_leaving(name));
         let gone: Vec<_> =
             rest.into_iter().flatten().map(|kept| (kept.ask.request, Outcome::Gone)).collect();
         if !gone.is_empty() {
@@ -536,7 +512,7 @@ impl Keeper {
         if !matches!(status, Some(Status::Pending(_))) {
             return false;
         }
-        let keys = self.buckets.get(&of.bucket).map(|house| &house.bucket.keys);
+        let keys = self.buckets.get(&of.bucket).map(|opened| &opened.bucket.keys);
         let key = keys.and_then(|keys| keys.parse(&owned.key));
         // Nothing else is done about the name meanwhile, so a connection cannot give up its own. And what
         // no machine has written is given up by none.
@@ -587,7 +563,7 @@ impl Keeper {
     /// Etcd refuses to have it written. Who waits is told; what is held stays what it is, with the name,
     /// until it is released: then there is nothing to be written.
     pub(super) fn not_left(&mut self, bucket: u64, name: &NameKey, leaving: &Leaving) -> Vec<Kept> {
-        let rest = self.buckets.get_mut(&bucket).map(|house| house.bucket.stop_leaving(name));
+        let rest = self.buckets.get_mut(&bucket).map(|opened| opened.bucket.stop_leaving(name));
         let all = leaving.kept.iter().cloned().chain(rest.into_iter().flatten());
         let (held, waiting): (Vec<_>, Vec<_>) =
             all.partition(|kept: &Kept| kept.phase == Phase::Held);
@@ -615,8 +591,8 @@ impl Keeper {
             return;
         }
         let me = self.slots.me();
-        if let Some(house) = self.buckets.get_mut(&bucket) {
-            house.bucket.push_leaving(name, made, me, Vec::new());
+        if let Some(opened) = self.buckets.get_mut(&bucket) {
+            opened.bucket.push_leaving(name, made, me, Vec::new());
         }
     }
 
@@ -647,8 +623,8 @@ impl Keeper {
     pub(super) fn check_owned(&mut self) {
         let mut over = Vec::new();
         let table = self.shared.table();
-        for (&bucket, house) in &mut self.buckets {
-            for (name, view) in &mut house.bucket.views {
+        for (&bucket, opened) in &mut self.buckets {
+            for (name, view) in &mut opened.bucket.views {
                 let Own::Since(_) = view.own else { continue };
                 let Some(usage) = table.usage(&(bucket, name.clone())) else { continue };
                 let is_idle = view.idle_since(usage.granted).elapsed() >= IDLE && !usage.is_used;
@@ -672,19 +648,12 @@ impl Keeper {
     /// Gives up all names that are ours.
     pub(super) fn leave_all(&mut self) {
         let mut all = Vec::new();
-        for (&bucket, house) in &self.buckets {
-            let owned = house.bucket.views.iter().filter(|(_, view)| view.own != Own::No);
+        for (&bucket, opened) in &self.buckets {
+            let owned = opened.bucket.views.iter().filter(|(_, view)| view.own != Own::No);
             all.extend(owned.map(|(name, _)| (bucket, name.clone())));
         }
         for (bucket, name) in all {
             self.leave(bucket, &name);
         }
     }
-}
-
-/// A name whose key has gone, and it is not known why.
-#[derive(Debug)]
-pub(super) struct Adrift {
-    lease: i64,
-    since: Moment,
 }

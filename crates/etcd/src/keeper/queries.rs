@@ -7,7 +7,8 @@ use tokio::sync::oneshot;
 
 use super::{
     Call, Keeper, Listed,
-    owning::{AGAIN, PATIENCE},
+    ownership::{AGAIN, PATIENCE},
+    pending_query::Query,
 };
 use crate::{
     clock::Moment,
@@ -24,29 +25,6 @@ use crate::{
 /// How often a snapshot is taken again because ours were just being granted.
 const ROUNDS: u32 = 5;
 
-/// Somebody wants to know.
-pub(super) struct Query {
-    bucket: u64,
-    /// About this name, or all.
-    name: Option<NameKey>,
-    most: usize,
-    /// Whether who owns a name is asked what is held of it.
-    asks: bool,
-    /// All that was to be done up to this number comes first: who asks sees its own requests, and
-    /// not what it has released.
-    after: u64,
-    rounds: u32,
-    is_asking: bool,
-    /// How often each name of ours had been granted that nobody used when it was asked.
-    idle: HashMap<NameKey, u64, HashState>,
-    /// An owner of a name was asked what it holds.
-    asks_owners: bool,
-    /// Until when it is waited for that, so that there is time left to say that it has not.
-    shown_by: Moment,
-    deadline: Moment,
-    answer: oneshot::Sender<Result<Seen, Error>>,
-}
-
 impl Keeper {
     pub(super) fn query(
         &mut self,
@@ -57,8 +35,8 @@ impl Keeper {
         answer: oneshot::Sender<Result<Seen, Error>>,
     ) {
         let idle = if asks { self.show_owned(bucket, name.as_ref()) } else { HashMap::default() };
-        let Some(house) = self.buckets.get(&bucket) else { return };
-        let after = house.bucket.last();
+        let Some(opened) = self.buckets.get(&bucket) else { return };
+        let after = opened.bucket.last();
         let (now, patience) = (Moment::now(), self.options.time_to_live.min(PATIENCE));
         let (shown_by, deadline) = (now.after(patience / 2), now.after(patience));
         let query = Query {
@@ -86,12 +64,12 @@ impl Keeper {
             return;
         }
         for (&number, query) in &mut self.queries {
-            let Some(house) = self.buckets.get(&query.bucket) else { continue };
-            if query.is_asking || !house.bucket.is_done(query.after) {
+            let Some(opened) = self.buckets.get(&query.bucket) else { continue };
+            if query.is_asking || !opened.bucket.is_done(query.after) {
                 continue;
             }
             query.is_asking = true;
-            let keys = &house.bucket.keys;
+            let keys = &opened.bucket.keys;
             let all = |name| keys.name(name).all();
             let prefix = query.name.as_ref().map_or_else(|| keys.all(), all);
             let of = Listed::Query(number);
@@ -125,15 +103,16 @@ impl Keeper {
             }
         };
         self.take_in_waiting(bucket, name.as_ref(), &listed);
-        let Some(house) = self.buckets.get(&bucket) else { return };
+        let Some(opened) = self.buckets.get(&bucket) else { return };
         // Ours that were just being granted: part of what came before.
-        let is_settled = self.waiting(&house.bucket).iter().all(|name| house.bucket.is_idle(name));
+        let is_settled =
+            self.waiting(&opened.bucket).iter().all(|name| opened.bucket.is_idle(name));
         let is_shown = self.is_shown(number, &listed);
-        let Some(house) = self.buckets.get(&bucket) else { return };
+        let Some(opened) = self.buckets.get(&bucket) else { return };
         let Some(query) = self.queries.get_mut(&number) else { return };
         query.rounds += 1;
         if !is_settled && query.rounds < ROUNDS || !is_shown {
-            query.after = house.bucket.last();
+            query.after = opened.bucket.last();
             return self.advance_queries();
         }
         let me = self.slots.me();
@@ -153,7 +132,7 @@ impl Keeper {
                 Kept::Said
             }
         };
-        let mut seen = seen(&house.bucket.keys, &listed.found, shown);
+        let mut seen = seen(&opened.bucket.keys, &listed.found, shown);
         // How it is with ours is known.
         for one in seen.held.iter_mut().chain(&mut seen.pending).chain(&mut seen.owned) {
             one.lease =
@@ -173,9 +152,9 @@ impl Keeper {
         of: Option<&NameKey>,
     ) -> HashMap<NameKey, u64, HashState> {
         let mut idle = HashMap::default();
-        let Some(house) = self.buckets.get(&bucket) else { return idle };
+        let Some(opened) = self.buckets.get(&bucket) else { return idle };
         let is_asked = |name: &&NameKey| of.is_none_or(|of| of == *name);
-        let owned = house.bucket.views.iter().filter(|(_, view)| view.own != Own::No);
+        let owned = opened.bucket.views.iter().filter(|(_, view)| view.own != Own::No);
         let owned: Vec<_> = owned.map(|(name, _)| name).filter(is_asked).cloned().collect();
         for name in owned {
             let of = (bucket, name);
@@ -197,13 +176,13 @@ impl Keeper {
     /// know alone when they are asked, and those of ours of which something was not shown are given up.
     fn is_shown(&mut self, number: u64, listed: &Listing) -> bool {
         let Some(query) = self.queries.get(&number).filter(|query| query.asks) else { return true };
-        let Some(house) = self.buckets.get(&query.bucket) else { return true };
+        let Some(opened) = self.buckets.get(&query.bucket) else { return true };
         let (bucket, me) = (query.bucket, self.slots.me());
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for kv in &listed.found {
             // Most are locks and requests: those are not read.
             let may_be = Some(&kv.key).filter(|key| BucketKeys::may_say_whose(key));
-            let Some(key) = may_be.and_then(|key| house.bucket.keys.parse(key)) else { continue };
+            let Some(key) = may_be.and_then(|key| opened.bucket.keys.parse(key)) else { continue };
             // What was lost with its lease is not ours to give up, and goes with that.
             if key.phase != Phase::Owned || self.lapsing.contains_key(&kv.lease) {
                 continue;
@@ -247,10 +226,10 @@ impl Keeper {
     /// Takes in what a snapshot, of one name or all, says of names in which something of ours waits:
     /// what can be granted is part of what came before.
     fn take_in_waiting(&mut self, bucket: u64, of: Option<&NameKey>, listed: &Listing) {
-        let Some(house) = self.buckets.get(&bucket) else { return };
+        let Some(opened) = self.buckets.get(&bucket) else { return };
         // What is not told of may be there.
         let is_told = |name: &NameKey| {
-            let prefix = house.bucket.keys.name(name).all();
+            let prefix = opened.bucket.keys.name(name).all();
             let last = listed.found.last().map(|kv| &kv.key);
             let is_whole = listed.left_out == 0;
             of.is_none_or(|of| of == name)
@@ -259,7 +238,7 @@ impl Keeper {
         let mut waiting: HashMap<NameKey, Vec<KeyValue>, HashState> = HashMap::default();
         // Not by their mirrors, which may be behind.
         let table = self.shared.table();
-        for name in house.bucket.views.keys() {
+        for name in opened.bucket.views.keys() {
             if table.waits_for(bucket, name) && is_told(name) {
                 waiting.insert(name.clone(), Vec::new());
             }
@@ -269,7 +248,7 @@ impl Keeper {
             return;
         }
         for kv in &listed.found {
-            let key = house.bucket.keys.parse(&kv.key);
+            let key = opened.bucket.keys.parse(&kv.key);
             if let Some(of) = key.and_then(|key| waiting.get_mut(&key.name)) {
                 of.push(kv.clone());
             }

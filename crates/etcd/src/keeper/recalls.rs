@@ -11,11 +11,16 @@ use navlock_core::{
 };
 use tokio::sync::oneshot;
 
-use super::{AgentSerial, Call, House, Keeper, wake};
+use super::{
+    AgentSerial, Call, Keeper, OpenedBucket,
+    pending_recall::{PATIENCE, Recall},
+    wake,
+};
 use crate::{
     bucket::{Bucket, Todo},
     clock::{Moment, wall_millis},
     data::{Answer, Check, Step, StepResult, Transaction},
+    ended::Ended,
     failure::Failure,
     keys::{NameKey, Phase, RequestKey},
     lease::Term,
@@ -23,38 +28,14 @@ use crate::{
     slots::Owner,
     table::State,
     tokens::{self, token},
-    transactions::{Ended, MOST, others},
+    transactions::{MOST, others},
     values::{Said, Value},
 };
-
-/// For how long it is tried: whoever speaks for the agents does not let others wait for longer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(9);
-
-/// An agent that wants to go on with what it had.
-#[derive(Debug)]
-pub(super) struct Recall {
-    serial: AgentSerial,
-    since: Moment,
-    claims: Vec<Claim>,
-    /// Those of the claims.
-    names: Vec<NameKey>,
-    /// What is known of those is of use from this revision on.
-    after: i64,
-    /// What is not found is not there.
-    is_settled: bool,
-    answer: oneshot::Sender<Vec<Option<Ticket>>>,
-}
 
 /// The slots of locks that were granted by who owned their names and are written for those who go on with
 /// them: no request has had one of these. Behind it stands the token, as no two names become one's own in one
 /// revision.
 const ADOPTED: u64 = 1 << 63;
-
-impl Recall {
-    pub(super) fn is_of(&self, name: &NameKey) -> bool {
-        self.names.contains(name)
-    }
-}
 
 /// What is there of an agent: where, and which of its claims it is.
 struct Found {
@@ -85,11 +66,12 @@ impl Keeper {
     pub(super) fn advance_recalls(&mut self) {
         let is_known = |keeper: &Self, recall: &Recall| {
             let bucket = keeper.agents.get(&recall.serial).map(|agent| agent.bucket);
-            let house = bucket.and_then(|bucket| keeper.buckets.get(&bucket));
+            let opened = bucket.and_then(|bucket| keeper.buckets.get(&bucket));
             let is_fresh = |of: &Mirror| of.is_listed() && of.revision() >= recall.after;
-            let is_known =
-                |house: &House, name: &NameKey| house.bucket.mirror(name).is_none_or(is_fresh);
-            house.is_none_or(|house| recall.names.iter().all(|name| is_known(house, name)))
+            let is_known = |opened: &OpenedBucket, name: &NameKey| {
+                opened.bucket.mirror(name).is_none_or(is_fresh)
+            };
+            opened.is_none_or(|opened| recall.names.iter().all(|name| is_known(opened, name)))
         };
         while let Some(nth) = self.recalls.iter().position(|recall| is_known(self, recall)) {
             let recall = self.recalls.swap_remove(nth);
@@ -103,9 +85,9 @@ impl Keeper {
         let mut unseen = Vec::new();
         for recall in self.recalls.iter().filter(|recall| recall.after > 0) {
             let Some(agent) = self.agents.get(&recall.serial) else { continue };
-            let Some(house) = self.buckets.get(&agent.bucket) else { continue };
+            let Some(opened) = self.buckets.get(&agent.bucket) else { continue };
             let is_behind = |name: &&NameKey| {
-                house.bucket.mirror(name).is_some_and(|of| of.revision() < recall.after)
+                opened.bucket.mirror(name).is_some_and(|of| of.revision() < recall.after)
             };
             let names = recall.names.iter().filter(is_behind).cloned();
             unseen.extend(names.map(|name| (agent.bucket, name)));
@@ -135,12 +117,12 @@ impl Keeper {
     /// lost: so that stays until the end of its lease.
     fn note_lost(&mut self, serial: AgentSerial, claims: &[Claim], tickets: &[Option<Ticket>]) {
         let bucket = self.agents.get(&serial).map(|agent| agent.bucket);
-        let Some(house) = bucket.and_then(|bucket| self.buckets.get(&bucket)) else { return };
+        let Some(opened) = bucket.and_then(|bucket| self.buckets.get(&bucket)) else { return };
         let lost = claims.iter().zip(tickets).filter(|(claim, ticket)| {
             ticket.is_none() && claim.token.is_some_and(tokens::is_counted)
         });
-        let begins =
-            lost.map(|(claim, _)| house.bucket.keys.name(&NameKey::new(&claim.name)).all_owned().0);
+        let begins = lost
+            .map(|(claim, _)| opened.bucket.keys.name(&NameKey::new(&claim.name)).all_owned().0);
         self.not_gone_on_with.extend(begins);
     }
 
@@ -156,13 +138,13 @@ impl Keeper {
             return Some(recall);
         }
         let agent = self.agents.get(&recall.serial)?;
-        let house = self.buckets.get(&agent.bucket)?;
+        let opened = self.buckets.get(&agent.bucket)?;
         let mut steps = Vec::new();
         for (claim, name) in recall.claims.iter().zip(&recall.names) {
             let Some(token) = claim.token.filter(|token| tokens::is_counted(*token)) else {
                 continue;
             };
-            let Some(mirror) = house.bucket.mirror(name) else { continue };
+            let Some(mirror) = opened.bucket.mirror(name) else { continue };
             let is_it = |owned: &&Entry| {
                 owned.made == tokens::revision(token) && owned.request.owner != self.slots.me()
             };
@@ -195,7 +177,7 @@ impl Keeper {
                 said: Said::default(),
                 name: name.is_hash().then(|| claim.name.clone()),
             };
-            let keys = house.bucket.keys.name(name);
+            let keys = opened.bucket.keys.name(name);
             let key = keys.request(Phase::Held, mode, request);
             let owns = keys.owned(request.owner);
             let mut when = vec![Check::MadeIn(owns.clone(), owned.made)];
@@ -250,13 +232,13 @@ impl Keeper {
         let mut tickets = vec![None; claims.len()];
         let Some(agent) = self.agents.get(&serial) else { return };
         let (id, bucket, client_id) = (agent.id, agent.bucket, agent.client_id);
-        let Some(house) = self.buckets.get_mut(&bucket) else { return };
+        let Some(opened) = self.buckets.get_mut(&bucket) else { return };
         let is_its = |entry: &Entry| {
             let value = Value::decode(&entry.value);
             value.is_some_and(|value| value.client_id == client_id)
                 && self.slots.owner(entry.request, entry.made) == Owner::Foreign
         };
-        let mut found = find(&house.bucket, is_its, &claims);
+        let mut found = find(&opened.bucket, is_its, &claims);
         // An agent has what it has under one lease. Under another there is what was lost before.
         let lease = found.iter().rev().find(|found| found.claim.is_some());
         let lease = lease.map(|found| found.entry.lease);
@@ -284,20 +266,20 @@ impl Keeper {
             } else {
                 // Of one that is kept, a late try may have put another key.
                 let only = kept.contains(&entry.request).then_some(phase);
-                house.bucket.push(name, Todo::Remove(Ended { only, ..entry.ended() }, None));
+                opened.bucket.push(name, Todo::Remove(Ended { only, ..entry.ended() }, None));
             }
         }
         self.note_lost(serial, &claims, &tickets);
         let is_wanted = answer.send(tickets).is_ok();
         if let Some(lease) = lease.filter(|_| is_wanted) {
             self.take_over(serial, lease);
-        } else if let Some(house) = self.buckets.get_mut(&bucket) {
+        } else if let Some(opened) = self.buckets.get_mut(&bucket) {
             let mut table = self.shared.table();
             for (name, request, ended) in adopted {
                 // Its waker is nobody's.
                 drop(table.finish(request));
                 self.slots.retire(ended.request, request);
-                house.bucket.push(name, Todo::Remove(ended, None));
+                opened.bucket.push(name, Todo::Remove(ended, None));
             }
         }
         self.step_waiting(bucket);
@@ -307,20 +289,20 @@ impl Keeper {
     pub(super) fn revive(&mut self, serial: AgentSerial, term: Term) {
         let Some(agent) = self.agents.get(&serial) else { return };
         let (id, bucket) = (agent.id, agent.bucket);
-        let Some(house) = self.buckets.get(&bucket) else { return };
+        let Some(opened) = self.buckets.get(&bucket) else { return };
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
         table.revive(serial, id, self.options.span(term));
         // What was granted meanwhile could not be answered yet.
         for (request, name, key) in table.pending_of(id) {
-            match house.bucket.has(&name, key) {
+            match opened.bucket.has(&name, key) {
                 (Some(lock), _) => {
                     wakers.extend(table.answer(request, State::Held(lock.grant(), Vec::new())));
                 }
                 (None, Some(waits)) => table.queued(request, waits.made),
                 // It was there when it was recalled.
                 (None, None) => {
-                    let how = house.bucket.mirror(&name).map(|of| of.why_gone(token(0)));
+                    let how = opened.bucket.mirror(&name).map(|of| of.why_gone(token(0)));
                     let how = how.unwrap_or(Lost::Removed);
                     wakers.extend(table.answer(request, State::Lost(how)));
                 }

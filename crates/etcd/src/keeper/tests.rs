@@ -1,18 +1,22 @@
 //! What is done about time, step by step: the [model](super::model) has hardly any.
 
 use navlock_core::{
-    Mode,
-    host::{RequestKind, Ticket},
+    AgentInfo, ClientId, Mode, ResourceName,
+    host::{Claim, RequestKind, Ticket},
 };
+use navlock_engine::AgentId;
+use tokio::sync::oneshot;
 
-use super::*;
+use super::{history::Known, *};
 use crate::{
     clock,
-    data::{KeyValue, Step, StepResult},
+    data::{KeyValue, Listing, Step, StepResult, Transaction},
     keys::{LockKey, Phase},
+    lease::{LeaseName, Term, Word},
     mirror::{self, Put},
     values::{Said, Value},
     view::UNUSED,
+    watch::Watched,
 };
 
 const TIME_TO_LIVE: Duration = Duration::from_secs(60);
@@ -47,10 +51,10 @@ impl Machine {
 
     /// An agent of this client.
     fn agent(&mut self, client: u8) -> AgentSerial {
-        self.party(client).1
+        self.open_agent(client).1
     }
 
-    fn party(&mut self, client: u8) -> (AgentId, AgentSerial) {
+    fn open_agent(&mut self, client: u8) -> (AgentId, AgentSerial) {
         let (agent, serial) = self.shared.table().open_agent(0);
         let client_id = ClientId::from_bytes([client; 16]);
         self.keeper.hear(Message::OpenAgent { bucket: 0, serial, agent, client_id });
@@ -338,7 +342,7 @@ fn watched(calls: &[Call]) -> (Vec<Option<i64>>, usize, usize) {
 #[test]
 fn who_finds_its_name_free_watches_it_from_there_on_and_for_a_while_after_that() {
     let mut machine = Machine::new();
-    let (agent, _) = machine.party(1);
+    let (agent, _) = machine.open_agent(1);
     let (held, calls) = machine.take(agent, "db", 5);
     assert_eq!(watched(&calls), (vec![Some(6)], 0, 0));
     // However long it is held.
@@ -368,7 +372,7 @@ fn who_finds_its_name_free_watches_it_from_there_on_and_for_a_while_after_that()
 #[test]
 fn of_names_that_nobody_uses_a_thousand_are_watched_at_most() {
     let mut machine = Machine::new();
-    let (agent, _) = machine.party(1);
+    let (agent, _) = machine.open_agent(1);
     let (kept, _) = machine.take(agent, "kept", 1);
     for nth in 0..1200 {
         let (held, _) = machine.take(agent, &format!("name-{nth}"), 2 + 2 * nth);
@@ -384,7 +388,7 @@ fn of_names_that_nobody_uses_a_thousand_are_watched_at_most() {
 fn owner() -> (Machine, AgentId) {
     let mut machine = Machine::new();
     machine.keeper.options.taken = 1;
-    let (agent, _) = machine.party(1);
+    let (agent, _) = machine.open_agent(1);
     let (held, _) = machine.take(agent, "db", 5);
     machine.release(held, 6);
     assert!(machine.usage().is_some(), "it is its own");
@@ -446,7 +450,7 @@ fn told(request: RequestKey, phase: Phase, revision: i64, made: Option<i64>) -> 
     let name = NameKey::new(&of("db"));
     let key = LockKey { name, phase, mode: Mode::Exclusive, request };
     let lease = if request.owner == 1 { OWN } else { LEASE };
-    let value = Arc::from(owning::owning(request.owner, lease, 0, "").value);
+    let value = Arc::from(ownership::owning(request.owner, lease, 0, "").value);
     let put = made.map(|made| Put { made, lease, value });
     mirror::Event { key, revision, put }
 }
@@ -560,7 +564,7 @@ fn a_thief_finds_those_robbed_whom_only_its_own_machine_knows() {
 #[test]
 fn an_owner_is_waited_for_from_when_it_is_seen_to_be_asked() {
     let mut machine = Machine::new();
-    let value = owning::owning(2, LEASE, 0, "").value;
+    let value = ownership::owning(2, LEASE, 0, "").value;
     let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(2);
     let seen = |made, mark| {
         let value = Value::marked(&value, mark);
@@ -607,7 +611,7 @@ fn who_looks_is_answered_though_a_name_was_lost_with_a_lease_that_is_not_over_fo
     machine.take_own(agent);
     machine.calls();
     machine.keeper.hear(Message::Lease { lease: OWN, word: Word::Gone });
-    let value = owning::owning(1, OWN, 0, "").value;
+    let value = ownership::owning(1, OWN, 0, "").value;
     let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(1);
     let owned = KeyValue { key, value, made: 6, written: 6, lease: OWN };
     let list = |machine: &mut Machine| {
@@ -680,7 +684,7 @@ fn owning_by(machine: &mut Machine, held: RequestId) -> Operated {
 fn asks_anew_if_the_next_try_finds(lock: Option<i64>) -> bool {
     let mut machine = Machine::new();
     machine.keeper.options.taken = 1;
-    let (agent, _) = machine.party(1);
+    let (agent, _) = machine.open_agent(1);
     let (held, _) = machine.take(agent, "db", 5);
     let serial = machine.shared.table().agent(agent).unwrap();
     machine.request(serial, "db");
@@ -786,7 +790,7 @@ fn adoption() -> (Machine, u64, Transaction, oneshot::Receiver<Vec<Option<Ticket
 
 /// What says that a name is another's, under a lease that is not ours.
 fn owned_by_another() -> KeyValue {
-    let value = owning::owning(2, LEASE, 0, "").value;
+    let value = ownership::owning(2, LEASE, 0, "").value;
     let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(2);
     KeyValue { key, value, made: MADE, written: MADE, lease: LEASE }
 }
@@ -858,7 +862,7 @@ fn what_cannot_be_written_for_who_comes_back_is_lost() {
 impl Machine {
     /// Somebody asks for the name, as long as that is not listed. The request, and the list once it is watched.
     fn ask(&mut self, kind: RequestKind, is_granted: bool) -> (RequestId, Option<(Listed, Known)>) {
-        let (agent, serial) = self.party(1);
+        let (agent, serial) = self.open_agent(1);
         let (id, _) = self.call(agent, kind);
         self.keeper.hear(Message::Request { bucket: 0, serial, id, name: of("db") });
         let mut list = None;
@@ -891,7 +895,7 @@ fn listed(slot: u64, phase: Phase) -> KeyValue {
     let request = RequestKey { owner: 1, slot };
     let name = BucketKeys::new("n", "b").name(&NameKey::new(&of("db")));
     let key = name.request(phase, Mode::Exclusive, request);
-    let value = owning::owning(1, OWN, 0, "").value;
+    let value = ownership::owning(1, OWN, 0, "").value;
     KeyValue { key, value, made: 5, written: 5, lease: OWN }
 }
 
@@ -1004,7 +1008,7 @@ fn who_is_late_to_come_back_to_what_only_an_owner_knew_leaves_it_until_its_lease
 fn a_name_that_becomes_ones_own_while_the_connection_ends_is_given_up() {
     let mut machine = Machine::new();
     machine.keeper.options.taken = 1;
-    let (agent, _) = machine.party(1);
+    let (agent, _) = machine.open_agent(1);
     let (held, _) = machine.take(agent, "db", 5);
     let finished = machine.shared.table().finish(held).and_then(|ending| ending.finished);
     machine.keeper.hear(Message::Finish { id: held, finished: finished.unwrap() });

@@ -1,27 +1,28 @@
 //! What watches and lists say, and what it means for ours.
 
-use std::{
-    collections::{HashSet, VecDeque},
-    sync::Arc,
-    task::Waker,
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, task::Waker, time::Duration};
 
 use navlock_core::{ClientId, Lost, Mode};
 use navlock_engine::RequestId;
 
-use super::{AgentSerial, Call, Keeper, Listed, agents::Agent, history::Known, wake};
+use super::{
+    AgentSerial, Call, Keeper, Listed,
+    agent::Agent,
+    history::Known,
+    pending_lists::{Gone, List, MOST_LISTS},
+    wake,
+};
 use crate::{
     bucket::{Bucket, Todo},
     clock::Moment,
     data::{KeyValue, Listing},
+    ended::Ended,
     failure::{Failure, place_removed},
     keys::{LockKey, NameKey, Phase, RequestKey},
     mirror::{Entry, Event, Mirror},
     slots::Owner,
     table::{Again, State, Status, Table},
     tokens::{Grant, token},
-    transactions::Ended,
     values::Value,
     view::{MOST_UNUSED, Own, UNUSED, View},
     watch::{self, Watched},
@@ -36,8 +37,8 @@ impl Keeper {
         name: &NameKey,
         known: Option<(Vec<Event>, i64)>,
     ) {
-        let Some(house) = self.buckets.get_mut(&bucket) else { return };
-        if let Some(view) = house.bucket.views.get_mut(name) {
+        let Some(opened) = self.buckets.get_mut(&bucket) else { return };
+        if let Some(view) = opened.bucket.views.get_mut(name) {
             view.note_use(true);
             return;
         }
@@ -49,17 +50,17 @@ impl Keeper {
             None => View::unknown(watch),
         };
         view.owned_after(self.options.taken);
-        house.bucket.views.insert(name.clone(), view);
+        opened.bucket.views.insert(name.clone(), view);
         self.watches.insert(watch, (bucket, name.clone()));
-        let keys = house.bucket.keys.clone();
+        let keys = opened.bucket.keys.clone();
         let prefix = keys.name(name).all();
         self.calls.push_back(Call::Watch { watch, keys, prefix, from });
     }
 
     /// Forgets what is known of a name.
     pub(super) fn close_view(&mut self, bucket: u64, name: &NameKey) {
-        let Some(house) = self.buckets.get_mut(&bucket) else { return };
-        if let Some(View { watch, .. }) = house.bucket.views.remove(name) {
+        let Some(opened) = self.buckets.get_mut(&bucket) else { return };
+        if let Some(View { watch, .. }) = opened.bucket.views.remove(name) {
             self.watches.remove(&watch);
             self.calls.push_back(Call::Unwatch { watch });
         }
@@ -69,8 +70,8 @@ impl Keeper {
     pub(super) fn close_unused(&mut self) {
         let mut unused: Vec<(Moment, u64, NameKey)> = Vec::new();
         let table = self.shared.table();
-        for (&bucket, house) in &mut self.buckets {
-            let Bucket { views, .. } = &mut house.bucket;
+        for (&bucket, opened) in &mut self.buckets {
+            let Bucket { views, .. } = &mut opened.bucket;
             let mut idle = Vec::new();
             for (name, view) in views.iter_mut() {
                 let is_gone_from = self.gone.iter().any(|gone| gone.name == *name);
@@ -82,7 +83,7 @@ impl Keeper {
                 let is_used = is_asked_for || is_gone_from || is_recalled || is_unknown || is_owned;
                 idle.extend(view.note_use(is_used).map(|since| (since, name.clone())));
             }
-            idle.retain(|(_, name)| house.bucket.is_idle(name));
+            idle.retain(|(_, name)| opened.bucket.is_idle(name));
             unused.extend(idle.into_iter().map(|(since, name)| (since, bucket, name)));
         }
         drop(table);
@@ -99,8 +100,10 @@ impl Keeper {
     pub(super) fn watched(&mut self, watch: u64, watched: Watched) {
         // What is told of a name that was forgotten is of no use any more.
         let Some((bucket, name)) = self.watches.get(&watch).cloned() else { return };
-        let house = self.buckets.get_mut(&bucket);
-        let Some(view) = house.and_then(|house| house.bucket.views.get_mut(&name)) else { return };
+        let opened = self.buckets.get_mut(&bucket);
+        let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(&name)) else {
+            return;
+        };
         match watched {
             Watched::Up => {
                 view.begin();
@@ -172,8 +175,10 @@ impl Keeper {
                 absorbed.push(put.made);
             }
         }
-        let house = self.buckets.get_mut(&bucket);
-        let Some(view) = house.and_then(|house| house.bucket.views.get_mut(name)) else { return };
+        let opened = self.buckets.get_mut(&bucket);
+        let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(name)) else {
+            return;
+        };
         let (mut gone, mut strays, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
         let mut again = Vec::new();
         // Whoever steals puts its own in the revision in which it takes the others'.
@@ -243,10 +248,10 @@ impl Keeper {
         drop(table);
         wake(wakers);
         // What came of a try that was given up.
-        if let Some(house) = self.buckets.get_mut(&bucket) {
+        if let Some(opened) = self.buckets.get_mut(&bucket) {
             for (key, only) in strays {
                 let ended = Ended { id: None, request: key.request, mode: key.mode, only };
-                house.bucket.push(key.name, Todo::Remove(ended, None));
+                opened.bucket.push(key.name, Todo::Remove(ended, None));
             }
         }
         self.settle_gone(fallout);
@@ -288,10 +293,10 @@ impl Keeper {
         };
         let is_free_of =
             |mirror: &Mirror, lease| mirror.entries().all(|(_, entry)| entry.lease != lease);
-        let here = self.buckets.get(&bucket).and_then(|house| house.bucket.mirror(name));
+        let here = self.buckets.get(&bucket).and_then(|opened| opened.bucket.mirror(name));
         let is_all_here = |lease| here.is_none_or(|mirror| is_free_of(mirror, lease));
         let is_all = |lease| {
-            let mut views = self.buckets.values().flat_map(|house| house.bucket.views.values());
+            let mut views = self.buckets.values().flat_map(|opened| opened.bucket.views.values());
             views.all(|view| is_free_of(&view.mirror, lease))
         };
         let mut held_back = Vec::new();
@@ -356,19 +361,19 @@ impl Keeper {
         if self.slots.owner(key, i64::MAX) != Owner::Stray {
             return;
         }
-        let Some(house) = self.buckets.get_mut(&bucket) else { return };
+        let Some(opened) = self.buckets.get_mut(&bucket) else { return };
         let late = |&(_, entry): &(_, &Entry)| entry.request == key && entry.made > over;
-        let mut entries = house.bucket.mirror(name).into_iter().flat_map(Mirror::entries);
+        let mut entries = opened.bucket.mirror(name).into_iter().flat_map(Mirror::entries);
         if let Some(ended) = entries.find(late).map(|(_, entry)| entry.ended()) {
             drop(entries);
-            house.bucket.push(name.clone(), Todo::Remove(ended, None));
+            opened.bucket.push(name.clone(), Todo::Remove(ended, None));
         }
     }
 
     /// Lists a name.
     pub(super) fn look(&mut self, bucket: u64, name: &NameKey, delay: Duration) {
-        let Some(house) = self.buckets.get_mut(&bucket) else { return };
-        let Some(view) = house.bucket.views.get_mut(name) else { return };
+        let Some(opened) = self.buckets.get_mut(&bucket) else { return };
+        let Some(view) = opened.bucket.views.get_mut(name) else { return };
         let Some(begun) = view.look() else { return };
         let list = List { watch: view.watch, begun, delay };
         if self.lists.running < MOST_LISTS {
@@ -382,8 +387,8 @@ impl Keeper {
     fn list_name(&mut self, List { watch, begun, delay }: List) {
         let found = self.watches.get(&watch);
         let found = found.and_then(|(bucket, name)| Some((self.buckets.get(bucket)?, name)));
-        let Some((house, name)) = found else { return };
-        let prefix = house.bucket.keys.name(name).all();
+        let Some((opened, name)) = found else { return };
+        let prefix = opened.bucket.keys.name(name).all();
         self.list(Listed::Name(watch, begun), prefix, delay);
     }
 
@@ -413,7 +418,7 @@ impl Keeper {
         let Some(listed) = listed else { return true };
         // A restored etcd may have come further since than the one before it had.
         let is_undone = |kv: &KeyValue| {
-            let found = self.buckets.values().find_map(|house| house.bucket.keys.parse(&kv.key));
+            let found = self.buckets.values().find_map(|opened| opened.bucket.keys.parse(&kv.key));
             // Who owns a name has no slot for that.
             let found = found.filter(|key| key.phase != Phase::Owned);
             found.is_some_and(|key| self.slots.was_gone(key.request, kv.made, listed.revision))
@@ -427,8 +432,10 @@ impl Keeper {
 
     pub(super) fn listed(&mut self, watch: u64, begun: u64, result: Result<Listing, Failure>) {
         let Some((bucket, name)) = self.watches.get(&watch).cloned() else { return };
-        let house = self.buckets.get_mut(&bucket);
-        let Some(view) = house.and_then(|house| house.bucket.views.get_mut(&name)) else { return };
+        let opened = self.buckets.get_mut(&bucket);
+        let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(&name)) else {
+            return;
+        };
         if !view.looked(begun) {
             return;
         }
@@ -450,8 +457,8 @@ impl Keeper {
     /// Sets the mirror of a name by what was found of it at this revision, and what that says of ours.
     pub(super) fn take_in(&mut self, bucket: u64, name: &NameKey, found: &[KeyValue], at: i64) {
         let left = self.left();
-        let Some(house) = self.buckets.get_mut(&bucket) else { return };
-        let Bucket { keys, views, .. } = &mut house.bucket;
+        let Some(opened) = self.buckets.get_mut(&bucket) else { return };
+        let Bucket { keys, views, .. } = &mut opened.bucket;
         let Some(mirror) = views.get_mut(name).map(|view| &mut view.mirror) else { return };
         let events = found.iter().filter_map(|kv| watch::read(keys, kv));
         mirror.reset(events.filter(|event| event.key.name == *name), at);
@@ -460,12 +467,12 @@ impl Keeper {
         if let Some((made, lease)) = owned {
             self.begin_owned(bucket, name, made, lease);
         }
-        let Some(house) = self.buckets.get_mut(&bucket) else { return };
+        let Some(opened) = self.buckets.get_mut(&bucket) else { return };
         let is_asked =
-            house.bucket.views.get(name).is_some_and(|view| matches!(view.own, Own::Asked(_)));
+            opened.bucket.views.get(name).is_some_and(|view| matches!(view.own, Own::Asked(_)));
 
-        let house = &*house;
-        let Some(mirror) = house.bucket.mirror(name) else { return };
+        let opened = &*opened;
+        let Some(mirror) = opened.bucket.mirror(name) else { return };
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
         for (id, key, status) in table.of_name(bucket, name) {
@@ -508,7 +515,7 @@ impl Keeper {
                     {
                         Some(Phase::Queued)
                     }
-                    (Status::Ended | Status::Absent, _) if house.bucket.is_idle(name) => None,
+                    (Status::Ended | Status::Absent, _) if opened.bucket.is_idle(name) => None,
                     _ => continue,
                 },
                 Owner::Stray => None,
@@ -519,9 +526,9 @@ impl Keeper {
         }
         drop(table);
         wake(wakers);
-        if let Some(house) = self.buckets.get_mut(&bucket) {
+        if let Some(opened) = self.buckets.get_mut(&bucket) {
             for ended in strays {
-                house.bucket.push(name.clone(), Todo::Remove(ended, None));
+                opened.bucket.push(name.clone(), Todo::Remove(ended, None));
             }
         }
         self.heed_owned(bucket, name, false);
@@ -535,38 +542,6 @@ fn tell_removed(table: &mut Table, id: RequestId) -> Vec<Waker> {
         Status::Held(_) => table.lose(id, Lost::Removed),
         _ => table.answer(id, State::Failed(place_removed())).into_iter().collect(),
     }
-}
-
-/// How many names are listed at a time: when a stream has ended, all that are watched are to be listed, and etcd
-/// has others to serve.
-const MOST_LISTS: usize = 64;
-
-/// Names that are being listed.
-#[derive(Debug, Default)]
-pub(super) struct Lists {
-    running: usize,
-    /// In the order in which it was found that they are to be.
-    waiting: VecDeque<List>,
-}
-
-/// A name that is to be listed: that of this watch, which has begun so often.
-#[derive(Debug)]
-struct List {
-    watch: u64,
-    begun: u64,
-    delay: Duration,
-}
-
-/// Something of ours that has gone, be it with its lease or by itself.
-#[derive(Debug)]
-pub(super) struct Gone {
-    pub(super) lease: i64,
-    name: NameKey,
-    id: RequestId,
-    /// The revision in which it went.
-    revision: i64,
-    /// When that was heard of.
-    since: Moment,
 }
 
 /// What is to be done because something of ours is gone.

@@ -44,8 +44,8 @@ fn grantable(mirror: &Mirror) -> Vec<u64> {
     mirror.grantable().map(|entry| entry.request.slot).collect()
 }
 
-fn heirs(mirror: &Mirror, of: RequestKey) -> Vec<u64> {
-    mirror.heirs(of).map(|entry| entry.request.slot).collect()
+fn successors(mirror: &Mirror, of: RequestKey) -> Vec<u64> {
+    mirror.successors(of).map(|entry| entry.request.slot).collect()
 }
 
 fn mirror(events: impl IntoIterator<Item = Event>) -> Mirror {
@@ -111,10 +111,10 @@ fn the_last_holder_has_heirs() {
         put(Queued, Exclusive, request(OTHER, 3), 3),
         put(Queued, Exclusive, request(ME, 4), 4),
     ]);
-    assert_eq!(heirs(&mirror, request(ME, 1)), []);
+    assert_eq!(successors(&mirror, request(ME, 1)), []);
     mirror.apply(delete(Held, Shared, request(OTHER, 2), 5));
-    assert_eq!(heirs(&mirror, request(ME, 1)), [3]);
-    assert_eq!(heirs(&mirror, request(ME, 9)), []);
+    assert_eq!(successors(&mirror, request(ME, 1)), [3]);
+    assert_eq!(successors(&mirror, request(ME, 9)), []);
 }
 
 #[test]

@@ -197,7 +197,7 @@ struct Machine {
     now: Duration,
     shared: Arc<Shared>,
     keeper: Keeper,
-    agents: Vec<Party>,
+    agents: Vec<ModelAgent>,
     /// What it has asked for, by number in the script.
     requests: Vec<Asked>,
     flights: Vec<Flight>,
@@ -237,7 +237,7 @@ impl Watching {
 }
 
 /// An agent on a machine.
-struct Party {
+struct ModelAgent {
     client: ClientId,
     agent: AgentId,
     serial: AgentSerial,
@@ -353,12 +353,12 @@ impl World {
         let mut keeper = Keeper::new(Arc::clone(&shared), options, self.next_owner);
         let bucket = shared.table().open_bucket("b");
         keeper.hear(Message::OpenBucket { bucket, name: "b".to_owned() });
-        let party = |&client_id| {
+        let modelled = |&client_id| {
             let (agent, serial) = shared.table().open_agent(bucket);
             keeper.hear(Message::OpenAgent { bucket: 0, serial, agent, client_id });
-            Party { client: client_id, agent, serial, recall: None, claimed: Vec::new() }
+            ModelAgent { client: client_id, agent, serial, recall: None, claimed: Vec::new() }
         };
-        let agents = clients.iter().map(party).collect();
+        let agents = clients.iter().map(modelled).collect();
         let mut machine = Machine {
             script,
             acted: 0,
@@ -538,7 +538,7 @@ impl World {
             Step::Evict(at) => {
                 self.faults.evictions -= 1;
                 let value = self.etcd.evict(at);
-                let whose = |party: &Party| party.client == value.client_id;
+                let whose = |modelled: &ModelAgent| modelled.client == value.client_id;
                 for (nth, machine) in self.machines.iter().enumerate() {
                     let agents = machine.agents.iter().position(whose);
                     self.troubled.extend(agents.map(|agent| (nth, agent)));
@@ -734,7 +734,7 @@ impl World {
             _ => None,
         });
         let late: Vec<Flight> = late.collect();
-        let clients: Vec<_> = old.agents.iter().map(|party| party.client).collect();
+        let clients: Vec<_> = old.agents.iter().map(|modelled| modelled.client).collect();
         let (script, acted) = (old.script.clone(), old.acted);
         let mut claims: Vec<Vec<Claim>> = clients.iter().map(|_| Vec::new()).collect();
         let mut claimed: Vec<Vec<usize>> = clients.iter().map(|_| Vec::new()).collect();
@@ -762,9 +762,9 @@ impl World {
         new.now = now;
         for (agent, (claims, claimed)) in claims.into_iter().zip(claimed).enumerate() {
             let (answer, answered) = oneshot::channel();
-            let party = &mut new.agents[agent];
-            (party.claimed, party.recall) = (claimed, Some(answered));
-            let serial = party.serial;
+            let modelled = &mut new.agents[agent];
+            (modelled.claimed, modelled.recall) = (claimed, Some(answered));
+            let serial = modelled.serial;
             new.within(|keeper| keeper.hear(Message::Recall { serial, claims, answer }));
         }
         new.acted = acted;
@@ -968,7 +968,7 @@ impl Machine {
     fn own_names(&mut self) {
         self.keeper.options.taken = 1;
         let views =
-            self.keeper.buckets.values_mut().flat_map(|house| house.bucket.views.values_mut());
+            self.keeper.buckets.values_mut().flat_map(|opened| opened.bucket.views.values_mut());
         views.for_each(|view| view.owned_after(1));
     }
 
@@ -978,8 +978,8 @@ impl Machine {
 
     /// Which agents have what they have under this lease, by number.
     fn agents_under(&self, lease: i64) -> Vec<usize> {
-        let is_under = |party: &Party| {
-            let agent = self.keeper.agents.get(&party.serial);
+        let is_under = |modelled: &ModelAgent| {
+            let agent = self.keeper.agents.get(&modelled.serial);
             agent.is_some_and(|agent| agent.lease_id() == Some(lease))
         };
         (0..self.agents.len()).filter(|&nth| is_under(&self.agents[nth])).collect()
@@ -993,7 +993,7 @@ impl Machine {
     }
 
     fn may_act(&self) -> bool {
-        let is_recalling = self.agents.iter().any(|party| party.recall.is_some());
+        let is_recalling = self.agents.iter().any(|modelled| modelled.recall.is_some());
         match self.script.get(self.acted) {
             Some(_) => !is_recalling,
             None => false,
@@ -1042,7 +1042,7 @@ impl Machine {
                 for asked in self.requests.iter_mut().filter(|asked| asked.agent == agent) {
                     asked.ended = true;
                 }
-                let Party { agent, serial, .. } = self.agents[agent];
+                let ModelAgent { agent, serial, .. } = self.agents[agent];
                 clock::set::to(self.now);
                 let Terminated { ended, over, .. } = self.shared.table().terminate(agent);
                 self.within(|keeper| keeper.hear(Message::EndAgent { serial, ended }));
@@ -1095,12 +1095,13 @@ impl Machine {
 
     /// Goes on with what was recalled; asks anew for what was not.
     fn take_recalled(&mut self) {
-        for party in &mut self.agents {
-            let Some(Ok(tickets)) = party.recall.as_mut().map(oneshot::Receiver::try_recv) else {
+        for modelled in &mut self.agents {
+            let Some(Ok(tickets)) = modelled.recall.as_mut().map(oneshot::Receiver::try_recv)
+            else {
                 continue;
             };
-            party.recall = None;
-            for (number, ticket) in std::mem::take(&mut party.claimed).into_iter().zip(tickets) {
+            modelled.recall = None;
+            for (number, ticket) in std::mem::take(&mut modelled.claimed).into_iter().zip(tickets) {
                 self.requests[number].id = ticket.map(|ticket| ticket.id);
             }
         }

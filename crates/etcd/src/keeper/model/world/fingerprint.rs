@@ -63,8 +63,8 @@ impl Fingerprint {
     fn machine(&mut self, machine: &Machine) {
         let Machine { acted, now, shared, keeper, agents, requests, flights, .. } = machine;
         self.note((acted, now, requests, &machine.kept, &machine.cut, &machine.revoked));
-        for party in agents {
-            self.note((party.recall.is_some(), &party.claimed));
+        for modelled in agents {
+            self.note((modelled.recall.is_some(), &modelled.claimed));
         }
         for flight in flights {
             match flight {
@@ -73,8 +73,8 @@ impl Fingerprint {
                 flight => self.note(flight),
             }
         }
-        for (number, house) in &keeper.buckets {
-            self.note((number, &house.bucket));
+        for (number, opened) in &keeper.buckets {
+            self.note((number, &opened.bucket));
         }
         let mut agents: Vec<_> = keeper.agents.iter().collect();
         agents.sort_unstable_by_key(|(serial, _)| **serial);

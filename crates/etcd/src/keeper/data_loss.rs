@@ -1,0 +1,78 @@
+//! What is done when etcd has begun anew: all that was known of it is forgotten, once.
+
+use std::time::Duration;
+
+use navlock_core::Lost;
+
+use super::{
+    Keeper, Listed,
+    history::{Known, Verdict},
+    lease_states::State,
+};
+use crate::{LOGS, data::Stamp, keys::BucketKeys};
+
+impl Keeper {
+    /// Whether the answer to a call can be put together with what is known. If etcd has begun anew,
+    /// all that was known is forgotten by then.
+    pub(super) fn goes_on(&mut self, known: Known, stamp: Option<Stamp>) -> bool {
+        let verdict = match stamp {
+            Some(stamp) => self.history.judge(known, stamp),
+            // Nothing was answered.
+            None if self.history.is_of_now(known) => Verdict::GoesOn,
+            None => Verdict::IsOld,
+        };
+        if verdict == Verdict::BeginsAnew {
+            self.begin_anew(stamp.map_or(0, |stamp| stamp.cluster));
+        }
+        verdict == Verdict::GoesOn
+    }
+
+    /// Tells all who held that their locks are lost, and asks again for all who wait.
+    pub(super) fn begin_anew(&mut self, cluster: u64) {
+        tracing::error!(
+            target: LOGS,
+            cluster,
+            "etcd has lost its data, or was set back: all locks are lost, and tokens may go back"
+        );
+        self.history.begin_anew(cluster);
+        // What keys were in use for means nothing to etcd now. What it still has of them was made
+        // before, and goes.
+        self.slots.forget();
+        let buckets: Vec<u64> = self.buckets.keys().copied().collect();
+        for &bucket in &buckets {
+            let Some(opened) = self.buckets.get_mut(&bucket) else { continue };
+            opened.bucket.begin_anew();
+            // Their watches may still have something to say of what was before.
+            let names: Vec<_> = opened.bucket.views.keys().cloned().collect();
+            for name in names {
+                self.close_view(bucket, &name);
+                self.open_view(bucket, &name, None);
+            }
+        }
+        let mut leases: Vec<i64> = self.leases.keys().copied().collect();
+        leases.sort_unstable();
+        for lease in leases {
+            self.lose_lease(lease, Lost::Reset);
+        }
+        self.ask_queries_again();
+        for bucket in buckets {
+            self.step_all(bucket);
+            self.forget(bucket);
+        }
+    }
+
+    /// Etcd does not know a lease any more that was to last for longer. Others may have what was
+    /// under it: it is told as soon as it is known why.
+    pub(super) fn doubt(&mut self, lease: i64) {
+        let Some(found) = self.leases.get_mut(&lease) else { return };
+        found.state = State::Doubted;
+        self.shared.table().close_under(lease);
+        let prefix = BucketKeys::nothing(&self.options.namespace);
+        self.list(Listed::Lease(lease), prefix, Duration::ZERO);
+    }
+
+    /// Etcd goes on from what it has said, and does not know that lease.
+    pub(super) fn settle_doubt(&mut self, lease: i64) {
+        self.lose_lease(lease, Lost::Disconnected);
+    }
+}

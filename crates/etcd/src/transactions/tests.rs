@@ -1,0 +1,84 @@
+use navlock_core::ResourceName;
+
+use super::*;
+use crate::keys::BucketKeys;
+
+fn key(slot: usize) -> RequestKey {
+    RequestKey { owner: 1, slot: slot as u64 }
+}
+
+/// How many operations etcd counts.
+fn count(transaction: &Transaction) -> usize {
+    let Transaction { when, then, or_else } = transaction;
+    let within = then.iter().chain(or_else).map(|step| match step {
+        Step::Within(inner) => count(inner),
+        _ => 0,
+    });
+    when.len().max(then.len()).max(or_else.len()) + within.max().unwrap_or(0)
+}
+
+fn leaving(
+    kept: impl IntoIterator<Item = Kept>,
+    successors: impl IntoIterator<Item = Entry>,
+) -> Operation {
+    let (kept, successors) = (kept.into_iter().collect(), successors.into_iter().collect());
+    Operation::Leave(Leaving { owner: 1, made: 1, kept, is_last: true, successors })
+}
+
+#[test]
+fn etcd_takes_as_many_operations_as_any_transaction_has() {
+    let name = NameKey::new(&ResourceName::try_from("db").unwrap());
+    let keys = BucketKeys::new("navlock", "b").name(&name);
+    for mode in [Mode::Exclusive, Mode::Shared] {
+        let ask = |nth| Ask { request: key(nth), mode, lease: 1, value: Vec::new() };
+        let entry = |nth| {
+            let (request, value) = (key(nth), Arc::from([]));
+            Entry { request, mode, made: 1, lease: 1, value }
+        };
+        let ended = |nth| Ended { id: None, request: key(nth), mode, only: None };
+        let owning = Owning { owner: 1, lease: 1, value: Vec::new(), after: 0, run: Vec::new() };
+        let run = Owning { run: (0..MOST).map(entry).collect(), ..owning.clone() };
+        let all = [
+            Operation::Request((0..MOST_ASKS).map(ask).collect()),
+            Operation::IfAvailable(ask(0)),
+            Operation::Steal(ask(0), Force::Asks),
+            Operation::Steal(ask(0), Force::Robs),
+            Operation::Grant((0..MOST).map(entry).collect()),
+            Operation::Remove((0..MOST).map(ended).collect()),
+            Operation::HandOver(ended(0), (0..MOST).map(entry).collect()),
+            Operation::Own(ended(0), owning),
+            Operation::Own(ended(0), run),
+            leaving((0..MOST).map(|nth| Kept { phase: Phase::Held, ask: ask(nth) }), []),
+            leaving([], (0..MOST).map(entry)),
+        ];
+        for operation in all {
+            for again in [false, true] {
+                let count = count(&operation.transaction(&keys, again));
+                assert!(count <= MOST_OPERATIONS, "{count} of {operation:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_given_up_and_may_have_been_written_says_when_it_was() {
+    let name = NameKey::new(&ResourceName::try_from("db").unwrap());
+    let keys = BucketKeys::new("navlock", "b").name(&name);
+    let ask = |nth| Ask { request: key(nth), mode: Mode::Exclusive, lease: 1, value: Vec::new() };
+    let kept = [Phase::Held, Phase::Queued];
+    let kept = kept.into_iter().enumerate().map(|(nth, phase)| Kept { phase, ask: ask(nth) });
+    let leaving = leaving(kept, []);
+    let made = |again, results| {
+        let answer = Answer { revision: 9, cluster: 1, succeeded: true, results };
+        leaving.read(again, &answer).requests
+    };
+    let gets = leaving.transaction(&keys, true).then;
+    let is_asked = |step: &&Step| matches!(step, Step::Get(_));
+    assert_eq!(gets.iter().filter(is_asked).count(), 2);
+    let (lock, request) = (key(0), key(1));
+    let found = vec![StepResult::Got(Some(5)), StepResult::Got(Some(6))];
+    let before = [(lock, Outcome::Held(5)), (request, Outcome::Queued(6))];
+    assert_eq!(made(true, found), before);
+    let now = [(lock, Outcome::Held(9)), (request, Outcome::Queued(9))];
+    assert_eq!(made(false, Vec::new()), now);
+}
