@@ -92,7 +92,7 @@ pub(crate) fn quick() -> Result {
 }
 
 /// Suites that are done in seconds: the engine against its model, what a user calls, and the documents.
-const QUICK: [&str; 11] = [
+const QUICK: [&str; 12] = [
     "model",
     "requests",
     "user_agents",
@@ -103,6 +103,7 @@ const QUICK: [&str; 11] = [
     "contributing",
     "crate_direction",
     "documents",
+    "module_circles",
     "platform_seam",
 ];
 
