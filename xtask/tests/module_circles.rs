@@ -22,7 +22,7 @@ use syn::{
 /// The crates that still have circles, with the number of files that stand in one. A number that is not the
 /// real one fails the test, so it can only be made smaller together with the circles.
 const STILL_IN_CIRCLES: [(&str, usize); 8] = [
-    ("navlock-core", 29),
+    ("navlock-core", 18),
     ("navlock-broker", 53),
     ("navlock-cli", 45),
     ("navlock-platform", 5),

@@ -4,8 +4,9 @@ use std::fmt;
 
 use crate::{
     ClientId, LockManager,
-    agent::{Agent, Life},
+    agent::Agent,
     backend::AnyBackend,
+    life::Life,
     sync::Arc,
     user_agent::{Scope, Shared},
 };

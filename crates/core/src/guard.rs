@@ -17,12 +17,12 @@ use slab::Slab;
 
 use crate::{
     ClientId, Lost,
-    agent::Seat,
     backend::{Backend, PackedTicket, Term, Ticket},
     inside::Polling,
     look::LockId,
     manager::Seats,
     measure::Holds,
+    seat::Seat,
     spare,
     sync::{Arc, Mutex, lock},
     waking::wake_all,

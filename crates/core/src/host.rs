@@ -14,8 +14,7 @@ pub use navlock_engine::{AgentId, RequestId, RequestKind};
 
 use crate::{
     Bucket, ClientId, Error, FencingToken, LockFuture, LockGuard, LockManager, Position,
-    ResourceName, UserAgent,
-    agent::{Agent, Ended},
+    ResourceName, UserAgent, agent::Agent, life::Ended,
 };
 pub use crate::{
     backend::{

@@ -23,9 +23,9 @@ mod here {
     };
 
     use crate::{
-        agent::Seat,
         backend::{Backend, PackedTicket},
         look::LockId,
+        seat::Seat,
         sync::{Arc, Weak},
     };
 
@@ -130,7 +130,7 @@ mod here {
 mod nowhere {
     use std::task::Waker;
 
-    use crate::{agent::Seat, backend::PackedTicket, look::LockId, sync::Arc};
+    use crate::{backend::PackedTicket, look::LockId, seat::Seat, sync::Arc};
 
     #[derive(Clone, Copy)]
     pub(crate) struct Polling;

@@ -32,18 +32,21 @@ mod agent;
 mod backend;
 pub mod blocking;
 mod bucket;
+mod client_id;
 mod error;
 mod guard;
 pub mod host;
 mod inside;
 mod inspect;
 mod json;
+mod life;
 mod lock_all;
 pub mod look;
 mod manager;
 mod measure;
 mod options;
 mod request;
+mod seat;
 #[cfg(feature = "serde")]
 mod serde_remote;
 mod sighting;
@@ -59,8 +62,8 @@ pub use navlock_engine::{FencingToken, InvalidName, Mode, ReservedName, Resource
 #[cfg(feature = "metrics")]
 pub use crate::measure::on::describe_metrics;
 pub use crate::{
-    agent::ClientId,
     bucket::Bucket,
+    client_id::ClientId,
     error::{Error, Lost},
     guard::{Lock, LockGuard, LockState, LostFuture},
     inspect::{AgentInfo, Inspected, Inspection, Owned, Position},

@@ -7,9 +7,11 @@ use navlock_engine::{FencingToken, Mode, ResourceName};
 use crate::{
     AgentInfo, Bucket, ClientId, Error, Inspection, Lock, LockAllError, LockAllRequest, LockFuture,
     LockGuard, LockManagerSnapshot, LockOptions, LockRequest, Position,
-    agent::{Agent, Life, Seat},
+    agent::Agent,
     backend::{Backend, Claim, Term},
     host,
+    life::Life,
+    seat::Seat,
     sighting::{NameRef, Sighting},
     spare,
     sync::{Arc, AtomicBool, Ordering},

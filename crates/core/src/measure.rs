@@ -17,7 +17,7 @@ pub(crate) mod on {
         Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
     };
 
-    use crate::{Lost, agent::Life};
+    use crate::{Lost, life::Life};
 
     const WAIT_TIME: &str = "navlock.lock.wait_time";
     const USE_TIME: &str = "navlock.lock.use_time";
@@ -164,7 +164,7 @@ pub(crate) mod on {
 
 #[cfg(not(feature = "metrics"))]
 mod off {
-    use crate::{Lost, agent::Life};
+    use crate::{Lost, life::Life};
 
     /// A request, of which nothing is measured.
     #[derive(Debug)]

@@ -2,7 +2,7 @@
 //!
 //! A guard must keep the locks that it is one of, which costs a count up and a count down of a
 //! number that other threads may count as well. Handed on from guard to guard it costs neither.
-//! What is kept so keeps no agent alive, see [`Seat`](crate::agent::Seat): at most, for each thread,
+//! What is kept so keeps no agent alive, see [`Seat`](crate::seat::Seat): at most, for each thread,
 //! a bucket that nobody uses any more, and that has given back what it does not need.
 
 #[cfg(not(shuttle))]

@@ -9,9 +9,10 @@ use foldhash::quality::RandomState;
 use self::looking::{Lookers, MemoryLook};
 use crate::{
     Bucket, ClientId, Error, FencingToken, ResourceName,
-    agent::{Agent, Ended},
+    agent::Agent,
     backend::{AnyReach, Backend, Eviction, MemoryReach, Reach},
     bucket::{BucketUse, OpenBucket},
+    life::Ended,
     look::{LookOptions, Looker},
     sync::{Arc, AtomicBool, Mutex, Ordering, Weak, lock, shrink},
 };

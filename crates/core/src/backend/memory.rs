@@ -37,8 +37,9 @@ use self::{
 use crate::{
     AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Lost,
     Position,
-    agent::{Agent, Life},
+    agent::Agent,
     backend::{Answer, Backend, InspectFuture, PositionFuture, QueryFuture, Reach, Ticket},
+    life::Life,
     look::{InDeadlock, LockId},
     sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock, shrink},
     waking::{wake, wake_all},

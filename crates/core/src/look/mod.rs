@@ -21,17 +21,21 @@
 //! assert!(overview.queues.is_empty());
 //! ```
 
+mod entries;
 mod event;
 mod id;
 pub(crate) mod lines;
 mod looker;
+mod news;
 mod overview;
 mod waits;
 
 pub use self::{
+    entries::{Agent, Client, ClientState, Entry, Silence},
     event::{Change, Event},
     id::{LockId, LockName, ParseLockIdError},
-    looker::{LookOptions, Looker, News},
-    overview::{Agent, Client, ClientState, Count, Entry, Overview, Queue, Silence},
+    looker::Looker,
+    news::{LookOptions, News},
+    overview::{Count, Overview, Queue},
     waits::{Deadlock, InDeadlock, Member, Root, Row, Watcher, Why, deadlocks, tree},
 };

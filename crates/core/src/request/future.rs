@@ -14,11 +14,11 @@ use navlock_engine::{Mode, RequestKind, ResourceName};
 use super::{Grant, LockRequest, Named, nested::Said};
 use crate::{
     Error, Lock, LockGuard, LockOptions,
-    agent::Seat,
     backend::{Answer, AnyBackend, Backend, PackedTicket, Ticket},
     guard::PolledGuard,
     manager::{Environment, Seats},
     measure::Waits,
+    seat::Seat,
     sync::Arc,
 };
 

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     AgentInfo, ClientId, Lost, ResourceName,
-    agent::Life,
     backend::Ticket,
+    life::Life,
     look::{Agent, Change, Entry, LockId, LockName, LookOptions},
     sync::{MutexGuard, lock, shrink},
 };

@@ -1,3 +1,7 @@
+use std::time::Instant;
+
+use navlock_engine::Mode;
+
 use super::*;
 
 fn name() -> LockName {

@@ -1,0 +1,299 @@
+//! Backends and reaches, with those in memory known by type.
+
+use std::{
+    task::{Poll, Waker},
+    time::Duration,
+};
+
+use navlock_engine::{AgentId, FencingToken, RequestKind, ResourceName};
+
+use super::{
+    Answer, Backend, Claim, EvictFuture, InspectFuture, MemoryBackend, MemoryReach, PositionFuture,
+    QueryFuture, Reach, RecallFuture, RevokeFuture, SightFuture, Term, Ticket,
+};
+use crate::{
+    AgentInfo, ClientId, Error, Lost,
+    agent::Agent,
+    life::Life,
+    look::{InDeadlock, LockId},
+    sighting::NameRef,
+    sync::Arc,
+};
+
+/// A backend, with the in-memory one known by type: its calls are inlined into the handles.
+#[derive(Debug)]
+pub(crate) enum AnyBackend {
+    Memory(MemoryBackend),
+    Other(Box<dyn Backend>),
+}
+
+impl AnyBackend {
+    /// Makes an agent known, before its first request.
+    pub(crate) fn open(&self, life: &Arc<Life>) -> AgentId {
+        match self {
+            Self::Memory(memory) => memory.open(life),
+            Self::Other(other) => other.open_agent(life.client_id()),
+        }
+    }
+
+    /// Whether an agent that its handle has [left](Self::leave) lives as long as it has something.
+    pub(crate) fn keeps_agents(&self) -> bool {
+        matches!(self, Self::Memory(_))
+    }
+
+    /// The agent has no handle any more, and makes no requests: whoever
+    /// [keeps agents](Self::keeps_agents) keeps this one until it has nothing.
+    pub(crate) fn leave(&self, agent: &Arc<Agent>) {
+        if let Self::Memory(memory) = self {
+            memory.leave(agent);
+        }
+    }
+
+    /// As [`poll_request`](Backend::poll_request), and if the lock was granted,
+    /// [`poll_lost`](Backend::poll_lost) as well.
+    #[inline]
+    pub(crate) fn poll_watched(
+        &self,
+        ticket: Ticket,
+        waker: &Waker,
+    ) -> Poll<Result<Answer, Error>> {
+        match self {
+            Self::Memory(memory) => memory.poll(ticket, waker, true),
+            Self::Other(other) => {
+                let answer = other.poll_request(ticket, waker);
+                if !matches!(answer, Poll::Ready(Ok(Answer::Granted(_)))) {
+                    return answer;
+                }
+                match other.poll_lost(ticket, waker) {
+                    Poll::Ready(lost) => Poll::Ready(Err(lost.into())),
+                    Poll::Pending => answer,
+                }
+            }
+        }
+    }
+
+    /// How many locks were lost in the lane of this ticket. `None` if that cannot be told.
+    #[inline]
+    pub(crate) fn losses(&self, ticket: Ticket) -> Option<u64> {
+        match self {
+            Self::Memory(memory) => Some(memory.losses(ticket)),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+/// Calls the same method of whichever backend it is.
+macro_rules! dispatch {
+    ($self:ident.$method:ident($($argument:expr),*)) => {
+        match $self {
+            Self::Memory(memory) => memory.$method($($argument),*),
+            Self::Other(other) => other.$method($($argument),*),
+        }
+    };
+}
+
+impl Backend for AnyBackend {
+    fn lanes(&self) -> usize {
+        dispatch!(self.lanes())
+    }
+
+    fn open_agent(&self, client_id: ClientId) -> AgentId {
+        dispatch!(self.open_agent(client_id))
+    }
+
+    fn describe(&self, agent: AgentId, info: &AgentInfo) {
+        dispatch!(self.describe(agent, info));
+    }
+
+    fn close_agent(&self, agent: AgentId) {
+        dispatch!(self.close_agent(agent));
+    }
+
+    fn terminate_all(&self, agents: &[AgentId]) {
+        dispatch!(self.terminate_all(agents));
+    }
+
+    fn terminate(&self, agent: AgentId) {
+        dispatch!(self.terminate(agent));
+    }
+
+    #[inline]
+    fn request(
+        &self,
+        agent: AgentId,
+        name: &ResourceName,
+        kind: RequestKind,
+        waker: &Waker,
+    ) -> Result<(Ticket, Poll<Answer>), Error> {
+        dispatch!(self.request(agent, name, kind, waker))
+    }
+
+    #[inline]
+    fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
+        dispatch!(self.poll_request(ticket, waker))
+    }
+
+    fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
+        dispatch!(self.poll_lost(ticket, waker))
+    }
+
+    fn lost(&self, ticket: Ticket) -> Option<Lost> {
+        dispatch!(self.lost(ticket))
+    }
+
+    fn stolen_by(&self, ticket: Ticket) -> Option<ClientId> {
+        dispatch!(self.stolen_by(ticket))
+    }
+
+    fn serial(&self, ticket: Ticket) -> u64 {
+        dispatch!(self.serial(ticket))
+    }
+
+    fn put_inside(&self, ticket: Ticket, lock: LockId) {
+        dispatch!(self.put_inside(ticket, lock));
+    }
+
+    #[inline]
+    fn made(&self, ticket: Ticket) {
+        dispatch!(self.made(ticket));
+    }
+
+    fn note_may_give_up(&self, ticket: Ticket) {
+        dispatch!(self.note_may_give_up(ticket));
+    }
+
+    fn surrounding(&self) -> &[LockId] {
+        dispatch!(self.surrounding())
+    }
+
+    fn deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
+        dispatch!(self.deadlock(ticket))
+    }
+
+    fn fail_in_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
+        dispatch!(self.fail_in_deadlock(ticket))
+    }
+
+    #[inline]
+    fn finish(&self, ticket: Ticket) {
+        dispatch!(self.finish(ticket));
+    }
+
+    fn query(&self) -> QueryFuture<'_> {
+        dispatch!(self.query())
+    }
+
+    fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
+        dispatch!(self.inspect(name))
+    }
+
+    fn look(&self) -> SightFuture<'_> {
+        dispatch!(self.look())
+    }
+
+    fn name_ref(&self, name: &ResourceName) -> NameRef {
+        dispatch!(self.name_ref(name))
+    }
+
+    fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
+        dispatch!(self.look_at(name, with_silence))
+    }
+
+    fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
+        dispatch!(self.position(name, client_id))
+    }
+
+    fn ends(&self, agent: AgentId) -> Option<Duration> {
+        dispatch!(self.ends(agent))
+    }
+
+    fn term(&self, agent: AgentId) -> Option<Term> {
+        dispatch!(self.term(agent))
+    }
+
+    fn lease(&self, agent: AgentId) -> Option<Vec<u8>> {
+        dispatch!(self.lease(agent))
+    }
+
+    fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {
+        dispatch!(self.recall(agent, claims))
+    }
+
+    fn raise_tokens(&self, least: FencingToken) -> bool {
+        dispatch!(self.raise_tokens(least))
+    }
+
+    fn retire(&self) {
+        dispatch!(self.retire());
+    }
+}
+
+/// A reach, with the in-memory one known by type.
+#[derive(Debug)]
+pub(crate) enum AnyReach {
+    Memory(MemoryReach),
+    Other(Box<dyn Reach>),
+}
+
+impl AnyReach {
+    pub(crate) fn open_bucket(&self, name: &str) -> AnyBackend {
+        match self {
+            Self::Memory(reach) => AnyBackend::Memory(reach.open_memory_bucket()),
+            Self::Other(reach) => AnyBackend::Other(reach.open_bucket(name)),
+        }
+    }
+
+    pub(crate) fn is_leased(&self) -> bool {
+        match self {
+            Self::Memory(_) => false,
+            Self::Other(reach) => reach.is_leased(),
+        }
+    }
+
+    pub(crate) fn details(&self) -> Vec<(String, String)> {
+        match self {
+            Self::Memory(memory) => memory.details(),
+            Self::Other(reach) => reach.details(),
+        }
+    }
+
+    pub(crate) fn outage(&self) -> Option<String> {
+        match self {
+            Self::Memory(memory) => memory.outage(),
+            Self::Other(reach) => reach.outage(),
+        }
+    }
+
+    pub(crate) fn lease(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Memory(memory) => Reach::lease(memory),
+            Self::Other(reach) => reach.lease(),
+        }
+    }
+
+    pub(crate) fn grace(&self) -> Duration {
+        match self {
+            Self::Memory(memory) => memory.grace(),
+            Self::Other(reach) => reach.grace(),
+        }
+    }
+
+    pub(crate) fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
+        match self {
+            Self::Memory(memory) => memory.revoke(leases),
+            Self::Other(reach) => reach.revoke(leases),
+        }
+    }
+
+    pub(crate) fn evict(
+        &self,
+        bucket: &str,
+        name: &ResourceName,
+        seen: Vec<(ClientId, FencingToken)>,
+    ) -> EvictFuture<'_> {
+        match self {
+            Self::Memory(memory) => memory.evict(bucket, name, seen),
+            Self::Other(reach) => reach.evict(bucket, name, seen),
+        }
+    }
+}

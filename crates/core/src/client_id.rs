@@ -1,0 +1,49 @@
+//! What an agent is called.
+
+use std::{fmt, str::FromStr};
+
+use uuid::Uuid;
+
+/// What `query()` shows of an agent: the same for everything it has, different from every other
+/// agent's, and not to be guessed.
+///
+/// Spec: "clientId", <https://w3c.github.io/web-locks/#concept-lock>
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientId(Uuid);
+
+impl ClientId {
+    /// A new one, from the operating system's random numbers.
+    pub fn random() -> Self {
+        Self(Uuid::new_v4())
+    }
+
+    /// Its sixteen bytes.
+    pub const fn to_bytes(self) -> [u8; 16] {
+        self.0.into_bytes()
+    }
+
+    /// The client id with these bytes.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(Uuid::from_bytes(bytes))
+    }
+}
+
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for ClientId {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<Self, uuid::Error> {
+        text.parse().map(Self)
+    }
+}
