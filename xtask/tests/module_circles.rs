@@ -63,17 +63,17 @@ struct Modules<'a> {
 impl<'a> Modules<'a> {
     fn of(root: &Path, read: &'a dyn Fn(&Path) -> Option<String>) -> Self {
         let mut modules = Self { read, all: Vec::new() };
-        let folder = root.parent().expect("a source is in a folder").to_owned();
+        let folder = root.parent().expect("a source is in a folder");
         modules.add_file(None, root, folder).expect("the root of a target can be read");
         modules
     }
 
     /// Adds the module of a file, whose modules have their files in `folder`.
-    fn add_file(&mut self, parent: Option<usize>, file: &Path, folder: PathBuf) -> Option<usize> {
+    fn add_file(&mut self, parent: Option<usize>, file: &Path, folder: &Path) -> Option<usize> {
         let text = (self.read)(file)?;
         let parsed = syn::parse_file(&text);
         let parsed = parsed.unwrap_or_else(|e| panic!("{} cannot be read: {e}", file.display()));
-        Some(self.add(parent, file, &folder, parsed.items))
+        Some(self.add(parent, file, folder, parsed.items))
     }
 
     fn add(
@@ -95,11 +95,11 @@ impl<'a> Modules<'a> {
                     found.push(self.add(Some(this), file, &folder.join(&name), items));
                 } else {
                     let beside = folder.join(format!("{name}.rs"));
-                    found.extend(self.add_file(Some(this), &beside, folder.join(&name)));
+                    found.extend(self.add_file(Some(this), &beside, &folder.join(&name)));
                     let within = folder.join(&name).join("mod.rs");
-                    found.extend(self.add_file(Some(this), &within, folder.join(&name)));
+                    found.extend(self.add_file(Some(this), &within, &folder.join(&name)));
                     for elsewhere in module.attrs.iter().filter_map(|is| path_of(is, folder)) {
-                        let folder = elsewhere.parent().expect("it is in a folder").to_owned();
+                        let folder = elsewhere.parent().expect("it is in a folder");
                         found.extend(self.add_file(Some(this), &elsewhere, folder));
                     }
                     assert!(!found.is_empty(), "{}: no file for module {name}", file.display());
@@ -109,7 +109,9 @@ impl<'a> Modules<'a> {
             }
         }
         let mut names = Names(&mut self.all[this]);
-        items.iter().for_each(|item| names.visit_item(item));
+        for item in &items {
+            names.visit_item(item);
+        }
         self.all[this].items = items;
         this
     }
@@ -209,7 +211,7 @@ fn is_test(attributes: &[Attribute]) -> bool {
 fn path_of(attribute: &Attribute, folder: &Path) -> Option<PathBuf> {
     let text = match &attribute.meta {
         syn::Meta::NameValue(value) if value.path.is_ident("path") => {
-            quote_of(&value.value)?.to_owned()
+            quote_of(&value.value)?.clone()
         }
         syn::Meta::List(list) if list.path.is_ident("cfg_attr") => {
             let tokens = list.tokens.to_string();
@@ -447,10 +449,10 @@ fn shown(uses: &Uses, circles: &BTreeSet<BTreeSet<&Path>>) -> String {
     for circle in circles {
         writeln!(text, "  circle of {} files:", circle.len()).expect("a string takes it");
         for file in circle {
-            for (used, names) in uses[*file].iter().filter(|(used, _)| circle.contains(&***used)) {
-                let names: Vec<_> = names.iter().map(String::as_str).collect();
-                let (file, used, names) = (file.display(), used.display(), names.join(", "));
-                writeln!(text, "    {file} uses {used}: {names}").expect("a string takes it");
+            for (used, what) in uses[*file].iter().filter(|(used, _)| circle.contains(&***used)) {
+                let what: Vec<_> = what.iter().map(String::as_str).collect();
+                let (user, used, what) = (file.display(), used.display(), what.join(", "));
+                writeln!(text, "    {user} uses {used}: {what}").expect("a string takes it");
             }
         }
     }
