@@ -451,8 +451,8 @@ fn shown(uses: &Uses, circles: &BTreeSet<BTreeSet<&Path>>) -> String {
         for file in circle {
             for (used, what) in uses[*file].iter().filter(|(used, _)| circle.contains(&***used)) {
                 let what: Vec<_> = what.iter().map(String::as_str).collect();
-                let (user, used, what) = (file.display(), used.display(), what.join(", "));
-                writeln!(text, "    {user} uses {used}: {what}").expect("a string takes it");
+                let (from, to, what) = (file.display(), used.display(), what.join(", "));
+                writeln!(text, "    {from} uses {to}: {what}").expect("a string takes it");
             }
         }
     }
