@@ -25,7 +25,7 @@ const STILL_IN_CIRCLES: [(&str, usize); 8] = [
     ("navlock-core", 18),
     ("navlock-broker", 53),
     ("navlock-cli", 45),
-    ("navlock-platform", 5),
+    ("navlock-platform", 6),
     ("navlock-rquickjs", 8),
     ("navlock-js-run", 7),
     ("navlock-benches", 13),
