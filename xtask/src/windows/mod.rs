@@ -4,18 +4,19 @@
 //! runs. One function of Windows is not in Wine 8, and is built here from a page of C. What is built stays in
 //! `target/windows`.
 
+mod addon;
+mod toolchain;
+
 use std::{
     collections::BTreeMap,
-    env, fs,
+    fs,
     io::{BufRead, BufReader},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
 };
 
+use self::toolchain::{TARGET, by_wine, cargo};
 use crate::run::{Result, root, run, said, show};
-
-/// What is built for.
-const TARGET: &str = "x86_64-pc-windows-gnu";
 
 /// What it takes, as Debian's packages: for each a program or a folder by which it is known to be there.
 const PACKAGES: [(&str, &str); 6] = [
@@ -49,13 +50,20 @@ const SUITES: [Suite; 3] = [
     suite("core", "navlock-core", &["--lib", "--tests"]),
 ];
 
+/// The suite of the npm package, which is not one of Cargo's.
+const ADDON: &str = "addon";
+
 /// Tests that do not run by Wine, with the reason. They must be there: one that is gone has to go here, too.
 const LEFT_OUT: [(&str, &str, &str); 0] = [];
 
 pub(crate) fn windows(arguments: &[&str]) -> Result {
+    let with_addon = arguments.is_empty() || arguments.contains(&ADDON);
     let chosen: Vec<&Suite> = match arguments {
         [] => SUITES.iter().collect(),
-        names => names.iter().map(|name| by_name(name)).collect::<Result<_>>()?,
+        names => {
+            let names = names.iter().filter(|name| **name != ADDON);
+            names.map(|name| by_name(name)).collect::<Result<_>>()?
+        }
     };
     install()?;
     let folder = root().join("target/windows");
@@ -67,7 +75,10 @@ pub(crate) fn windows(arguments: &[&str]) -> Result {
     for suite in &chosen {
         counts.insert(suite.name, test(suite, &folder)?);
     }
-    println!("\nfor {TARGET}, by {}:", said(Command::new("wine").arg("--version"))?);
+    if with_addon {
+        counts.insert(ADDON, addon::test(&folder)?);
+    }
+    println!("\nfor {TARGET}, by {}:", said(by_wine(&folder).arg("--version"))?);
     for (name, passed) in counts {
         println!("  {name}: {passed} passed");
     }
@@ -80,7 +91,9 @@ pub(crate) fn windows(arguments: &[&str]) -> Result {
 fn by_name(name: &str) -> Result<&'static Suite> {
     let known = SUITES.iter().find(|suite| suite.name == name);
     let names = || SUITES.map(|suite| suite.name).join(", ");
-    known.ok_or_else(|| format!("usage: cargo xtask windows [SUITE…]; there are {}", names()))
+    known.ok_or_else(|| {
+        format!("usage: cargo xtask windows [SUITE…]; there are {}, {ADDON}", names())
+    })
 }
 
 /// Installs what is not there, or says what to install.
@@ -111,34 +124,6 @@ fn random_bytes(built: &Path) -> Result {
     let beside = built.join(NAME);
     fs::copy(&library, &beside).map_err(|error| format!("{}: {error}", beside.display()))?;
     Ok(())
-}
-
-/// Cargo with the compiler that has the sources of its library.
-fn cargo(folder: &Path) -> Command {
-    let mut command = Command::new("/usr/bin/cargo");
-    command.current_dir(root()).env("CARGO_TARGET_DIR", folder);
-    // The cargo that runs this says what its own programs are.
-    command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
-    command.env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1");
-    command.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER", "x86_64-w64-mingw32-gcc");
-    command.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", "wine");
-    // A wine of its own, which asks nobody anything.
-    command.env("WINEPREFIX", folder.join("wine")).env("WINEDEBUG", "-all");
-    command.env("WINEDLLOVERRIDES", "mscoree,mshtml=");
-    // Linked a dozen times, and looked at by nobody.
-    command.env("CARGO_PROFILE_TEST_DEBUG", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
-    if let Some(path) = without_rustup() {
-        command.env("PATH", path);
-    }
-    command
-}
-
-/// The `PATH` without the programs of rustup, which know nothing of that compiler.
-fn without_rustup() -> Option<std::ffi::OsString> {
-    let path = env::var_os("PATH")?;
-    let folders: Vec<PathBuf> =
-        env::split_paths(&path).filter(|folder| !folder.ends_with(".cargo/bin")).collect();
-    env::join_paths(folders).ok()
 }
 
 /// Runs a suite. How many of its tests have passed.
