@@ -26,9 +26,14 @@ const DEBIAN: [(&str, &str); 4] = [
 
 /// Builds the suite for a page, has wasm-bindgen bind it, and runs it in headless Chromium, which says what came
 /// of each test, and fails where that is not what is known of it (`crates/browser/tests/suite/differs.mjs`).
-pub(crate) fn browser(words: &[&str]) -> Result {
-    if let Some(option) = words.iter().find(|word| word.starts_with('-')) {
-        return Err(format!("unknown option {option}\nusage: cargo xtask browser [WORD…]"));
+/// With `--no-run` it only builds.
+pub(crate) fn browser(arguments: &[&str]) -> Result {
+    let (options, words): (Vec<&str>, Vec<&str>) =
+        arguments.iter().partition(|word| word.starts_with('-'));
+    if let Some(option) = options.iter().find(|option| **option != "--no-run") {
+        return Err(format!(
+            "unknown option {option}\nusage: cargo xtask browser [--no-run] [WORD…]"
+        ));
     }
     println!(
         "needs Rust's standard library for {TARGET} (rustup's, or Debian's rustc-web, cargo-web, rust-web-src and \
@@ -49,6 +54,9 @@ pub(crate) fn browser(words: &[&str]) -> Result {
     let mut bind = Command::new(wasm_bindgen(&folder)?);
     bind.args(["--target", "web", "--no-typescript", "--out-dir"]).arg(&suite).arg(wasm);
     run(&mut bind)?;
+    if !options.is_empty() {
+        return Ok(());
+    }
 
     let mut node = Command::new("node");
     node.arg("crates/browser/tests/suite/chromium.mjs").arg(suite).args(words);
@@ -130,9 +138,11 @@ fn wasm_bindgen(folder: &Path) -> Result<PathBuf> {
         .ok_or("Cargo.lock does not have wasm-bindgen: run `cargo update --workspace`")?;
     let tools = folder.join("tools");
     let program = tools.join("bin/wasm-bindgen");
-    let has = said(Command::new(&program).arg("--version"));
-    if has.is_ok_and(|has| has.split(' ').nth(1) == Some(version)) {
-        return Ok(program);
+    for program in [program.as_path(), Path::new("wasm-bindgen")] {
+        let has = said(Command::new(program).arg("--version"));
+        if has.is_ok_and(|has| has.split(' ').nth(1) == Some(version)) {
+            return Ok(program.to_owned());
+        }
     }
     let mut install = cargo(&["install", "wasm-bindgen-cli", "--debug", "--version", version]);
     run(install.arg("--root").arg(&tools).env("CARGO_TARGET_DIR", tools.join("target")))?;

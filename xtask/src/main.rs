@@ -50,7 +50,8 @@ usage: cargo xtask <command>
   bench js [ARG…]           time locks in JavaScript
   book [--pictures]         write the reference of flags into docs, draw its pictures, build it with mdBook
   break-rules [ARG…]        break each rule in copies of the sources and see its tests fail
-  browser [WORD…]           run the backend suite in headless Chromium, or the tests with a WORD in their names
+  browser [WORD…]           run the backend suite in headless Chromium, or the tests with a WORD in their names;
+                            needs packages of Debian
   torture [OPTION…]         kill, stop and starve workers at random, as root; --minutes N,
                             --reach broker|etcd, --seed N, --without KIND, --break
   model [OPTION…] [NAME…]   explore what tests of the model of etcd's keeper search at random; --minutes N

@@ -149,8 +149,12 @@ pub(crate) fn request(
     kind: RequestKind,
     waker: &Waker,
 ) -> Result<Ticket, Error> {
-    let (name, waker) = (native::js_string(name), waker.clone());
-    let serial = with(|page| page.request(agent, name, kind, waker))?;
+    let name = native::js_string(name);
+    // Left here where the request is refused.
+    let mut waker = Some(waker.clone());
+    let made = with(|page| page.request(agent, name, kind, &mut waker));
+    drop(waker);
+    let serial = made?;
     carry_out();
     Ok(Ticket { lane: 0, id: RequestId::from_parts(0, serial) })
 }
@@ -180,12 +184,14 @@ pub(crate) fn lost(ticket: Ticket) -> Option<Lost> {
 
 /// Has this waker called when something becomes of the request or lock.
 pub(crate) fn wait(ticket: Ticket, waker: &Waker) {
-    let waker = waker.clone();
-    let replaced = with(|page| {
-        let request = page.requests.get_mut(&ticket.id.serial())?;
-        request.waker.replace(waker)
+    let mut waker = Some(waker.clone());
+    with(|page| {
+        if let Some(request) = page.requests.get_mut(&ticket.id.serial()) {
+            mem::swap(&mut request.waker, &mut waker);
+        }
     });
-    drop(replaced);
+    // The one from before, or this one if there is no such request.
+    drop(waker);
 }
 
 /// Aborts a request or releases a lock, and forgets it.
@@ -209,12 +215,14 @@ pub(crate) fn query() -> u64 {
 
 /// The answer, once.
 pub(crate) fn poll_query(serial: u64, waker: &Waker) -> Poll<Result<Snapshot, Error>> {
-    let waker = waker.clone();
-    let (answer, replaced) = with(|page| {
-        let Some(query) = page.queries.get_mut(&serial) else { return (None, None) };
-        (query.answer.take(), query.waker.replace(waker))
+    let mut waker = Some(waker.clone());
+    let answer = with(|page| {
+        let query = page.queries.get_mut(&serial)?;
+        mem::swap(&mut query.waker, &mut waker);
+        query.answer.take()
     });
-    drop(replaced);
+    // The one from before, or this one if nobody waits for this answer.
+    drop(waker);
     answer.map_or(Poll::Pending, Poll::Ready)
 }
 
@@ -254,7 +262,7 @@ fn ask(serial: u64) {
     });
     match locks.map(|locks| locks.query()) {
         Some(Ok(promise)) => drop(promise.then(&seen, &not_seen)),
-        Some(Err(reason)) => on_seen(serial, Err(failure(&reason))),
+        Some(Err(reason)) => on_not_seen(serial, &reason),
         None => on_seen(serial, Err(Error::Unobtainable)),
     }
 }
@@ -279,10 +287,11 @@ fn on_settled(serial: u64) {
 
 /// The request has failed, or its lock was stolen.
 fn on_failed(serial: u64, reason: &JsValue) {
-    let error = failure(reason);
+    let is_abort = native::thrown(reason).0 == "AbortError";
+    let error = failure(reason, "the lock");
     let waker = with(|page| {
         page.settled(serial);
-        page.failed(serial, error)
+        page.failed(serial, error, is_abort)
     });
     carry_out();
     if let Some(waker) = waker {
@@ -301,15 +310,17 @@ fn on_seen(serial: u64, answer: Result<Snapshot, Error>) {
     }
 }
 
-/// What the browser rejects with, in our words.
-fn failure(reason: &JsValue) -> Error {
+fn on_not_seen(serial: u64, reason: &JsValue) {
+    on_seen(serial, Err(failure(reason, "to say what is held and what is pending")));
+}
+
+/// What the browser rejects with, in our words; with what it was asked for.
+fn failure(reason: &JsValue, what: &str) -> Error {
     let (name, message) = native::thrown(reason);
     match &*name {
-        // Nobody else has the controller, so this is a theft.
-        "AbortError" => Error::Lost(Lost::Stolen),
         "InvalidStateError" => Error::NotFullyActive,
         "SecurityError" => Error::Unobtainable,
-        _ => Error::Refused(format!("the browser refuses the lock: {name}: {message}")),
+        _ => Error::Refused(format!("the browser refuses {what}: {name}: {message}")),
     }
 }
 
@@ -369,10 +380,12 @@ impl Page {
         FencingToken::new(self.last_token)
     }
 
-    /// What may be told now: nothing but ends until what was let go of is released.
+    /// What may be told now: always the first order, and a request or a query only once all that the browser was
+    /// told to release has settled. What stands behind one that waits, waits with it.
     fn next_order(&mut self) -> Option<Order> {
-        // An abort does not wait for the releases before it: the browser would grant what is to be aborted, and
-        // take it back only once it has heard that nobody wants it.
+        // An abort that is first does not wait for releases that the browser was told of: it would grant what is to
+        // be aborted, and take it back only once it has heard that nobody wants it. So it may do with an abort that
+        // stands behind a request; see `granted`.
         let is_end = matches!(self.orders.front()?, Order::Release(..) | Order::Abort(_));
         if !is_end && !self.releasing.is_empty() {
             return None;
@@ -392,7 +405,7 @@ impl Page {
         agent: AgentId,
         name: JsString,
         kind: RequestKind,
-        waker: Waker,
+        waker: &mut Option<Waker>,
     ) -> Result<u64, Error> {
         let serial = self.next_serial();
         let asks = self.agents.get_mut(&agent).filter(|agent| !agent.has_ended);
@@ -404,7 +417,7 @@ impl Page {
                 kind,
                 name: Some(name),
                 state: State::Pending,
-                waker: Some(waker),
+                waker: waker.take(),
                 controller: None,
                 release: None,
             },
@@ -458,6 +471,9 @@ impl Page {
         let token = self.next_token();
         let request = self.requests.get_mut(&serial);
         let Some(request) = request.filter(|it| matches!(it.state, State::Pending)) else {
+            // It was aborted, and the browser has not been told yet, or could not be: it has the lock until it
+            // settles, and nobody here is to see that.
+            self.releasing.insert(serial);
             return (false, None);
         };
         let answer = if is_unavailable { Answer::Unavailable } else { Answer::Granted(token) };
@@ -467,12 +483,15 @@ impl Page {
         (!is_unavailable, request.waker.take())
     }
 
-    fn failed(&mut self, serial: u64, error: Error) -> Option<Waker> {
+    /// Whom to wake.
+    fn failed(&mut self, serial: u64, error: Error, is_abort: bool) -> Option<Waker> {
         let request = self.requests.get_mut(&serial)?;
-        if let State::Failed(_) = request.state {
-            return None;
-        }
-        request.state = State::Failed(error);
+        request.state = State::Failed(match request.state {
+            State::Failed(_) => return None,
+            // Whoever has a lock cannot be aborted any more, so this is a theft.
+            State::Answered(Answer::Granted(_)) if is_abort => Error::Lost(Lost::Stolen),
+            State::Answered(_) | State::Pending => error,
+        });
         request.controller = None;
         request.release = None;
         request.waker.take()
@@ -552,7 +571,7 @@ impl Callbacks {
             settled: done(|serial, _| on_settled(serial)),
             failed: done(|serial, reason| on_failed(serial, &reason)),
             seen: done(|serial, snapshot| on_seen(serial, Ok(snapshot.unchecked_into()))),
-            not_seen: done(|serial, reason| on_seen(serial, Err(failure(&reason)))),
+            not_seen: done(|serial, reason| on_not_seen(serial, &reason)),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{
     collections::HashSet,
     fmt,
     fs::{self, File},
-    io,
+    io, iter,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -119,10 +119,21 @@ impl Copy {
     /// Runs tests of the copy as it is. What they print goes to a file.
     pub(super) fn test(&self, test: &str, patience: Duration, log: &Path) -> Result<Outcome> {
         let printed = File::create(log).map_err(|error| format!("{}: {error}", log.display()))?;
-        let cannot = |error| format!("cannot run `cargo test {test}`: {error}");
+        let shown = if in_browser(test) { format!("xtask {test}") } else { format!("test {test}") };
+        let cannot = |error| format!("cannot run `cargo {shown}`: {error}");
         let cargo = |arguments: &[&str]| -> io::Result<Command> {
             let mut command = Command::new("cargo");
-            command.args(["test", "--quiet"]).args(test.split_whitespace()).args(arguments);
+            if in_browser(test) {
+                command.arg("xtask");
+                // What binds the programs is no source: that of this checkout will do.
+                let paths = std::env::var_os("PATH").unwrap_or_default();
+                let tools = iter::once(root().join("target/browser/tools/bin"));
+                let paths = std::env::join_paths(tools.chain(std::env::split_paths(&paths)));
+                command.env("PATH", paths.map_err(io::Error::other)?);
+            } else {
+                command.args(["test", "--quiet"]);
+            }
+            command.args(test.split_whitespace()).args(arguments);
             command.current_dir(&self.0).env("CARGO_TARGET_DIR", self.0.join("target"));
             // Most of the time goes into building, so build what is quick to build.
             for profile in ["DEV", "TEST"] {
@@ -157,6 +168,11 @@ impl Copy {
             thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// Whether they are tests of a page, which `cargo xtask browser` runs.
+fn in_browser(test: &str) -> bool {
+    test.starts_with("browser ")
 }
 
 /// Removes what is no source any more: cargo would build a test that it finds in `tests`.

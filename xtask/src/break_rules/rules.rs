@@ -28,7 +28,8 @@ pub(super) struct Rule {
     pub(super) find: String,
     /// What takes its place.
     pub(super) replace: String,
-    /// The arguments of `cargo test` for the tests that must fail.
+    /// The arguments of `cargo test` for the tests that must fail, or `browser` and their names for
+    /// `cargo xtask browser`.
     pub(super) test: String,
 }
 
@@ -148,6 +149,7 @@ pub(super) mod tests {
         assert_eq!(of("-p core --test suite"), "-p core --test suite");
         assert_eq!(of("-p etcd --lib model::a"), "-p etcd --lib");
         assert_eq!(of("-p etcd --lib"), "-p etcd --lib");
+        assert_eq!(of("browser queue::a"), "browser");
     }
 
     #[test]

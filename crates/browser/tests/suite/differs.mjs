@@ -13,17 +13,22 @@ export const CANNOT = {
   'grant::a_callback_that_panics_releases': 'a panic ends the program there, and does not unwind',
 };
 
-// What is run and fails, as the browser has it otherwise. One that does not fail any more is a failure as well.
-const one_client = 'all agents of a page are one client to the browser';
+// What is run and fails, as the browser has it otherwise: why, and what the failure says. One that says something
+// else, or does not fail any more, is a failure as well.
+const one_client = {
+  why: 'all agents of a page are one client to the browser',
+  says: 'assertion `left == right` failed\n  left: [ClientId(',
+};
 export const FAILS = {
   'snapshot::pending_is_in_the_order_of_the_grants': one_client,
   'snapshot::every_agent_has_one_client_id': one_client,
 };
 
 // The same where the browser breaks the specification, or what it promises.
-const rule_1 = 'rule 1: Chromium does not process the queue when a request is aborted';
+const in_vain = 'waited for 20s in vain';
+const rule_1 = { why: 'rule 1: Chromium does not process the queue when a request is aborted', says: in_vain };
 export const CHROMIUM = {
   'queue::an_aborted_writer_lets_the_readers_behind_it_in': rule_1,
   'death::termination_ends_requests_then_locks_then_wakes': rule_1,
-  'names::names_that_differ_in_a_lone_surrogate_are_different': 'rule 23: Chromium takes a lone surrogate for U+FFFD',
+  'names::names_that_differ_in_a_lone_surrogate_are_different': { why: 'rule 23: Chromium takes a lone surrogate for U+FFFD', says: in_vain },
 };

@@ -20,3 +20,9 @@ export const request_db = () => request({});
 export const steal_db = () => request({ steal: true });
 export const has_db = () => (release ? 1 : 0);
 export const release_db = () => { release(); release = undefined; };
+
+// As a browser does whose window goes away meanwhile, which cannot be had of a page that goes on with its test.
+export const refuse = () => {
+  const refused = async () => { throw new DOMException('it is shutting down', 'AbortError'); };
+  Object.assign(LockManager.prototype, { request: refused, query: refused });
+};
