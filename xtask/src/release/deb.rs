@@ -10,7 +10,7 @@ use crate::{
 
 use super::{archive, empty, folder, shell, sum_up, tools::subcommand, version};
 
-/// In a fresh Debian ($1): installs $2, which has the program $3, uses it as root and as another user, and removes it.
+/// In a fresh Debian ($1): installs $2, uses it as root and as another user, and removes it.
 const TRY: &str = r#"
 root=$1
 cp "$2" "$root/navlock.deb"
@@ -20,8 +20,6 @@ for node in null zero urandom; do : >"$root/dev/$node"; mount --bind "/dev/$node
 inside() { env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive chroot "$root" "$@"; }
 inside dpkg --install /navlock.deb
 inside dpkg --verify navlock
-# With the list of what it is made of.
-cmp "$root/usr/bin/navlock" "$3"
 for user in root daemon; do
   # shellcheck disable=SC2016
   said=$(inside setpriv --reuid "$user" --clear-groups sh -c 'navlock run db -- sh -c "navlock query; navlock run -n -q db true || echo refused"')
@@ -68,8 +66,7 @@ pub(super) fn deb() -> Result<String> {
     run(&mut shell(5, r#"cp -a "$1/." "$2""#, &[&debian, &fresh]))?;
     let mut tried = Command::new("unshare");
     tried.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", TRY, "sh"]);
-    tried.args([&fresh, &to, &unpacked.join("bin/navlock")]);
-    run(&mut within(10, &tried))?;
+    run(&mut within(10, tried.arg(&fresh).arg(&to)))?;
     let _ = fs::remove_dir_all(fresh);
     Ok(format!("{name} is installed in a fresh Debian, used, and removed without a trace"))
 }

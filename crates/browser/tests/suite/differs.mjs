@@ -17,7 +17,7 @@ export const CANNOT = {
 // else, or does not fail any more, is a failure as well.
 const one_client = {
   why: 'all agents of a page are one client to the browser',
-  says: 'assertion `left == right` failed\n  left: [ClientId(',
+  says: /^ *left: \[([0-9a-f-]{36})(, \1)+\]$/m,
 };
 export const FAILS = {
   'snapshot::pending_is_in_the_order_of_the_grants': one_client,
@@ -25,10 +25,10 @@ export const FAILS = {
 };
 
 // The same where the browser breaks the specification, or what it promises.
-const in_vain = 'waited for 20s in vain';
+const in_vain = /waited for 20s in vain/;
 const rule_1 = { why: 'rule 1: Chromium does not process the queue when a request is aborted', says: in_vain };
 export const CHROMIUM = {
   'queue::an_aborted_writer_lets_the_readers_behind_it_in': rule_1,
   'death::termination_ends_requests_then_locks_then_wakes': rule_1,
-  'names::names_that_differ_in_a_lone_surrogate_are_different': { why: 'rule 23: Chromium takes a lone surrogate for U+FFFD', says: in_vain },
+  'names::names_that_differ_in_a_lone_surrogate_are_different': { why: 'rule 23: Chromium takes a lone surrogate for U+FFFD', says: /^ *left: \["\u{10000}", "\ufffd"\]$/mu },
 };
