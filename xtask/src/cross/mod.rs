@@ -10,14 +10,15 @@
 //! is the C compiler and the linker for all of them, and comes from Python's registry.
 
 mod empty_root;
+mod folder;
 mod suites;
 mod toolchain;
 
 use std::path::{Path, PathBuf};
 
-use crate::run::{Result, root, run, said};
+use crate::run::{Result, run, said};
 
-use self::toolchain::Toolchain;
+use self::{folder::folder, toolchain::Toolchain};
 pub(crate) use self::{empty_root::try_out, toolchain::install};
 
 const USAGE: &str = "\
@@ -54,11 +55,6 @@ pub(crate) fn cross(arguments: &[&str]) -> Result {
     }
     println!("\n{}", done.join("\n"));
     Ok(())
-}
-
-/// The folder of all that is made here.
-fn folder() -> PathBuf {
-    root().join("target/cross")
 }
 
 fn musl() -> Result<String> {

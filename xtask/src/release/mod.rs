@@ -10,18 +10,15 @@ mod bom;
 mod container;
 mod crates;
 mod deb;
+mod making;
 mod npm;
 mod templates;
 mod tools;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Instant,
-};
+use std::{fs, time::Instant};
 
-use crate::run::{Result, root, run, said};
+use self::making::{empty, folder, shell, sum_up, time_of_commit, version};
+use crate::run::Result;
 
 const USAGE: &str = "\
 usage: cargo xtask release --dry-run [STEP…]     (without any, all; in this order)
@@ -71,44 +68,6 @@ pub(crate) fn release(arguments: &[&str]) -> Result {
     }
     println!("\n{}\nnothing was published", done.join("\n"));
     Ok(())
-}
-
-/// Where all is made.
-fn folder() -> PathBuf {
-    root().join("target/release-dry-run")
-}
-
-/// The version that would be released.
-fn version() -> &'static str {
-    env!("CARGO_PKG_VERSION")
-}
-
-/// An empty folder of this name.
-fn empty(name: &str) -> Result<PathBuf> {
-    let path = folder().join(name);
-    if path.exists() {
-        fs::remove_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(path)
-}
-
-/// A script of the shell, which is ended after so many minutes, with these words.
-fn shell(minutes: u32, script: &str, words: &[&Path]) -> Command {
-    let mut command = Command::new("sh");
-    command.args(["-euc", script, "sh"]).args(words).current_dir(folder());
-    crate::run::within(minutes, &command)
-}
-
-/// Writes `SHA256SUMS` anew, of all that users fetch.
-fn sum_up() -> Result {
-    let script = "sha256sum -- *.tar.gz *.deb *.cdx.json *.tgz 2>/dev/null >SHA256SUMS || test -s SHA256SUMS";
-    run(&mut shell(5, script, &[]))
-}
-
-/// When the commit was made: what is packed has this time, so that it comes out the same again.
-fn time_of_commit() -> Result<String> {
-    said(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()))
 }
 
 #[cfg(test)]
