@@ -51,10 +51,10 @@ fn anchors(text: &str) -> HashSet<String> {
     prose(text).filter(|line| line.starts_with('#')).map(anchor).collect()
 }
 
-/// All that is written here, without what is built or installed. Git is not asked: the tests run where
-/// there is none.
-fn documents() -> Vec<String> {
-    let (mut documents, mut folders) = (Vec::new(), vec![PathBuf::new()]);
+/// The files of the repository with one of these endings, without what is built or installed. Git is not
+/// asked: the tests run where there is none.
+fn files(endings: &[&str]) -> Vec<String> {
+    let (mut files, mut folders) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(root().join(&folder)).expect("a folder can be read") {
             let entry = entry.expect("a folder can be read");
@@ -64,12 +64,16 @@ fn documents() -> Vec<String> {
                 if !name.starts_with('.') && !["node_modules", "target"].contains(&&*name) {
                     folders.push(path);
                 }
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                documents.push(path.to_str().expect("names are UTF-8").to_owned());
+            } else if endings.iter().any(|ending| name.ends_with(ending)) {
+                files.push(path.to_str().expect("names are UTF-8").to_owned());
             }
         }
     }
-    documents
+    files
+}
+
+fn documents() -> Vec<String> {
+    files(&[".md"])
 }
 
 #[test]
@@ -98,6 +102,40 @@ fn the_links_of_the_documents_lead_somewhere() {
             );
         }
     }
+}
+
+/// What of a text is in backticks on one line.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    prose(text).flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+/// Files are renamed, and pages about them should be told.
+#[test]
+fn the_architecture_names_only_files_that_are_there() {
+    const SOURCES: [&str; 3] = [".rs", ".cjs", ".mjs"];
+    let sources = files(&SOURCES);
+    let pages: Vec<_> =
+        documents().into_iter().filter(|page| page.ends_with("ARCHITECTURE.md")).collect();
+    assert!(pages.len() > 5, "each larger crate has its page: {pages:?}");
+    let mut missing = Vec::new();
+    for page in pages {
+        // A file of the page's own crate may be named without its folders.
+        let folder = page.trim_end_matches("ARCHITECTURE.md");
+        let is_there = |named: &str| {
+            let (end, of_crates) = (format!("/{named}"), format!("crates/{named}"));
+            sources.iter().any(|file| {
+                file == named
+                    || *file == of_crates
+                    || (file.starts_with(folder) && file.ends_with(&end))
+            })
+        };
+        let text = read(&page);
+        let named = quoted(&text).filter(|word| {
+            SOURCES.iter().any(|ending| word.ends_with(ending)) && !word.contains(' ')
+        });
+        missing.extend(named.filter(|name| !is_there(name)).map(|name| format!("{page}: {name}")));
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
 /// The pages of the book, by their names in `docs`.
