@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 use crate::run::{Result, run, said};
 
-use self::{folder::folder, toolchain::Toolchain};
 pub(crate) use self::{empty_root::try_out, toolchain::install};
+use self::{folder::folder, toolchain::Toolchain};
 
 const USAGE: &str = "\
 usage: cargo xtask cross [musl] [arm64] [macos]     (without any, all)
