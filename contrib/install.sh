@@ -20,15 +20,16 @@ fail() {
 }
 
 case $(uname -s) in
-  Linux) ;;
-  *) fail "there are archives for Linux alone; elsewhere: cargo install navlock-cli" ;;
+  Linux) system=unknown-linux-musl ;;
+  Darwin) system=apple-darwin ;;
+  *) fail "it installs on Linux and macOS alone; elsewhere: cargo install navlock-cli" ;;
 esac
 case $(uname -m) in
   x86_64) machine=x86_64 ;;
-  aarch64) machine=aarch64 ;;
+  aarch64 | arm64) machine=aarch64 ;;
   *) fail "there is no archive for $(uname -m); with Rust: cargo install navlock-cli" ;;
 esac
-name=navlock-$version-$machine-unknown-linux-musl
+name=navlock-$version-$machine-$system
 
 if command -v curl >/dev/null; then
   get() { curl --fail --silent --show-error --location --output "$2" "$1"; }
@@ -44,7 +45,9 @@ get "$from/$name.tar.gz" "$folder/$name.tar.gz" || fail "$from/$name.tar.gz cann
 get "$from/SHA256SUMS" "$folder/SHA256SUMS" || fail "$from/SHA256SUMS cannot be had"
 cd "$folder"
 grep " [ *]$name.tar.gz\$" SHA256SUMS >expected || fail "SHA256SUMS has no checksum of $name.tar.gz"
+# As it is called by GNU, by busybox, and on macOS.
 sha256sum --check --status expected 2>/dev/null || sha256sum -c -s expected 2>/dev/null ||
+  shasum -a 256 --check --status expected 2>/dev/null ||
   fail "$name.tar.gz is not what SHA256SUMS says; it was damaged on the way, or changed"
 
 tar -xzf "$name.tar.gz"

@@ -1,4 +1,4 @@
-# A template: for the root of the repository, where its Cargo.lock is.
+# A template, which contrib/fill-in.sh fills in. It is for the root of the repository, where its Cargo.lock is.
 {
   description = "Named locks that all processes of a user share: navlock @VERSION@";
 

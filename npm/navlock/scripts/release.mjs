@@ -106,7 +106,9 @@ function build(name) {
 function write(to, contents) {
   writeFileSync(path.join(to, 'package.json'), `${JSON.stringify(contents, null, 2)}\n`);
   for (const licence of licences) cpSync(path.join(repository, licence), path.join(to, licence));
-  const packed = run('npm', ['pack', '--silent', '--pack-destination', dist, to]).trim();
+  // On Windows npm is no program; where npm runs this, it says which script it is.
+  const npm = process.env.npm_execpath ? [process.execPath, process.env.npm_execpath] : ['npm'];
+  const packed = run(npm[0], [...npm.slice(1), 'pack', '--silent', '--pack-destination', dist, to]).trim();
   console.log(path.relative(process.cwd(), path.join(dist, packed)));
 }
 

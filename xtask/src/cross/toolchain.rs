@@ -98,11 +98,12 @@ fn tools() -> Result<[PathBuf; 2]> {
     let environment = super::folder().join("python");
     let python = environment.join("bin/python");
     if said(Command::new(&python).args(["-m", "ziglang", "version"])).is_err() {
-        let make = || {
-            run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
-            run(Command::new(&python).args(["-m", "pip", "install", "--quiet", ZIG]))
-        };
-        make().map_err(|error| format!("{error}\n(Debian: apt-get install python3-venv)"))?;
+        // Debian has Python without what makes an environment.
+        if said(Command::new("python3").args(["-c", "import ensurepip, venv"])).is_err() {
+            install_all(&["python3-venv"])?;
+        }
+        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
+        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", ZIG]))?;
     }
     let tools = super::folder().join("tools");
     for (name, version) in [("cargo-zigbuild", ZIGBUILD), ("cargo-auditable", AUDITABLE)] {

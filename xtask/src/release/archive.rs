@@ -4,31 +4,15 @@ use std::{fs, path::Path, process::Command};
 
 use crate::{
     cross,
-    run::{Result, root, run},
+    run::{Result, root, run, within},
 };
 
-use super::{empty, folder, shell, sum_up, time_of_commit, version};
+use super::{empty, folder, shell, sum_up, version};
 
 /// The name of the archive and of the folder in it.
 pub(super) fn name() -> String {
     format!("navlock-{}-{}", version(), cross::MUSL)
 }
-
-/// What is made: the program $1, the sources $2, the time $3 that all of it has, into the folder $4.
-const PACK: &str = r#"
-name=$(basename "$4")
-mkdir -p "$4/bin" "$4/share/man/man1" "$4/share/bash-completion/completions" \
-  "$4/share/zsh/site-functions" "$4/share/fish/vendor_completions.d" "$4/share/doc/navlock"
-cp "$1" "$4/bin/navlock"
-"$1" man --output "$4/share/man/man1"
-"$1" completions bash >"$4/share/bash-completion/completions/navlock"
-"$1" completions zsh >"$4/share/zsh/site-functions/_navlock"
-"$1" completions fish >"$4/share/fish/vendor_completions.d/navlock.fish"
-for file in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE; do cp "$2/$file" "$4/share/doc/navlock"; done
-chmod -R u=rwX,go=rX "$4"
-tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$3" -cf "$name.tar" "$name"
-gzip -nf9 "$name.tar"
-"#;
 
 /// What the script of the repository ($1) does with the archives ($2), into an empty home ($3).
 const INSTALL: &str = r#"
@@ -55,10 +39,9 @@ test -z "$(ls -A "$3/other")"
 pub(super) fn archive() -> Result<String> {
     let name = name();
     let program = cross::static_program()?;
-    let unpacked = empty(&name)?;
-    let time = time_of_commit()?;
-    let sources = root();
-    run(&mut shell(5, PACK, &[&program, &sources, Path::new(&time), &unpacked]))?;
+    let mut pack = Command::new("sh");
+    pack.arg(root().join("contrib/pack.sh")).arg(&program).arg(cross::MUSL).arg(folder());
+    run(&mut within(5, &pack))?;
     sum_up()?;
 
     // What users have is what is tried: unpacked once more.
@@ -66,6 +49,7 @@ pub(super) fn archive() -> Result<String> {
     let archive = folder().join(format!("{name}.tar.gz"));
     run(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(&tried))?;
     cross::try_out(&tried.join(&name).join("bin/navlock"))?;
+    cross::install(&[("curl", "curl")])?;
     let script = root().join("contrib/install.sh");
     run(&mut shell(5, INSTALL, &[&script, &folder(), &tried, Path::new(version())]))?;
 

@@ -1,6 +1,6 @@
 //! The Homebrew formula and the Nix flake: filled in with what was made, and read by Ruby and Nix.
 
-use std::{fs, process::Command};
+use std::{fmt::Write as _, fs, path::Path, process::Command};
 
 use crate::{
     cross,
@@ -9,25 +9,52 @@ use crate::{
 
 use super::{archive, empty, folder, version};
 
+/// Of these systems a release has an archive that is not made here.
+const ELSEWHERE: [&str; 4] = [
+    "aarch64-apple-darwin",
+    "aarch64-unknown-linux-musl",
+    "x86_64-apple-darwin",
+    "x86_64-unknown-linux-musl",
+];
+
 pub(super) fn templates() -> Result<String> {
-    let sums = folder().join("SHA256SUMS");
-    let sums = fs::read_to_string(&sums).map_err(|error| format!("{}: {error}", sums.display()))?;
-    let archive = format!("{}.tar.gz", archive::name());
-    let sum =
-        sums.lines().find(|line| line.ends_with(&archive)).and_then(|line| line.split(' ').next());
-    let sum = sum.ok_or_else(|| format!("{archive} has no checksum; make it first"))?;
-    let to = empty("templates")?;
-    for file in ["homebrew/navlock.rb", "nix/flake.nix"] {
-        let template = root().join("contrib").join(file);
-        let text = fs::read_to_string(&template)
-            .map_err(|error| format!("{}: {error}", template.display()))?;
-        let text = text.replace("@VERSION@", version()).replace("@SHA256@", sum);
-        if text.contains('@') && text.contains("@VERSION@") {
-            return Err(format!("{} is not filled in", template.display()));
-        }
-        let name = template.file_name().unwrap_or_default();
-        fs::write(to.join(name), text).map_err(|error| error.to_string())?;
+    let made = folder().join("SHA256SUMS");
+    let known =
+        fs::read_to_string(&made).map_err(|error| format!("{}: {error}", made.display()))?;
+    if !known.contains(&format!("{}.tar.gz\n", archive::name())) {
+        return Err(
+            "the archive comes first: cargo xtask release --dry-run archive templates".to_owned()
+        );
     }
+    let to = empty("templates")?;
+    let sums = to.join("SHA256SUMS");
+    let write =
+        |text: &str| fs::write(&sums, text).map_err(|error| format!("{}: {error}", sums.display()));
+
+    // What a release lacks is not left open in what refers to it.
+    write(&known)?;
+    if let Ok(filled) = filled_in("homebrew/navlock.rb", &sums) {
+        return Err(format!("the formula is filled in without all checksums:\n{filled}"));
+    }
+    let mut all = known;
+    for (number, target) in ELSEWHERE.iter().filter(|target| **target != cross::MUSL).enumerate() {
+        let _ = writeln!(all, "{number:064x}  navlock-{}-{target}.tar.gz", version());
+    }
+    write(&all)?;
+    for template in ["homebrew/navlock.rb", "nix/flake.nix"] {
+        let name = Path::new(template).file_name().unwrap_or_default();
+        fs::write(to.join(name), filled_in(template, &sums)?).map_err(|error| error.to_string())?;
+    }
+    let formula = fs::read_to_string(to.join("navlock.rb")).map_err(|error| error.to_string())?;
+    for target in ELSEWHERE {
+        let name = format!("navlock-{}-{target}.tar.gz", version());
+        let sum = all.lines().find_map(|line| line.strip_suffix(&name)).unwrap_or_default().trim();
+        let mut lines = formula.lines().skip_while(|line| !line.contains(&format!("/{name}\"")));
+        if !lines.nth(1).is_some_and(|next| next.contains(sum)) {
+            return Err(format!("the formula does not say {sum} after {name}:\n{formula}"));
+        }
+    }
+
     cross::install(&[("ruby", "ruby"), ("nix-instantiate", "nix-bin")])?;
     run(&mut within(1, Command::new("ruby").args(["-c", "navlock.rb"]).current_dir(&to)))?;
     let parsed = said(&mut within(
@@ -38,4 +65,11 @@ pub(super) fn templates() -> Result<String> {
         return Err("the flake builds nothing".to_owned());
     }
     Ok("the formula is Ruby, and the flake is Nix; neither Homebrew nor Nix built it".to_owned())
+}
+
+/// A template of the repository, with this version and these checksums.
+fn filled_in(template: &str, sums: &Path) -> Result<String> {
+    let mut fill_in = Command::new("sh");
+    fill_in.arg(root().join("contrib/fill-in.sh")).arg(root().join("contrib").join(template));
+    said(fill_in.arg(version()).arg(sums)).map(|text| text + "\n")
 }
