@@ -115,7 +115,7 @@ pub fn numbered(file: &File, number: i32) -> io::Result<Descriptor> {
 /// # Errors
 ///
 /// If the system refuses.
-pub fn bequeath(file: &File, in_place_of: &mut Descriptor) -> io::Result<()> {
+pub fn let_inherit(file: &File, in_place_of: &mut Descriptor) -> io::Result<()> {
     // The copy lacks the mark to be closed.
     Ok(dup2(file, in_place_of)?)
 }

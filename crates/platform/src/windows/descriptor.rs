@@ -79,7 +79,7 @@ pub fn open_count() -> Option<usize> {
     usize::try_from(count).ok()
 }
 
-/// What keeps a place for what is to be [bequeathed](bequeath). A handle has no number that one could choose.
+/// What keeps a place for what is to be [inherited](let_inherit). A handle has no number that one could choose.
 ///
 /// # Errors
 ///
@@ -93,7 +93,7 @@ pub fn numbered(file: &File, _: i32) -> io::Result<Descriptor> {
 /// # Errors
 ///
 /// If there is no memory for it.
-pub fn bequeath(file: &File, in_place_of: &mut Descriptor) -> io::Result<()> {
+pub fn let_inherit(file: &File, in_place_of: &mut Descriptor) -> io::Result<()> {
     *in_place_of = super::file_lock::inherited(file)?;
     Ok(())
 }

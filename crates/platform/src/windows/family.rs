@@ -56,7 +56,9 @@ impl Family {
         Self { job, command: None }
     }
 
-    /// From now on there is the command.
+    /// From now on there is the command. It is told right after its start, when it cannot have started anything itself: a
+    /// process has libraries to load first. To start it so that it waits for us would leave one that waits forever, and
+    /// has the lock, if we were killed in between.
     pub fn begins(&mut self, command: &Child) {
         self.command =
             command.as_handle().try_clone_to_owned().ok().map(|handle| (handle, command.id()));

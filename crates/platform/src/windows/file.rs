@@ -21,7 +21,7 @@ use windows_sys::Win32::Storage::FileSystem::{
 
 use super::{
     security::{self, Access, Descriptor, NOBODY},
-    system::{checked, wide},
+    system::{checked, wide_path},
 };
 use crate::user::UserId;
 
@@ -149,8 +149,7 @@ fn directory(file: File) -> io::Result<File> {
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     let descriptor = Descriptor::of_file(true)?;
     let attributes = descriptor.attributes(false);
-    // As long as it may be, which the system takes of whole paths alone.
-    let path = wide(std::path::absolute(path)?);
+    let path = wide_path(path)?;
     // SAFETY: The path ends with a zero, and it and the attributes outlive the call.
     checked(unsafe { CreateDirectoryW(path.as_ptr(), &raw const attributes) })
 }

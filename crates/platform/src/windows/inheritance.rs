@@ -4,6 +4,7 @@
 
 use windows_sys::Win32::{
     Foundation::{CloseHandle, GetHandleInformation, HANDLE, HANDLE_FLAG_INHERIT},
+    Storage::FileSystem::{FILE_TYPE_CHAR, GetFileType},
     System::Console::{GetStdHandle, STD_ERROR_HANDLE, STD_INPUT_HANDLE, STD_OUTPUT_HANDLE},
 };
 
@@ -48,7 +49,10 @@ pub fn close_inherited() -> Result<Option<Listener>, String> {
             continue;
         }
         left -= 1;
-        if flags & HANDLE_FLAG_INHERIT != 0 && !streams.contains(&handle) {
+        // SAFETY: There is such a handle.
+        let is_console = unsafe { GetFileType(handle) == FILE_TYPE_CHAR };
+        // The console has some of its own in this process, which it goes on to use.
+        if flags & HANDLE_FLAG_INHERIT != 0 && !is_console && !streams.contains(&handle) {
             // SAFETY: What this program opens itself is not inherited. So it is the starter's, and nothing here knows of it.
             unsafe { CloseHandle(handle) };
         }

@@ -11,6 +11,7 @@ pub mod inheritance;
 pub mod library;
 pub mod machine;
 mod operation;
+mod peek;
 pub mod peer;
 mod pipe;
 pub mod process;

@@ -16,24 +16,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use windows_sys::{
-    Wdk::Storage::FileSystem::{
-        FILE_PIPE_LOCAL_INFORMATION, FilePipeLocalInformation, NtQueryInformationFile,
+use windows_sys::Win32::{
+    Foundation::{
+        ERROR_BROKEN_PIPE, ERROR_NO_DATA, ERROR_OPERATION_ABORTED, ERROR_PIPE_NOT_CONNECTED, HANDLE,
     },
-    Win32::{
-        Foundation::{
-            ERROR_BROKEN_PIPE, ERROR_NO_DATA, ERROR_OPERATION_ABORTED, ERROR_PIPE_NOT_CONNECTED,
-            HANDLE,
-        },
-        Storage::FileSystem::{ReadFile, WriteFile},
-        System::IO::IO_STATUS_BLOCK,
-    },
+    Storage::FileSystem::{ReadFile, WriteFile},
 };
 
 use super::{
     operation::Operation,
+    peek::{is_closing, peek},
     system::{Event, wait_for},
-    wait::peek,
 };
 
 /// How much is read, or written, at once.
@@ -361,25 +354,4 @@ impl Wait {
             _ => None,
         }
     }
-}
-
-/// Whether the other end of a pipe has gone while there is something in it: then what is in it is read as before, and
-/// only this says so.
-pub(crate) fn is_closing(pipe: BorrowedHandle<'_>) -> bool {
-    /// `FILE_PIPE_CONNECTED_STATE`.
-    const CONNECTED: u32 = 3;
-    let mut status = IO_STATUS_BLOCK::default();
-    let mut found = FILE_PIPE_LOCAL_INFORMATION::default();
-    let size = u32::try_from(size_of::<FILE_PIPE_LOCAL_INFORMATION>()).unwrap_or_default();
-    // SAFETY: The handle is open, and there is as much room as is said.
-    let failed = unsafe {
-        NtQueryInformationFile(
-            pipe.as_raw_handle(),
-            &raw mut status,
-            (&raw mut found).cast(),
-            size,
-            FilePipeLocalInformation,
-        )
-    };
-    failed >= 0 && found.NamedPipeState != CONNECTED
 }

@@ -317,6 +317,8 @@ pub(crate) fn access(file: BorrowedHandle<'_>) -> io::Result<Access> {
 /// It points to a list, or is null.
 unsafe fn granted_to_others(dacl: *const ACL) -> u32 {
     const ALLOWED: u8 = 0;
+    /// Of whatever kind: plain, for a part of an object, with a condition, or both.
+    const DENIED: [u8; 4] = [1, 6, 10, 12];
     const INHERITED_ONLY: u8 = 8;
     if dacl.is_null() {
         // Without a list everybody may do everything.
@@ -325,8 +327,8 @@ unsafe fn granted_to_others(dacl: *const ACL) -> u32 {
     let us = [of_token().0, of_token().1];
     let trusted = [SYSTEM, ADMINISTRATORS, OWNER_RIGHTS, CREATOR_OWNER];
     let mut granted = 0;
-    // SAFETY: The caller says what it is; each entry is looked at as what its header says it is, and only
-    // those are that begin as this one.
+    // SAFETY: The caller says what it is. All entries begin with a header and a mask, and those of the plain kind have an
+    // identifier behind that.
     unsafe {
         for index in 0..u32::from((*dacl).AceCount) {
             let mut entry: *mut c_void = ptr::null_mut();
@@ -334,11 +336,15 @@ unsafe fn granted_to_others(dacl: *const ACL) -> u32 {
                 return u32::MAX;
             }
             let header = *entry.cast::<ACE_HEADER>();
-            if header.AceFlags & INHERITED_ONLY != 0 || header.AceType != ALLOWED {
+            if header.AceFlags & INHERITED_ONLY != 0 || DENIED.contains(&header.AceType) {
                 continue;
             }
             let entry = entry.cast::<ACCESS_ALLOWED_ACE>();
-            let who = Sid::read((&raw mut (*entry).SidStart).cast()).unwrap_or(NOBODY);
+            // What allows something by a condition may allow it to anybody.
+            let who = match header.AceType {
+                ALLOWED => Sid::read((&raw mut (*entry).SidStart).cast()).unwrap_or(NOBODY),
+                _ => NOBODY,
+            };
             if !us.contains(&who) && !trusted.contains(&who) {
                 granted |= (*entry).Mask;
             }

@@ -79,17 +79,14 @@ unsafe extern "system" fn came(event: u32) -> BOOL {
 fn catch(signals: &[Signal], once: bool) -> io::Result<(Stream, Stream)> {
     let (told, ends) = Stream::pair()?;
     ends.set_nonblocking(true)?;
-    static HANDLED: OnceLock<bool> = OnceLock::new();
-    let mut failed = Ok(());
-    HANDLED.get_or_init(|| {
-        // SAFETY: The function is there for as long as the program.
-        failed = checked(unsafe { SetConsoleCtrlHandler(Some(came), 1) });
-        failed.is_ok()
-    });
-    failed?;
     let caught =
         Caught { signals: signals.to_vec(), ends: ends.try_clone()?, once, has_come: false };
-    all().lock().unwrap_or_else(PoisonError::into_inner).push(caught);
+    let mut all = all().lock().unwrap_or_else(PoisonError::into_inner);
+    if all.is_empty() {
+        // SAFETY: The function is there for as long as the program.
+        checked(unsafe { SetConsoleCtrlHandler(Some(came), 1) })?;
+    }
+    all.push(caught);
     Ok((told, ends))
 }
 

@@ -2,12 +2,13 @@
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     io,
     os::windows::{
-        ffi::OsStrExt,
+        ffi::{OsStrExt, OsStringExt},
         io::{AsHandle, AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle},
     },
+    path::{Component, Path, Prefix, absolute},
     ptr,
     sync::{Arc, Mutex, PoisonError},
     task::Waker,
@@ -53,6 +54,30 @@ pub(crate) unsafe fn owned(handle: HANDLE) -> io::Result<OwnedHandle> {
 /// A text as the system has it, with a zero at its end.
 pub(crate) fn wide(text: impl AsRef<OsStr>) -> Vec<u16> {
     text.as_ref().encode_wide().chain([0]).collect()
+}
+
+/// A path as the system has it, which takes a plain one of some 250 characters at most, and a longer one only as it
+/// writes that itself.
+pub(crate) fn wide_path(path: &Path) -> io::Result<Vec<u16>> {
+    let path = absolute(path)?;
+    Ok(if path.as_os_str().len() < LONG { wide(path) } else { wide(of_any_length(&path)) })
+}
+
+/// From here on a path is written so that it may have any length. A directory's must leave room for a name in it.
+const LONG: usize = 240;
+
+/// An absolute path, as one that may have any length.
+fn of_any_length(path: &Path) -> OsString {
+    let Some(Component::Prefix(prefix)) = path.components().next() else { return path.into() };
+    let (begins, leave_out) = match prefix.kind() {
+        Prefix::Disk(_) => (r"\\?\", 0),
+        Prefix::UNC(..) => (r"\\?\UNC\", 2),
+        _ => return path.into(),
+    };
+    let rest: Vec<u16> = path.as_os_str().encode_wide().skip(leave_out).collect();
+    let mut whole = OsString::from(begins);
+    whole.push(OsString::from_wide(&rest));
+    whole
 }
 
 /// Whether programs that are started inherit this handle.
@@ -185,4 +210,21 @@ unsafe extern "system" fn wake(
     let wakers = unsafe { &*context.cast::<Mutex<Vec<Waker>>>() };
     let woken = std::mem::take(&mut *wakers.lock().unwrap_or_else(PoisonError::into_inner));
     woken.into_iter().for_each(Waker::wake);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_any_length_is_written_as_the_system_writes_it() {
+        for (path, written) in [
+            (r"C:\a\b", r"\\?\C:\a\b"),
+            (r"\\server\share\a", r"\\?\UNC\server\share\a"),
+            (r"\\?\C:\a", r"\\?\C:\a"),
+        ] {
+            assert_eq!(of_any_length(Path::new(path)), written);
+        }
+        assert_eq!(wide_path(Path::new(r"C:\a")).unwrap(), wide(r"C:\a"));
+    }
 }

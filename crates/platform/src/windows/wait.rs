@@ -1,5 +1,4 @@
 //! Waiting for one of several things: pipes, processes, and what else the system can wait for.
-#![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 use std::{
     convert::Infallible,
@@ -9,15 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use windows_sys::Win32::{
-    Storage::FileSystem::{FILE_TYPE_PIPE, GetFileType},
-    System::Pipes::PeekNamedPipe,
-};
-
 use super::{
+    peek::{is_pipe, peek},
     pipe::Pipe,
-    socket::Stream,
-    system::{MOST, checked, is_signalled, wait_for},
+    system::{MOST, is_signalled, wait_for},
 };
 
 /// How often it is looked at what the system cannot wait for.
@@ -54,6 +48,10 @@ impl<'a> BorrowedSource<'a> {
         }
     }
 
+    pub(crate) fn pipe(pipe: &'a Pipe) -> Self {
+        Self(Kind::Pipe(pipe))
+    }
+
     pub(crate) fn object(object: BorrowedHandle<'a>) -> Self {
         Self(Kind::Object(object))
     }
@@ -74,12 +72,6 @@ impl<T: Source + ?Sized> Source for &T {
 impl<T: Source + ?Sized> Source for Arc<T> {
     fn source(&self) -> BorrowedSource<'_> {
         (**self).source()
-    }
-}
-
-impl Source for Stream {
-    fn source(&self) -> BorrowedSource<'_> {
-        BorrowedSource(Kind::Pipe(self.pipe()))
     }
 }
 
@@ -185,37 +177,6 @@ impl BorrowedSource<'_> {
     }
 }
 
-/// Whether it is one end of a pipe.
-pub(crate) fn is_pipe(handle: BorrowedHandle<'_>) -> bool {
-    // SAFETY: The handle is open for as long as it is borrowed.
-    unsafe { GetFileType(handle.as_raw_handle()) == FILE_TYPE_PIPE }
-}
-
-/// Whether there is something in a pipe, and whether its other end has gone.
-pub(crate) fn peek(pipe: BorrowedHandle<'_>) -> (bool, bool) {
-    let mut available = 0;
-    let null = std::ptr::null_mut;
-    // SAFETY: The handle is open for as long as it is borrowed; nothing but this number is written.
-    let peeked = unsafe {
-        PeekNamedPipe(
-            pipe.as_raw_handle(),
-            null(),
-            0,
-            null().cast(),
-            &raw mut available,
-            null().cast(),
-        )
-    };
-    match checked(peeked) {
-        Ok(()) => (available > 0, super::pipe::is_closing(pipe)),
-        // It cannot be asked whether an end that is written to has one that reads.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            (false, super::pipe::is_closing(pipe))
-        }
-        Err(_) => (false, true),
-    }
-}
-
 /// Waits until something has come of one of these, but no longer than this. What is asked for twice is
 /// told twice.
 ///
@@ -310,6 +271,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::socket::Stream;
 
     #[test]
     fn an_end_is_told_while_there_is_something_to_be_read() {

@@ -17,7 +17,7 @@ use nix::{
 };
 use rustix::process::{Pid, kill_process};
 
-use super::Signal;
+use super::signal::Signal;
 use crate::wait;
 
 /// The system's mark of a process that is ending (`PROC_FLAG_INEXIT` of `sys/proc_info.h`).

@@ -1,0 +1,103 @@
+//! Connections between the processes of one machine, found by a path: named pipes.
+//!
+//! A named pipe has no path but a name, which is everybody's. So what stands at the path is a file in which that
+//! name is: it is another each time, which nobody can guess and take before us. The file is found, removed and
+//! renamed as a socket is. A name that nobody has any more is that of somebody who was killed.
+
+mod instance;
+mod listener;
+mod name;
+mod runtime;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fs,
+    io::{self, ErrorKind, Read, Write},
+    path::Path,
+};
+
+#[cfg(feature = "command")]
+pub use self::stream::{of_output, talking};
+pub use self::{
+    listener::{Address, Listener},
+    name::{MAX_PATH, fits, is_at},
+    runtime::{AsyncListener, AsyncStream, another, shut_down},
+    stream::{Stream, connect, hearing},
+};
+
+/// Listens at `path`, where nothing but this user's processes find it. Who may connect is said to the system when the
+/// pipe is made; it gets its path last.
+///
+/// # Errors
+///
+/// If it cannot be made.
+pub fn listen(unborn: &Path, path: &Path) -> io::Result<AsyncListener> {
+    match fs::remove_file(unborn) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = AsyncListener::bind(unborn)?;
+    fs::rename(unborn, path)?;
+    Ok(listener)
+}
+
+/// Listens at a path, for this user alone.
+///
+/// # Errors
+///
+/// `AddrInUse` if there is something.
+#[cfg(feature = "command")]
+pub fn bind_private(path: &Path) -> io::Result<Listener> {
+    Listener::bind(path)
+}
+
+/// Sends as much as there is room for; whoever does not block is told `WouldBlock` where there is none.
+///
+/// # Errors
+///
+/// `BrokenPipe` if the other end has gone.
+pub fn send(mut socket: &Stream, bytes: &[u8]) -> io::Result<usize> {
+    socket.write(bytes)
+}
+
+/// Reads what there is into memory of `into` that was not written to yet; 0 at the end.
+///
+/// # Errors
+///
+/// `WouldBlock` if there is nothing and it is not to be waited.
+pub fn read_into_spare(mut socket: &Stream, into: &mut Vec<u8>) -> io::Result<usize> {
+    let (before, room) = (into.len(), into.capacity() - into.len());
+    into.resize(before + room, 0);
+    let read = socket.read(&mut into[before..]);
+    into.truncate(before + read.as_ref().map_or(0, |read| *read));
+    read
+}
+
+/// Does this from within a directory, and leaves it for the root.
+///
+/// # Errors
+///
+/// If there is no way there.
+#[cfg(feature = "command")]
+pub fn within<T>(directory: &Path, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    std::env::set_current_dir(directory)?;
+    let done = act();
+    let _ = std::env::set_current_dir(r"\");
+    done
+}
+
+/// The same, and comes back. What the process does meanwhile is done from there, too.
+///
+/// # Errors
+///
+/// If there is no way there or back.
+#[cfg(feature = "command")]
+pub fn within_and_back<T>(directory: &Path, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let here = std::env::current_dir()?;
+    std::env::set_current_dir(directory)?;
+    let done = act();
+    std::env::set_current_dir(here)?;
+    done
+}
