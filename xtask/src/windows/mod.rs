@@ -5,18 +5,16 @@
 //! `target/windows`.
 
 mod addon;
+mod suites;
 mod toolchain;
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{BufRead, BufReader},
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
-use self::toolchain::{TARGET, by_wine, cargo};
-use crate::run::{Result, root, run, said, show};
+use self::{
+    suites::{LEFT_OUT, SUITES, Suite},
+    toolchain::{TARGET, by_wine},
+};
+use crate::run::{Result, root, run, said};
 
 /// What it takes, as Debian's packages: for each a program or a folder by which it is known to be there.
 const PACKAGES: [(&str, &str); 6] = [
@@ -28,33 +26,8 @@ const PACKAGES: [(&str, &str); 6] = [
     ("wine", "/usr/bin/wine"),
 ];
 
-/// A suite of tests: what it is called here, and what Cargo calls it.
-struct Suite {
-    name: &'static str,
-    package: &'static str,
-    target: &'static [&'static str],
-}
-
-const fn suite(
-    name: &'static str,
-    package: &'static str,
-    target: &'static [&'static str],
-) -> Suite {
-    Suite { name, package, target }
-}
-
-/// All that is run.
-const SUITES: [Suite; 3] = [
-    suite("platform", "navlock-platform", &["--lib"]),
-    suite("engine", "navlock-engine", &["--lib", "--tests"]),
-    suite("core", "navlock-core", &["--lib", "--tests"]),
-];
-
 /// The suite of the npm package, which is not one of Cargo's.
 const ADDON: &str = "addon";
-
-/// Tests that do not run by Wine, with the reason. They must be there: one that is gone has to go here, too.
-const LEFT_OUT: [(&str, &str, &str); 0] = [];
 
 pub(crate) fn windows(arguments: &[&str]) -> Result {
     let with_addon = arguments.is_empty() || arguments.contains(&ADDON);
@@ -73,7 +46,7 @@ pub(crate) fn windows(arguments: &[&str]) -> Result {
     random_bytes(&built)?;
     let mut counts = BTreeMap::new();
     for suite in &chosen {
-        counts.insert(suite.name, test(suite, &folder)?);
+        counts.insert(suite.name, suites::test(suite, &folder)?);
     }
     if with_addon {
         counts.insert(ADDON, addon::test(&folder)?);
@@ -83,7 +56,15 @@ pub(crate) fn windows(arguments: &[&str]) -> Result {
         println!("  {name}: {passed} passed");
     }
     for (suite, test, why) in LEFT_OUT {
-        println!("  {suite}: {test} was left out: {why}");
+        if chosen.iter().any(|chosen| chosen.name == suite) {
+            println!("  {suite}: {test} was left out: {why}");
+        }
+    }
+    if chosen.iter().any(|chosen| chosen.name == suites::COMMAND) {
+        println!("  {}: of its end-to-end tests these are for Unix alone:", suites::COMMAND);
+        for (module, why) in suites::for_unix_alone()? {
+            println!("    {module}: {why}");
+        }
     }
     Ok(())
 }
@@ -126,65 +107,12 @@ fn random_bytes(built: &Path) -> Result {
     Ok(())
 }
 
-/// Runs a suite. How many of its tests have passed.
-fn test(suite: &Suite, folder: &Path) -> Result<usize> {
-    let of_suite = || {
-        let mut command = cargo(folder);
-        command.args(["test", "--locked", "--no-fail-fast", "--target", TARGET]);
-        command.args(["-Zbuild-std=std,panic_unwind,test", "-p", suite.package, "--all-features"]);
-        command.args(suite.target).arg("--");
-        command
-    };
-    let left_out: Vec<_> = LEFT_OUT.iter().filter(|left_out| left_out.0 == suite.name).collect();
-    if !left_out.is_empty() {
-        let listed = said(of_suite().arg("--list"))?;
-        let is_there = |test: &str| listed.lines().any(|line| line == format!("{test}: test"));
-        if let Some((_, gone, _)) = left_out.iter().find(|(_, test, _)| !is_there(test)) {
-            return Err(format!("{}: {gone} is left out, and there is no such test", suite.name));
-        }
-    }
-    let mut command = of_suite();
-    command.arg("--exact");
-    for (_, test, _) in &left_out {
-        command.args(["--skip", test]);
-    }
-    println!("\n$ {}", show(&command));
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
-    let mut passed = 0;
-    for line in child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines()) {
-        let line = line.map_err(|error| error.to_string())?;
-        println!("{line}");
-        passed += passed_of(&line).unwrap_or(0);
-    }
-    let status = child.wait().map_err(|error| error.to_string())?;
-    if !status.success() {
-        return Err(format!("{} failed ({status})", suite.name));
-    }
-    if passed == 0 {
-        return Err(format!("{} ran no test", suite.name));
-    }
-    Ok(passed)
-}
-
-/// How many tests have passed, by the last line of one program of tests.
-fn passed_of(line: &str) -> Option<usize> {
-    let rest = line.strip_prefix("test result: ok. ")?;
-    rest.split_once(" passed")?.0.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_has_passed_is_counted_of_programs_of_tests_alone() {
-        let line = "test result: ok. 17 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
-        assert_eq!(passed_of(line), Some(17));
-        assert_eq!(passed_of("test a::b ... ok"), None);
-        assert_eq!(passed_of("test result: FAILED. 16 passed; 1 failed"), None);
+    fn a_suite_that_is_not_there_is_refused() {
         assert!(by_name("engine").is_ok() && by_name("kernel").is_err());
     }
 }

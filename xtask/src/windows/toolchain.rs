@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use crate::run::root;
+use crate::run::{Result, root};
 
 /// What is built for.
 pub(super) const TARGET: &str = "x86_64-pc-windows-gnu";
@@ -48,6 +48,15 @@ pub(super) fn by_wine(folder: &Path) -> Command {
     let mut command = Command::new(WINE);
     command.envs(wine_settings(folder));
     command
+}
+
+/// Ends all programs for Windows that are left of what was run: a broker that was started waits for clients, and whoever
+/// was ended himself has ended nobody.
+pub(super) fn end_all(folder: &Path) -> Result {
+    let mut server = Command::new("wineserver");
+    server.arg("--kill").envs(wine_settings(folder));
+    // It says by its exit code whether anything was left.
+    server.status().map(|_| ()).map_err(|error| format!("cannot start wineserver: {error}"))
 }
 
 /// The `PATH` without the programs of rustup, which know nothing of that compiler.

@@ -1,8 +1,17 @@
 //! `navlock doctor`.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Stdio};
+#[cfg(unix)]
+use std::os::unix::fs::PermissionsExt;
+#[cfg(target_os = "linux")]
+use std::process::Stdio;
+use std::{fs, path::Path};
 
-use crate::sandbox::{NAVLOCK, Sandbox, eventually, finish, write};
+#[cfg(target_os = "linux")]
+use crate::sandbox::finish;
+use crate::{
+    sandbox::{NAVLOCK, Sandbox, eventually, write},
+    system::absolute,
+};
 
 /// The level of each thing that was looked at.
 fn levels(sandbox: &Sandbox, variables: &[(&str, &str)]) -> (Vec<(String, String)>, i32) {
@@ -24,8 +33,8 @@ fn level(of: &str, (levels, _): &(Vec<(String, String)>, i32)) -> Option<String>
 #[test]
 fn a_good_set_up_is_good_with_and_without_a_broker() {
     let sandbox = Sandbox::new();
-    let bin = NAVLOCK.rsplit_once('/').unwrap().0;
-    let path = [("PATH", bin)];
+    let bin = Path::new(absolute(NAVLOCK)).parent().unwrap();
+    let path = [("PATH", bin.to_str().unwrap())];
     let before = levels(&sandbox, &path);
     assert!(sandbox.broker().is_none(), "it has started one");
     assert!(before.0.iter().all(|(_, level)| level == "ok"), "{before:?}");
@@ -52,7 +61,12 @@ fn what_is_wrong_is_named_with_a_remedy() {
     assert_eq!(level("NAVLOCK_BIN", &wrong).as_deref(), Some("fail"));
     assert_eq!(level("NAVLOCK_BUKKET", &wrong).as_deref(), Some("warn"));
     assert_eq!(level("program", &levels(&sandbox, &[("PATH", "")])).as_deref(), Some("warn"));
+}
 
+#[test]
+#[cfg(unix)]
+fn a_directory_that_lets_others_in_is_named_with_a_remedy() {
+    let sandbox = Sandbox::new();
     let open = sandbox.path("open");
     fs::create_dir(&open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
@@ -90,6 +104,7 @@ fn who_has_a_tmp_of_its_own_is_told_so() {
 }
 
 #[test]
+#[cfg(unix)]
 fn a_place_that_is_not_ours_is_not_written_to() {
     let sandbox = Sandbox::new();
     let (theirs, link) = (sandbox.path("theirs"), sandbox.path("link"));

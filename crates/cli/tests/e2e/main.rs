@@ -1,84 +1,106 @@
 //! The built `navlock`, its processes and its broker.
 //!
 //! What is for Unix alone tests by `sh`, by signals and by files of the kernel. What is not is also run on Windows, where
-//! a test may say of itself that it needs one of these. What it takes of either system is in [`system`].
+//! a test may say of itself that it needs one of these. What it takes of either system is in [`system`]. Above each module
+//! that is for Unix alone stands what it takes of Unix: `cargo xtask windows` shows that.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 #![cfg_attr(not(unix), expect(dead_code, reason = "some helpers are for tests of Unix alone"))]
 
+// Scripts for `sh`.
 #[cfg(unix)]
 mod book;
+// Scripts for `sh`, links, and what `/proc` says of a broker.
 #[cfg(unix)]
 mod broker;
+// Somebody who is stopped, and goes on.
 #[cfg(unix)]
 mod crowd;
 mod daemon;
+// Scripts for `sh`, and named pipes in folders.
 #[cfg(unix)]
 mod deadlock;
 mod death;
-#[cfg(unix)]
 mod doctor;
+// Machines that are stopped and cut off by signals and scripts.
 #[cfg(all(unix, feature = "etcd"))]
 mod etcd;
 mod exclusion;
 mod executors;
 mod exit;
+// A library that is loaded before that of C.
 #[cfg(target_os = "linux")]
 mod faults;
+// Scripts for `sh`, and flock(1).
 #[cfg(unix)]
 mod flock;
+// A process that is forked.
 #[cfg(unix)]
 mod forked;
+// Somebody who is stopped, and goes on.
 #[cfg(unix)]
 mod given_up;
+// What `/proc` says that a command has inherited.
 #[cfg(unix)]
 mod hoarder;
-#[cfg(unix)]
 mod hold;
+// Sockets of Unix, by which a client speaks by hand, and users.
 #[cfg(unix)]
 mod hostile;
+// A broker that is stopped, and goes on.
 #[cfg(unix)]
 mod impatient;
+// Scripts for `sh`, and what they have their commands inherit.
 #[cfg(unix)]
 mod inherited;
+// Processes that are stopped, and what `/proc` says of them.
 #[cfg(target_os = "linux")]
 mod jams;
+// Witnesses by flock(2), and what `/proc` says of brokers.
 #[cfg(unix)]
 mod kills;
 mod locking;
+// Sockets of Unix, by which nonsense is talked, modes of files, and signals.
 #[cfg(unix)]
 mod logs;
 mod looking;
+// Scripts for `sh` that are told to end, and do not.
 #[cfg(unix)]
 mod lost;
 mod manual;
 mod names;
+// Names that stay a client's own, for which there is no memory to be shared.
 #[cfg(unix)]
 mod owned;
+// A terminal.
 #[cfg(all(target_os = "linux", feature = "top"))]
 mod picture;
 mod query;
+// Files that are removed while somebody has them open.
 #[cfg(unix)]
 mod removed;
-#[cfg(unix)]
 mod restart;
 mod sandbox;
-#[cfg(unix)]
 mod settings;
+// Limits of processes, and disks without room.
 #[cfg(target_os = "linux")]
 mod shortage;
+// Signals.
 #[cfg(unix)]
 mod signals;
+// Scripts for `sh`, and what `/proc` says of a broker.
 #[cfg(unix)]
 mod surroundings;
 mod system;
+// A terminal.
 #[cfg(target_os = "linux")]
 mod terminal;
+// A terminal.
 #[cfg(all(target_os = "linux", feature = "top"))]
 mod top;
 mod wait;
+// Sockets of Unix that a browser's page is opened by.
 #[cfg(all(unix, feature = "web"))]
 mod web;
-#[cfg(unix)]
 mod words;
 mod worker;

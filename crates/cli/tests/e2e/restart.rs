@@ -8,12 +8,16 @@ use std::{
 };
 
 use navlock::{BrokerReach, ConnectOptions, LockManager, Place, UserAgent, blocking::block_on};
-use rustix::process::Signal;
 
 use crate::{
     sandbox::{Holder, NAVLOCK, Sandbox, eventually},
+    system::{ECHO_FENCE, absolute},
     worker::PATIENCE,
 };
+
+/// Wrappers that are stopped.
+#[cfg(unix)]
+mod stopped;
 
 impl Sandbox {
     /// A client in this process, which starts a broker with this program.
@@ -25,7 +29,7 @@ impl Sandbox {
 
     /// The fencing token of a holder that comes now.
     fn fence(&self) -> u64 {
-        let output = self.output(&["run", "fence", "sh", "-c", "echo $NAVLOCK_FENCE"]);
+        let output = self.output(&["run", "fence", "-c", ECHO_FENCE]);
         String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
     }
 }
@@ -107,68 +111,6 @@ fn who_died_with_the_broker_is_not_waited_for() {
 }
 
 #[test]
-fn a_command_whose_wrapper_is_stopped_for_too_long_holds_on() {
-    let sandbox = Sandbox::new();
-    let mut holder = sandbox.hold(&["--on-lost", "term", "db"]);
-    let mut waiter = sandbox.queue(&["db"]);
-    holder.stop();
-    sandbox.kill_broker();
-    // The command may still be at work: it has the lock for as long as its wrapper may come back,
-    // and since it inherited it, for as long as it runs itself.
-    assert_eq!(sandbox.answered(&["run", "-n", "db", "true"]), 1);
-    assert_eq!(sandbox.query(), ["held db exclusive", "pending db exclusive"]);
-    holder.signal(Signal::CONT);
-    eventually("the wrapper is back", || {
-        sandbox.written(&["daemon", "status", "--json"]).contains("\"orphans\":0")
-    });
-    holder.let_go();
-    assert!(holder.ended().success());
-    waiter.begun();
-    waiter.release();
-}
-
-#[test]
-fn a_command_keeps_its_lock_when_its_file_is_removed_while_a_broker_waits_for_others() {
-    let sandbox = Sandbox::new();
-    let mut holder = sandbox.hold(&["db"]);
-    let other = sandbox.hold(&["other"]);
-    holder.kill_wrapper();
-    other.stop();
-    let before = sandbox.kill_broker();
-    let mut waiter = sandbox.wait_for(&["db"]);
-    eventually("the next broker waits", || {
-        sandbox.broker().is_some_and(|broker| broker != before)
-            && sandbox.code(&["daemon", "status"]) == 0
-    });
-    let files = fs::read_dir(sandbox.path("sock.clients")).unwrap().map(|file| file.unwrap());
-    let removed = files.map(|file| file.path()).filter(|path| path.extension().is_some());
-    removed.for_each(|path| fs::remove_file(path).unwrap());
-    other.signal(Signal::CONT);
-    eventually("it has waited for all", || sandbox.query().len() == 3);
-    let mut query = sandbox.query();
-    query.sort();
-    assert_eq!(query, ["held db exclusive", "held other exclusive", "pending db exclusive"]);
-    holder.kill_command();
-    waiter.begun();
-    waiter.release();
-    other.release();
-}
-
-#[test]
-fn a_thief_s_lock_is_its_own_after_a_restart_too() {
-    let sandbox = Sandbox::new();
-    let mut victim = sandbox.hold(&["db"]);
-    victim.stop();
-    let thief = sandbox.hold(&["--steal", "db"]);
-    // The victim hears of it when it goes on, by the first broker's last words.
-    sandbox.kill_broker();
-    victim.signal(Signal::CONT);
-    assert_eq!(victim.ended().code(), Some(75));
-    assert_eq!(sandbox.query(), ["held db exclusive"]);
-    thief.release();
-}
-
-#[test]
 fn fencing_tokens_grow_over_restarts() {
     let sandbox = Sandbox::new();
     let keep = sandbox.hold(&["other"]);
@@ -217,7 +159,7 @@ fn a_command_that_was_stolen_from_does_not_get_its_lock_back_by_a_restart() {
 #[test]
 fn who_is_busy_under_its_lock_comes_back_all_the_same() {
     let sandbox = Sandbox::new();
-    let (mine, theirs) = (sandbox.client(NAVLOCK), sandbox.client(NAVLOCK));
+    let (mine, theirs) = (sandbox.client(absolute(NAVLOCK)), sandbox.client(absolute(NAVLOCK)));
     let held = block_on(theirs.lock("db")).unwrap();
     let (begun, has_begun) = mpsc::channel();
     let (end, is_to_end) = mpsc::channel();
@@ -253,13 +195,13 @@ fn who_is_busy_under_its_lock_comes_back_all_the_same() {
 #[test]
 fn who_cannot_start_a_broker_holds_on_and_is_told_of_nothing_while_there_is_none() {
     let sandbox = Sandbox::new();
-    drop(sandbox.client(NAVLOCK));
+    drop(sandbox.client(absolute(NAVLOCK)));
     // It cannot start a broker itself.
     let locks = sandbox.client("/nonexistent");
     let held = block_on(locks.lock("db")).unwrap();
     sandbox.kill_broker();
     let error = block_on(locks.lock("other")).unwrap_err();
-    assert!(error.to_string().contains("/nonexistent"), "{error}");
+    assert!(error.to_string().contains("nonexistent"), "{error}");
     assert!(!held.is_lost());
     // Whoever starts one finds it at its lock.
     assert_eq!(sandbox.answered(&["run", "-n", "db", "true"]), 1);
@@ -274,7 +216,7 @@ fn who_cannot_start_a_broker_holds_on_and_is_told_of_nothing_while_there_is_none
 #[test]
 fn two_threads_and_a_task_of_one_connection_hear_each_their_own() {
     let sandbox = Sandbox::new();
-    let locks = sandbox.client(NAVLOCK);
+    let locks = sandbox.client(absolute(NAVLOCK));
     let start = Barrier::new(3);
     thread::scope(|scope| {
         for _ in 0..2 {

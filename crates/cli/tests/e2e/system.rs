@@ -26,6 +26,9 @@ mod unix {
     /// What that command is called.
     pub(crate) const SHELL: &str = "sh";
 
+    /// The line for a shell that writes the token of the lock that it runs under.
+    pub(crate) const ECHO_FENCE: &str = "echo $NAVLOCK_FENCE";
+
     /// A file in which nothing is.
     pub(crate) const NOTHING: &str = "/dev/null";
 
@@ -100,6 +103,8 @@ mod windows {
     pub(crate) const HELD: [&str; 4] = ["cmd", "/d", "/c", "echo begun& set /p x=& exit 0"];
 
     pub(crate) const SHELL: &str = "cmd";
+
+    pub(crate) const ECHO_FENCE: &str = "echo %NAVLOCK_FENCE%";
 
     pub(crate) const NOTHING: &str = r"\\.\NUL";
 

@@ -1,8 +1,11 @@
 //! What `navlock` says, and what it does when nobody can read it.
 
+#[cfg(unix)]
 use std::{fs::File, process::Stdio};
 
-use crate::sandbox::{Sandbox, finish};
+use crate::sandbox::Sandbox;
+#[cfg(unix)]
+use crate::sandbox::finish;
 
 fn said(sandbox: &Sandbox, arguments: &[&str]) -> String {
     String::from_utf8(sandbox.output(arguments).stderr).unwrap()
@@ -26,6 +29,7 @@ fn a_query_with_a_name_longer_than_any_line_shows_its_beginning() {
 }
 
 #[test]
+#[cfg(unix)]
 fn a_message_that_cannot_be_written_changes_nothing() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
@@ -73,6 +77,7 @@ fn an_empty_variable_is_unset_and_a_bad_one_is_explained_in_one_line() {
 }
 
 #[test]
+#[cfg(unix)]
 fn a_place_that_was_chosen_is_not_to_be_removed_or_closed() {
     let sandbox = Sandbox::new();
     for socket in ["/", "/dev/null", "/tmp/nobody/sock"] {
@@ -84,6 +89,7 @@ fn a_place_that_was_chosen_is_not_to_be_removed_or_closed() {
 }
 
 #[test]
+#[cfg(unix)]
 fn out_of_descriptors_it_says_so_whatever_it_was_doing() {
     let sandbox = Sandbox::new();
     sandbox.written(&["daemon", "start"]);
@@ -135,6 +141,7 @@ fn what_is_nearly_right_is_told_and_a_name_is_only_spoken_of_where_there_are_nam
 }
 
 #[test]
+#[cfg(unix)]
 fn help_that_cannot_be_written_is_a_failure() {
     let sandbox = Sandbox::new();
     for arguments in [&["--help"][..], &["run", "--help"], &["--version"]] {

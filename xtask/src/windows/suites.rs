@@ -1,0 +1,172 @@
+//! The suites of tests that Cargo knows: built, and run by Wine in a bounded time.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use super::toolchain::{TARGET, cargo, end_all};
+use crate::run::{Result, root, run, said, show, within};
+
+/// A suite of tests.
+pub(super) struct Suite {
+    pub(super) name: &'static str,
+    /// What Cargo calls it.
+    package: &'static str,
+    targets: &'static [&'static str],
+    /// How long it may run once it is built. What hangs is ended then, and is an error.
+    minutes: u32,
+}
+
+/// What the suite of the program `navlock` is called.
+pub(super) const COMMAND: &str = "command";
+
+/// All that is run. Each may take several times as long as it did on a machine with two cores.
+pub(super) const SUITES: [Suite; 5] = [
+    Suite { name: "platform", package: "navlock-platform", targets: &["--lib"], minutes: 5 },
+    Suite {
+        name: "engine",
+        package: "navlock-engine",
+        targets: &["--lib", "--tests"],
+        minutes: 10,
+    },
+    Suite { name: "core", package: "navlock-core", targets: &["--lib", "--tests"], minutes: 15 },
+    Suite {
+        name: "broker",
+        package: "navlock-broker",
+        targets: &["--lib", "--tests"],
+        minutes: 20,
+    },
+    Suite { name: "command", package: "navlock-cli", targets: &["--bins", "--tests"], minutes: 25 },
+];
+
+/// Tests that do not run by Wine: suite, name, and the reason. They must be there: one that is gone has to go here, too.
+pub(super) const LEFT_OUT: [(&str, &str, &str); 0] = [];
+
+/// The modules of the end-to-end tests that are for Unix alone, each with the reason, which stands above it.
+pub(super) fn for_unix_alone() -> Result<Vec<(String, String)>> {
+    let path = root().join("crates/cli/tests/e2e/main.rs");
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let lines: Vec<&str> = text.lines().collect();
+    let of_unix = lines.windows(3).filter_map(|lines| {
+        let [above, condition, module] = lines else { return None };
+        let is_unix = condition.starts_with("#[cfg(")
+            && ["unix", "linux"].iter().any(|system| condition.contains(system));
+        let module = module.strip_prefix("mod ")?.strip_suffix(';').filter(|_| is_unix)?;
+        let why = above.strip_prefix("// ").map(|why| why.trim_end_matches('.').to_owned());
+        Some(why.map(|why| (module.to_owned(), why)).ok_or_else(|| {
+            format!("{}: it does not say why {module} is for Unix alone", path.display())
+        }))
+    });
+    of_unix.collect()
+}
+
+/// Runs a suite. How many of its tests have passed.
+pub(super) fn test(suite: &Suite, folder: &Path) -> Result<usize> {
+    run(of_cargo(suite, folder).arg("--no-run"))?;
+    let listed = said(&mut within(5, of_cargo(suite, folder).args(["--", "--list"])))?;
+    let mut missing: BTreeSet<&str> = listed.lines().filter_map(listed_in).collect();
+    let mut command = of_cargo(suite, folder);
+    command.args(["--", "--exact"]);
+    for (_, test, _) in LEFT_OUT.iter().filter(|left_out| left_out.0 == suite.name) {
+        if !missing.remove(test) {
+            return Err(format!("{}: {test} is left out, and there is no such test", suite.name));
+        }
+        command.args(["--skip", test]);
+    }
+    println!("\n$ {}", show(&command));
+    let mut child = within(suite.minutes, &command)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    let (mut passed, mut ended) = (0, BTreeSet::new());
+    for line in child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines()) {
+        let line = line.map_err(|error| error.to_string())?;
+        println!("{line}");
+        passed += passed_of(&line).unwrap_or(0);
+        ended.extend(ended_in(&line).map(str::to_owned));
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    end_all(folder)?;
+    if status.code() == Some(TIMED_OUT) {
+        missing.retain(|test| !ended.contains(*test));
+        return Err(format!(
+            "{} was ended after {} minutes; these tests had not come to their end, or not begun:\n  {}",
+            suite.name,
+            suite.minutes,
+            missing.into_iter().collect::<Vec<_>>().join("\n  ")
+        ));
+    }
+    if !status.success() {
+        return Err(format!("{} failed ({status})", suite.name));
+    }
+    if passed == 0 {
+        return Err(format!("{} ran no test", suite.name));
+    }
+    Ok(passed)
+}
+
+/// What `timeout` says when it has ended a command.
+const TIMED_OUT: i32 = 124;
+
+fn of_cargo(suite: &Suite, folder: &Path) -> Command {
+    let mut command = cargo(folder);
+    command.args(["test", "--locked", "--no-fail-fast", "--target", TARGET]);
+    command.args(["-Zbuild-std=std,panic_unwind,test", "-p", suite.package, "--all-features"]);
+    command.args(suite.targets);
+    command
+}
+
+/// The test that a line of the list is about.
+fn listed_in(line: &str) -> Option<&str> {
+    line.strip_suffix(": test")
+}
+
+/// The test whose end a line tells. What a test prints may stand in front of that, or behind.
+fn ended_in(line: &str) -> Option<&str> {
+    let (test, _) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    Some(test)
+}
+
+/// How many tests have passed, by the last line of one program of tests.
+fn passed_of(line: &str) -> Option<usize> {
+    let rest = line.strip_prefix("test result: ok. ")?;
+    rest.split_once(" passed")?.0.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_passed_is_counted_of_programs_of_tests_alone() {
+        let line = "test result: ok. 17 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
+        assert_eq!(passed_of(line), Some(17));
+        assert_eq!(passed_of("test a::b ... ok"), None);
+        assert_eq!(passed_of("test result: FAILED. 16 passed; 1 failed"), None);
+    }
+
+    #[test]
+    fn a_test_is_known_by_its_name_in_the_list_and_at_its_end() {
+        assert_eq!(listed_in("a::b: test"), Some("a::b"));
+        assert_eq!(listed_in("12 tests, 0 benchmarks"), None);
+        assert_eq!(ended_in("test a::b ... ok"), Some("a::b"));
+        assert_eq!(ended_in("running 12 tests"), None);
+    }
+
+    #[test]
+    fn each_module_of_end_to_end_tests_that_is_for_unix_alone_says_why() {
+        let all = for_unix_alone().unwrap();
+        assert!(all.contains(&("signals".to_owned(), "Signals".to_owned())), "{all:?}");
+    }
+
+    #[test]
+    fn what_is_left_out_is_of_a_suite_that_there_is() {
+        for (suite, test, why) in LEFT_OUT {
+            assert!(SUITES.iter().any(|known| known.name == suite), "{suite}: {test}: {why}");
+        }
+    }
+}
