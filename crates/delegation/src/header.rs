@@ -34,11 +34,11 @@ pub(crate) const fn more(slots: u32) -> u32 {
 pub(crate) struct Header {
     /// [`MAGIC`], written by the owner when all else is.
     magic: AtomicU64,
-    /// A chance number of the owner's, never 0: the keeper reads it through the map and compares it
+    /// A chance number of the owner's, never 0: the broker reads it through the map and compares it
     /// with what it was told by message.
     owner: AtomicU64,
-    /// A chance number of the keeper's, never 0, for the same in the other direction. 0 until then.
-    keeper: AtomicU64,
+    /// A chance number of the broker's, never 0, for the same in the other direction. 0 until then.
+    broker: AtomicU64,
     /// How many locks the owner has that stand in no slot.
     unmapped: AtomicU64,
     /// How many slots there are. It grows, when there is room in the file.
@@ -62,12 +62,12 @@ impl Header {
         self.owner.load(Ordering::Acquire)
     }
 
-    pub(crate) fn keeper(&self) -> u64 {
-        self.keeper.load(Ordering::Acquire)
+    pub(crate) fn broker(&self) -> u64 {
+        self.broker.load(Ordering::Acquire)
     }
 
     pub(crate) fn set_keeper(&self, nonce: u64) {
-        self.keeper.store(nonce, Ordering::Release);
+        self.broker.store(nonce, Ordering::Release);
     }
 
     pub(crate) fn unmapped(&self) -> u32 {

@@ -11,11 +11,11 @@
 //!
 //! ```
 //! # #[cfg(target_os = "linux")] {
-//! use navlock_delegation::{KeeperMap, OwnerMap, Recalled, Released};
+//! use navlock_delegation::{BrokerMap, OwnerMap, Recalled, Released};
 //!
 //! let file = tempfile::tempfile()?;
 //! let client = OwnerMap::make(&file)?;
-//! let broker = KeeperMap::open(&file)?.expect("it is a map");
+//! let broker = BrokerMap::open(&file)?.expect("it is a map");
 //! let ours = client.slot(0).expect("there are 63 at first").word();
 //! let theirs = broker.slot(0).expect("the client says that there is one").word();
 //!
@@ -49,31 +49,31 @@
 //!
 //! | from | to | who | by |
 //! |---|---|---|---|
-//! | free | held, count + 1 | keeper | [`grant`](Word::grant): exclusive locks that nobody else waits for stay with the client; all others are recalled from the start |
+//! | free | held, count + 1 | broker | [`grant`](Word::grant): exclusive locks that nobody else waits for stay with the client; all others are recalled from the start |
 //! | idle | held, count + 1 | owner | [`take`](Word::take) |
 //! | held | idle | owner | [`release`](Word::release): [`Kept`](Released::Kept), no message |
 //! | held, recalled | free | owner | [`release`](Word::release): [`Tell`](Released::Tell), a message |
-//! | idle | free | keeper | [`recall`](Word::recall): somebody else wants it |
+//! | idle | free | broker | [`recall`](Word::recall): somebody else wants it |
 //! | | | owner | [`give_back`](Word::give_back): it is about to ask for it in another way |
 //! | held | held, recalled | both | the same: this hold goes on, and is the last |
-//! | held | lost | keeper | [`steal`](Word::steal), [`revoke`](Word::revoke) |
+//! | held | lost | broker | [`steal`](Word::steal), [`revoke`](Word::revoke) |
 //! | lost, any | free | owner | [`clear`](Word::clear) |
 //!
 //! Each of these is one atomic exchange, so that there is nothing between two of them that a death
-//! could leave half done. The keeper's, but for the grant, are additions of flags, which cannot fail: an
+//! could leave half done. The broker's, but for the grant, are additions of flags, which cannot fail: an
 //! owner in a tight loop delays nobody. The grant is tried once.
 //!
-//! **Invariant:** nothing but a grant makes a free word the client's. So a keeper that was answered
+//! **Invariant:** nothing but a grant makes a free word the client's. So a broker that was answered
 //! [`Free`](Recalled::Free) may grant the name to others.
 //!
 //! **Invariant:** the count grows with each hold and never goes back, whatever name the slot is for. So
 //! a release that comes late, after a theft or after the slot was granted anew, finds another word than
 //! it expects, and changes nothing.
 //!
-//! The token of a hold is its slot's base and its count. The keeper sets the base so that its grant has
+//! The token of a hold is its slot's base and its count. The broker sets the base so that its grant has
 //! a token of that moment, in nanoseconds, and raises its own tokens to the clock when it has recalled a
 //! word: no owner takes a lock once a nanosecond, so that what is granted after the recall has a larger
-//! token than what was taken before it. The keeper need not know the count for that. Of a shared lock
+//! token than what was taken before it. The broker need not know the count for that. Of a shared lock
 //! there may be several owners, each with a word of its own; they take their tokens from the same clock,
 //! and set the base so that it fits.
 //!
@@ -89,7 +89,7 @@
 //! | a hold is released while there is no broker | the word says it; the client must come back and say it, for the next broker may have seen the hold before |
 //! | a grant's message is lost with the broker | the word says it; the client that comes back looks there before it asks again |
 //! | a client forks | the child has no map: [`OwnerMap::slot`] gives none there |
-//! | the client's file is truncated, or its disk has no room | the broker survives, and reads zeros: free; see [`KeeperMap`] |
+//! | the client's file is truncated, or its disk has no room | the broker survives, and reads zeros: free; see [`BrokerMap`] |
 //! | the client writes nonsense | it holds what the word says, or nothing |
 //!
 //! # The map
@@ -109,14 +109,14 @@
 #![deny(unsafe_code)]
 
 mod atomic;
+#[cfg(not(shuttle))]
+mod broker_map;
 #[cfg(all(not(target_os = "linux"), not(shuttle)))]
 mod elsewhere;
 #[cfg(not(shuttle))]
 mod forked;
 #[cfg(not(shuttle))]
 mod header;
-#[cfg(not(shuttle))]
-mod keeper;
 #[cfg(all(target_os = "linux", not(shuttle)))]
 #[allow(unsafe_code, reason = "memory is mapped there, and a signal handled")]
 mod linux;
@@ -131,7 +131,7 @@ use elsewhere as system;
 use linux as system;
 
 #[cfg(not(shuttle))]
-pub use crate::{forked::Unforked, keeper::KeeperMap, owner::OwnerMap};
+pub use crate::{broker_map::BrokerMap, forked::Unforked, owner::OwnerMap};
 pub use crate::{
     slot::{Description, Slot},
     word::{GivenBack, Look, Recalled, Released, Word},

@@ -68,15 +68,15 @@ impl OwnerMap {
         Ok((mapping, nonce))
     }
 
-    /// The number by which the keeper recognises this map.
+    /// The number by which the broker recognises this map.
     pub fn nonce(&self) -> u64 {
         self.nonce
     }
 
-    /// Whether the keeper has written this number into the map, which shows that it sees the same
+    /// Whether the broker has written this number into the map, which shows that it sees the same
     /// memory as we do.
-    pub fn is_confirmed(&self, keeper: u64) -> bool {
-        keeper != 0 && self.mapping.header().map(Header::keeper) == Some(keeper)
+    pub fn is_confirmed(&self, broker: u64) -> bool {
+        broker != 0 && self.mapping.header().map(Header::broker) == Some(broker)
     }
 
     /// How many slots there are.

@@ -17,18 +17,18 @@ const TEXT_WORDS: usize = TEXT / 8;
 ///
 /// Everything in it may be written by the other side at any time, also what makes no sense: so all of
 /// it is atomic, and what is read is checked. What stands beside the word is written while the word is
-/// free (the description by the owner, before it asks for a grant; the base by the keeper, before it
+/// free (the description by the owner, before it asks for a grant; the base by the broker, before it
 /// grants), and belongs to the word from the grant on. The word's own accesses order these.
 #[derive(Default)]
 #[repr(C, align(256))]
 pub struct Slot {
     /// What is held, and by which right.
     word: Word,
-    /// The token of a hold is this and its count. Written by the keeper, before the word; of a lock
+    /// The token of a hold is this and its count. Written by the broker, before the word; of a lock
     /// that is shared, by the owner as well, after a take: whose token is of that moment, so that tokens
     /// grow over all owners.
     base: AtomicU64,
-    /// When the last hold began. Written by the keeper at a grant and by the owner at a take: it may
+    /// When the last hold began. Written by the broker at a grant and by the owner at a take: it may
     /// be that of the hold before for a moment.
     since: AtomicU64,
     /// From here on the description, written by the owner while the word is free. This and the
@@ -159,7 +159,7 @@ impl Slot {
         Some(Description { bucket, name, mode, agent, client_id, request })
     }
 
-    /// The keeper's part, before it grants: the token of the hold with count `n` will be `base + n`.
+    /// The broker's part, before it grants: the token of the hold with count `n` will be `base + n`.
     pub fn set_base(&self, base: u64) {
         self.base.store(base, Relaxed);
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::atomic::{AtomicU64, Ordering};
 
-/// The broker has granted this lock to the client. Set by the keeper's grant alone.
+/// The broker has granted this lock to the client. Set by the broker's grant alone.
 const OWNED: u64 = 1 << 0;
 /// Somebody holds it. Set by a grant and by a take, each with a count that was never there before.
 const HELD: u64 = 1 << 1;
@@ -20,11 +20,11 @@ const FLAGS: u64 = OWNED | HELD | RECALLED | STOLEN | REVOKED;
 /// One hold more, in the count above the flags.
 const ONE: u64 = FLAGS + 1;
 
-/// One lock of one client, in memory that the client (its *owner*) shares with the broker (the
-/// *keeper*). The crate's page says what the flags mean and who changes them when.
+/// One lock of one client, in memory that the client (its *owner*) shares with the broker. The
+/// crate's page says what the flags mean and who changes them when.
 ///
 /// Every method is one atomic change of the word or none, so that either side may die between any two
-/// of them. Every method of the keeper's is wait-free: nothing that an owner does, however fast or
+/// of them. Every method of the broker's is wait-free: nothing that an owner does, however fast or
 /// hostile, makes the broker try again.
 #[derive(Default)]
 #[repr(transparent)]
@@ -60,7 +60,7 @@ pub enum GivenBack {
     Recalled,
 }
 
-/// Whether the client holds what the keeper has taken back.
+/// Whether the client holds what the broker has taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what is held must not be granted to others, unless it is stolen or revoked"]
 pub enum Recalled {
@@ -155,7 +155,7 @@ impl Word {
     }
 }
 
-/// What the keeper does.
+/// What the broker does.
 impl Word {
     /// Grants the lock, which is held from now on; returns the count of this hold. `None` if the word
     /// is not free, or is being changed: then it was not granted by this word.

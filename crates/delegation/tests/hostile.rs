@@ -6,7 +6,7 @@
 
 use std::{fs::File, os::unix::fs::FileExt, thread};
 
-use navlock_delegation::{KeeperMap, OwnerMap, Recalled, Slot, Word};
+use navlock_delegation::{BrokerMap, OwnerMap, Recalled, Slot, Word};
 use navlock_engine::{Mode, RequestId, ResourceName};
 use proptest::prelude::*;
 
@@ -16,11 +16,11 @@ const SLOT: u64 = 256;
 const SLOTS: u64 = 32;
 const SHORTEST: u64 = 64 * SLOT;
 
-fn map() -> (File, OwnerMap, KeeperMap) {
+fn map() -> (File, OwnerMap, BrokerMap) {
     let file = tempfile::tempfile().expect("a file is made");
     let owner = OwnerMap::make(&file).expect("there is room");
-    let keeper = KeeperMap::open(&file).expect("it can be mapped").expect("it is a map");
-    (file, owner, keeper)
+    let broker = BrokerMap::open(&file).expect("it can be mapped").expect("it is a map");
+    (file, owner, broker)
 }
 
 /// All that a broker does with a slot.
@@ -53,17 +53,17 @@ proptest! {
         noise in proptest::collection::vec(any::<u8>(), 63 * 256),
         header in any::<[[u8; 8]; 4]>(),
     ) {
-        let (file, owner, keeper) = map();
+        let (file, owner, broker) = map();
         // All but the mark, without which it is no map to a new broker.
         file.write_all_at(&header.concat(), 8).unwrap();
         file.write_all_at(&0_u64.to_le_bytes(), SLOTS).unwrap();
         file.write_all_at(&noise, SLOT).unwrap();
-        prop_assert!(keeper.slots().next().is_none());
+        prop_assert!(broker.slots().next().is_none());
         file.write_all_at(&63_u64.to_le_bytes(), SLOTS).unwrap();
-        for keeper in [keeper, KeeperMap::open(&file).unwrap().unwrap()] {
-            let _ = (keeper.nonce(), keeper.unmapped());
-            keeper.slots().for_each(|(_, slot)| keep(slot));
-            prop_assert_eq!(keeper.slots().count(), 63);
+        for broker in [broker, BrokerMap::open(&file).unwrap().unwrap()] {
+            let _ = (broker.nonce(), broker.unmapped());
+            broker.slots().for_each(|(_, slot)| keep(slot));
+            prop_assert_eq!(broker.slots().count(), 63);
         }
         file.write_all_at(&noise, SLOT).unwrap();
         (0..owner.slots()).filter_map(|index| owner.slot(index)).for_each(own);
@@ -72,7 +72,7 @@ proptest! {
 
 #[test]
 fn each_field_may_be_anything() {
-    let (file, owner, keeper) = map();
+    let (file, owner, broker) = map();
     let name = ResourceName::try_from("db").unwrap();
     let slot = owner.slot(0).unwrap();
     for field in 0..SLOT / 8 {
@@ -83,7 +83,7 @@ fn each_field_may_be_anything() {
             let request = RequestId::from_parts(1, 2);
             assert!(slot.describe("app", &name, Mode::Exclusive, 3, [4; 16], request));
             file.write_all_at(&u64::to_le_bytes(anything), SLOT + 8 * field).unwrap();
-            keep(keeper.slot(0).unwrap());
+            keep(broker.slot(0).unwrap());
             own(slot);
         }
     }
@@ -91,56 +91,56 @@ fn each_field_may_be_anything() {
     for field in 1..SLOT / 8 {
         file.write_all_at(&u64::MAX.to_le_bytes(), 8 * field).unwrap();
     }
-    assert!(keeper.slot(1023).is_none() && keeper.slot(u32::MAX).is_none());
-    assert_eq!((keeper.unmapped(), owner.slots()), (u32::MAX, 63));
+    assert!(broker.slot(1023).is_none() && broker.slot(u32::MAX).is_none());
+    assert_eq!((broker.unmapped(), owner.slots()), (u32::MAX, 63));
 }
 
 #[test]
 fn a_map_that_says_it_has_more_slots_than_the_file_is_broken_alone() {
-    let (file, owner, keeper) = map();
+    let (file, owner, broker) = map();
     let (_whole, _, other) = map();
     file.write_all_at(&1023_u64.to_le_bytes(), SLOTS).unwrap();
-    assert!(!keeper.is_broken());
+    assert!(!broker.is_broken());
     assert!(owner.slot(63).is_none());
 
-    let beyond = keeper.slot(1022).unwrap();
+    let beyond = broker.slot(1022).unwrap();
     assert!(beyond.word().look().is_free());
     assert!(beyond.description().is_none_or(|about| about.bucket.is_empty()));
-    assert!(keeper.is_broken() && keeper.slot(0).is_none() && keeper.nonce() == 0);
+    assert!(broker.is_broken() && broker.slot(0).is_none() && broker.nonce() == 0);
     assert!(!other.is_broken() && other.slot(0).is_some());
 }
 
 #[test]
 fn a_file_that_is_grown_and_shrunk_is_free_where_it_has_ended() {
-    let (file, owner, keeper) = map();
+    let (file, owner, broker) = map();
     while owner.slots() < 1023 {
         owner.grow().unwrap();
     }
-    let held = keeper.slot(1022).unwrap().word();
+    let held = broker.slot(1022).unwrap().word();
     assert!(held.grant(false).is_some());
     file.set_len(SHORTEST).unwrap();
     assert!(held.look().is_free());
-    assert!(keeper.is_broken());
-    assert!(KeeperMap::open(&file).unwrap().is_some_and(|keeper| keeper.slot(62).is_some()));
+    assert!(broker.is_broken());
+    assert!(BrokerMap::open(&file).unwrap().is_some_and(|broker| broker.slot(62).is_some()));
 
     // Zeros, and no SIGBUS: there is nothing to be noticed, and nothing held.
-    let (file, _owner, keeper) = map();
-    assert!(keeper.slot(0).unwrap().word().grant(false).is_some());
+    let (file, _owner, broker) = map();
+    assert!(broker.slot(0).unwrap().word().grant(false).is_some());
     file.set_len(0).unwrap();
     file.set_len(SHORTEST).unwrap();
-    assert!(keeper.slot(0).is_none() && keeper.nonce() == 0 && !keeper.is_broken());
+    assert!(broker.slot(0).is_none() && broker.nonce() == 0 && !broker.is_broken());
 }
 
 #[test]
 fn a_broker_survives_files_that_are_truncated_while_it_looks_at_them() {
     for _ in 0..200 {
-        let (file, _owner, keeper) = map();
+        let (file, _owner, broker) = map();
         thread::scope(|scope| {
             let lookers = [(); 2].map(|()| {
                 scope.spawn(|| {
-                    while !keeper.is_broken() {
-                        keeper.slots().for_each(|(_, slot)| keep(slot));
-                        keeper.confirm(7);
+                    while !broker.is_broken() {
+                        broker.slots().for_each(|(_, slot)| keep(slot));
+                        broker.confirm(7);
                     }
                 })
             });
@@ -149,7 +149,7 @@ fn a_broker_survives_files_that_are_truncated_while_it_looks_at_them() {
                 looker.join().unwrap();
             }
         });
-        assert!(keeper.slots().next().is_none());
+        assert!(broker.slots().next().is_none());
     }
 }
 
@@ -168,9 +168,9 @@ fn of_many_maps_each_breaks_alone() {
     for (file, ..) in maps.iter().step_by(2) {
         file.set_len(0).unwrap();
     }
-    for (nth, (_, _, keeper)) in maps.iter().enumerate() {
-        assert!(!keeper.is_broken());
-        assert_eq!(keeper.slot(0).is_some(), nth % 2 != 0);
-        assert_eq!(keeper.is_broken(), nth % 2 == 0);
+    for (nth, (_, _, broker)) in maps.iter().enumerate() {
+        assert!(!broker.is_broken());
+        assert_eq!(broker.slot(0).is_some(), nth % 2 != 0);
+        assert_eq!(broker.is_broken(), nth % 2 == 0);
     }
 }

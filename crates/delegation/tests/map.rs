@@ -4,36 +4,36 @@
 
 use std::{fs::File, io::ErrorKind};
 
-use navlock_delegation::{Description, KeeperMap, OwnerMap, Recalled, Released, Slot};
+use navlock_delegation::{BrokerMap, Description, OwnerMap, Recalled, Released, Slot};
 use navlock_engine::{Mode, RequestId, ResourceName};
 
 fn file() -> File {
     tempfile::tempfile().expect("a file is made")
 }
 
-fn both() -> (OwnerMap, KeeperMap) {
+fn both() -> (OwnerMap, BrokerMap) {
     let file = file();
     let owner = OwnerMap::make(&file).expect("there is room");
-    let keeper = KeeperMap::open(&file).expect("it can be mapped");
-    (owner, keeper.expect("it is a map"))
+    let broker = BrokerMap::open(&file).expect("it can be mapped");
+    (owner, broker.expect("it is a map"))
 }
 
 #[test]
 fn each_side_recognises_the_other_by_its_number() {
-    let ((owner, keeper), (other, _)) = (both(), both());
-    assert_eq!(keeper.nonce(), owner.nonce());
-    assert_ne!(keeper.nonce(), other.nonce());
+    let ((owner, broker), (other, _)) = (both(), both());
+    assert_eq!(broker.nonce(), owner.nonce());
+    assert_ne!(broker.nonce(), other.nonce());
 
     assert!(!owner.is_confirmed(0) && !owner.is_confirmed(7));
-    keeper.confirm(7);
+    broker.confirm(7);
     assert!(owner.is_confirmed(7) && !owner.is_confirmed(8));
     assert!(!other.is_confirmed(7));
 }
 
 #[test]
 fn a_lock_that_was_granted_is_taken_and_released_until_it_is_recalled() {
-    let (owner, keeper) = both();
-    let (ours, theirs) = (owner.slot(62).unwrap(), keeper.slot(62).unwrap());
+    let (owner, broker) = both();
+    let (ours, theirs) = (owner.slot(62).unwrap(), broker.slot(62).unwrap());
     assert_eq!(ours.word().take(), None);
 
     theirs.set_base(1000);
@@ -52,7 +52,7 @@ fn a_lock_that_was_granted_is_taken_and_released_until_it_is_recalled() {
 
 #[test]
 fn a_description_arrives_as_it_was_written() {
-    let (owner, keeper) = both();
+    let (owner, broker) = both();
     let surrogate = ResourceName::from_utf16(&[0xD800]).unwrap();
     let long = ResourceName::try_from("n".repeat(192)).unwrap();
     for (bucket, name) in
@@ -69,7 +69,7 @@ fn a_description_arrives_as_it_was_written() {
         let Description { bucket, name, mode, agent, client_id, request } = &written;
         let slot = owner.slot(0).unwrap();
         assert!(slot.describe(bucket, name, *mode, *agent, *client_id, *request));
-        assert_eq!(keeper.slot(0).unwrap().description(), Some(written));
+        assert_eq!(broker.slot(0).unwrap().description(), Some(written));
     }
     let name = ResourceName::try_from("n".repeat(192)).unwrap();
     assert!(!Slot::fits("b", &name));
@@ -77,17 +77,17 @@ fn a_description_arrives_as_it_was_written() {
 
 #[test]
 fn both_sides_have_the_slots_that_a_map_grows_by() {
-    let (owner, keeper) = both();
+    let (owner, broker) = both();
     for slots in [63, 127, 255, 511, 1023] {
-        assert_eq!((owner.slots(), keeper.slots().count()), (slots, slots as usize));
-        assert!(owner.slot(slots).is_none() && keeper.slot(slots).is_none());
-        let count = keeper.slot(slots - 1).unwrap().word().grant(false).unwrap();
+        assert_eq!((owner.slots(), broker.slots().count()), (slots, slots as usize));
+        assert!(owner.slot(slots).is_none() && broker.slot(slots).is_none());
+        let count = broker.slot(slots - 1).unwrap().word().grant(false).unwrap();
         assert!(owner.slot(slots - 1).unwrap().word().holds(count));
         owner.grow().unwrap();
     }
     assert_eq!(owner.slots(), 1023);
     owner.set_unmapped(3);
-    assert_eq!(keeper.unmapped(), 3);
+    assert_eq!(broker.unmapped(), 3);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_file_that_is_no_map_is_none() {
     let (empty, long) = (file(), file());
     long.set_len(1 << 20).unwrap();
     for file in [&empty, &long] {
-        assert!(KeeperMap::open(file).unwrap().is_none());
+        assert!(BrokerMap::open(file).unwrap().is_none());
     }
     assert_eq!(OwnerMap::make(&long).unwrap_err().kind(), ErrorKind::AlreadyExists);
 }
@@ -123,8 +123,8 @@ fn the_owner_knows_what_a_slot_is_of_by_all_of_its_name() {
 
 #[test]
 fn a_word_is_taken_as_it_was_seen_or_not_at_all() {
-    let (owner, keeper) = both();
-    let (ours, theirs) = (owner.slot(3).unwrap().word(), keeper.slot(3).unwrap().word());
+    let (owner, broker) = both();
+    let (ours, theirs) = (owner.slot(3).unwrap().word(), broker.slot(3).unwrap().word());
     assert_eq!(ours.take_seen(ours.look()), None);
     let first = theirs.grant(false).unwrap();
     assert_eq!(ours.take_seen(ours.look()), None);
@@ -141,8 +141,8 @@ fn a_word_is_taken_as_it_was_seen_or_not_at_all() {
 
 #[test]
 fn a_base_is_not_put_in_the_place_of_a_later_one() {
-    let (owner, keeper) = both();
-    let (ours, theirs) = (owner.slot(3).unwrap(), keeper.slot(3).unwrap());
+    let (owner, broker) = both();
+    let (ours, theirs) = (owner.slot(3).unwrap(), broker.slot(3).unwrap());
     theirs.set_base(100);
     ours.rebase(100, 150);
     assert_eq!(theirs.token(1), 151);

@@ -14,7 +14,7 @@ use std::{
     ptr,
 };
 
-use navlock_delegation::{KeeperMap, OwnerMap, Unforked};
+use navlock_delegation::{BrokerMap, OwnerMap, Unforked};
 use nix::{
     sys::{
         signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction},
@@ -89,7 +89,7 @@ fn forks() {
             assert_eq!(waitpid(child, None), Ok(WaitStatus::Exited(child, 0)));
             assert!(unforked.is_us() && is_mapped());
             assert!(owner.slot(0).unwrap().word().holds(count));
-            assert_eq!(KeeperMap::open(&file).unwrap().unwrap().unmapped(), 0);
+            assert_eq!(BrokerMap::open(&file).unwrap().unwrap().unmapped(), 0);
         }
     }
     done();
@@ -114,7 +114,7 @@ fn is_limited() {
     limit(32767);
     let owner = OwnerMap::make(&file).unwrap();
     assert_eq!(owner.grow().unwrap_err().kind(), ErrorKind::FileTooLarge);
-    assert_eq!((owner.slots(), KeeperMap::open(&file).unwrap().unwrap().slots().count()), (63, 63));
+    assert_eq!((owner.slots(), BrokerMap::open(&file).unwrap().unwrap().slots().count()), (63, 63));
     done();
 }
 
@@ -135,7 +135,7 @@ fn run_on_disk(mount: &str, name: &str) -> Option<Output> {
 }
 
 #[test]
-fn a_full_disk_is_an_error_to_the_owner_and_no_harm_to_the_keeper() {
+fn a_full_disk_is_an_error_to_the_owner_and_no_harm_to_the_broker() {
     // It has room for 16 pages.
     if let Some(output) = run_on_disk("-t tmpfs -o size=64k", "has_a_full_disk") {
         assert_done(&output);
@@ -157,7 +157,7 @@ fn has_a_disk_that_gives_no_room() {
     assert_eq!(asked, Err(rustix::io::Errno::OPNOTSUPP));
     let owner = OwnerMap::make(&file).unwrap();
     owner.grow().unwrap();
-    let count = KeeperMap::open(&file).unwrap().unwrap().slot(126).unwrap().word().grant(false);
+    let count = BrokerMap::open(&file).unwrap().unwrap().slot(126).unwrap().word().grant(false);
     assert!(owner.slot(126).unwrap().word().holds(count.unwrap()));
     done();
 }
@@ -190,10 +190,10 @@ fn has_a_full_disk() {
         slot.set_since(u64::MAX);
         assert!(slot.word().grant(false).is_some());
     }
-    let keeper = KeeperMap::open(&sparse).unwrap().unwrap();
-    assert!(!keeper.is_broken());
-    keeper.slot(62).unwrap().set_base(1);
-    assert!(keeper.is_broken());
+    let broker = BrokerMap::open(&sparse).unwrap().unwrap();
+    assert!(!broker.is_broken());
+    broker.slot(62).unwrap().set_base(1);
+    assert!(broker.is_broken());
     done();
 }
 
@@ -216,9 +216,9 @@ fn other_bus_errors_go_to_whom_they_went() {
 fn survive_ours() {
     let file = tempfile::tempfile().expect("a file is made");
     let _owner = OwnerMap::make(&file).expect("there is room");
-    let keeper = KeeperMap::open(&file).expect("it can be mapped").expect("it is a map");
+    let broker = BrokerMap::open(&file).expect("it can be mapped").expect("it is a map");
     file.set_len(0).expect("it can be truncated");
-    assert!(keeper.slot(0).is_none() && keeper.is_broken());
+    assert!(broker.slot(0).is_none() && broker.is_broken());
 }
 
 /// Reads a page of a file that has none, in a map that is none of ours.

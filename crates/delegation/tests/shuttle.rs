@@ -101,7 +101,7 @@ fn after_a_recall_nothing_is_taken_and_its_end_is_told_once() {
                 told
             })
         });
-        let keeper = spawn(&word, |word| {
+        let broker = spawn(&word, |word| {
             let recalled = word.recall();
             let then = word.look();
             assert!(then.count() == word.look().count(), "it was taken after it was recalled");
@@ -109,7 +109,7 @@ fn after_a_recall_nothing_is_taken_and_its_end_is_told_once() {
             usize::from(recalled == Recalled::Free)
         });
         let told: usize = owners.map(|owner| owner.join().unwrap()).iter().sum();
-        assert_eq!(told + keeper.join().unwrap(), 1);
+        assert_eq!(told + broker.join().unwrap(), 1);
         assert!(word.look().is_free());
     });
 }
@@ -123,9 +123,9 @@ fn one_of_all_who_end_a_delegation_has_ended_it() {
             count.is_some_and(|count| word.release(count) == Released::Tell)
         });
         let returned = spawn(&word, |word| word.give_back() == GivenBack::Freed);
-        let keeper = spawn(&word, |word| word.recall() == Recalled::Free);
-        let ends = [owner, returned, keeper].map(|thread| usize::from(thread.join().unwrap()));
-        // The keeper may find free what another has freed a moment before: both say so then.
+        let broker = spawn(&word, |word| word.recall() == Recalled::Free);
+        let ends = [owner, returned, broker].map(|thread| usize::from(thread.join().unwrap()));
+        // The broker may find free what another has freed a moment before: both say so then.
         let [told, given, found] = ends;
         assert!(told + given <= 1 && told + given + found >= 1, "{ends:?}");
         assert!(word.look().is_free() && word.take().is_none());
@@ -155,14 +155,14 @@ fn a_late_release_changes_nothing_of_what_was_granted_since() {
     explore_all(|| {
         let (word, old) = held();
         let stale = spawn(&word, move |word| (word.release(old), word.holds(old)));
-        let keeper = spawn(&word, |word| {
+        let broker = spawn(&word, |word| {
             let _ = word.steal();
             word.clear();
             word.grant(true)
         });
         let (_, holds) = stale.join().unwrap();
         assert!(!holds, "it holds what it has released");
-        let new = keeper.join().unwrap().expect("it was made free");
+        let new = broker.join().unwrap().expect("it was made free");
         assert_eq!(new, old + 1);
         assert!(word.holds(new) && !word.holds(old));
         assert_eq!(word.release(new), Released::Tell);

@@ -31,31 +31,39 @@
 
 #![forbid(unsafe_code)]
 
+/// What the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod agent_info;
 mod codec;
+mod entries;
 mod failure;
+mod from_daemon;
 mod ids;
 mod limits;
 mod look_frame;
 mod looking;
-mod message;
-
 mod report;
 mod serde_remote;
 mod stealing;
+mod to_daemon;
 mod version;
 
 pub use crate::{
     agent_info::{AgentInfo, Meta},
     codec::{ClientCodec, Codec, CodecError, DaemonCodec, MAX_FRAME},
+    entries::{InspectionEntry, OwnedEntry, SnapshotEntry, Status},
     failure::{Failure, Lost},
+    from_daemon::FromDaemon,
     ids::{Agent, ClientId, ClientKey, LockId, Moment, Query, Slot, Uptime},
     limits::{MAX_BUCKET, MAX_INSIDE, MAX_META, MAX_NAME, MAX_TEXT},
     look_frame::encode_look_events,
     looking::{ClientState, LookChange, LookEntry, LookEvent, OfName},
-    message::{FromDaemon, InspectionEntry, OwnedEntry, SnapshotEntry, Status, ToDaemon},
     report::{LogState, Report, SessionEnd},
     stealing::NotStolen,
+    to_daemon::ToDaemon,
     version::{
         CONTROL_VERSION, DELEGATION_VERSION, LOOKING_VERSION, OLDEST_VERSION, POSITION_VERSION,
         REPORT_VERSION, SHARED_VERSION, STEAL_VERSION, VERSION, negotiate,

@@ -4,8 +4,8 @@ use bytes::BytesMut;
 
 use crate::{
     codec::{CodecError, append, append_frame},
+    from_daemon::FromDaemon,
     looking::LookEvent,
-    message::FromDaemon,
 };
 
 impl LookEvent {

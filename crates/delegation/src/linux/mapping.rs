@@ -14,7 +14,7 @@ use crate::{
 pub(super) const BYTES: u64 = header::bytes(header::MOST);
 
 /// The place of a whole map, however long the file is now: what is behind its end is not accessed, or by
-/// a keeper, which survives that.
+/// a broker, which survives that.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     /// `None` once a forked process has dropped it, in which other memory may be there.

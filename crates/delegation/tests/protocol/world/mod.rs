@@ -190,7 +190,7 @@ struct Entry {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Work {
-    /// An heir looks at a client's map.
+    /// The next broker looks at a client's map.
     Inherit(usize),
     /// Takes a word back.
     Settle {
@@ -247,7 +247,7 @@ impl World {
     pub(crate) fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         let trouble = self.troubles > 0;
-        // A heir looks at all maps before it hears anybody.
+        // The next broker looks at all maps before it hears anybody.
         let looks = |work: &Work| matches!(work, Work::Inherit(_));
         let accepts = self.broker.as_ref().is_some_and(|broker| !broker.work.iter().any(looks));
         for (number, client) in self.clients.iter().enumerate() {

@@ -14,9 +14,9 @@ use crate::{
 /// has truncated it or the disk has no room for them, the first access finds zeros, which mean that
 /// nothing is held; from then on the map [is broken](Self::is_broken), and has no slots.
 #[derive(Debug)]
-pub struct KeeperMap(Watched);
+pub struct BrokerMap(Watched);
 
-impl KeeperMap {
+impl BrokerMap {
     /// Maps a client's file, which must be open for reading and writing, if it is a map.
     ///
     /// The file need not stay open.
@@ -45,10 +45,10 @@ impl KeeperMap {
         }
     }
 
-    /// Whether a keeper has [confirmed](Self::confirm) it. Before that its owner may not have said
+    /// Whether a broker has [confirmed](Self::confirm) it. Before that its owner may not have said
     /// [what is not in it](Self::unmapped).
     pub fn is_confirmed(&self) -> bool {
-        self.header().is_some_and(|header| header.keeper() != 0)
+        self.header().is_some_and(|header| header.broker() != 0)
     }
 
     /// The slot with this number, if the owner says that there is one.

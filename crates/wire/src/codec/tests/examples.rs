@@ -1,0 +1,360 @@
+//! A message of each variant, by the version that has brought it.
+
+use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
+
+use crate::{
+    AgentInfo, ClientState, Failure, FromDaemon, InspectionEntry, LogState, LookChange, LookEntry,
+    LookEvent, Lost, NotStolen, OfName, OwnedEntry, Report, SessionEnd, SnapshotEntry, Status,
+    ToDaemon,
+};
+
+pub(super) fn request() -> RequestId {
+    RequestId::from_parts(u32::MAX, u64::MAX)
+}
+
+pub(super) fn lone_surrogate() -> ResourceName {
+    ResourceName::from_utf16(&[0x64, 0xD800]).unwrap()
+}
+
+/// The messages of a client that speaks version 1, in all their kinds.
+pub(super) fn version_1_to_daemon() -> Vec<ToDaemon> {
+    let ask =
+        |kind| ToDaemon::Request { agent: 7, request: request(), name: lone_surrogate(), kind };
+    vec![
+        ToDaemon::Hello { oldest: 1, newest: 9 },
+        ToDaemon::OpenAgent { agent: 7, client_id: [0xA5; 16], bucket: "web".to_owned() },
+        ToDaemon::CloseAgent { agent: u32::MAX },
+        ToDaemon::Terminate { agent: 0 },
+        ask(RequestKind::Wait(Mode::Exclusive)),
+        ask(RequestKind::Wait(Mode::Shared)),
+        ask(RequestKind::IfAvailable(Mode::Exclusive)),
+        ask(RequestKind::IfAvailable(Mode::Shared)),
+        ask(RequestKind::Steal),
+        ToDaemon::Finish { request: request() },
+        ToDaemon::Query { query: u64::MAX, bucket: String::new() },
+    ]
+}
+
+/// The messages of a daemon that speaks version 1, in all their kinds.
+pub(super) fn version_1_from_daemon() -> Vec<FromDaemon> {
+    let request = request();
+    let entry = |mode| SnapshotEntry { name: lone_surrogate(), mode, client_id: [3; 16] };
+    let mut all = vec![
+        FromDaemon::Welcome { version: 1 },
+        FromDaemon::Refused { reason: "too old".to_owned() },
+        FromDaemon::Granted { request, token: FencingToken::new(u64::MAX) },
+        FromDaemon::Unavailable { request },
+        FromDaemon::Snapshot {
+            query: 1,
+            held: vec![entry(Mode::Exclusive)],
+            pending: vec![entry(Mode::Shared), entry(Mode::Exclusive)],
+            last: true,
+        },
+    ];
+    let why = || "no".to_owned();
+    for failure in
+        [Failure::Terminated, Failure::Closed, Failure::Other(why()), Failure::Refused(why())]
+    {
+        all.push(FromDaemon::Failed { request, failure: failure.clone() });
+        all.push(FromDaemon::QueryFailed { query: 2, failure });
+    }
+    for how in [Lost::Stolen, Lost::Terminated, Lost::Closed, Lost::Disconnected] {
+        all.push(FromDaemon::Lost { request, how });
+    }
+    all
+}
+
+pub(super) fn all_to_daemon() -> Vec<ToDaemon> {
+    let mut all = version_1_to_daemon();
+    all.extend(version_2_to_daemon());
+    all.extend(version_4_to_daemon());
+    all.extend(version_5_to_daemon());
+    all.extend(version_6_to_daemon());
+    all
+}
+
+/// What a client says besides since versions 3 and 4.
+pub(super) fn version_4_to_daemon() -> Vec<ToDaemon> {
+    vec![
+        ToDaemon::Details { query: u64::MAX },
+        ToDaemon::Stop,
+        ToDaemon::Position {
+            query: 6,
+            bucket: "web".to_owned(),
+            name: lone_surrogate(),
+            client_id: [0xA5; 16],
+        },
+    ]
+}
+
+/// What a client says besides since version 5.
+pub(super) fn version_5_to_daemon() -> Vec<ToDaemon> {
+    let ask = |kind, slot| ToDaemon::RequestInSlot {
+        agent: 7,
+        request: request(),
+        name: lone_surrogate(),
+        kind,
+        slot,
+    };
+    vec![
+        ToDaemon::Map { nonce: u64::MAX },
+        ask(RequestKind::Wait(Mode::Exclusive), 0),
+        ask(RequestKind::IfAvailable(Mode::Shared), 1022),
+        ask(RequestKind::Steal, u32::MAX),
+    ]
+}
+
+/// What a client says besides since version 2.
+pub(super) fn version_2_to_daemon() -> Vec<ToDaemon> {
+    let (request, name, since) = (request(), lone_surrogate(), u64::MAX);
+    let claim_lock = |mode| ToDaemon::ClaimLock {
+        agent: 7,
+        request,
+        name: name.clone(),
+        mode,
+        token: FencingToken::new(1_763_697_000_000_000_000),
+        since,
+    };
+    let claim_request =
+        |kind| ToDaemon::ClaimRequest { agent: 7, request, name: name.clone(), kind, since };
+    let inspect = |name| ToDaemon::Inspect { query: 3, bucket: "web".to_owned(), name };
+    vec![
+        ToDaemon::Introduce { client: [0x5A; 16], returning: false },
+        ToDaemon::Introduce { client: [0; 16], returning: true },
+        claim_lock(Mode::Exclusive),
+        claim_lock(Mode::Shared),
+        claim_request(RequestKind::Wait(Mode::Exclusive)),
+        claim_request(RequestKind::IfAvailable(Mode::Shared)),
+        claim_request(RequestKind::Steal),
+        ToDaemon::Claimed,
+        ToDaemon::Describe { agent: 7, info: info() },
+        ToDaemon::Describe { agent: 0, info: AgentInfo::default() },
+        inspect(None),
+        inspect(Some(name.clone())),
+        ToDaemon::Status { query: 4 },
+    ]
+}
+
+pub(super) fn all_from_daemon() -> Vec<FromDaemon> {
+    let mut all = version_1_from_daemon();
+    all.extend(version_2_from_daemon());
+    all.extend(version_4_from_daemon());
+    all.extend(version_5_from_daemon());
+    all.extend(version_6_from_daemon());
+    all
+}
+
+/// What a daemon says besides since version 6.
+pub(super) fn version_6_from_daemon() -> Vec<FromDaemon> {
+    let of = || OfName { bucket: "web".into(), name: lone_surrogate() };
+    let id = ([3; 16], u64::MAX);
+    let entry = |inside| LookEntry {
+        id,
+        mode: Mode::Shared,
+        token: Some(u64::MAX),
+        inside,
+        may_give_up: true,
+        taken: 7,
+    };
+    let came = |state| LookChange::ClientCame { client: 1, pid: 4711, state };
+    let changes = [
+        came(ClientState::Connected),
+        came(ClientState::Orphaned),
+        came(ClientState::Sleeping),
+        LookChange::ClientWent { client: u64::MAX },
+        LookChange::AgentCame {
+            agent: [3; 16],
+            bucket: "web".into(),
+            info: info(),
+            meta: vec![("url".to_owned(), "http://localhost:3000".to_owned())],
+            client: Some(1),
+        },
+        LookChange::AgentWent { agent: [3; 16] },
+        LookChange::AgentSilent { agent: [3; 16], ends: u64::MAX },
+        LookChange::LeftOut { count: u64::MAX },
+        LookChange::Requested(of(), entry(Vec::new())),
+        LookChange::Granted(of(), entry(vec![([4; 16], 0), id])),
+        LookChange::Unavailable(of(), [3; 16]),
+        LookChange::Released(of(), id),
+        LookChange::Aborted(of(), id),
+        LookChange::Lost(of(), id, Lost::StolenBy([4; 16])),
+        LookChange::Owned(of(), entry(Vec::new()), true),
+        LookChange::Recalled(of(), id),
+        LookChange::Recovered,
+    ];
+    let events = changes.into_iter().map(|change| LookEvent { at: u64::MAX, change }).collect();
+    vec![
+        FromDaemon::LookBegins { missed: u64::MAX, pids: Some(4_026_531_836) },
+        FromDaemon::LookBegins { missed: 0, pids: None },
+        FromDaemon::LookEvents { events },
+        FromDaemon::LookComplete,
+        FromDaemon::Annotated {
+            query: 3,
+            agents: vec![([3; 16], vec![("k".to_owned(), String::new())]), ([4; 16], Vec::new())],
+        },
+        FromDaemon::Report { query: 3, report: Report::default() },
+        FromDaemon::Report { query: 3, report: report() },
+        FromDaemon::Logs { query: 3, outcome: Ok("debug".to_owned()) },
+        FromDaemon::Logs { query: 3, outcome: Err("no level".to_owned()) },
+        FromDaemon::Deadlock { request: request(), told: "they wait".to_owned(), is_last: true },
+        FromDaemon::Stolen { query: 3, outcome: Ok(2) },
+        FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Free) },
+        FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::HeldByOthers) },
+        FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Refused("etcd".to_owned())) },
+        FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Unknown("etcd".to_owned())) },
+        FromDaemon::Recovering,
+        FromDaemon::LeftOut { query: 3, count: u64::MAX },
+    ]
+}
+
+/// What a client says besides since version 6.
+pub(super) fn version_6_to_daemon() -> Vec<ToDaemon> {
+    vec![
+        ToDaemon::Annotate { agent: 7, meta: vec![("url".to_owned(), "x".to_owned())] },
+        ToDaemon::Inside { request: request(), lock: ([3; 16], u64::MAX) },
+        ToDaemon::MayGiveUp { request: request() },
+        ToDaemon::Look { bucket: None, name: None, follow: false },
+        ToDaemon::Look {
+            bucket: Some("web".to_owned()),
+            name: Some(lone_surrogate()),
+            follow: true,
+        },
+        ToDaemon::Report { query: 3 },
+        ToDaemon::Log { query: u64::MAX, filter: "info,navlock::etcd=debug".to_owned() },
+        ToDaemon::Steal {
+            query: 3,
+            bucket: "web".to_owned(),
+            name: lone_surrogate(),
+            from: vec![(([3; 16], u64::MAX), u64::MAX), (([4; 16], 0), 0)],
+            info: info(),
+        },
+        ToDaemon::Steal {
+            query: 0,
+            bucket: String::new(),
+            name: lone_surrogate(),
+            from: Vec::new(),
+            info: AgentInfo::default(),
+        },
+    ]
+}
+
+pub(super) fn report() -> Report {
+    Report {
+        numbers: vec![("requests".to_owned(), u64::MAX), (String::new(), 0)],
+        waits: vec![(1_000, 7), (u64::MAX, u64::MAX)],
+        longer: 1,
+        waited: u64::MAX,
+        ends: vec![
+            SessionEnd { ago: 12, pid: Some(4711), why: "it made no sense".to_owned() },
+            SessionEnd { ago: u64::MAX, pid: None, why: String::new() },
+        ],
+        log: Some(LogState { file: Some("/tmp/log".to_owned()), filter: "warn".to_owned() }),
+        pids: Some(4_026_531_836),
+    }
+}
+
+/// What a daemon says besides since version 5.
+pub(super) fn version_5_from_daemon() -> Vec<FromDaemon> {
+    let owned = |mode, age, taken| OwnedEntry {
+        entry: SnapshotEntry { name: lone_surrogate(), mode, client_id: [3; 16] },
+        age,
+        taken,
+    };
+    vec![
+        FromDaemon::Mapped { nonce: 1, epoch: u64::MAX },
+        FromDaemon::GrantedInSlot { request: request(), token: FencingToken::new(u64::MAX) },
+        FromDaemon::Owned {
+            query: 3,
+            agents: vec![([3; 16], info())],
+            names: vec![owned(Mode::Exclusive, u64::MAX, 0), owned(Mode::Shared, 0, u64::MAX)],
+        },
+        FromDaemon::Owned { query: 3, agents: Vec::new(), names: Vec::new() },
+    ]
+}
+
+/// What a daemon says besides since versions 3 and 4.
+pub(super) fn version_4_from_daemon() -> Vec<FromDaemon> {
+    vec![
+        FromDaemon::WelcomeShared {
+            version: 3,
+            reach: "etcd at 10.0.0.1:2379, namespace navlock".to_owned(),
+        },
+        FromDaemon::Term { agent: u32::MAX, ends: u64::MAX },
+        FromDaemon::Term { agent: 0, ends: 0 },
+        FromDaemon::Details {
+            query: 5,
+            details: vec![("nice".to_owned(), "10".to_owned()), (String::new(), String::new())],
+        },
+        FromDaemon::Details { query: 0, details: Vec::new() },
+        FromDaemon::Stopping,
+        FromDaemon::Position { query: 6, holder: None, agent: None, holders: 0, ahead: None },
+        FromDaemon::Position {
+            query: 6,
+            holder: Some(InspectionEntry {
+                entry: SnapshotEntry {
+                    name: lone_surrogate(),
+                    mode: Mode::Shared,
+                    client_id: [3; 16],
+                },
+                age: Some(1500),
+                token: Some(u64::MAX),
+            }),
+            agent: Some(info()),
+            holders: 2,
+            ahead: Some(u64::MAX),
+        },
+        FromDaemon::TermBounds { agent: 7, heard: 1, due: u64::MAX, expires: u64::MAX },
+        FromDaemon::Lost { request: request(), how: Lost::Reset },
+        FromDaemon::Register,
+        FromDaemon::Lost { request: request(), how: Lost::Removed },
+        FromDaemon::Lost { request: request(), how: Lost::StolenBy([7; 16]) },
+    ]
+}
+
+/// What a daemon says besides since version 2.
+pub(super) fn version_2_from_daemon() -> Vec<FromDaemon> {
+    let entry = |age, token| InspectionEntry {
+        entry: SnapshotEntry { name: lone_surrogate(), mode: Mode::Shared, client_id: [3; 16] },
+        age,
+        token,
+    };
+    vec![
+        FromDaemon::Inspection {
+            query: 3,
+            agents: vec![([3; 16], info()), ([4; 16], AgentInfo::default())],
+            held: vec![entry(Some(u64::MAX), Some(1)), entry(None, None)],
+            pending: vec![entry(Some(0), None)],
+            last: false,
+        },
+        FromDaemon::Inspection {
+            query: 3,
+            agents: Vec::new(),
+            held: Vec::new(),
+            pending: Vec::new(),
+            last: true,
+        },
+        FromDaemon::Status {
+            query: 4,
+            status: Status {
+                pid: 4711,
+                release: "0.2.0".to_owned(),
+                age: 86_400_000,
+                clients: 3,
+                orphans: 1,
+                held: 2,
+                pending: 0,
+            },
+        },
+        FromDaemon::Settled,
+    ]
+}
+
+pub(super) fn info() -> AgentInfo {
+    AgentInfo {
+        pid: 4711,
+        command: "make -j2".to_owned(),
+        user: "ada".to_owned(),
+        host: "engine".to_owned(),
+        why: "to build".to_owned(),
+    }
+}

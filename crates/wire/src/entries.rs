@@ -1,0 +1,63 @@
+//! What daemons answer about locks and about themselves.
+
+use navlock_engine::{Mode, ResourceName};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::ClientId,
+    serde_remote::{ModeForm, name},
+};
+
+/// One lock or one pending request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotEntry {
+    /// The name that is held or waited for.
+    #[serde(with = "name")]
+    pub name: ResourceName,
+    /// In which mode.
+    #[serde(with = "ModeForm")]
+    pub mode: Mode,
+    /// By whom.
+    pub client_id: ClientId,
+}
+
+/// One lock or one pending request, with all that is known of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InspectionEntry {
+    /// What a snapshot says of it.
+    pub entry: SnapshotEntry,
+    /// For how long it has been held or pending, in milliseconds.
+    pub age: Option<u64>,
+    /// The fencing token of a held lock.
+    pub token: Option<u64>,
+}
+
+/// A name that is an agent's to take without asking, until somebody else asks for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnedEntry {
+    /// The name, in which mode it can be taken, and by whom.
+    pub entry: SnapshotEntry,
+    /// For how long it has been the agent's, in milliseconds.
+    pub age: u64,
+    /// How often it was taken without asking since then.
+    pub taken: u64,
+}
+
+/// How a daemon is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Its process.
+    pub pid: u32,
+    /// Its release.
+    pub release: String,
+    /// For how long it has run, in milliseconds.
+    pub age: u64,
+    /// How many clients are connected, with the one that asks.
+    pub clients: u64,
+    /// How many commands hold locks whose client was killed.
+    pub orphans: u64,
+    /// How many locks they hold.
+    pub held: u64,
+    /// How many requests of theirs are pending.
+    pub pending: u64,
+}
