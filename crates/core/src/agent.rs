@@ -1,16 +1,16 @@
 //! Agents: clients that can die as a whole.
 
-use std::fmt;
+use std::{collections::HashMap, fmt};
 
+use foldhash::quality::RandomState;
 use navlock_engine::AgentId;
 
 use crate::{
     AgentInfo,
     backend::{AnyBackend, Backend},
-    bucket::BucketUse,
-    life::{ALIVE, Ended, Life},
-    sync::{Arc, Ordering, lock},
-    user_agent::Scope,
+    buckets::{BucketUse, Buckets},
+    life::{Ended, Life},
+    sync::{Arc, AtomicBool, Mutex, Ordering, Weak, lock, shrink},
     waking,
 };
 
@@ -21,6 +21,20 @@ pub(crate) struct Agent {
     /// What ends it when it is closed.
     scope: Arc<Scope>,
     pub(crate) life: Arc<Life>,
+}
+
+/// What was opened through one [`UserAgent`] and its clones, and is closed with it. Mostly that is
+/// all of the user agent; [`UserAgent::in_process`] has a scope for each who asks.
+///
+/// [`UserAgent`]: crate::UserAgent
+/// [`UserAgent::in_process`]: crate::UserAgent::in_process
+pub(crate) struct Scope {
+    pub(crate) buckets: Arc<Buckets>,
+    closed: AtomicBool,
+    /// Whether its requests fail that would wait for ever.
+    fails_on_deadlock: AtomicBool,
+    /// The agents alive, by where they are.
+    agents: Mutex<HashMap<usize, Weak<Agent>, RandomState>>,
 }
 
 impl Agent {
@@ -61,8 +75,7 @@ impl Agent {
         // All of them before the backends act: whoever is woken by that is told the reason, and
         // takes no lock that is granted because another of them ends.
         for agent in agents {
-            let (ended, how) = (&agent.life.ended, how as u8);
-            let _ = ended.compare_exchange(ALIVE, how, Ordering::SeqCst, Ordering::SeqCst);
+            agent.life.end(how);
         }
         let mut agents = agents.to_vec();
         let bucket = |agent: &&Arc<Self>| Arc::as_ptr(&agent.bucket.bucket);
@@ -72,8 +85,8 @@ impl Agent {
             let ids: Vec<_> = of_one_bucket.iter().map(|agent| agent.id).collect();
             of_one_bucket[0].backend().terminate_all(&ids);
         }
-        // When those were woken who have to do with one of its locks.
-        waking::wake_all(agents.iter().filter_map(|agent| lock(&agent.life.watcher).take()));
+        // After those who hold or wait for one of their locks.
+        waking::wake_all(agents.iter().filter_map(|agent| agent.life.take_watcher()));
     }
 
     #[inline]
@@ -86,6 +99,51 @@ impl Drop for Agent {
     fn drop(&mut self) {
         self.scope.remove(self);
         self.backend().close_agent(self.id);
+    }
+}
+
+impl Scope {
+    pub(crate) fn new(buckets: Arc<Buckets>) -> Arc<Self> {
+        Arc::new(Self {
+            buckets,
+            closed: AtomicBool::new(false),
+            fails_on_deadlock: AtomicBool::new(false),
+            agents: Mutex::default(),
+        })
+    }
+
+    fn add(&self, agent: &Arc<Agent>) {
+        lock(&self.agents).insert(Arc::as_ptr(agent).addr(), Arc::downgrade(agent));
+    }
+
+    /// Forgets an agent that is on its way out.
+    fn remove(&self, agent: &Agent) {
+        let mut agents = lock(&self.agents);
+        let removed = agents.remove(&std::ptr::from_ref(agent).addr());
+        shrink(&mut agents);
+        drop(agents);
+        drop(removed);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Ends all of its agents, and each that is opened from here on.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        // Collected first: an agent whose last owner goes meanwhile removes itself.
+        let agents: Vec<_> = lock(&self.agents).values().filter_map(Weak::upgrade).collect();
+        Agent::end_all(&agents.iter().collect::<Vec<_>>(), Ended::Closed);
+    }
+
+    /// Has each request fail that would wait for ever.
+    pub(crate) fn fail_on_deadlock(&self) {
+        self.fails_on_deadlock.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn fails_on_deadlock(&self) -> bool {
+        self.fails_on_deadlock.load(Ordering::Relaxed)
     }
 }
 

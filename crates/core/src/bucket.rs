@@ -4,11 +4,10 @@ use std::fmt;
 
 use crate::{
     ClientId, LockManager,
-    agent::Agent,
-    backend::AnyBackend,
+    agent::{Agent, Scope},
+    buckets::BucketUse,
     life::Life,
     sync::Arc,
-    user_agent::{Scope, Shared},
 };
 
 /// What an origin is to a browser: the boundary within which names mean the same lock.
@@ -25,19 +24,6 @@ struct Obtainable {
     bucket: Arc<BucketUse>,
     /// What its agents belong to.
     scope: Arc<Scope>,
-}
-
-/// A share in a bucket's use: when the last is gone, the user agent forgets the bucket.
-pub(crate) struct BucketUse {
-    user_agent: Arc<Shared>,
-    pub(crate) bucket: Arc<OpenBucket>,
-}
-
-/// A bucket that has a lock manager.
-pub(crate) struct OpenBucket {
-    /// Shared with those who look.
-    pub(crate) name: std::sync::Arc<str>,
-    pub(crate) backend: AnyBackend,
 }
 
 impl Bucket {
@@ -89,32 +75,29 @@ impl Bucket {
     }
 }
 
-impl BucketUse {
-    pub(crate) fn new(user_agent: Arc<Shared>, bucket: Arc<OpenBucket>) -> Arc<Self> {
-        Arc::new(Self { user_agent, bucket })
-    }
-}
-
-impl Drop for BucketUse {
-    fn drop(&mut self) {
-        self.user_agent.leave(&self.bucket);
-    }
-}
-
-impl OpenBucket {
-    pub(crate) fn new(name: &str, backend: AnyBackend) -> Self {
-        Self { name: name.into(), backend }
+impl LockManager {
+    /// The agent's bucket.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let guard = locks.lock("db").blocking()?;
+    /// let another_agent = locks.bucket().lock_manager();
+    /// assert!(another_agent.try_lock("db").blocking()?.is_none());
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn bucket(&self) -> Bucket {
+        match self.agent() {
+            Some(agent) => {
+                Bucket::obtainable(Arc::clone(agent.bucket()), Arc::clone(agent.scope()))
+            }
+            None => Bucket::opaque(),
+        }
     }
 }
 
 impl fmt::Debug for Bucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Bucket").field(&self.name()).finish()
-    }
-}
-
-impl fmt::Debug for OpenBucket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenBucket").field("name", &self.name).finish_non_exhaustive()
     }
 }

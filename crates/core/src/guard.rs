@@ -2,88 +2,29 @@
 
 use std::{
     fmt,
-    future::{Future, poll_fn},
-    mem,
+    future::Future,
     ops::Deref,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::OnceLock,
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Poll},
     time::Duration,
 };
 
 use navlock_engine::{FencingToken, Mode, ResourceName};
 
-use slab::Slab;
-
 use crate::{
     ClientId, Lost,
     backend::{Backend, PackedTicket, Term, Ticket},
-    inside::Polling,
+    grip::Grip,
+    holding::Held,
+    lock::Lock,
     look::LockId,
-    manager::Seats,
     measure::Holds,
-    seat::Seat,
+    seat::{Seat, Seats},
     spare,
-    sync::{Arc, Mutex, lock},
-    waking::wake_all,
+    sync::Arc,
+    watch::Place,
 };
-
-/// A description of a granted lock: what a callback gets. Keeping it holds nothing.
-///
-/// Spec: `Lock`, <https://w3c.github.io/web-locks/#api-lock>
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Lock {
-    name: ResourceName,
-    mode: Mode,
-    fencing_token: FencingToken,
-}
-
-impl Lock {
-    pub(crate) fn new(name: ResourceName, mode: Mode, fencing_token: FencingToken) -> Self {
-        Self { name, mode, fencing_token }
-    }
-
-    /// The name that is locked.
-    ///
-    /// ```
-    /// # use navlock_core::{Error, UserAgent};
-    /// # let locks = UserAgent::new().lock_manager("app");
-    /// assert_eq!(locks.lock("db").blocking()?.name(), "db");
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn name(&self) -> &ResourceName {
-        &self.name
-    }
-
-    /// In which mode.
-    ///
-    /// ```
-    /// # use navlock_core::{Error, UserAgent};
-    /// # let locks = UserAgent::new().lock_manager("app");
-    /// assert_eq!(locks.lock("db").shared().blocking()?.mode(), navlock_core::Mode::Shared);
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn mode(&self) -> Mode {
-        self.mode
-    }
-
-    /// A number larger than that of every earlier grant of this name in this bucket, by which a
-    /// resource can refuse a writer that lost its lock without noticing.
-    ///
-    /// It grows as long as the user agent lives.
-    ///
-    /// ```
-    /// # use navlock_core::{Error, UserAgent};
-    /// # let locks = UserAgent::new().lock_manager("app");
-    /// let first = locks.lock("db").blocking()?.fencing_token();
-    /// let second = locks.lock("db").blocking()?.fencing_token();
-    /// assert!(first < second);
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn fencing_token(&self) -> FencingToken {
-        self.fencing_token
-    }
-}
 
 /// A lock that is held until this is dropped.
 ///
@@ -96,16 +37,6 @@ pub struct LockGuard(
     /// `None` once it is released, which is the last that becomes of it.
     Option<Box<Grip>>,
 );
-
-/// A guard's lock, and what it needs to release it.
-pub(crate) struct Grip {
-    lock: Lock,
-    ticket: PackedTicket,
-    seat: Arc<Seat>,
-    holds: Holds,
-    /// Who watches for the loss of the lock. Few ever do.
-    watch: OnceLock<std::sync::Arc<Watch>>,
-}
 
 impl LockGuard {
     /// The guard of a lock that was granted to this agent.
@@ -184,7 +115,7 @@ impl LockGuard {
     ///
     /// Dropping it changes nothing, and leaves nothing behind.
     pub fn lost(&self) -> LostFuture<'_> {
-        LostFuture { guard: self, key: None }
+        LostFuture { guard: self, place: None }
     }
 
     /// This guard for a host that has many and polls each by hand.
@@ -210,8 +141,9 @@ impl LockGuard {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
-        self.watch().poller(context.waker());
-        self.ask_for_all()
+        let grip = self.grip();
+        grip.watch().poller(context.waker());
+        grip.poll_lost_for_all()
     }
 
     /// Whether the lock is lost. What it protected may be in other hands, and dropping the guard
@@ -310,24 +242,7 @@ impl LockGuard {
 
     /// How the lock was lost, if it is.
     pub(crate) fn how_lost(&self) -> Option<Lost> {
-        let Grip { seat, ticket, .. } = self.grip();
-        seat.lost(*ticket)
-    }
-
-    fn watch(&self) -> &std::sync::Arc<Watch> {
-        self.grip().watch.get_or_init(Default::default)
-    }
-
-    /// Asks the backend, which will call on all who watch.
-    fn ask_for_all(&self) -> Poll<Lost> {
-        self.ask(&Waker::from(std::sync::Arc::clone(self.watch())))
-    }
-
-    /// Asks the backend, which will call on this one.
-    fn ask(&self, waker: &Waker) -> Poll<Lost> {
-        let Grip { seat, ticket, .. } = self.grip();
-        let lost = seat.backend().poll_lost(ticket.unpack(), waker);
-        lost.map(|lost| seat.life.explain_lost(lost))
+        self.grip().lost()
     }
 }
 
@@ -361,7 +276,7 @@ pub struct PolledGuard(LockGuard);
 impl PolledGuard {
     /// Ready once the lock is lost. Of the contexts given here, the last one is woken.
     pub fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
-        self.0.ask(context.waker())
+        self.0.grip().poll_lost(context.waker())
     }
 
     /// Releases the lock, as dropping it does. How it was lost until then, if it was.
@@ -403,97 +318,27 @@ impl Deref for PolledGuard {
 #[derive(Debug)]
 pub struct LostFuture<'a> {
     guard: &'a LockGuard,
-    /// Where its waker stands in the guard's [`Watch`].
-    key: Option<usize>,
+    /// Where its waker is noted, if it is.
+    place: Option<Place>,
 }
 
 impl Future for LostFuture<'_> {
     type Output = Lost;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Lost> {
-        // Before the backend is asked: a loss from then on calls on all who are in there.
-        self.key = Some(self.guard.watch().enter(self.key, context.waker()));
-        self.guard.ask_for_all()
+        let grip = self.guard.grip();
+        // Before the backend is asked: a loss from then on calls all who are noted.
+        self.place = Some(grip.watch().enter(self.place, context.waker()));
+        grip.poll_lost_for_all()
     }
 }
 
 impl Drop for LostFuture<'_> {
     fn drop(&mut self) {
-        if let Some(key) = self.key {
-            self.guard.watch().leave(key);
+        if let Some(place) = self.place {
+            self.guard.grip().watch().leave(place);
         }
     }
-}
-
-/// Those who watch for the loss of one lock; to its backend, one waker.
-#[derive(Debug, Default)]
-pub(crate) struct Watch(Mutex<Watchers>);
-
-#[derive(Debug, Default)]
-struct Watchers {
-    /// Of the futures there are.
-    futures: Slab<Waker>,
-    /// Of who polls by hand.
-    poller: Option<Waker>,
-}
-
-impl Watch {
-    /// Notes the waker of a future, in place of the one it had. Where it stands.
-    fn enter(&self, key: Option<usize>, waker: &Waker) -> usize {
-        let waker = waker.clone();
-        let mut watchers = lock(&self.0);
-        let Some(known) = key.and_then(|key| watchers.futures.get_mut(key)) else {
-            return watchers.futures.insert(waker);
-        };
-        let replaced = mem::replace(known, waker);
-        drop(watchers);
-        // Foreign code, like all that wakers do.
-        drop(replaced);
-        key.expect("a waker was found by it")
-    }
-
-    /// Forgets the waker of a future.
-    fn leave(&self, key: usize) {
-        let left = lock(&self.0).futures.try_remove(key);
-        drop(left);
-    }
-
-    /// Notes the waker of who polls by hand, in place of the one before.
-    fn poller(&self, waker: &Waker) {
-        let waker = waker.clone();
-        let replaced = lock(&self.0).poller.replace(waker);
-        drop(replaced);
-    }
-}
-
-impl Wake for Watch {
-    fn wake(self: std::sync::Arc<Self>) {
-        // A lost lock stays lost: nobody needs to be noted again, nor minds whose key is whose.
-        let Watchers { futures, poller } = mem::take(&mut *lock(&self.0));
-        wake_all(futures.into_iter().map(|(_, waker)| waker).chain(poller));
-    }
-}
-
-/// Something that is held as one, by who shows it to nobody else: a guard, or several.
-pub(crate) trait Held {
-    /// What is told of a loss.
-    type Loss;
-
-    /// How many locks were lost where any of it is: as long as it is the same number, none of it
-    /// is lost. `None` if that cannot be told.
-    fn losses(&self) -> Option<u64>;
-
-    /// How any of it was lost, if it is.
-    fn lost(&self) -> Option<Self::Loss>;
-
-    /// Ready once any of it is lost.
-    fn poll_lost(&self, context: &Context<'_>) -> Poll<Self::Loss>;
-
-    /// What each of it is known by.
-    fn each_id(&self, put: &mut dyn FnMut(LockId));
-
-    /// Releases it. How any of it was lost until now, if it was.
-    fn release(self) -> Option<Self::Loss>;
 }
 
 impl Held for LockGuard {
@@ -510,7 +355,7 @@ impl Held for LockGuard {
     }
 
     fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
-        self.ask(context.waker())
+        self.grip().poll_lost(context.waker())
     }
 
     fn each_id(&self, put: &mut dyn FnMut(LockId)) {
@@ -522,76 +367,8 @@ impl Held for LockGuard {
         let grip = self.0.take()?;
         let lost = grip.seat.release(grip.ticket);
         grip.holds.end(|| lost);
-        grip.leave();
+        spare::leave(grip);
         lost
-    }
-}
-
-/// What is held while some work is done.
-pub(crate) struct Holding<H> {
-    held: H,
-    /// How many losses there were when it was last known to be held.
-    losses: Option<u64>,
-}
-
-impl<H: Held> Holding<H> {
-    /// To be made before the work is, which may begin with that.
-    #[inline]
-    pub(crate) fn of(held: H) -> Self {
-        Self { losses: held.losses(), held }
-    }
-
-    /// How any of it was lost, if it is.
-    #[inline]
-    fn lost(&mut self) -> Option<H::Loss> {
-        let losses = self.held.losses();
-        // FAST: mostly nothing was lost, which is one number to be read.
-        if losses.is_some() && losses == self.losses {
-            return None;
-        }
-        // Counted before it is looked at: what is lost meanwhile is looked at the next time.
-        self.losses = losses;
-        self.held.lost()
-    }
-
-    /// Runs `work` to its end, or until what it needs is lost, then releases that.
-    #[inline]
-    pub(crate) async fn during<T, E: From<H::Loss>>(
-        self,
-        work: impl Future<Output = T>,
-    ) -> Result<T, E> {
-        let mut holding = Some(self);
-        // Dropped before what is held is released, whoever does it.
-        let mut work = pin!(Some(work));
-        // Who is woken by a loss.
-        let mut told: Option<Waker> = None;
-        poll_fn(|context| {
-            let (Some(held), Some(its)) = (&mut holding, work.as_mut().as_pin_mut()) else {
-                unreachable!("an async function is not polled after its end")
-            };
-            // Work whose lock is gone goes no further, and does not even begin.
-            if let Some(lost) = held.lost() {
-                return Poll::Ready(Err(lost.into()));
-            }
-            let polling = Polling::begin();
-            let polled = its.poll(context);
-            if polled.is_pending() {
-                polling.waits(|put| held.held.each_id(put));
-            }
-            if let Poll::Ready(result) = polled {
-                work.set(None);
-                // Robbed in its last moments: the theft is what the request came to.
-                let lost = holding.take().and_then(|holding| holding.held.release());
-                return Poll::Ready(lost.map_or(Ok(result), |lost| Err(lost.into())));
-            }
-            // Only who waits needs to be woken; once, as long as it is the same.
-            if told.as_ref().is_some_and(|told| told.will_wake(context.waker())) {
-                return Poll::Pending;
-            }
-            told = Some(context.waker().clone());
-            held.held.poll_lost(context).map(|lost| Err(lost.into()))
-        })
-        .await
     }
 }
 
@@ -609,19 +386,7 @@ impl Drop for LockGuard {
         if let Some(grip) = self.0.take() {
             grip.holds.end(|| grip.seat.lost(grip.ticket));
             grip.seat.finish(grip.ticket);
-            grip.leave();
-        }
-    }
-}
-
-impl Grip {
-    /// Leaves it to the next guard that this thread makes, if that costs nobody anything.
-    #[inline]
-    fn leave(mut self: Box<Self>) {
-        if self.seat.keeps_only_memory() && self.lock.name.is_short() {
-            // Before that: dropping wakers is foreign code, which may make guards.
-            drop(self.watch.take());
-            spare::put(self);
+            spare::leave(grip);
         }
     }
 }

@@ -14,7 +14,7 @@ pub use navlock_engine::{AgentId, RequestId, RequestKind};
 
 use crate::{
     Bucket, ClientId, Error, FencingToken, LockFuture, LockGuard, LockManager, Position,
-    ResourceName, UserAgent, agent::Agent, life::Ended,
+    ResourceName, UserAgent, agent::Agent, life::Ended, sync::Arc,
 };
 pub use crate::{
     backend::{
@@ -119,13 +119,22 @@ pub async fn recall(
     locks: &LockManager,
     claims: Vec<Claim>,
 ) -> Result<Vec<Option<LockFuture<'static, Option<LockGuard>>>>, Error> {
-    locks.recall(claims).await
+    let seats = locks.environment().obtain_lock_manager()?;
+    let asked: Vec<_> =
+        claims.iter().map(|claim| (claim.name.clone(), claim.kind.mode())).collect();
+    let found = seats.agent.backend().recall(seats.agent.id, claims).await;
+    let made = found.into_iter().zip(asked).map(|(ticket, (name, mode))| {
+        let ticket = ticket?;
+        Some(LockFuture::made(name, mode, ticket, Arc::clone(seats.seat())))
+    });
+    Ok(made.collect())
 }
 
 /// Until when all that the agent of this handle has is its own without further word from the reach;
 /// see [`Backend::ends`].
 pub fn ends(locks: &LockManager) -> Option<Duration> {
-    locks.ends()
+    let agent = locks.agent()?;
+    agent.backend().ends(agent.id)
 }
 
 /// Has no grant from here on get a smaller fencing token than this one, in the bucket of this handle.
@@ -139,13 +148,14 @@ pub fn ends(locks: &LockManager) -> Option<Duration> {
 /// # Ok::<(), Error>(())
 /// ```
 pub fn raise_tokens(locks: &LockManager, least: FencingToken) -> bool {
-    locks.raise_tokens(least)
+    locks.agent().is_some_and(|agent| agent.backend().raise_tokens(least))
 }
 
 /// What another process needs to end all that the agent of this handle has, should this one be killed
 /// together with the one that the agent works for; see [`Backend::lease`].
 pub fn lease(locks: &LockManager) -> Option<Vec<u8>> {
-    locks.lease()
+    let agent = locks.agent()?;
+    agent.backend().lease(agent.id)
 }
 
 /// What there is in the bucket of this handle, for those who look; see [`Backend::look`].
@@ -154,13 +164,16 @@ pub fn lease(locks: &LockManager) -> Option<Vec<u8>> {
 ///
 /// As [`LockManager::query`].
 pub async fn look(locks: &LockManager) -> Result<Sighting, Error> {
-    locks.look().await
+    locks.environment().obtain_lock_manager()?.agent.backend().look().await
 }
 
 /// How this name of the bucket of this handle is called by all who use its reach; see
 /// [`Backend::name_ref`].
 pub fn name_ref(locks: &LockManager, name: &ResourceName) -> NameRef {
-    locks.name_ref(name)
+    match locks.agent() {
+        Some(agent) => agent.backend().name_ref(name),
+        None => NameRef(name.as_bytes().into()),
+    }
 }
 
 /// What there is of one name in the bucket of this handle, for those who look; see [`Backend::look_at`].
@@ -173,7 +186,8 @@ pub async fn look_at(
     name: NameRef,
     with_silence: bool,
 ) -> Result<Sighting, Error> {
-    locks.look_at(name, with_silence).await
+    let backend = locks.environment().obtain_lock_manager()?.agent.backend();
+    backend.look_at(name, with_silence).await
 }
 
 /// Where the agent of this client id stands in the queue of a name; see
@@ -187,19 +201,20 @@ pub async fn position_of(
     name: ResourceName,
     client_id: ClientId,
 ) -> Result<Position, Error> {
-    locks.position_of(name, client_id).await
+    let backend = locks.environment().obtain_lock_manager()?.agent.backend();
+    backend.position(name, client_id).await
 }
 
 /// What there is to be known of the reach of a user agent at this moment, for people; see
 /// [`Reach::details`].
 pub fn details(user_agent: &UserAgent) -> Vec<(String, String)> {
-    user_agent.details()
+    user_agent.reach().details()
 }
 
 /// That whoever keeps the locks of this user agent has not answered, and for how long, if that is so; for people. See
 /// [`Reach::outage`].
 pub fn outage(user_agent: &UserAgent) -> Option<String> {
-    user_agent.outage()
+    user_agent.reach().outage()
 }
 
 /// Whether this user agent has been [closed](UserAgent::close).
@@ -210,12 +225,12 @@ pub fn is_closed(user_agent: &UserAgent) -> bool {
 /// What another process needs to end what this user agent's reach has for all of its agents together; see
 /// [`Reach::lease`].
 pub fn own_lease(user_agent: &UserAgent) -> Option<Vec<u8>> {
-    user_agent.lease()
+    user_agent.reach().lease()
 }
 
 /// How long what works under a lost lock may go on before others can have it; see [`Reach::grace`].
 pub fn grace(user_agent: &UserAgent) -> Duration {
-    user_agent.grace()
+    user_agent.reach().grace()
 }
 
 /// Ends leases that agents had through other processes, which are dead; see [`lease`], [`own_lease`] and
@@ -225,7 +240,7 @@ pub fn grace(user_agent: &UserAgent) -> Duration {
 ///
 /// Dropping the future leaves the rest to end by themselves.
 pub async fn revoke(user_agent: &UserAgent, leases: Vec<Vec<u8>>) -> bool {
-    user_agent.revoke(leases).await
+    user_agent.reach().revoke(leases).await
 }
 
 /// Takes a name from all who hold it, if they were all seen to; see [`Reach::evict`].
@@ -243,5 +258,5 @@ pub async fn evict(
     name: &ResourceName,
     seen: Vec<(ClientId, FencingToken)>,
 ) -> Result<Eviction, Error> {
-    user_agent.evict(bucket, name, seen).await
+    user_agent.reach().evict(bucket, name, seen).await
 }

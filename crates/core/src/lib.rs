@@ -25,6 +25,11 @@
 
 #![forbid(unsafe_code)]
 
+/// What the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(all(feature = "metrics", target_arch = "wasm32", target_os = "unknown"))]
 compile_error!("the feature `metrics` needs a clock, and wasm32-unknown-unknown has none");
 
@@ -32,14 +37,19 @@ mod agent;
 mod backend;
 pub mod blocking;
 mod bucket;
+mod buckets;
 mod client_id;
+mod environment;
 mod error;
+mod grip;
 mod guard;
+mod holding;
 pub mod host;
 mod inside;
 mod inspect;
 mod json;
 mod life;
+mod lock;
 mod lock_all;
 pub mod look;
 mod manager;
@@ -53,9 +63,11 @@ mod sighting;
 mod snapshot;
 mod spare;
 mod sync;
+mod thread_group;
 mod unwind;
 mod user_agent;
 mod waking;
+mod watch;
 
 pub use navlock_engine::{FencingToken, InvalidName, Mode, ReservedName, ResourceName};
 
@@ -65,8 +77,9 @@ pub use crate::{
     bucket::Bucket,
     client_id::ClientId,
     error::{Error, Lost},
-    guard::{Lock, LockGuard, LockState, LostFuture},
+    guard::{LockGuard, LockState, LostFuture},
     inspect::{AgentInfo, Inspected, Inspection, Owned, Position},
+    lock::Lock,
     lock_all::{FailedName, GrantAll, LockAllError, LockAllFuture, LockAllRequest},
     manager::LockManager,
     options::LockOptions,

@@ -1,6 +1,7 @@
 //! Whether an agent lives, and what it is called.
 
 use std::{
+    fmt,
     sync::OnceLock,
     task::{Context, Poll, Waker},
 };
@@ -17,13 +18,16 @@ pub(crate) struct Life {
     /// Made when it is first asked for: random numbers of the operating system cost more than all
     /// the rest of an agent, and few are ever asked.
     client_id: OnceLock<ClientId>,
-    /// Whether it has ended, and how: an [`Ended`], and [`ALIVE`] until then.
-    pub(crate) ended: AtomicU8,
+    /// Whether it has ended, and how: an [`Ended`], and [`ALIVE`] until then. It changes once.
+    ended: AtomicU8,
     /// Who is to be woken when it ends.
-    pub(crate) watcher: Mutex<Option<Waker>>,
+    watcher: Mutex<Option<Waker>>,
     /// Whether it is another's, for whom a host speaks.
     is_elsewhere: bool,
 }
+
+/// Keeps an agent alive. What an agent is beyond its [`Life`] only those above the backends know.
+pub(crate) type KeptAgent = Arc<dyn fmt::Debug + Send + Sync>;
 
 /// How an agent has ended.
 #[derive(Clone, Copy)]
@@ -34,7 +38,7 @@ pub(crate) enum Ended {
 }
 
 /// What is no [`Ended`].
-pub(crate) const ALIVE: u8 = 0;
+const ALIVE: u8 = 0;
 
 impl Life {
     /// That of an agent that begins, and is to be called so.
@@ -55,6 +59,17 @@ impl Life {
 
     pub(crate) fn client_id(&self) -> ClientId {
         *self.client_id.get_or_init(ClientId::random)
+    }
+
+    /// The agent ends so, if it has not ended before.
+    pub(crate) fn end(&self, how: Ended) {
+        let how = how as u8;
+        let _ = self.ended.compare_exchange(ALIVE, how, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Who is to be woken now that it has ended.
+    pub(crate) fn take_watcher(&self) -> Option<Waker> {
+        lock(&self.watcher).take()
     }
 
     /// # Errors

@@ -1,28 +1,23 @@
 //! Requests for several locks.
 
-use std::{
-    error, fmt,
-    future::{Future, IntoFuture},
-    marker::PhantomData,
-    pin::Pin,
-    task::{Context, Poll, Wake, Waker},
-    time::Duration,
-    vec,
-};
+mod error;
+mod future;
+mod grant;
+
+use std::{fmt, future::IntoFuture, marker::PhantomData, time::Duration};
 
 use navlock_engine::{Mode, ResourceName};
 
-use crate::{
-    Error, Lock, LockFuture, LockGuard, LockManager, LockOptions, LockRequest, blocking,
-    guard::{Held, Holding},
-    inside::Polling,
-    look::LockId,
-    sync::{AtomicBool, Mutex, Ordering, lock},
+use self::future::Wanted;
+pub use self::{
+    error::{FailedName, LockAllError},
+    future::LockAllFuture,
+    grant::GrantAll,
 };
-
-/// Of so many locks that were taken, the last ones, it is said that the next one is waited for inside them.
-/// Of more, that would take quadratic time.
-const MOST_INSIDE: usize = 64;
+use crate::{
+    Error, Lock, LockGuard, LockOptions, blocking, environment::Environment, holding::Holding,
+    sync::Arc,
+};
 
 /// A request for the locks of several names, not made yet. Await it, [`run`](Self::run) something
 /// under it, or block a thread on it.
@@ -47,102 +42,19 @@ const MOST_INSIDE: usize = 64;
 ///
 /// # Errors
 ///
-/// As [`LockRequest`], for the first name that has one, and [`Error::Lost`] if one of the locks was
+/// As [`LockRequest`](crate::LockRequest), for the first name that has one, and [`Error::Lost`] if one of the locks was
 /// lost while another was waited for; [`LockAllError`] says which. No lock is held then.
 #[must_use = "a request is made when it is awaited, run or blocked on"]
 pub struct LockAllRequest<G = Vec<LockGuard>> {
-    locks: LockManager,
+    environment: Arc<Environment>,
     names: Result<Vec<Wanted>, LockAllError>,
     options: LockOptions,
     grant: PhantomData<fn() -> G>,
 }
 
-/// The future of a [`LockAllRequest`].
-///
-/// # Cancel safety
-///
-/// Dropping it is the abort signal: what was taken is released, and the queue that it waits in is
-/// left.
-#[must_use = "futures do nothing unless polled"]
-pub struct LockAllFuture<G = Vec<LockGuard>> {
-    /// `None` once it has completed.
-    state: Option<State>,
-    grant: PhantomData<fn() -> G>,
-}
-
-/// Why a request for several names failed, and at which of them.
-///
-/// It becomes the [`Error`] alone where that is asked for, as by `?`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct LockAllError {
-    /// What went wrong.
-    pub error: Error,
-    /// With which name; `None` if it is the same with all.
-    pub at: Option<FailedName>,
-}
-
-/// At which of several names a request failed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum FailedName {
-    /// At this one.
-    Name(ResourceName),
-    /// At the one that was given at this place, counted from 0. It is none that can be locked.
-    Place(usize),
-}
-
-/// What a request for several names answers with: see [`LockAllRequest`].
-pub trait GrantAll: sealed::Sealed + Sized {
-    /// All locks were granted.
-    #[doc(hidden)]
-    fn from_guards(guards: Vec<LockGuard>) -> Self;
-
-    /// Not all locks could be had at once.
-    #[doc(hidden)]
-    fn unavailable() -> Result<Self, Error>;
-}
-
-mod sealed {
-    use crate::LockGuard;
-
-    pub trait Sealed {}
-    impl Sealed for Vec<LockGuard> {}
-    impl Sealed for Option<Vec<LockGuard>> {}
-}
-
-impl GrantAll for Vec<LockGuard> {
-    fn from_guards(guards: Vec<LockGuard>) -> Self {
-        guards
-    }
-
-    #[cold]
-    fn unavailable() -> Result<Self, Error> {
-        <LockGuard as crate::Grant>::unavailable().map(|guard| vec![guard])
-    }
-}
-
-impl GrantAll for Option<Vec<LockGuard>> {
-    fn from_guards(guards: Vec<LockGuard>) -> Self {
-        Some(guards)
-    }
-
-    fn unavailable() -> Result<Self, Error> {
-        Ok(None)
-    }
-}
-
-/// One of the names.
-#[derive(Debug)]
-pub(crate) struct Wanted {
-    name: ResourceName,
-    /// That of all, if it has none of its own.
-    mode: Option<Mode>,
-}
-
 impl LockAllRequest {
     pub(crate) fn new<N>(
-        locks: &LockManager,
+        environment: &Arc<Environment>,
         names: impl Iterator<Item = (N, Option<Mode>)>,
     ) -> Self
     where
@@ -165,7 +77,7 @@ impl LockAllRequest {
                 names
             });
         let options = LockOptions::default();
-        Self { locks: locks.clone(), names, options, grant: PhantomData }
+        Self { environment: Arc::clone(environment), names, options, grant: PhantomData }
     }
 
     /// Asks for the locks only if all of them can be had at once: gives `None`, and has none of
@@ -187,8 +99,8 @@ impl LockAllRequest {
     /// ```
     pub fn if_available(mut self) -> LockAllRequest<Option<Vec<LockGuard>>> {
         self.options.if_available = true;
-        let Self { locks, names, options, .. } = self;
-        LockAllRequest { locks, names, options, grant: PhantomData }
+        let Self { environment, names, options, .. } = self;
+        LockAllRequest { environment, names, options, grant: PhantomData }
     }
 
     /// Requests the locks and holds them while the future that `callback` returns runs.
@@ -207,12 +119,12 @@ impl LockAllRequest {
     ///
     /// # Errors
     ///
-    /// As [`LockRequest::run`], for the first name that has one. If one of the locks is lost, all
+    /// As [`LockRequest::run`](crate::LockRequest::run), for the first name that has one. If one of the locks is lost, all
     /// are released.
     ///
     /// # Cancel safety
     ///
-    /// As [`LockRequest::run`].
+    /// As [`LockRequest::run`](crate::LockRequest::run).
     pub async fn run<F, T>(self, callback: F) -> Result<T, LockAllError>
     where
         F: AsyncFnOnce(Vec<Lock>) -> T,
@@ -239,11 +151,11 @@ impl LockAllRequest<Option<Vec<LockGuard>>> {
     ///
     /// # Errors
     ///
-    /// As [`LockRequest::run`], for the first name that has one.
+    /// As [`LockRequest::run`](crate::LockRequest::run), for the first name that has one.
     ///
     /// # Cancel safety
     ///
-    /// As [`LockRequest::run`].
+    /// As [`LockRequest::run`](crate::LockRequest::run).
     pub async fn run<F, T>(self, callback: F) -> Result<T, LockAllError>
     where
         F: AsyncFnOnce(Option<Vec<Lock>>) -> T,
@@ -322,241 +234,10 @@ impl<G: GrantAll> IntoFuture for LockAllRequest<G> {
     type IntoFuture = LockAllFuture<G>;
 
     fn into_future(self) -> LockAllFuture<G> {
-        let Self { locks, names, options, .. } = self;
-        LockAllFuture { state: Some(State::Unmade { locks, names, options }), grant: PhantomData }
+        let Self { environment, names, options, .. } = self;
+        LockAllFuture::unmade(environment, names, options)
     }
 }
-
-enum State {
-    /// Not polled yet.
-    Unmade {
-        locks: LockManager,
-        names: Result<Vec<Wanted>, LockAllError>,
-        options: LockOptions,
-    },
-    Taking(Taking),
-}
-
-/// Locks that are taken, one after the other.
-struct Taking {
-    /// The one that is waited for.
-    pending: Option<(ResourceName, LockFuture<'static, Option<LockGuard>>)>,
-    left: vec::IntoIter<Wanted>,
-    guards: Vec<LockGuard>,
-    /// How many of the guards tell of their loss.
-    watched: usize,
-    losses: std::sync::Arc<Losses>,
-    locks: LockManager,
-    options: LockOptions,
-}
-
-impl<G: GrantAll> Future for LockAllFuture<G> {
-    type Output = Result<G, LockAllError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let taken = match self.state.take() {
-            Some(State::Unmade { locks, names, options }) => Taking::new(locks, names, options),
-            Some(State::Taking(taking)) => Ok(taking),
-            None => panic!("a `LockAllFuture` was polled after it had completed"),
-        };
-        let mut taking = taken?;
-        let answer = taking.poll(context);
-        if answer.is_pending() {
-            self.state = Some(State::Taking(taking));
-            return Poll::Pending;
-        }
-        answer.map(|answer| match answer? {
-            Some(guards) => Ok(G::from_guards(guards)),
-            None => G::unavailable().map_err(LockAllError::from),
-        })
-    }
-}
-
-impl<G> LockAllFuture<G> {
-    /// The error of a request that has taken too long: what it waited for is its name.
-    fn timed_out(self) -> LockAllError {
-        let error = Error::TimedOut;
-        let name = match self.state {
-            Some(State::Taking(Taking { pending: Some((name, mut request)), .. })) => {
-                request.give_up();
-                Some(name)
-            }
-            _ => None,
-        };
-        LockAllError { error, at: name.map(FailedName::Name) }
-    }
-}
-
-impl Taking {
-    fn new(
-        locks: LockManager,
-        names: Result<Vec<Wanted>, LockAllError>,
-        options: LockOptions,
-    ) -> Result<Self, LockAllError> {
-        // The checks that come before the names'.
-        locks.environment().obtain_lock_manager()?;
-        let left = names?.into_iter();
-        let guards = Vec::with_capacity(left.len());
-        let losses = std::sync::Arc::default();
-        Ok(Self { pending: None, left, guards, watched: 0, losses, locks, options })
-    }
-
-    /// All guards, or `None` if one is not to be had at once. Not to be called again after that.
-    fn poll(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Option<Vec<LockGuard>>, LockAllError>> {
-        loop {
-            let Some((name, request)) = &mut self.pending else {
-                let Some(wanted) = self.left.next() else { break };
-                self.pending = Some(self.ask(wanted));
-                continue;
-            };
-            let polling = Polling::begin();
-            let polled = Pin::new(request).poll(context);
-            if polled.is_pending() {
-                let held = self.guards.iter().rev().take(MOST_INSIDE);
-                polling.waits(|put| held.clone().for_each(|guard| put(guard.id())));
-            }
-            let answer = match polled {
-                Poll::Ready(answer) => answer,
-                // Who has lost what it had waits for no more: it would be let go of again.
-                Poll::Pending => return self.poll_lost(context).map(Err),
-            };
-            match answer {
-                Ok(Some(guard)) => self.guards.push(guard),
-                Ok(None) => return Poll::Ready(Ok(None)),
-                Err(error) => return Poll::Ready(Err(LockAllError::of(name, error))),
-            }
-            self.pending = None;
-        }
-        // The first may have been lost while the last was waited for.
-        let guards = std::mem::take(&mut self.guards);
-        Poll::Ready(match guards.lost() {
-            Some(lost) => Err(lost),
-            None => Ok(Some(guards)),
-        })
-    }
-
-    fn ask(&self, wanted: Wanted) -> (ResourceName, LockFuture<'static, Option<LockGuard>>) {
-        let Wanted { name, mode } = wanted;
-        let options = LockOptions { mode: mode.unwrap_or(self.options.mode), ..self.options };
-        let request = LockRequest::new(self.locks.environment(), name.clone(), options);
-        (name, request.into_owned())
-    }
-
-    /// Ready once one of the locks that were taken is lost.
-    ///
-    /// Each guard is asked once, and from then on tells of its loss by itself: with many names, each
-    /// of which is waited for, to ask all of them each time would take quadratic time.
-    fn poll_lost(&mut self, context: &Context<'_>) -> Poll<LockAllError> {
-        let waker = Waker::from(std::sync::Arc::clone(&self.losses));
-        loop {
-            self.losses.tell(context.waker());
-            for guard in &self.guards[self.watched..] {
-                if let Poll::Ready(lost) = guard.poll_lost(&Context::from_waker(&waker)) {
-                    return Poll::Ready(LockAllError::of(guard.name(), lost.into()));
-                }
-                self.watched += 1;
-            }
-            // After the task was noted: who tells of a loss from here on wakes it.
-            if !self.losses.any.swap(false, Ordering::SeqCst) {
-                return Poll::Pending;
-            }
-            // One of them, and it is not said which.
-            self.watched = 0;
-        }
-    }
-}
-
-/// Who is told when any of several locks is lost: one waker to all guards.
-#[derive(Default)]
-struct Losses {
-    any: AtomicBool,
-    task: Mutex<Option<Waker>>,
-}
-
-impl Losses {
-    /// Has this task woken, in place of the one before.
-    fn tell(&self, task: &Waker) {
-        let task = task.clone();
-        let replaced = lock(&self.task).replace(task);
-        // Foreign code, like all that wakers do.
-        drop(replaced);
-    }
-}
-
-impl Wake for Losses {
-    fn wake(self: std::sync::Arc<Self>) {
-        self.any.store(true, Ordering::SeqCst);
-        let task = lock(&self.task).take();
-        if let Some(task) = task {
-            task.wake();
-        }
-    }
-}
-
-impl Held for Vec<LockGuard> {
-    type Loss = LockAllError;
-
-    fn losses(&self) -> Option<u64> {
-        self.iter().map(Held::losses).sum()
-    }
-
-    fn lost(&self) -> Option<LockAllError> {
-        self.iter().find_map(|guard| Some(LockAllError::of(guard.name(), guard.how_lost()?.into())))
-    }
-
-    fn poll_lost(&self, context: &Context<'_>) -> Poll<LockAllError> {
-        // Each is asked, so that each knows whom to wake.
-        self.iter().fold(Poll::Pending, |any, guard| match guard.poll_lost(context) {
-            Poll::Ready(lost) => Poll::Ready(LockAllError::of(guard.name(), lost.into())),
-            Poll::Pending => any,
-        })
-    }
-
-    fn each_id(&self, put: &mut dyn FnMut(LockId)) {
-        for guard in self {
-            put(guard.id());
-        }
-    }
-
-    fn release(self) -> Option<LockAllError> {
-        // Whatever is lost from here on was held to the end.
-        self.lost()
-    }
-}
-
-impl LockAllError {
-    fn of(name: &ResourceName, error: Error) -> Self {
-        Self { error, at: Some(FailedName::Name(name.clone())) }
-    }
-}
-
-impl From<Error> for LockAllError {
-    fn from(error: Error) -> Self {
-        Self { error, at: None }
-    }
-}
-
-impl From<LockAllError> for Error {
-    fn from(failed: LockAllError) -> Self {
-        failed.error
-    }
-}
-
-impl fmt::Display for LockAllError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.at {
-            Some(FailedName::Name(name)) => write!(f, "{name:?}: {}", self.error),
-            Some(FailedName::Place(place)) => write!(f, "name {}: {}", place + 1, self.error),
-            None => self.error.fmt(f),
-        }
-    }
-}
-
-/// Without a [source](error::Error::source): its text has all that the [`Error`] says.
-impl error::Error for LockAllError {}
 
 impl<G> fmt::Debug for LockAllRequest<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -564,15 +245,5 @@ impl<G> fmt::Debug for LockAllRequest<G> {
             .field("names", &self.names)
             .field("options", &self.options)
             .finish_non_exhaustive()
-    }
-}
-
-impl<G> fmt::Debug for LockAllFuture<G> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.state {
-            Some(State::Unmade { .. }) => "LockAllFuture(not polled yet)",
-            Some(State::Taking(_)) => "LockAllFuture(pending)",
-            None => "LockAllFuture(done)",
-        })
     }
 }

@@ -1,20 +1,17 @@
 //! Lock managers: the handles by which agents ask for locks.
 
-use std::{fmt, sync::OnceLock, time::Duration};
+use std::fmt;
 
-use navlock_engine::{FencingToken, Mode, ResourceName};
+use navlock_engine::{Mode, ResourceName};
 
 use crate::{
-    AgentInfo, Bucket, ClientId, Error, Inspection, Lock, LockAllError, LockAllRequest, LockFuture,
-    LockGuard, LockManagerSnapshot, LockOptions, LockRequest, Position,
+    AgentInfo, ClientId, Error, Inspection, Lock, LockAllError, LockAllRequest, LockGuard,
+    LockManagerSnapshot, LockOptions, LockRequest, Position,
     agent::Agent,
-    backend::{Backend, Claim, Term},
-    host,
-    life::Life,
-    seat::Seat,
-    sighting::{NameRef, Sighting},
-    spare,
-    sync::{Arc, AtomicBool, Ordering},
+    backend::{Backend, Term},
+    environment::Environment,
+    life::{Ended, Life},
+    sync::{Arc, Ordering},
 };
 
 /// An agent's way to its bucket's locks: `navigator.locks`.
@@ -28,30 +25,9 @@ use crate::{
 #[derive(Clone)]
 pub struct LockManager(Arc<Environment>);
 
-/// What the specification asks of an environment settings object: who it is, whether it is fully
-/// active, and which lock manager can be obtained for it.
-pub(crate) struct Environment {
-    life: Arc<Life>,
-    fully_active: AtomicBool,
-    /// `None` if no lock manager can be obtained.
-    seats: Option<Seats>,
-}
-
-/// An agent with its seats, each made when it is first used.
-pub(crate) struct Seats {
-    pub(crate) agent: Arc<Agent>,
-    /// The first that was used, with its group: mostly the only one. The group stands here and not
-    /// behind the pointer, where guards count: who looks for another does not wait for them.
-    first: OnceLock<(usize, Arc<Seat>)>,
-    /// By group, once there is a second.
-    others: OnceLock<Box<[OnceLock<Arc<Seat>>; spare::GROUPS]>>,
-}
-
 impl LockManager {
     pub(crate) fn new(life: Arc<Life>, agent: Option<Arc<Agent>>) -> Self {
-        let seats =
-            agent.map(|agent| Seats { agent, first: OnceLock::new(), others: OnceLock::new() });
-        Self(Arc::new(Environment { life, fully_active: AtomicBool::new(true), seats }))
+        Self(Environment::new(life, agent))
     }
 
     /// Requests an exclusive lock and holds it while the future that `callback` returns runs.
@@ -190,7 +166,7 @@ impl LockManager {
         I: IntoIterator<Item = N>,
         N: TryInto<ResourceName, Error: Into<Error>>,
     {
-        LockAllRequest::new(self, names.into_iter().map(|name| (name, None)))
+        LockAllRequest::new(&self.0, names.into_iter().map(|name| (name, None)))
     }
 
     /// The same, each name in a mode of its own. Of a name that is given in both, the exclusive lock
@@ -213,7 +189,7 @@ impl LockManager {
         I: IntoIterator<Item = (N, Mode)>,
         N: TryInto<ResourceName, Error: Into<Error>>,
     {
-        LockAllRequest::new(self, names.into_iter().map(|(name, mode)| (name, Some(mode))))
+        LockAllRequest::new(&self.0, names.into_iter().map(|(name, mode)| (name, Some(mode))))
     }
 
     /// Requests exclusive locks of several names and holds them while the future that `callback`
@@ -319,17 +295,7 @@ impl LockManager {
     ///
     /// As [`query`](Self::query).
     pub async fn position(&self, name: ResourceName) -> Result<Position, Error> {
-        let client_id = self.client_id();
-        self.position_of(name, client_id).await
-    }
-
-    /// The same of another agent.
-    pub(crate) async fn position_of(
-        &self,
-        name: ResourceName,
-        client_id: ClientId,
-    ) -> Result<Position, Error> {
-        self.0.obtain_lock_manager()?.agent.backend().position(name, client_id).await
+        self.0.obtain_lock_manager()?.agent.backend().position(name, self.client_id()).await
     }
 
     /// Says who this agent is, to those who [`inspect`](Self::inspect) and who
@@ -347,8 +313,8 @@ impl LockManager {
     /// locks.describe(&info);
     /// ```
     pub fn describe(&self, info: &AgentInfo) {
-        if let Some(seats) = &self.0.seats {
-            seats.agent.describe(info);
+        if let Some(agent) = self.agent() {
+            agent.describe(info);
         }
     }
 
@@ -371,7 +337,9 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn terminate(&self) {
-        host::terminate_all([self]);
+        if let Some(agent) = self.agent() {
+            Agent::end_all(&[agent], Ended::Terminated);
+        }
     }
 
     /// Says whether the agent is fully active: for an embedder whose documents can be kept and not
@@ -390,49 +358,6 @@ impl LockManager {
         self.0.fully_active.store(fully_active, Ordering::Release);
     }
 
-    /// See [`host::look`].
-    pub(crate) async fn look(&self) -> Result<Sighting, Error> {
-        self.0.obtain_lock_manager()?.agent.backend().look().await
-    }
-
-    /// See [`host::name_ref`].
-    pub(crate) fn name_ref(&self, name: &ResourceName) -> NameRef {
-        let seats = self.0.seats.as_ref();
-        let plain = || NameRef(name.as_bytes().into());
-        seats.map_or_else(plain, |seats| seats.agent.backend().name_ref(name))
-    }
-
-    /// See [`host::look_at`].
-    pub(crate) async fn look_at(
-        &self,
-        name: NameRef,
-        with_silence: bool,
-    ) -> Result<Sighting, Error> {
-        self.0.obtain_lock_manager()?.agent.backend().look_at(name, with_silence).await
-    }
-
-    /// See [`host::recall`].
-    pub(crate) async fn recall(
-        &self,
-        claims: Vec<Claim>,
-    ) -> Result<Vec<Option<LockFuture<'static, Option<LockGuard>>>>, Error> {
-        let seats = self.0.obtain_lock_manager()?;
-        let asked: Vec<_> =
-            claims.iter().map(|claim| (claim.name.clone(), claim.kind.mode())).collect();
-        let found = seats.agent.backend().recall(seats.agent.id, claims).await;
-        let made = found.into_iter().zip(asked).map(|(ticket, (name, mode))| {
-            let ticket = ticket?;
-            Some(LockFuture::made(name, mode, ticket, Arc::clone(seats.seat())))
-        });
-        Ok(made.collect())
-    }
-
-    /// See [`host::ends`].
-    pub(crate) fn ends(&self) -> Option<Duration> {
-        let seats = self.0.seats.as_ref()?;
-        seats.agent.backend().ends(seats.agent.id)
-    }
-
     /// For how long this agent has what it has, and when the reach was last heard of; see
     /// [`Backend::term`]. `None` where nothing ends by itself.
     ///
@@ -444,19 +369,8 @@ impl LockManager {
     /// }
     /// ```
     pub fn term(&self) -> Option<Term> {
-        let seats = self.0.seats.as_ref()?;
-        seats.agent.backend().term(seats.agent.id)
-    }
-
-    /// See [`host::raise_tokens`].
-    pub(crate) fn raise_tokens(&self, least: FencingToken) -> bool {
-        let Some(seats) = self.0.seats.as_ref() else { return false };
-        seats.agent.backend().raise_tokens(least)
-    }
-
-    pub(crate) fn lease(&self) -> Option<Vec<u8>> {
-        let seats = self.0.seats.as_ref()?;
-        seats.agent.backend().lease(seats.agent.id)
+        let agent = self.agent()?;
+        agent.backend().term(agent.id)
     }
 
     /// What `query()` calls this agent.
@@ -471,25 +385,6 @@ impl LockManager {
         self.0.life.client_id()
     }
 
-    /// The agent's bucket.
-    ///
-    /// ```
-    /// # use navlock_core::{Error, UserAgent};
-    /// # let locks = UserAgent::new().lock_manager("app");
-    /// let guard = locks.lock("db").blocking()?;
-    /// let another_agent = locks.bucket().lock_manager();
-    /// assert!(another_agent.try_lock("db").blocking()?.is_none());
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn bucket(&self) -> Bucket {
-        match &self.0.seats {
-            Some(Seats { agent, .. }) => {
-                Bucket::obtainable(Arc::clone(agent.bucket()), Arc::clone(agent.scope()))
-            }
-            None => Bucket::opaque(),
-        }
-    }
-
     pub(crate) fn environment(&self) -> &Arc<Environment> {
         &self.0
     }
@@ -497,43 +392,6 @@ impl LockManager {
     /// `None` if it has no lock manager, and so nothing to end.
     pub(crate) fn agent(&self) -> Option<&Arc<Agent>> {
         self.0.seats.as_ref().map(|seats| &seats.agent)
-    }
-}
-
-impl Environment {
-    /// The agent's seats in the lock manager, if it may use one.
-    ///
-    /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-request>, steps 3 and 4.
-    #[inline]
-    pub(crate) fn obtain_lock_manager(&self) -> Result<&Seats, Error> {
-        // 3. An agent that has ended is a document that was unloaded.
-        if !self.fully_active.load(Ordering::Acquire) {
-            return Err(Error::NotFullyActive);
-        }
-        if let Some(seats) = &self.seats {
-            seats.agent.life().check_alive()?;
-        }
-        // 4.
-        self.seats.as_ref().ok_or(Error::Unobtainable)
-    }
-}
-
-impl Seats {
-    /// The seat of this thread's group.
-    pub(crate) fn seat(&self) -> &Arc<Seat> {
-        let group = spare::group();
-        let seat = || Arc::new(Seat::new(&self.agent));
-        let (first, its) = self.first.get_or_init(|| (group, seat()));
-        if *first == group {
-            return its;
-        }
-        self.others.get_or_init(Box::default)[group].get_or_init(seat)
-    }
-}
-
-impl Drop for Seats {
-    fn drop(&mut self) {
-        self.agent.backend().leave(&self.agent);
     }
 }
 

@@ -1,16 +1,22 @@
 //! Requests for one lock.
 
 mod future;
+mod grant;
 mod nested;
+mod said;
 
 use std::{fmt, future::IntoFuture, marker::PhantomData, time::Duration};
 
 use navlock_engine::{Mode, ResourceName};
 
-pub use self::{future::LockFuture, nested::NestedRequest};
+pub use self::{
+    future::LockFuture,
+    grant::{Grant, Named},
+    nested::NestedRequest,
+};
 use crate::{
-    Error, Lock, LockGuard, LockOptions, blocking, guard::Holding, look::LockId,
-    manager::Environment, sync::Arc,
+    Error, Lock, LockGuard, LockOptions, blocking, environment::Environment, holding::Holding,
+    sync::Arc,
 };
 
 /// A request for a lock that is not made yet. Await it, [`run`](Self::run) something under it, or
@@ -47,52 +53,6 @@ pub struct LockRequest<'a, G = LockGuard, N = ResourceName> {
     name: N,
     options: LockOptions,
     grant: PhantomData<fn() -> G>,
-}
-
-/// What can be a name: whatever [`LockManager::lock`](crate::LockManager::lock) takes.
-pub trait Named: TryInto<ResourceName, Error: Into<Error>> {}
-
-impl<N: TryInto<ResourceName, Error: Into<Error>>> Named for N {}
-
-/// What a request answers with: see [`LockRequest`].
-pub trait Grant: sealed::Sealed + Sized {
-    /// The lock was granted.
-    #[doc(hidden)]
-    fn from_guard(guard: LockGuard) -> Self;
-
-    /// The lock could not be had at once.
-    #[doc(hidden)]
-    fn unavailable() -> Result<Self, Error>;
-}
-
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for crate::LockGuard {}
-    impl Sealed for Option<crate::LockGuard> {}
-}
-
-impl Grant for LockGuard {
-    #[inline]
-    fn from_guard(guard: LockGuard) -> Self {
-        guard
-    }
-
-    #[cold]
-    fn unavailable() -> Result<Self, Error> {
-        let why = "the reach refused at once a request that was to wait";
-        Err(Error::Unreachable(why.to_owned()))
-    }
-}
-
-impl Grant for Option<LockGuard> {
-    #[inline]
-    fn from_guard(guard: LockGuard) -> Self {
-        Some(guard)
-    }
-
-    fn unavailable() -> Result<Self, Error> {
-        Ok(None)
-    }
 }
 
 impl<'a, G, N> LockRequest<'a, G, N> {
@@ -190,7 +150,7 @@ impl<N: Named> LockRequest<'_, Option<LockGuard>, N> {
     }
 }
 
-impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
+impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// Asks for a shared lock.
     ///
     /// ```
@@ -253,55 +213,6 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
         let name = name.try_into().map_err(Into::into);
         let environment = Arc::clone(environment);
         LockFuture::owned(environment, name, options, None)
-    }
-
-    /// Says that it is made inside this lock, whose holder goes on, and lets go of it, only once this was
-    /// granted. For several, to be called for each.
-    ///
-    /// Nothing is decided by it. It is what shows that those who wait for each other will wait for ever:
-    /// `navlock query --tree` and whoever waits is told of that, and a request that asked for it
-    /// [fails](Self::fail_on_deadlock).
-    ///
-    /// What a callback waits for (of [`request`](crate::LockManager::request), [`run`](Self::run) and
-    /// the like) is inside its lock without being said so: exactly that which is polled by its future, so not
-    /// what is done by a task that it has spawned, and not what blocks its thread.
-    /// Nothing is inside anything that may give up by itself:
-    /// [`blocking_timeout`](Self::blocking_timeout), and [`LockOptions::signal`].
-    /// Of a request that is dropped when some time is over, as by `tokio::time::timeout`, that cannot be known:
-    /// until then it is taken for one that waits.
-    ///
-    /// ```
-    /// # use navlock_core::{Error, UserAgent};
-    /// # let locks = UserAgent::new().lock_manager("app");
-    /// let account = locks.lock("account").blocking()?;
-    /// let log = locks.lock("log").inside(&account).blocking()?;
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn inside(self, lock: impl Into<LockId>) -> NestedRequest<'a, G, N> {
-        NestedRequest::of(self).inside(lock)
-    }
-
-    /// Fails with [`Error::Deadlock`] instead of waiting for ever: if it waits for somebody who waits for
-    /// a lock that this was made [inside](Self::inside), and so on, and is the last one that was made of
-    /// all of them. The others wait on, and one of them is granted in the end.
-    ///
-    /// In one process that is found at once, and costs a look at all who wait inside something, for each such
-    /// request that waits inside something itself. There the last one is the one of which it was said last that
-    /// it is inside a lock, which [`LockFuture::put_inside`] says later. Where another process keeps the locks,
-    /// that finds it within a few seconds, and only what has lasted for one.
-    ///
-    /// ```
-    /// # use navlock_core::{Error, UserAgent};
-    /// # let locks = UserAgent::new().lock_manager("app");
-    /// let account = locks.lock("account").blocking()?;
-    /// let again = locks.lock("account").inside(&account).fail_on_deadlock().blocking();
-    /// assert!(matches!(again, Err(Error::Deadlock(_))));
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// [`UserAgent::fail_on_deadlock`](crate::UserAgent::fail_on_deadlock) says it of all requests.
-    pub fn fail_on_deadlock(self) -> NestedRequest<'a, G, N> {
-        NestedRequest::of(self).fail_on_deadlock()
     }
 
     /// Blocks the thread until the request is answered: the same as awaiting it, for code without

@@ -1,14 +1,20 @@
 //! What guards and pending requests know of their agent.
 
+use std::{
+    sync::OnceLock,
+    task::{Poll, Waker},
+};
+
 use navlock_engine::AgentId;
 
 use crate::{
     Lost,
     agent::Agent,
     backend::{AnyBackend, Backend, PackedTicket},
-    bucket::OpenBucket,
-    life::Life,
+    buckets::OpenBucket,
+    life::{KeptAgent, Life},
     sync::Arc,
+    thread_group,
 };
 
 /// What a guard or a pending request knows of its agent, one for each group of threads: it counts
@@ -29,7 +35,7 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    pub(crate) fn new(agent: &Arc<Agent>) -> Self {
+    fn new(agent: &Arc<Agent>) -> Self {
         let bucket = Arc::clone(&agent.bucket.bucket);
         Self {
             id: agent.id,
@@ -62,6 +68,12 @@ impl Seat {
         Some(self.life.explain_lost(lost))
     }
 
+    /// Ready once the lock of the ticket is lost, upon which the backend calls this waker.
+    pub(crate) fn poll_lost(&self, ticket: PackedTicket, waker: &Waker) -> Poll<Lost> {
+        let lost = self.backend().poll_lost(ticket.unpack(), waker);
+        lost.map(|lost| self.life.explain_lost(lost))
+    }
+
     /// Ends what the ticket stands for.
     #[inline]
     pub(crate) fn finish(&self, ticket: PackedTicket) {
@@ -83,5 +95,39 @@ impl Seat {
             }
         };
         lost.map(|lost| self.life.explain_lost(lost))
+    }
+}
+
+/// An agent with its seats, each made when it is first used.
+pub(crate) struct Seats {
+    pub(crate) agent: Arc<Agent>,
+    /// The first that was used, with its group: mostly the only one. The group stands here and not
+    /// behind the pointer, where guards count: who looks for another does not wait for them.
+    first: OnceLock<(usize, Arc<Seat>)>,
+    /// By group, once there is a second.
+    others: OnceLock<Box<[OnceLock<Arc<Seat>>; thread_group::COUNT]>>,
+}
+
+impl Seats {
+    pub(crate) fn new(agent: Arc<Agent>) -> Self {
+        Self { agent, first: OnceLock::new(), others: OnceLock::new() }
+    }
+
+    /// The seat of this thread's group.
+    pub(crate) fn seat(&self) -> &Arc<Seat> {
+        let group = thread_group::current();
+        let seat = || Arc::new(Seat::new(&self.agent));
+        let (first, its) = self.first.get_or_init(|| (group, seat()));
+        if *first == group {
+            return its;
+        }
+        self.others.get_or_init(Box::default)[group].get_or_init(seat)
+    }
+}
+
+impl Drop for Seats {
+    fn drop(&mut self) {
+        let agent = &self.agent;
+        agent.backend().leave(agent.id, || Arc::clone(agent) as KeptAgent);
     }
 }

@@ -8,54 +8,37 @@
 #[cfg(not(shuttle))]
 use std::cell::Cell;
 
-use crate::guard::Grip;
-
-/// Into how many groups threads are divided.
-pub(crate) const GROUPS: usize = 16;
-
-#[cfg(not(shuttle))]
-struct Here {
-    grip: Cell<Option<Box<Grip>>>,
-    group: Cell<Option<usize>>,
-}
+use crate::grip::Grip;
 
 #[cfg(not(shuttle))]
 thread_local! {
-    static HERE: Here = const { Here { grip: Cell::new(None), group: Cell::new(None) } };
+    static GRIP: Cell<Option<Box<Grip>>> = const { Cell::new(None) };
 }
 
 /// What the last guard has left here.
 #[cfg(not(shuttle))]
 #[inline]
 pub(crate) fn take() -> Option<Box<Grip>> {
-    HERE.try_with(|here| here.grip.take()).ok().flatten()
+    GRIP.try_with(Cell::take).ok().flatten()
 }
 
-/// Leaves it for the next guard.
+/// Leaves it to the next guard that this thread makes, if that costs nobody anything.
+#[inline]
+pub(crate) fn leave(mut grip: Box<Grip>) {
+    if grip.seat.keeps_only_memory() && grip.lock.name.is_short() {
+        // Before that: dropping wakers is foreign code, which may make guards.
+        drop(grip.watch.take());
+        put(grip);
+    }
+}
+
 #[cfg(not(shuttle))]
 #[inline]
-pub(crate) fn put(grip: Box<Grip>) {
+fn put(grip: Box<Grip>) {
     // Of a thread that is ending nothing is kept.
-    let before = HERE.try_with(|here| here.grip.replace(Some(grip)));
+    let before = GRIP.try_with(|here| here.replace(Some(grip)));
     // It may be the last of its bucket.
     drop(before);
-}
-
-/// In which group this thread is: threads of different groups count different things.
-#[cfg(not(shuttle))]
-pub(crate) fn group() -> usize {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-
-    let group = HERE.try_with(|here| {
-        here.group.get().unwrap_or_else(|| {
-            let group = NEXT.fetch_add(1, Ordering::Relaxed) % GROUPS;
-            here.group.set(Some(group));
-            group
-        })
-    });
-    group.unwrap_or(0)
 }
 
 /// The model checker's threads are none of the system's.
@@ -65,11 +48,6 @@ pub(crate) fn take() -> Option<Box<Grip>> {
 }
 
 #[cfg(shuttle)]
-pub(crate) fn put(grip: Box<Grip>) {
+fn put(grip: Box<Grip>) {
     drop(grip);
-}
-
-#[cfg(shuttle)]
-pub(crate) fn group() -> usize {
-    0
 }

@@ -2,19 +2,16 @@
 
 mod looking;
 
-use std::{collections::HashMap, fmt, sync::OnceLock, time::Duration};
+use std::{fmt, sync::OnceLock};
 
-use foldhash::quality::RandomState;
-
-use self::looking::{Lookers, MemoryLook};
+use self::looking::MemoryLook;
 use crate::{
-    Bucket, ClientId, Error, FencingToken, ResourceName,
-    agent::Agent,
-    backend::{AnyReach, Backend, Eviction, MemoryReach, Reach},
-    bucket::{BucketUse, OpenBucket},
-    life::Ended,
+    Bucket, LockManager,
+    agent::Scope,
+    backend::{AnyReach, MemoryReach, Reach},
+    buckets::Buckets,
     look::{LookOptions, Looker},
-    sync::{Arc, AtomicBool, Mutex, Ordering, Weak, lock, shrink},
+    sync::Arc,
 };
 
 /// The owner of a set of buckets. Two user agents never see each other's locks, as private
@@ -25,32 +22,6 @@ use crate::{
 /// Spec: "user agent", <https://w3c.github.io/web-locks/#private-browsing>
 #[derive(Clone)]
 pub struct UserAgent(Arc<Scope>);
-
-/// What was opened through one [`UserAgent`] and its clones, and is closed with it. Mostly that is
-/// all of the user agent; [`UserAgent::in_process`] has a scope for each who asks.
-pub(crate) struct Scope {
-    user_agent: Arc<Shared>,
-    closed: AtomicBool,
-    /// Whether its requests fail that would wait for ever.
-    fails_on_deadlock: AtomicBool,
-    /// The agents alive, by where they are.
-    agents: Mutex<HashMap<usize, Weak<Agent>, RandomState>>,
-}
-
-/// What the scopes of a user agent and its buckets share.
-pub(crate) struct Shared {
-    reach: AnyReach,
-    /// The buckets in use. Locked before anything within a bucket.
-    buckets: Mutex<HashMap<String, Entry, RandomState>>,
-    /// Who looks at them, if this process keeps them. Locked after them.
-    lookers: Mutex<Lookers>,
-}
-
-struct Entry {
-    bucket: Arc<OpenBucket>,
-    /// Dead while the last user is on its way out.
-    uses: Weak<BucketUse>,
-}
 
 impl UserAgent {
     /// A new user agent whose locks are seen in this process, by those who have a clone of it.
@@ -80,8 +51,8 @@ impl UserAgent {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn in_process() -> Self {
-        static IN_PROCESS: OnceLock<Arc<Shared>> = OnceLock::new();
-        let memory = || Shared::new(AnyReach::Memory(MemoryReach::default()));
+        static IN_PROCESS: OnceLock<Arc<Buckets>> = OnceLock::new();
+        let memory = || Buckets::new(AnyReach::Memory(MemoryReach::default()));
         Self(Scope::new(Arc::clone(IN_PROCESS.get_or_init(memory))))
     }
 
@@ -127,7 +98,7 @@ impl UserAgent {
     }
 
     fn with(reach: AnyReach) -> Self {
-        Self(Scope::new(Shared::new(reach)))
+        Self(Scope::new(Buckets::new(reach)))
     }
 
     /// Has each request [fail](crate::LockRequest::fail_on_deadlock) that is made from now on through this
@@ -144,7 +115,7 @@ impl UserAgent {
     /// ```
     #[must_use = "the same user agent, to go on with"]
     pub fn fail_on_deadlock(self) -> Self {
-        self.0.fails_on_deadlock.store(true, Ordering::Relaxed);
+        self.0.fail_on_deadlock();
         self
     }
 
@@ -161,8 +132,7 @@ impl UserAgent {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn bucket(&self, name: &str) -> Bucket {
-        let user_agent = &self.0.user_agent;
-        Bucket::obtainable(user_agent.bucket_use(user_agent, name), Arc::clone(&self.0))
+        Bucket::obtainable(self.0.buckets.open(name), Arc::clone(&self.0))
     }
 
     /// A handle of a new agent in the bucket of this name.
@@ -179,7 +149,7 @@ impl UserAgent {
     /// assert!(other.try_lock("db").blocking()?.is_some());
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn lock_manager(&self, bucket: &str) -> crate::LockManager {
+    pub fn lock_manager(&self, bucket: &str) -> LockManager {
         self.bucket(bucket).lock_manager()
     }
 
@@ -206,7 +176,7 @@ impl UserAgent {
     /// assert!(!UserAgent::new().is_leased(), "what is in this process ends with it");
     /// ```
     pub fn is_leased(&self) -> bool {
-        self.0.user_agent.reach.is_leased()
+        self.reach().is_leased()
     }
 
     /// Looks at all its buckets: what there is, and then what happens. `None` if its reach does not show
@@ -252,44 +222,11 @@ impl UserAgent {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn look(&self, options: LookOptions) -> Option<Looker> {
-        let user_agent = &self.0.user_agent;
-        Some(Looker::new(match &user_agent.reach {
-            AnyReach::Memory(_) => Box::new(MemoryLook::new(Arc::clone(user_agent), options)),
+        let buckets = &self.0.buckets;
+        Some(Looker::new(match &buckets.reach {
+            AnyReach::Memory(_) => Box::new(MemoryLook::new(Arc::clone(buckets), options)),
             AnyReach::Other(reach) => reach.look(&options)?,
         }))
-    }
-
-    pub(crate) fn details(&self) -> Vec<(String, String)> {
-        self.0.user_agent.reach.details()
-    }
-
-    pub(crate) fn outage(&self) -> Option<String> {
-        self.0.user_agent.reach.outage()
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.0.is_closed()
-    }
-
-    pub(crate) fn lease(&self) -> Option<Vec<u8>> {
-        self.0.user_agent.reach.lease()
-    }
-
-    pub(crate) fn grace(&self) -> Duration {
-        self.0.user_agent.reach.grace()
-    }
-
-    pub(crate) async fn revoke(&self, leases: Vec<Vec<u8>>) -> bool {
-        self.0.user_agent.reach.revoke(leases).await
-    }
-
-    pub(crate) async fn evict(
-        &self,
-        bucket: &str,
-        name: &ResourceName,
-        seen: Vec<(ClientId, FencingToken)>,
-    ) -> Result<Eviction, Error> {
-        self.0.user_agent.reach.evict(bucket, name, seen).await
     }
 
     /// Ends all agents of this user agent, with all they hold and wait for. Of the one that the
@@ -311,79 +248,17 @@ impl UserAgent {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn close(&self) {
-        self.0.closed.store(true, Ordering::SeqCst);
-        // Collected first: an agent whose last owner goes meanwhile removes itself.
-        let agents: Vec<_> = lock(&self.0.agents).values().filter_map(Weak::upgrade).collect();
-        Agent::end_all(&agents.iter().collect::<Vec<_>>(), Ended::Closed);
+        self.0.close();
     }
 }
 
-impl Scope {
-    fn new(user_agent: Arc<Shared>) -> Arc<Self> {
-        Arc::new(Self {
-            user_agent,
-            closed: AtomicBool::new(false),
-            fails_on_deadlock: AtomicBool::new(false),
-            agents: Mutex::default(),
-        })
-    }
-
-    pub(crate) fn add(&self, agent: &Arc<Agent>) {
-        lock(&self.agents).insert(Arc::as_ptr(agent).addr(), Arc::downgrade(agent));
-    }
-
-    /// Forgets an agent that is on its way out.
-    pub(crate) fn remove(&self, agent: &Agent) {
-        let mut agents = lock(&self.agents);
-        let removed = agents.remove(&std::ptr::from_ref(agent).addr());
-        shrink(&mut agents);
-        drop(agents);
-        drop(removed);
+impl UserAgent {
+    pub(crate) fn reach(&self) -> &dyn Reach {
+        self.0.buckets.reach.as_dyn()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn fails_on_deadlock(&self) -> bool {
-        self.fails_on_deadlock.load(Ordering::Relaxed)
-    }
-}
-
-impl Shared {
-    fn new(reach: AnyReach) -> Arc<Self> {
-        Arc::new(Self { reach, buckets: Mutex::default(), lookers: Mutex::default() })
-    }
-
-    fn bucket_use(&self, this: &Arc<Self>, name: &str) -> Arc<BucketUse> {
-        let mut buckets = lock(&self.buckets);
-        if let Some(entry) = buckets.get_mut(name) {
-            // If the last user is on its way out, the bucket is taken over as it is.
-            return entry.uses.upgrade().unwrap_or_else(|| {
-                let again = BucketUse::new(Arc::clone(this), Arc::clone(&entry.bucket));
-                entry.uses = Arc::downgrade(&again);
-                again
-            });
-        }
-        let bucket = Arc::new(OpenBucket::new(name, self.reach.open_bucket(name)));
-        lock(&self.lookers).begin_in(&bucket);
-        let first = BucketUse::new(Arc::clone(this), Arc::clone(&bucket));
-        buckets.insert(name.to_owned(), Entry { bucket, uses: Arc::downgrade(&first) });
-        first
-    }
-
-    /// The last user of a bucket is on its way out: forgets the bucket unless another came in.
-    pub(crate) fn leave(&self, bucket: &OpenBucket) {
-        let mut buckets = lock(&self.buckets);
-        // The entry may be of a later bucket with the same name, or in use again.
-        let unused = buckets.get(&*bucket.name).is_some_and(|entry| {
-            std::ptr::eq(Arc::as_ptr(&entry.bucket), bucket) && entry.uses.strong_count() == 0
-        });
-        if unused {
-            bucket.backend.retire();
-            buckets.remove(&*bucket.name);
-            shrink(&mut buckets);
-        }
+        self.0.is_closed()
     }
 }
 
@@ -395,6 +270,6 @@ impl Default for UserAgent {
 
 impl fmt::Debug for UserAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UserAgent").field("reach", &self.0.user_agent.reach).finish_non_exhaustive()
+        f.debug_struct("UserAgent").field("reach", &self.0.buckets.reach).finish_non_exhaustive()
     }
 }

@@ -8,13 +8,12 @@ use std::{
 use navlock_engine::{AgentId, FencingToken, RequestKind, ResourceName};
 
 use super::{
-    Answer, Backend, Claim, EvictFuture, InspectFuture, MemoryBackend, MemoryReach, PositionFuture,
-    QueryFuture, Reach, RecallFuture, RevokeFuture, SightFuture, Term, Ticket,
+    Answer, Backend, Claim, InspectFuture, MemoryBackend, MemoryReach, PositionFuture, QueryFuture,
+    Reach, RecallFuture, SightFuture, Term, Ticket,
 };
 use crate::{
     AgentInfo, ClientId, Error, Lost,
-    agent::Agent,
-    life::Life,
+    life::{KeptAgent, Life},
     look::{InDeadlock, LockId},
     sighting::NameRef,
     sync::Arc,
@@ -41,11 +40,11 @@ impl AnyBackend {
         matches!(self, Self::Memory(_))
     }
 
-    /// The agent has no handle any more, and makes no requests: whoever
-    /// [keeps agents](Self::keeps_agents) keeps this one until it has nothing.
-    pub(crate) fn leave(&self, agent: &Arc<Agent>) {
+    /// The agent has no handle any more, and makes no requests: a backend that
+    /// [keeps agents](Self::keeps_agents) keeps this one alive until it has nothing, by what `keep` gives.
+    pub(crate) fn leave(&self, agent: AgentId, keep: impl Fn() -> KeptAgent) {
         if let Self::Memory(memory) = self {
-            memory.leave(agent);
+            memory.leave(agent, keep);
         }
     }
 
@@ -243,57 +242,11 @@ impl AnyReach {
         }
     }
 
-    pub(crate) fn is_leased(&self) -> bool {
+    /// The same without its type: for what is no part of a lock's way.
+    pub(crate) fn as_dyn(&self) -> &dyn Reach {
         match self {
-            Self::Memory(_) => false,
-            Self::Other(reach) => reach.is_leased(),
-        }
-    }
-
-    pub(crate) fn details(&self) -> Vec<(String, String)> {
-        match self {
-            Self::Memory(memory) => memory.details(),
-            Self::Other(reach) => reach.details(),
-        }
-    }
-
-    pub(crate) fn outage(&self) -> Option<String> {
-        match self {
-            Self::Memory(memory) => memory.outage(),
-            Self::Other(reach) => reach.outage(),
-        }
-    }
-
-    pub(crate) fn lease(&self) -> Option<Vec<u8>> {
-        match self {
-            Self::Memory(memory) => Reach::lease(memory),
-            Self::Other(reach) => reach.lease(),
-        }
-    }
-
-    pub(crate) fn grace(&self) -> Duration {
-        match self {
-            Self::Memory(memory) => memory.grace(),
-            Self::Other(reach) => reach.grace(),
-        }
-    }
-
-    pub(crate) fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
-        match self {
-            Self::Memory(memory) => memory.revoke(leases),
-            Self::Other(reach) => reach.revoke(leases),
-        }
-    }
-
-    pub(crate) fn evict(
-        &self,
-        bucket: &str,
-        name: &ResourceName,
-        seen: Vec<(ClientId, FencingToken)>,
-    ) -> EvictFuture<'_> {
-        match self {
-            Self::Memory(memory) => memory.evict(bucket, name, seen),
-            Self::Other(reach) => reach.evict(bucket, name, seen),
+            Self::Memory(memory) => memory,
+            Self::Other(other) => &**other,
         }
     }
 }

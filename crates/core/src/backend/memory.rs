@@ -8,97 +8,45 @@
 //! # Invariants
 //!
 //! - Nobody waits for a shard while holding a later one, or one of another bucket; but those who look
-//!   (`looked`), one at a time.
+//!   (`still`), one at a time.
 //! - Wakers are called, and dropped, after the shard is unlocked: they are foreign code, and the
 //!   last waker of a task may take the task and its guards along.
 
+mod agents;
 mod board;
+mod deadlock;
 mod looked;
 mod nested;
+mod query;
+mod reach;
+mod shard;
+mod still;
 
 use std::{
-    collections::HashMap,
     future, panic,
     task::{Poll, Waker},
 };
 
-use foldhash::fast::RandomState;
-
 use navlock_engine::{
-    AgentId, Event, FencingToken, LockManager, Mode, NameHasher, Outcome, QueuePosition, RequestId,
-    RequestKind, ResourceName, Snapshot, Status,
+    AgentId, FencingToken, LockManager, Mode, NameHasher, Outcome, RequestKind, ResourceName,
+    Status,
 };
 
 pub(crate) use self::board::{Board, Heard};
+pub use self::reach::MemoryReach;
 use self::{
-    looked::{Looked, ShownAgents},
+    agents::Agents,
     nested::Nested,
+    shard::{Shard, State, tell, tell_end},
 };
 use crate::{
-    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Lost,
-    Position,
-    agent::Agent,
-    backend::{Answer, Backend, InspectFuture, PositionFuture, QueryFuture, Reach, Ticket},
-    life::Life,
+    AgentInfo, ClientId, Error, Lost,
+    backend::{Answer, Backend, InspectFuture, PositionFuture, QueryFuture, Ticket},
+    life::{KeptAgent, Life},
     look::{InDeadlock, LockId},
-    sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock, shrink},
-    waking::{wake, wake_all},
+    sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock},
+    waking::wake_all,
 };
-
-/// The reach of one process: makes the buckets of one user agent.
-///
-/// Each bucket it opens is new. Clones share one thing: the fencing tokens of their buckets go on
-/// where those of the others' forgotten ones end.
-#[derive(Clone, Debug)]
-pub struct MemoryReach {
-    /// The first fencing token of the next bucket that is opened: larger than all that were given
-    /// in buckets that are gone, so that a bucket which comes back goes on.
-    next_token: Arc<AtomicU64>,
-    shards: usize,
-}
-
-impl Default for MemoryReach {
-    fn default() -> Self {
-        Self::with_first_token(FencingToken::new(1))
-    }
-}
-
-impl MemoryReach {
-    /// A reach whose first grant gets this token: for a daemon that goes on where an earlier one
-    /// ended.
-    pub fn with_first_token(token: FencingToken) -> Self {
-        // Two threads with two names meet in one shard once in so many cases.
-        let threads = std::thread::available_parallelism().map_or(4, usize::from);
-        let shards = (8 * threads).next_power_of_two().clamp(16, 256);
-        Self { next_token: Arc::new(AtomicU64::new(token.get())), shards }
-    }
-
-    /// The same with this many shards (at least one): a caller that is one thread needs just one.
-    #[must_use]
-    pub fn with_shards(mut self, shards: usize) -> Self {
-        self.shards = shards.max(1);
-        self
-    }
-
-    pub(crate) fn open_memory_bucket(&self) -> MemoryBackend {
-        let first_token = FencingToken::new(self.next_token.load(Ordering::SeqCst));
-        let hasher = NameHasher::default();
-        MemoryBackend {
-            shards: (0..self.shards).map(|_| Shard::new(&hasher, first_token)).collect(),
-            hasher,
-            agents: Mutex::default(),
-            nested: Mutex::default(),
-            deciding: Mutex::default(),
-            next_token: Arc::clone(&self.next_token),
-        }
-    }
-}
-
-impl Reach for MemoryReach {
-    fn open_bucket(&self, _name: &str) -> Box<dyn Backend> {
-        Box::new(self.open_memory_bucket())
-    }
-}
 
 /// The locks of one bucket, in memory.
 #[derive(Debug)]
@@ -113,52 +61,6 @@ pub struct MemoryBackend {
     /// Locked before all others, by who decides whether a request fails in a deadlock.
     deciding: Mutex<()>,
     next_token: Arc<AtomicU64>,
-}
-
-/// The agents of a bucket.
-#[derive(Debug, Default)]
-struct Agents {
-    known: HashMap<AgentId, Known, RandomState>,
-    /// Where the search for the next number begins.
-    next: u32,
-    /// What agents have said of themselves, and who looks; if any have, or anybody does.
-    shown: Option<Box<ShownAgents>>,
-}
-
-/// An agent, from its opening until it is closed.
-#[derive(Debug)]
-struct Known {
-    /// Who it is.
-    life: Arc<Life>,
-    /// It gets nothing any more.
-    ended: bool,
-    /// The shards that it has asked. Only these know it, so that its end costs no more than what it
-    /// has used, and while it has used none it is nothing but this.
-    shards: Vec<u32>,
-}
-
-/// On a cache line of its own, so that one shard's mutex does not slow its neighbour's.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Shard {
-    state: Mutex<State>,
-    /// How many times locks were lost in it. Counted up under its lock, before anybody can be told.
-    losses: AtomicU64,
-}
-
-#[derive(Debug)]
-struct State {
-    /// In each request, whom to wake: while it is pending, on the grant; once it is a lock, when it
-    /// is lost. Few are ever watched.
-    locks: LockManager<Option<Waker>>,
-    /// Locks that were stolen and whose holders have not finished yet, each with the thief.
-    stolen: HashMap<RequestId, Option<ClientId>>,
-    /// Agents whose handles are gone, and that had something here when they went; each until the
-    /// last of that is finished.
-    left: HashMap<AgentId, Arc<Agent>, RandomState>,
-    /// If somebody looks: what is here, and where it is said what happens. Whatever changes `locks`
-    /// says so before the shard is unlocked.
-    looked: Option<Box<Looked>>,
 }
 
 impl Backend for MemoryBackend {
@@ -429,13 +331,13 @@ impl MemoryBackend {
         lock(&self.agents).open(life)
     }
 
-    /// Keeps an agent that makes no requests any more, as long as it has something.
-    pub(crate) fn leave(&self, agent: &Arc<Agent>) {
-        let asked = lock(&self.agents).asked(agent.id);
+    /// Keeps an agent that makes no requests any more alive, by what `keep` gives, as long as it has something.
+    pub(crate) fn leave(&self, agent: AgentId, keep: impl Fn() -> KeptAgent) {
+        let asked = lock(&self.agents).asked(agent);
         for shard in asked {
             let mut state = self.shards[shard as usize].lock();
-            if state.locks.has_something(agent.id) {
-                state.left.insert(agent.id, Arc::clone(agent));
+            if state.locks.has_something(agent) {
+                state.left.insert(agent, keep());
             }
         }
     }
@@ -478,267 +380,4 @@ impl MemoryBackend {
     fn lock_all(&self) -> Vec<MutexGuard<'_, State>> {
         self.shards.iter().map(Shard::lock).collect()
     }
-
-    /// What there is, shown so.
-    fn snapshot<T>(&self, show: impl FnOnce(&Agents, &[Snapshot]) -> T) -> T {
-        let states = self.lock_all();
-        let snapshots: Vec<Snapshot> =
-            states.iter().map(|state| state.locks.snapshot_lock_state()).collect();
-        // An agent that has something is not closed before it has nothing, which needs the shards.
-        let agents = lock(&self.agents);
-        drop(states);
-        show(&agents, &snapshots)
-    }
-
-    /// The same of one name.
-    fn snapshot_of<T>(
-        &self,
-        name: &ResourceName,
-        show: impl FnOnce(&Agents, &[Snapshot]) -> T,
-    ) -> T {
-        let state = self.shard_of(name).lock();
-        let snapshot = state.locks.snapshot_of(name);
-        let agents = lock(&self.agents);
-        drop(state);
-        show(&agents, &[snapshot])
-    }
-
-    fn position_of(&self, name: &ResourceName, client_id: ClientId) -> Position {
-        let state = self.shard_of(name).lock();
-        let agents = lock(&self.agents);
-        let is_its = |agent| agents.client_id(agent) == Some(client_id);
-        let QueuePosition { holder, holders, ahead } = state.locks.position(name, is_its);
-        drop(state);
-        let holder = holder.map(|holder| agents.inspected(&holder));
-        Position::new(holder, holders, ahead)
-    }
-}
-
-impl Agents {
-    fn snapshot(&self, snapshots: &[Snapshot]) -> LockManagerSnapshot {
-        let info = |info: &navlock_engine::LockInfo| self.info(info);
-        LockManagerSnapshot::new(
-            snapshots.iter().flat_map(|snapshot| &snapshot.held).map(info).collect(),
-            snapshots.iter().flat_map(|snapshot| &snapshot.pending).map(info).collect(),
-        )
-    }
-
-    fn inspection(&self, snapshots: &[Snapshot]) -> Inspection {
-        let inspected = |info: &navlock_engine::LockInfo| self.inspected(info);
-        Inspection::new(
-            snapshots.iter().flat_map(|snapshot| &snapshot.held).map(inspected).collect(),
-            snapshots.iter().flat_map(|snapshot| &snapshot.pending).map(inspected).collect(),
-        )
-    }
-
-    fn inspected(&self, info: &navlock_engine::LockInfo) -> Inspected {
-        let mut inspected = Inspected::new(self.info(info));
-        inspected.agent = self.described(info.agent);
-        inspected
-    }
-
-    /// What is shown of it. Its agent has not been closed since the shard was looked at.
-    fn info(&self, info: &navlock_engine::LockInfo) -> LockInfo {
-        LockInfo::new(info.name.clone(), info.mode, self.known[&info.agent].life.client_id())
-    }
-
-    fn open(&mut self, life: &Arc<Life>) -> AgentId {
-        // Memory ends before there are 2^32 agents.
-        let id = loop {
-            let id = AgentId::from_index(self.next);
-            self.next = self.next.wrapping_add(1);
-            if !self.known.contains_key(&id) {
-                break id;
-            }
-        };
-        self.known.insert(id, Known { life: Arc::clone(life), ended: false, shards: Vec::new() });
-        if self.shown.is_some() {
-            self.tell_came(life);
-        }
-        id
-    }
-
-    fn client_id(&self, agent: AgentId) -> Option<ClientId> {
-        Some(self.known.get(&agent)?.life.client_id())
-    }
-
-    /// Notes that the shard gets to know the agent.
-    ///
-    /// # Errors
-    ///
-    /// It has ended.
-    #[cold]
-    fn admit(&mut self, agent: AgentId, shard: u32) -> Result<(), Error> {
-        let known = self.known.get_mut(&agent).filter(|known| !known.ended);
-        let known = known.ok_or(Error::Terminated)?;
-        // A host may have given up a request before the shard noted its agent.
-        if !known.shards.contains(&shard) {
-            known.shards.push(shard);
-        }
-        Ok(())
-    }
-
-    /// The shards that know the agent.
-    fn asked(&self, agent: AgentId) -> Vec<u32> {
-        self.known.get(&agent).map_or_else(Vec::new, |known| known.shards.clone())
-    }
-
-    /// Lets the agents get nothing any more. The shards that know them, in order, each with whom.
-    fn end(&mut self, agents: &[AgentId]) -> Vec<(u32, AgentId)> {
-        let mut asked = Vec::new();
-        for agent in agents {
-            if let Some(known) = self.known.get_mut(agent) {
-                known.ended = true;
-                asked.extend(known.shards.iter().map(|shard| (*shard, *agent)));
-            }
-        }
-        asked.sort_unstable();
-        asked
-    }
-
-    fn close(&mut self, agent: AgentId) {
-        let Some(known) = self.known.remove(&agent) else { return };
-        shrink(&mut self.known);
-        if self.shown.is_some() {
-            self.tell_went(agent, &known.life);
-        }
-    }
-}
-
-impl Shard {
-    fn new(hasher: &NameHasher, first_token: FencingToken) -> Self {
-        let state = Mutex::new(State {
-            locks: LockManager::with_data(hasher.clone(), first_token),
-            stolen: HashMap::new(),
-            left: HashMap::default(),
-            looked: None,
-        });
-        Self { state, losses: AtomicU64::new(0) }
-    }
-
-    #[inline]
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
-    /// Locks of it are lost, or may be. To be called while it is locked, and before anybody is told.
-    #[cold]
-    fn count_losses(&self) {
-        self.losses.fetch_add(1, Ordering::Release);
-    }
-}
-
-impl State {
-    /// Takes the next event of a command, and the waker of whom it concerns, if that waits.
-    ///
-    /// It was the command of `thief`, if it may have stolen anything.
-    ///
-    /// Who looks is told, unless it is known that nobody does.
-    fn take_event<const LOOKED: bool>(&mut self, thief: Option<ClientId>) -> Option<Waker> {
-        let (event, waker) = self.locks.poll_event_with_data()?;
-        if let Event::Stolen(id) = event {
-            self.stolen.insert(id, thief);
-        }
-        if let Some(looked) = self.looked.as_mut().filter(|_| LOOKED) {
-            looked.happened(event, &self.locks, thief);
-        }
-        waker
-    }
-
-    /// Takes all of them, and the wakers of everybody whom they concern.
-    fn take_events<const LOOKED: bool>(
-        &mut self,
-        thief: Option<ClientId>,
-        wakers: &mut Vec<Waker>,
-    ) {
-        while self.locks.has_events() {
-            wakers.extend(self.take_event::<LOOKED>(thief));
-        }
-    }
-
-    /// Has this waker called when the pending request `id` is granted or ends, or when the lock that
-    /// it is already is lost. The one it takes the place of, for the caller to drop once the shard
-    /// is unlocked.
-    fn wait(&mut self, id: RequestId, waker: &Waker) -> Option<Waker> {
-        let place = self.locks.data(id)?;
-        match place {
-            Some(known) if known.will_wake(waker) => None,
-            _ => place.replace(waker.clone()),
-        }
-    }
-
-    /// How `id`, which is gone, was lost, for the last time that anybody asks.
-    #[cold]
-    fn forget_loss(&mut self, id: RequestId) -> Lost {
-        let lost = self.how_lost(id);
-        self.stolen.remove(&id);
-        lost
-    }
-
-    /// Lets go of an agent whose handle is gone, if it has nothing any more: for the caller to drop
-    /// once the shard is unlocked.
-    #[cold]
-    fn let_go(&mut self, agent: AgentId) -> Option<Arc<Agent>> {
-        if self.locks.has_something(agent) {
-            return None;
-        }
-        let done = self.left.remove(&agent);
-        shrink(&mut self.left);
-        done
-    }
-
-    /// How the request or lock `id`, which is gone, was lost.
-    fn how_lost(&self, id: RequestId) -> Lost {
-        if self.stolen.contains_key(&id) { Lost::Stolen } else { Lost::Terminated }
-    }
-
-    /// Returns what a peak of victims left allocated, once all of them know.
-    #[inline]
-    fn give_back_memory(&mut self) {
-        const KEEP: usize = 1024;
-        if self.stolen.capacity() > KEEP && self.stolen.is_empty() {
-            self.stolen = HashMap::new();
-        }
-    }
-}
-
-/// Unlocks a shard at which nobody looks, and tells everybody whom its events concern.
-#[cold]
-#[inline(never)]
-fn tell(mut state: MutexGuard<'_, State>, thief: Option<ClientId>) {
-    let first = state.take_event::<false>(thief);
-    if state.locks.has_events() {
-        return tell_all(state, thief, first);
-    }
-    // FAST: mostly it is one, and there are no others to be kept for so long.
-    state.give_back_memory();
-    drop(state);
-    if let Some(first) = first {
-        wake(first);
-    }
-}
-
-/// The same when `first` has been taken already.
-#[cold]
-#[inline(never)]
-fn tell_all(mut state: MutexGuard<'_, State>, thief: Option<ClientId>, first: Option<Waker>) {
-    let mut wakers = Vec::from_iter(first);
-    state.take_events::<false>(thief, &mut wakers);
-    state.give_back_memory();
-    drop(state);
-    wake_all(wakers);
-}
-
-/// Unlocks a shard that is looked at, in which this was ended, and tells everybody whom that concerns.
-#[cold]
-#[inline(never)]
-fn tell_end(mut state: MutexGuard<'_, State>, id: RequestId) {
-    let mut wakers = Vec::new();
-    if let Some(looked) = &mut state.looked {
-        looked.finished(id);
-    }
-    state.take_events::<true>(None, &mut wakers);
-    state.give_back_memory();
-    drop(state);
-    wake_all(wakers);
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    future::{Future, IntoFuture},
+    future::Future,
     marker::PhantomData,
     mem,
     pin::Pin,
@@ -11,18 +11,19 @@ use std::{
 
 use navlock_engine::{Mode, RequestKind, ResourceName};
 
-use super::{Grant, LockRequest, Named, nested::Said};
+use super::{Grant, Named};
 use crate::{
     Error, Lock, LockGuard, LockOptions,
     backend::{Answer, AnyBackend, Backend, PackedTicket, Ticket},
+    environment::Environment,
     guard::PolledGuard,
-    manager::{Environment, Seats},
+    look::LockId,
     measure::Waits,
-    seat::Seat,
+    seat::{Seat, Seats},
     sync::Arc,
 };
 
-/// The future of a [`LockRequest`].
+/// The future of a [`LockRequest`](crate::LockRequest).
 ///
 /// # Cancel safety
 ///
@@ -54,6 +55,13 @@ pub(super) enum State<'a, N> {
     Pending(Pending),
     /// Answered.
     Done,
+}
+
+/// What few say of a request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Said {
+    pub(super) inside: Vec<LockId>,
+    pub(super) fails_on_deadlock: bool,
 }
 
 /// A request that was made.
@@ -219,7 +227,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         else {
             unreachable!("asked for by `poll`, which has looked")
         };
-        let mut made = LockRequest::<G, _>::new(&environment, Given(name), options).into_future();
+        let mut made = LockFuture::<G, _>::unmade(&environment, Given(name), options);
         let answer = made.make(context, said.is_some());
         if let State::Pending(pending) = mem::replace(&mut made.state, State::Done) {
             self.state = State::Pending(pending);
@@ -298,7 +306,7 @@ impl LockFuture<'static, Option<LockGuard>> {
     ///
     /// # Errors
     ///
-    /// As those of a [`LockRequest`].
+    /// As those of a [`LockRequest`](crate::LockRequest).
     ///
     /// # Panics
     ///

@@ -1,27 +1,14 @@
-//! Requests that are made inside locks, and what becomes of those that wait for each other.
+//! Requests of which it is said before they are made inside what they are, or that they fail in a deadlock.
 
-use std::{
-    future::IntoFuture,
-    mem,
-    task::{Poll, Waker},
-    time::Duration,
-};
+use std::{future::IntoFuture, time::Duration};
 
 use navlock_engine::ResourceName;
 
 use super::{
     Grant, LockFuture, LockRequest, Named,
-    future::{Pending, State},
+    future::{Said, State},
 };
-use crate::{
-    Error, Lock, LockGuard, LockOptions,
-    backend::Backend,
-    blocking,
-    guard::Holding,
-    inside,
-    look::{InDeadlock, LockId},
-    sync::Arc,
-};
+use crate::{Error, Lock, LockGuard, blocking, holding::Holding, look::LockId, sync::Arc};
 
 /// A [`LockRequest`] of which it was said what it is inside of, or that it is to fail in a deadlock:
 /// [`LockRequest::inside`], [`LockRequest::fail_on_deadlock`]. It is awaited and blocked on as that is.
@@ -32,13 +19,6 @@ use crate::{
 pub struct NestedRequest<'a, G = LockGuard, N = ResourceName> {
     request: LockRequest<'a, G, N>,
     said: Said,
-}
-
-/// What few say of a request.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Said {
-    inside: Vec<LockId>,
-    fails_on_deadlock: bool,
 }
 
 impl<'a, G, N> NestedRequest<'a, G, N> {
@@ -121,118 +101,53 @@ impl<'a, G: Grant, N: Named> IntoFuture for NestedRequest<'a, G, N> {
     }
 }
 
-impl<G: Grant, N: Named> LockFuture<'_, G, N> {
-    /// Says inside what a request that has to wait is without anybody saying so.
-    #[cold]
-    pub(super) fn say_surroundings(&self) {
-        let State::Pending(Pending { seat, ticket, fails_on_deadlock, .. }) = &self.state else {
-            return;
-        };
-        let backend = seat.backend();
-        for lock in backend.surrounding() {
-            backend.put_inside(ticket.unpack(), *lock);
-        }
-        inside::note(seat, *ticket);
-        if let Some(waker) = fails_on_deadlock {
-            inside::wake_when_said(waker);
-        }
+impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
+    /// Says that it is made inside this lock, whose holder goes on, and lets go of it, only once this was
+    /// granted. For several, to be called for each.
+    ///
+    /// Nothing is decided by it. It is what shows that those who wait for each other will wait for ever:
+    /// `navlock query --tree` and whoever waits is told of that, and a request that asked for it
+    /// [fails](Self::fail_on_deadlock).
+    ///
+    /// What a callback waits for (of [`request`](crate::LockManager::request), [`run`](Self::run) and
+    /// the like) is inside its lock without being said so: exactly that which is polled by its future, so not
+    /// what is done by a task that it has spawned, and not what blocks its thread.
+    /// Nothing is inside anything that may give up by itself:
+    /// [`blocking_timeout`](Self::blocking_timeout), and [`LockOptions::signal`].
+    /// Of a request that is dropped when some time is over, as by `tokio::time::timeout`, that cannot be known:
+    /// until then it is taken for one that waits.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let account = locks.lock("account").blocking()?;
+    /// let log = locks.lock("log").inside(&account).blocking()?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn inside(self, lock: impl Into<LockId>) -> NestedRequest<'a, G, N> {
+        NestedRequest::of(self).inside(lock)
     }
 
-    /// All has been said of a request that has to wait.
-    #[inline]
-    pub(super) fn end_saying(&self) {
-        if let State::Pending(Pending { seat, ticket, .. }) = &self.state {
-            seat.backend().made(ticket.unpack());
-        }
-    }
-
-    /// Says of a request that has to wait that it may give up by itself.
-    #[cold]
-    pub(super) fn say_it_may_give_up(&self) {
-        if let State::Pending(Pending { seat, ticket, .. }) = &self.state {
-            seat.backend().note_may_give_up(ticket.unpack());
-        }
-    }
-
-    /// Says what was said of a request that has to wait. It may find that it would wait for ever.
-    #[cold]
-    pub(super) fn say(
-        &mut self,
-        said: Said,
-        options: LockOptions,
-        waker: &Waker,
-    ) -> Poll<Result<G, Error>> {
-        let State::Pending(pending) = &mut self.state else {
-            unreachable!("it has just been made, and waits")
-        };
-        let Said { inside, fails_on_deadlock } = said;
-        if fails_on_deadlock {
-            pending.fails_on_deadlock = Some(Arc::new(waker.clone()));
-        }
-        let inside = if options.signal { Vec::new() } else { inside };
-        for lock in inside {
-            pending.seat.backend().put_inside(pending.ticket.unpack(), lock);
-        }
-        pending.seat.backend().made(pending.ticket.unpack());
-        if options.signal {
-            return Poll::Pending;
-        }
-        if let Some(waker) = &pending.fails_on_deadlock {
-            inside::wake_when_said(waker);
-        }
-        match pending.fails_in_deadlock() {
-            Some(deadlock) => self.fail_in(deadlock),
-            None => Poll::Pending,
-        }
-    }
-
-    /// Goes no further.
-    #[cold]
-    pub(super) fn fail_in(&mut self, deadlock: InDeadlock) -> Poll<Result<G, Error>> {
-        if let State::Pending(Pending { ticket, seat, .. }) =
-            mem::replace(&mut self.state, State::Done)
-        {
-            seat.finish(ticket);
-        }
-        Poll::Ready(Err(Error::Deadlock(deadlock.told)))
-    }
-}
-
-impl<G, N> LockFuture<'_, G, N> {
-    /// Says that the request, if it waits, was made inside this lock: as
-    /// [`LockRequest::inside`], for hosts that know it only afterwards. One that
-    /// [fails](LockRequest::fail_on_deadlock) because of that does so when it is polled.
-    pub fn put_inside(&self, lock: LockId) {
-        if let State::Pending(Pending { ticket, seat, .. }) = &self.state {
-            seat.backend().put_inside(ticket.unpack(), lock);
-        }
-    }
-
-    /// Says of the request, if it waits, that it may give up by itself, as one that has a signal, for hosts that
-    /// know it only afterwards: nobody waits for it for ever.
-    pub fn note_may_give_up(&self) {
-        if let State::Pending(Pending { ticket, seat, .. }) = &self.state {
-            seat.backend().note_may_give_up(ticket.unpack());
-        }
-    }
-
-    /// The deadlock that the request, which waits, is part of, if it is known to be: in one process, as of
-    /// now; elsewhere, as far as the reach has told so. There the future's waker is called when it does.
-    pub fn deadlock(&self) -> Option<InDeadlock> {
-        match &self.state {
-            State::Pending(Pending { ticket, seat, .. }) => {
-                seat.backend().deadlock(ticket.unpack())
-            }
-            _ => None,
-        }
-    }
-}
-
-impl Pending {
-    /// The deadlock that it is to fail in, because it has closed the circle.
-    pub(super) fn fails_in_deadlock(&self) -> Option<InDeadlock> {
-        // FAST: few ask.
-        self.fails_on_deadlock.as_ref()?;
-        self.seat.backend().fail_in_deadlock(self.ticket.unpack())
+    /// Fails with [`Error::Deadlock`] instead of waiting for ever: if it waits for somebody who waits for
+    /// a lock that this was made [inside](Self::inside), and so on, and is the last one that was made of
+    /// all of them. The others wait on, and one of them is granted in the end.
+    ///
+    /// In one process that is found at once, and costs a look at all who wait inside something, for each such
+    /// request that waits inside something itself. There the last one is the one of which it was said last that
+    /// it is inside a lock, which [`LockFuture::put_inside`] says later. Where another process keeps the locks,
+    /// that finds it within a few seconds, and only what has lasted for one.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let account = locks.lock("account").blocking()?;
+    /// let again = locks.lock("account").inside(&account).fail_on_deadlock().blocking();
+    /// assert!(matches!(again, Err(Error::Deadlock(_))));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// [`UserAgent::fail_on_deadlock`](crate::UserAgent::fail_on_deadlock) says it of all requests.
+    pub fn fail_on_deadlock(self) -> NestedRequest<'a, G, N> {
+        NestedRequest::of(self).fail_on_deadlock()
     }
 }

@@ -13,11 +13,10 @@ use std::{
 
 use foldhash::quality::RandomState;
 
-use super::{Entry, Shared};
 use crate::{
     Error,
     backend::{AnyBackend, Board, Heard, Looking, MemoryBackend},
-    bucket::OpenBucket,
+    buckets::{Buckets, Entry},
     look::{Event, LookOptions, News, Overview},
     sync::{Arc, lock},
 };
@@ -26,48 +25,24 @@ use crate::{
 /// none is taken, however many look.
 const REST: u32 = 9;
 
-/// Who looks at the buckets of a user agent in memory. Locked after its buckets.
-#[derive(Default)]
-pub(super) struct Lookers {
-    /// Where they are told what happens, if there are any.
-    board: Option<StdArc<Board>>,
-    /// What they want to see, each with its key on the board.
-    all: Vec<(usize, LookOptions)>,
-    /// From when on there may be a picture again.
-    rested: Option<Instant>,
-}
-
 /// A look at the buckets of a user agent in memory.
 pub(super) struct MemoryLook {
-    user_agent: Arc<Shared>,
+    buckets: Arc<Buckets>,
     options: LookOptions,
     overview: Overview,
     /// Where it is told what happens, and as whom, once it has its first picture.
     follows: Option<(StdArc<Board>, usize)>,
 }
 
-impl Lookers {
-    /// Has a new bucket looked at by all who want to.
-    pub(super) fn begin_in(&self, bucket: &OpenBucket) {
-        let (Some(board), AnyBackend::Memory(memory)) = (&self.board, &bucket.backend) else {
-            return;
-        };
-        let wanted = self.all.iter().filter(|(_, wants)| wants.wants_bucket(&bucket.name));
-        for (_, wants) in wanted {
-            memory.hold_still(wants).begin(board, &bucket.name, Instant::now());
-        }
-    }
-}
-
 impl MemoryLook {
-    pub(super) fn new(user_agent: Arc<Shared>, options: LookOptions) -> Self {
-        Self { user_agent, options, overview: Overview::default(), follows: None }
+    pub(super) fn new(buckets: Arc<Buckets>, options: LookOptions) -> Self {
+        Self { buckets, options, overview: Overview::default(), follows: None }
     }
 
     /// Waits until a picture may be taken: whether that is before the deadline.
     fn wait_for_turn(&self, deadline: Option<Instant>) -> bool {
         loop {
-            let (rested, now) = (lock(&self.user_agent.lookers).rested, Instant::now());
+            let (rested, now) = (lock(&self.buckets.lookers).rested, Instant::now());
             let Some(rested) = rested.filter(|rested| *rested > now) else { return true };
             if deadline.is_some_and(|deadline| deadline <= now) {
                 return false;
@@ -79,12 +54,12 @@ impl MemoryLook {
 
     /// Sees what there is, and follows what happens from that moment on, unless that is not wanted.
     fn take_picture(&mut self) -> News {
-        let buckets = lock(&self.user_agent.buckets);
+        let buckets = lock(&self.buckets.in_use);
         let wanted: Vec<_> = wanted(&buckets, &self.options).collect();
         for (memory, _) in &wanted {
             memory.name_agents();
         }
-        let mut lookers = lock(&self.user_agent.lookers);
+        let mut lookers = lock(&self.buckets.lookers);
         let begin = Instant::now();
         let mut still: Vec<_> = wanted
             .iter()
@@ -144,8 +119,8 @@ impl Looking for MemoryLook {
 impl Drop for MemoryLook {
     fn drop(&mut self) {
         let Some((board, key)) = self.follows.take() else { return };
-        let buckets = lock(&self.user_agent.buckets);
-        let mut lookers = lock(&self.user_agent.lookers);
+        let buckets = lock(&self.buckets.in_use);
+        let mut lookers = lock(&self.buckets.lookers);
         lookers.all.retain(|(other, _)| *other != key);
         if board.remove_reader(key) {
             lookers.board = None;
@@ -186,7 +161,7 @@ mod tests {
     #[test]
     fn no_picture_is_taken_before_its_turn() {
         let user_agent = UserAgent::new();
-        let lookers = || lock(&user_agent.0.user_agent.lookers);
+        let lookers = || lock(&user_agent.0.buckets.lookers);
         let mut looks = [LookOptions::default(), LookOptions::default().once()]
             .map(|options| user_agent.look(options).unwrap());
         for look in &mut looks {

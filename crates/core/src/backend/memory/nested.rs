@@ -1,34 +1,28 @@
-//! Requests that wait inside locks of this bucket, and the circles that come of that.
+//! What is noted of requests that wait inside locks of this bucket.
 //!
-//! Only requests that have to wait are noted, and only those that are inside something. Who would close a
-//! circle notes itself after it has got into its queue, so whoever notes itself last finds it.
+//! Only requests that have to wait are noted, and only those that are inside something. A request is noted after
+//! it has got into its queue, so of those that form a circle the one that is noted last finds it (`deadlock.rs`).
 //!
-//! Who looks has shards locked when this is; who has locked this waits for nothing.
+//! A thread that looks locks shards first and this after them. A thread that has locked this waits for nothing.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     time::{Duration, Instant},
 };
 
 use foldhash::fast::RandomState;
-use navlock_engine::Status;
 
-use super::{MemoryBackend, State, looked::serial};
-use crate::{
-    backend::Ticket,
-    look::{Entry, InDeadlock, LockId, LockName, Overview, Queue, deadlocks},
-    sync::{MutexGuard, lock},
-};
+use crate::{backend::Ticket, look::LockId};
 
 /// What is known of requests that wait inside something.
 #[derive(Debug, Default)]
 pub(super) struct Nested {
     /// Some may have been answered by now.
-    requests: HashMap<Ticket, Noted, RandomState>,
+    pub(super) requests: HashMap<Ticket, Noted, RandomState>,
     /// How many there have been.
-    made: u64,
-    /// With so many it is looked who is not there any more.
-    crowd: usize,
+    pub(super) made: u64,
+    /// When there are so many, those that were answered are looked for and forgotten.
+    pub(super) crowd: usize,
     /// How many look at the bucket: they are told what is noted.
     pub(super) looked: usize,
 }
@@ -39,7 +33,7 @@ pub(super) struct Noted {
     /// How often something was noted before the last that was noted of it.
     pub(super) number: u64,
     /// It was decided that it fails, and it is about to be finished: nobody waits for it.
-    is_failing: bool,
+    pub(super) is_failing: bool,
 }
 
 impl Nested {
@@ -52,118 +46,5 @@ impl Nested {
     pub(super) fn before(&self, now: Instant, number: u64) -> Instant {
         let ago = Duration::from_nanos(self.made.saturating_sub(number));
         now.checked_sub(ago).unwrap_or(now)
-    }
-}
-
-impl MemoryBackend {
-    /// See [`Backend::serial`](crate::host::Backend::serial).
-    pub(super) fn serial_of(&self, ticket: Ticket) -> u64 {
-        serial(ticket, self.shards.len())
-    }
-
-    pub(super) fn note_inside(&self, ticket: Ticket, inside: LockId) {
-        let mut nested = lock(&self.nested);
-        let number = nested.made;
-        nested.made += 1;
-        let noted = nested.requests.entry(ticket);
-        let new = || Noted { inside: Vec::new(), number, is_failing: false };
-        let noted = noted.or_insert_with(new);
-        // Anew: the circle that this closes was closed by this request.
-        noted.number = number;
-        noted.inside.push(inside);
-        if nested.looked > 0 {
-            drop(nested);
-            // Whoever has begun to look meanwhile has seen it: then nothing is told twice.
-            if let Some(looked) = &mut self.shard(ticket).lock().looked {
-                looked.put_inside(ticket.id, inside);
-            }
-            nested = lock(&self.nested);
-        }
-        if nested.requests.len() < nested.crowd.max(64) {
-            return;
-        }
-        let tickets: Vec<_> = nested.requests.keys().copied().collect();
-        drop(nested);
-        let is_over =
-            |ticket: &Ticket| self.shard(*ticket).lock().locks.status(ticket.id) != Status::Pending;
-        let over: Vec<_> = tickets.into_iter().filter(is_over).collect();
-        let mut nested = lock(&self.nested);
-        for ticket in over {
-            nested.requests.remove(&ticket);
-        }
-        nested.crowd = 2 * nested.requests.len();
-    }
-
-    /// See [`Backend::fail_in_deadlock`](crate::host::Backend::fail_in_deadlock).
-    ///
-    /// One after the other: more may be said of a request between that another looks and that it is
-    /// finished, and by that it would be the last one as well.
-    pub(super) fn decide_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
-        // FAST: mostly there is none.
-        self.deadlock_of(ticket).filter(|deadlock| deadlock.is_last)?;
-        let _deciding = lock(&self.deciding);
-        let deadlock = self.deadlock_of(ticket).filter(|deadlock| deadlock.is_last)?;
-        if let Some(noted) = lock(&self.nested).requests.get_mut(&ticket) {
-            noted.is_failing = true;
-        }
-        Some(deadlock)
-    }
-
-    /// See [`Backend::deadlock`](crate::host::Backend::deadlock).
-    pub(super) fn deadlock_of(&self, ticket: Ticket) -> Option<InDeadlock> {
-        let nested = lock(&self.nested);
-        // What waits inside nothing closes no circle, and keeps none going.
-        nested.requests.get(&ticket)?;
-        let requests = nested.requests.clone();
-        drop(nested);
-        // In every circle each name has a request that is inside something: so no other shard matters.
-        let shards: BTreeSet<u32> = requests.keys().map(|ticket| ticket.lane).collect();
-        // All at one moment, and in their order.
-        let states: Vec<_> =
-            shards.into_iter().map(|lane| (lane, self.shards[lane as usize].lock())).collect();
-        let overview = self.overview(&states, &requests);
-        drop(states);
-        let id = overview.queues.values().flat_map(|queue| &queue.pending);
-        let serial = self.serial_of(ticket);
-        let ids: Vec<_> = id.map(|entry| entry.id).filter(|id| id.serial == serial).collect();
-        let mut all = deadlocks(&overview).into_iter().filter(|deadlock| deadlock.is_certain);
-        let found = all.find(|deadlock| ids.iter().any(|id| deadlock.has_waiting(*id)))?;
-        let is_last = ids.contains(&found.closed_by());
-        Some(InDeadlock { told: found.to_string(), is_last })
-    }
-
-    fn overview(
-        &self,
-        states: &[(u32, MutexGuard<'_, State>)],
-        requests: &HashMap<Ticket, Noted, RandomState>,
-    ) -> Overview {
-        // Here nobody is asked for the time: those that were noted are in their order, after all others.
-        let begin = Instant::now();
-        let agents = lock(&self.agents);
-        let mut overview = Overview::default();
-        for (lane, state) in states {
-            let snapshot = state.locks.snapshot_lock_state();
-            for (infos, is_held) in [(&snapshot.held, true), (&snapshot.pending, false)] {
-                for info in infos {
-                    let Some(client_id) = agents.client_id(info.agent) else { continue };
-                    let ticket = Ticket { lane: *lane, id: info.id };
-                    let id = LockId { client_id, serial: self.serial_of(ticket) };
-                    let mut entry = Entry::new(id, info.mode);
-                    entry.since = begin;
-                    entry.may_give_up = state.locks.may_give_up(info.id);
-                    if let Some(noted) = requests.get(&ticket).filter(|_| !is_held) {
-                        if noted.is_failing {
-                            continue;
-                        }
-                        entry.inside.clone_from(&noted.inside);
-                        entry.since += Duration::from_nanos(noted.number + 1);
-                    }
-                    let queue = overview.queues.entry(LockName::new("", info.name.clone()));
-                    let Queue { held, pending, .. } = queue.or_default();
-                    if is_held { held } else { pending }.push(entry);
-                }
-            }
-        }
-        overview
     }
 }

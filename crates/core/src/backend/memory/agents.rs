@@ -1,0 +1,136 @@
+//! The agents of a bucket in memory, and what is shown of each.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use navlock_engine::AgentId;
+
+use super::looked::ShownAgents;
+use crate::{
+    AgentInfo, ClientId, Error,
+    life::Life,
+    sync::{Arc, shrink},
+};
+
+/// The agents of a bucket.
+#[derive(Debug, Default)]
+pub(super) struct Agents {
+    pub(super) known: HashMap<AgentId, Known, RandomState>,
+    /// Where the search for the next number begins.
+    next: u32,
+    /// What agents have said of themselves, and who looks; if any have, or anybody does.
+    pub(super) shown: Option<Box<ShownAgents>>,
+}
+
+/// An agent, from its opening until it is closed.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// Who it is.
+    pub(super) life: Arc<Life>,
+    /// It gets nothing any more.
+    ended: bool,
+    /// The shards that it has asked. Only these know it, so that its end costs no more than what it
+    /// has used, and while it has used none it is nothing but this.
+    shards: Vec<u32>,
+}
+
+impl Agents {
+    pub(super) fn open(&mut self, life: &Arc<Life>) -> AgentId {
+        // Memory ends before there are 2^32 agents.
+        let id = loop {
+            let id = AgentId::from_index(self.next);
+            self.next = self.next.wrapping_add(1);
+            if !self.known.contains_key(&id) {
+                break id;
+            }
+        };
+        self.known.insert(id, Known { life: Arc::clone(life), ended: false, shards: Vec::new() });
+        if self.shown.is_some() {
+            self.tell_came(life);
+        }
+        id
+    }
+
+    pub(super) fn client_id(&self, agent: AgentId) -> Option<ClientId> {
+        Some(self.known.get(&agent)?.life.client_id())
+    }
+
+    /// Notes that the shard gets to know the agent.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    #[cold]
+    pub(super) fn admit(&mut self, agent: AgentId, shard: u32) -> Result<(), Error> {
+        let known = self.known.get_mut(&agent).filter(|known| !known.ended);
+        let known = known.ok_or(Error::Terminated)?;
+        // A host may have given up a request before the shard noted its agent.
+        if !known.shards.contains(&shard) {
+            known.shards.push(shard);
+        }
+        Ok(())
+    }
+
+    /// The shards that know the agent.
+    pub(super) fn asked(&self, agent: AgentId) -> Vec<u32> {
+        self.known.get(&agent).map_or_else(Vec::new, |known| known.shards.clone())
+    }
+
+    /// Lets the agents get nothing any more. The shards that know them, in order, each with whom.
+    pub(super) fn end(&mut self, agents: &[AgentId]) -> Vec<(u32, AgentId)> {
+        let mut asked = Vec::new();
+        for agent in agents {
+            if let Some(known) = self.known.get_mut(agent) {
+                known.ended = true;
+                asked.extend(known.shards.iter().map(|shard| (*shard, *agent)));
+            }
+        }
+        asked.sort_unstable();
+        asked
+    }
+
+    pub(super) fn close(&mut self, agent: AgentId) {
+        let Some(known) = self.known.remove(&agent) else { return };
+        shrink(&mut self.known);
+        if self.shown.is_some() {
+            self.tell_went(agent, &known.life);
+        }
+    }
+
+    /// What an agent has said of itself, if it has.
+    pub(super) fn described(&self, agent: AgentId) -> Option<Arc<AgentInfo>> {
+        self.shown.as_ref()?.infos.get(&agent).cloned()
+    }
+
+    /// Notes what an agent says of itself.
+    pub(super) fn describe(&mut self, agent: AgentId, info: &AgentInfo) {
+        let Some(known) = self.known.get(&agent) else { return };
+        // What a host says for others it knows itself.
+        if known.life.is_elsewhere() {
+            return;
+        }
+        let info = Arc::new(info.clone());
+        let shown = self.shown.get_or_insert_default();
+        shown.infos.insert(agent, Arc::clone(&info));
+        if let Some(looked) = &shown.looked {
+            looked.agent_came(known.life.client_id(), info);
+        }
+    }
+
+    #[cold]
+    pub(super) fn tell_came(&self, life: &Life) {
+        if let Some(looked) = self.shown.as_ref().and_then(|shown| shown.looked.as_ref()) {
+            looked.agent_came(life.client_id(), Arc::default());
+        }
+    }
+
+    #[cold]
+    pub(super) fn tell_went(&mut self, agent: AgentId, life: &Life) {
+        let Some(ShownAgents { infos, looked }) = self.shown.as_deref_mut() else { return };
+        infos.remove(&agent);
+        shrink(infos);
+        if let Some(looked) = looked {
+            looked.agent_went(life.client_id());
+        }
+    }
+}

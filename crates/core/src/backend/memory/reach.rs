@@ -1,0 +1,64 @@
+//! The reach of one process.
+
+use navlock_engine::{FencingToken, NameHasher};
+
+use super::{MemoryBackend, shard::Shard};
+use crate::{
+    backend::{Backend, Reach},
+    sync::{Arc, AtomicU64, Mutex, Ordering},
+};
+
+/// The reach of one process: makes the buckets of one user agent.
+///
+/// Each bucket it opens is new. Clones share one thing: the fencing tokens of their buckets go on
+/// where those of the others' forgotten ones end.
+#[derive(Clone, Debug)]
+pub struct MemoryReach {
+    /// The first fencing token of the next bucket that is opened: larger than all that were given
+    /// in buckets that are gone, so that a bucket which comes back goes on.
+    next_token: Arc<AtomicU64>,
+    shards: usize,
+}
+
+impl Default for MemoryReach {
+    fn default() -> Self {
+        Self::with_first_token(FencingToken::new(1))
+    }
+}
+
+impl MemoryReach {
+    /// A reach whose first grant gets this token: for a daemon that goes on where an earlier one
+    /// ended.
+    pub fn with_first_token(token: FencingToken) -> Self {
+        // Two threads with two names meet in one shard once in so many cases.
+        let threads = std::thread::available_parallelism().map_or(4, usize::from);
+        let shards = (8 * threads).next_power_of_two().clamp(16, 256);
+        Self { next_token: Arc::new(AtomicU64::new(token.get())), shards }
+    }
+
+    /// The same with this many shards (at least one): a caller that is one thread needs just one.
+    #[must_use]
+    pub fn with_shards(mut self, shards: usize) -> Self {
+        self.shards = shards.max(1);
+        self
+    }
+
+    pub(crate) fn open_memory_bucket(&self) -> MemoryBackend {
+        let first_token = FencingToken::new(self.next_token.load(Ordering::SeqCst));
+        let hasher = NameHasher::default();
+        MemoryBackend {
+            shards: (0..self.shards).map(|_| Shard::new(&hasher, first_token)).collect(),
+            hasher,
+            agents: Mutex::default(),
+            nested: Mutex::default(),
+            deciding: Mutex::default(),
+            next_token: Arc::clone(&self.next_token),
+        }
+    }
+}
+
+impl Reach for MemoryReach {
+    fn open_bucket(&self, _name: &str) -> Box<dyn Backend> {
+        Box::new(self.open_memory_bucket())
+    }
+}

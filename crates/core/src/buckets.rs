@@ -1,0 +1,126 @@
+//! The buckets of one user agent that are in use.
+
+use std::{collections::HashMap, fmt, sync::Arc as StdArc, time::Instant};
+
+use foldhash::quality::RandomState;
+
+use crate::{
+    backend::{AnyBackend, AnyReach, Backend, Board},
+    look::LookOptions,
+    sync::{Arc, Mutex, Weak, lock, shrink},
+};
+
+/// The buckets of a user agent, and where they come from.
+pub(crate) struct Buckets {
+    pub(crate) reach: AnyReach,
+    /// Those in use, by name. Locked before anything within a bucket.
+    pub(crate) in_use: Mutex<HashMap<String, Entry, RandomState>>,
+    /// Who looks at them, if this process keeps them. Locked after them.
+    pub(crate) lookers: Mutex<Lookers>,
+}
+
+/// A bucket in use.
+pub(crate) struct Entry {
+    pub(crate) bucket: Arc<OpenBucket>,
+    /// Dead while the last user is on its way out.
+    uses: Weak<BucketUse>,
+}
+
+/// A share in a bucket's use: when the last is gone, the user agent forgets the bucket.
+pub(crate) struct BucketUse {
+    buckets: Arc<Buckets>,
+    pub(crate) bucket: Arc<OpenBucket>,
+}
+
+/// A bucket that has a lock manager.
+pub(crate) struct OpenBucket {
+    /// Shared with those who look.
+    pub(crate) name: StdArc<str>,
+    pub(crate) backend: AnyBackend,
+}
+
+/// Who looks at the buckets of a user agent in memory. Locked after its buckets.
+#[derive(Default)]
+pub(crate) struct Lookers {
+    /// Where they are told what happens, if there are any.
+    pub(crate) board: Option<StdArc<Board>>,
+    /// What they want to see, each with its key on the board.
+    pub(crate) all: Vec<(usize, LookOptions)>,
+    /// From when on there may be a picture again.
+    pub(crate) rested: Option<Instant>,
+}
+
+impl Buckets {
+    pub(crate) fn new(reach: AnyReach) -> Arc<Self> {
+        Arc::new(Self { reach, in_use: Mutex::default(), lookers: Mutex::default() })
+    }
+
+    /// The bucket of this name, opened if it is not in use yet.
+    pub(crate) fn open(self: &Arc<Self>, name: &str) -> Arc<BucketUse> {
+        let mut in_use = lock(&self.in_use);
+        if let Some(entry) = in_use.get_mut(name) {
+            // If the last user is on its way out, the bucket is taken over as it is.
+            return entry.uses.upgrade().unwrap_or_else(|| {
+                let again = BucketUse::new(Arc::clone(self), Arc::clone(&entry.bucket));
+                entry.uses = Arc::downgrade(&again);
+                again
+            });
+        }
+        let bucket = Arc::new(OpenBucket::new(name, self.reach.open_bucket(name)));
+        lock(&self.lookers).begin_in(&bucket);
+        let first = BucketUse::new(Arc::clone(self), Arc::clone(&bucket));
+        in_use.insert(name.to_owned(), Entry { bucket, uses: Arc::downgrade(&first) });
+        first
+    }
+
+    /// The last user of a bucket is on its way out: forgets the bucket unless another came in.
+    fn leave(&self, bucket: &OpenBucket) {
+        let mut in_use = lock(&self.in_use);
+        // The entry may be of a later bucket with the same name, or in use again.
+        let unused = in_use.get(&*bucket.name).is_some_and(|entry| {
+            std::ptr::eq(Arc::as_ptr(&entry.bucket), bucket) && entry.uses.strong_count() == 0
+        });
+        if unused {
+            bucket.backend.retire();
+            in_use.remove(&*bucket.name);
+            shrink(&mut in_use);
+        }
+    }
+}
+
+impl BucketUse {
+    fn new(buckets: Arc<Buckets>, bucket: Arc<OpenBucket>) -> Arc<Self> {
+        Arc::new(Self { buckets, bucket })
+    }
+}
+
+impl Drop for BucketUse {
+    fn drop(&mut self) {
+        self.buckets.leave(&self.bucket);
+    }
+}
+
+impl OpenBucket {
+    fn new(name: &str, backend: AnyBackend) -> Self {
+        Self { name: name.into(), backend }
+    }
+}
+
+impl Lookers {
+    /// Has a new bucket looked at by all who want to.
+    fn begin_in(&self, bucket: &OpenBucket) {
+        let (Some(board), AnyBackend::Memory(memory)) = (&self.board, &bucket.backend) else {
+            return;
+        };
+        let wanted = self.all.iter().filter(|(_, wants)| wants.wants_bucket(&bucket.name));
+        for (_, wants) in wanted {
+            memory.hold_still(wants).begin(board, &bucket.name, Instant::now());
+        }
+    }
+}
+
+impl fmt::Debug for OpenBucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenBucket").field("name", &self.name).finish_non_exhaustive()
+    }
+}

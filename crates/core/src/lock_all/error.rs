@@ -1,0 +1,60 @@
+//! Why a request for several locks failed.
+
+use std::{error, fmt};
+
+use navlock_engine::ResourceName;
+
+use crate::Error;
+
+/// Why a request for several names failed, and at which of them.
+///
+/// It becomes the [`Error`] alone where that is asked for, as by `?`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct LockAllError {
+    /// What went wrong.
+    pub error: Error,
+    /// With which name; `None` if it is the same with all.
+    pub at: Option<FailedName>,
+}
+
+/// At which of several names a request failed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FailedName {
+    /// At this one.
+    Name(ResourceName),
+    /// At the one that was given at this place, counted from 0. It is none that can be locked.
+    Place(usize),
+}
+
+impl LockAllError {
+    pub(super) fn of(name: &ResourceName, error: Error) -> Self {
+        Self { error, at: Some(FailedName::Name(name.clone())) }
+    }
+}
+
+impl From<Error> for LockAllError {
+    fn from(error: Error) -> Self {
+        Self { error, at: None }
+    }
+}
+
+impl From<LockAllError> for Error {
+    fn from(failed: LockAllError) -> Self {
+        failed.error
+    }
+}
+
+impl fmt::Display for LockAllError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.at {
+            Some(FailedName::Name(name)) => write!(f, "{name:?}: {}", self.error),
+            Some(FailedName::Place(place)) => write!(f, "name {}: {}", place + 1, self.error),
+            None => self.error.fmt(f),
+        }
+    }
+}
+
+/// Without a [source](error::Error::source): its text has all that the [`Error`] says.
+impl error::Error for LockAllError {}

@@ -1,0 +1,271 @@
+//! What a request for several locks is once it is awaited.
+
+use std::{
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    pin::Pin,
+    task::{Context, Poll, Wake, Waker},
+    vec,
+};
+
+use navlock_engine::{Mode, ResourceName};
+
+use super::{
+    error::{FailedName, LockAllError},
+    grant::GrantAll,
+};
+use crate::{
+    Error, LockFuture, LockGuard, LockOptions, LockRequest,
+    environment::Environment,
+    holding::Held,
+    inside::Polling,
+    look::LockId,
+    sync::{Arc, AtomicBool, Mutex, Ordering, lock},
+};
+
+/// Of so many locks that were taken, the last ones, it is said that the next one is waited for inside them.
+/// Of more, that would take quadratic time.
+const MOST_INSIDE: usize = 64;
+
+/// The future of a [`LockAllRequest`](crate::LockAllRequest).
+///
+/// # Cancel safety
+///
+/// Dropping it is the abort signal: what was taken is released, and the queue that it waits in is
+/// left.
+#[must_use = "futures do nothing unless polled"]
+pub struct LockAllFuture<G = Vec<LockGuard>> {
+    /// `None` once it has completed.
+    state: Option<State>,
+    grant: PhantomData<fn() -> G>,
+}
+
+/// One of the names.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) name: ResourceName,
+    /// That of all, if it has none of its own.
+    pub(super) mode: Option<Mode>,
+}
+
+enum State {
+    /// Not polled yet.
+    Unmade {
+        environment: Arc<Environment>,
+        names: Result<Vec<Wanted>, LockAllError>,
+        options: LockOptions,
+    },
+    Taking(Taking),
+}
+
+/// Locks that are taken, one after the other.
+struct Taking {
+    /// The one that is waited for.
+    pending: Option<(ResourceName, LockFuture<'static, Option<LockGuard>>)>,
+    left: vec::IntoIter<Wanted>,
+    guards: Vec<LockGuard>,
+    /// How many of the guards tell of their loss.
+    watched: usize,
+    losses: std::sync::Arc<Losses>,
+    environment: Arc<Environment>,
+    options: LockOptions,
+}
+
+impl<G: GrantAll> Future for LockAllFuture<G> {
+    type Output = Result<G, LockAllError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let taken = match self.state.take() {
+            Some(State::Unmade { environment, names, options }) => {
+                Taking::new(environment, names, options)
+            }
+            Some(State::Taking(taking)) => Ok(taking),
+            None => panic!("a `LockAllFuture` was polled after it had completed"),
+        };
+        let mut taking = taken?;
+        let answer = taking.poll(context);
+        if answer.is_pending() {
+            self.state = Some(State::Taking(taking));
+            return Poll::Pending;
+        }
+        answer.map(|answer| match answer? {
+            Some(guards) => Ok(G::from_guards(guards)),
+            None => G::unavailable().map_err(LockAllError::from),
+        })
+    }
+}
+
+impl<G> LockAllFuture<G> {
+    pub(super) fn unmade(
+        environment: Arc<Environment>,
+        names: Result<Vec<Wanted>, LockAllError>,
+        options: LockOptions,
+    ) -> Self {
+        let state = Some(State::Unmade { environment, names, options });
+        Self { state, grant: PhantomData }
+    }
+
+    /// The error of a request that has taken too long: what it waited for is its name.
+    pub(super) fn timed_out(self) -> LockAllError {
+        let error = Error::TimedOut;
+        let name = match self.state {
+            Some(State::Taking(Taking { pending: Some((name, mut request)), .. })) => {
+                request.give_up();
+                Some(name)
+            }
+            _ => None,
+        };
+        LockAllError { error, at: name.map(FailedName::Name) }
+    }
+}
+
+impl Taking {
+    fn new(
+        environment: Arc<Environment>,
+        names: Result<Vec<Wanted>, LockAllError>,
+        options: LockOptions,
+    ) -> Result<Self, LockAllError> {
+        // The checks that come before the names'.
+        environment.obtain_lock_manager()?;
+        let left = names?.into_iter();
+        let guards = Vec::with_capacity(left.len());
+        let losses = std::sync::Arc::default();
+        Ok(Self { pending: None, left, guards, watched: 0, losses, environment, options })
+    }
+
+    /// All guards, or `None` if one is not to be had at once. Not to be called again after that.
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Vec<LockGuard>>, LockAllError>> {
+        loop {
+            let Some((name, request)) = &mut self.pending else {
+                let Some(wanted) = self.left.next() else { break };
+                self.pending = Some(self.ask(wanted));
+                continue;
+            };
+            let polling = Polling::begin();
+            let polled = Pin::new(request).poll(context);
+            if polled.is_pending() {
+                let held = self.guards.iter().rev().take(MOST_INSIDE);
+                polling.waits(|put| held.clone().for_each(|guard| put(guard.id())));
+            }
+            let answer = match polled {
+                Poll::Ready(answer) => answer,
+                // Who has lost what it had waits for no more: it would be let go of again.
+                Poll::Pending => return self.poll_lost(context).map(Err),
+            };
+            match answer {
+                Ok(Some(guard)) => self.guards.push(guard),
+                Ok(None) => return Poll::Ready(Ok(None)),
+                Err(error) => return Poll::Ready(Err(LockAllError::of(name, error))),
+            }
+            self.pending = None;
+        }
+        // The first may have been lost while the last was waited for.
+        let guards = std::mem::take(&mut self.guards);
+        Poll::Ready(match guards.lost() {
+            Some(lost) => Err(lost),
+            None => Ok(Some(guards)),
+        })
+    }
+
+    fn ask(&self, wanted: Wanted) -> (ResourceName, LockFuture<'static, Option<LockGuard>>) {
+        let Wanted { name, mode } = wanted;
+        let options = LockOptions { mode: mode.unwrap_or(self.options.mode), ..self.options };
+        let request = LockRequest::new(&self.environment, name.clone(), options);
+        (name, request.into_owned())
+    }
+
+    /// Ready once one of the locks that were taken is lost.
+    ///
+    /// Each guard is asked once, and from then on tells of its loss by itself: with many names, each
+    /// of which is waited for, to ask all of them each time would take quadratic time.
+    fn poll_lost(&mut self, context: &Context<'_>) -> Poll<LockAllError> {
+        let waker = Waker::from(std::sync::Arc::clone(&self.losses));
+        loop {
+            self.losses.tell(context.waker());
+            for guard in &self.guards[self.watched..] {
+                if let Poll::Ready(lost) = Held::poll_lost(guard, &Context::from_waker(&waker)) {
+                    return Poll::Ready(LockAllError::of(guard.name(), lost.into()));
+                }
+                self.watched += 1;
+            }
+            // After the task was noted: who tells of a loss from here on wakes it.
+            if !self.losses.any.swap(false, Ordering::SeqCst) {
+                return Poll::Pending;
+            }
+            // One of them, and it is not said which.
+            self.watched = 0;
+        }
+    }
+}
+
+/// Who is told when any of several locks is lost: one waker to all guards.
+#[derive(Default)]
+struct Losses {
+    any: AtomicBool,
+    task: Mutex<Option<Waker>>,
+}
+
+impl Losses {
+    /// Has this task woken, in place of the one before.
+    fn tell(&self, task: &Waker) {
+        let task = task.clone();
+        let replaced = lock(&self.task).replace(task);
+        // Foreign code, like all that wakers do.
+        drop(replaced);
+    }
+}
+
+impl Wake for Losses {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.any.store(true, Ordering::SeqCst);
+        let task = lock(&self.task).take();
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+}
+
+impl Held for Vec<LockGuard> {
+    type Loss = LockAllError;
+
+    fn losses(&self) -> Option<u64> {
+        self.iter().map(Held::losses).sum()
+    }
+
+    fn lost(&self) -> Option<LockAllError> {
+        self.iter().find_map(|guard| Some(LockAllError::of(guard.name(), guard.how_lost()?.into())))
+    }
+
+    fn poll_lost(&self, context: &Context<'_>) -> Poll<LockAllError> {
+        // Each is asked, so that each knows whom to wake.
+        self.iter().fold(Poll::Pending, |any, guard| match Held::poll_lost(guard, context) {
+            Poll::Ready(lost) => Poll::Ready(LockAllError::of(guard.name(), lost.into())),
+            Poll::Pending => any,
+        })
+    }
+
+    fn each_id(&self, put: &mut dyn FnMut(LockId)) {
+        for guard in self {
+            put(guard.id());
+        }
+    }
+
+    fn release(self) -> Option<LockAllError> {
+        // Whatever is lost from here on was held to the end.
+        self.lost()
+    }
+}
+
+impl<G> fmt::Debug for LockAllFuture<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.state {
+            Some(State::Unmade { .. }) => "LockAllFuture(not polled yet)",
+            Some(State::Taking(_)) => "LockAllFuture(pending)",
+            None => "LockAllFuture(done)",
+        })
+    }
+}

@@ -1,0 +1,51 @@
+//! What a request takes for a name, and what it answers with.
+
+use navlock_engine::ResourceName;
+
+use crate::{Error, guard::LockGuard};
+
+/// What can be a name: whatever [`LockManager::lock`](crate::LockManager::lock) takes.
+pub trait Named: TryInto<ResourceName, Error: Into<Error>> {}
+
+impl<N: TryInto<ResourceName, Error: Into<Error>>> Named for N {}
+
+/// What a request answers with: see [`LockRequest`].
+pub trait Grant: sealed::Sealed + Sized {
+    /// The lock was granted.
+    #[doc(hidden)]
+    fn from_guard(guard: LockGuard) -> Self;
+
+    /// The lock could not be had at once.
+    #[doc(hidden)]
+    fn unavailable() -> Result<Self, Error>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for crate::guard::LockGuard {}
+    impl Sealed for Option<crate::guard::LockGuard> {}
+}
+
+impl Grant for LockGuard {
+    #[inline]
+    fn from_guard(guard: LockGuard) -> Self {
+        guard
+    }
+
+    #[cold]
+    fn unavailable() -> Result<Self, Error> {
+        let why = "the reach refused at once a request that was to wait";
+        Err(Error::Unreachable(why.to_owned()))
+    }
+}
+
+impl Grant for Option<LockGuard> {
+    #[inline]
+    fn from_guard(guard: LockGuard) -> Self {
+        Some(guard)
+    }
+
+    fn unavailable() -> Result<Self, Error> {
+        Ok(None)
+    }
+}

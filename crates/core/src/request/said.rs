@@ -1,0 +1,135 @@
+//! What is said of a request that has to wait: inside what it is, and whether it may give up by itself. And what
+//! becomes of those that wait for each other.
+
+use std::{
+    mem,
+    task::{Poll, Waker},
+};
+
+use super::{
+    Grant, LockFuture, Named,
+    future::{Pending, Said, State},
+};
+use crate::{
+    Error, LockOptions,
+    backend::Backend,
+    inside,
+    look::{InDeadlock, LockId},
+    sync::Arc,
+};
+
+impl<G: Grant, N: Named> LockFuture<'_, G, N> {
+    /// Says inside what a request that has to wait is without anybody saying so.
+    #[cold]
+    pub(super) fn say_surroundings(&self) {
+        let State::Pending(Pending { seat, ticket, fails_on_deadlock, .. }) = &self.state else {
+            return;
+        };
+        let backend = seat.backend();
+        for lock in backend.surrounding() {
+            backend.put_inside(ticket.unpack(), *lock);
+        }
+        inside::note(seat, *ticket);
+        if let Some(waker) = fails_on_deadlock {
+            inside::wake_when_said(waker);
+        }
+    }
+
+    /// All has been said of a request that has to wait.
+    #[inline]
+    pub(super) fn end_saying(&self) {
+        if let State::Pending(Pending { seat, ticket, .. }) = &self.state {
+            seat.backend().made(ticket.unpack());
+        }
+    }
+
+    /// Says of a request that has to wait that it may give up by itself.
+    #[cold]
+    pub(super) fn say_it_may_give_up(&self) {
+        if let State::Pending(Pending { seat, ticket, .. }) = &self.state {
+            seat.backend().note_may_give_up(ticket.unpack());
+        }
+    }
+
+    /// Says what was said of a request that has to wait. It may find that it would wait for ever.
+    #[cold]
+    pub(super) fn say(
+        &mut self,
+        said: Said,
+        options: LockOptions,
+        waker: &Waker,
+    ) -> Poll<Result<G, Error>> {
+        let State::Pending(pending) = &mut self.state else {
+            unreachable!("it has just been made, and waits")
+        };
+        let Said { inside, fails_on_deadlock } = said;
+        if fails_on_deadlock {
+            pending.fails_on_deadlock = Some(Arc::new(waker.clone()));
+        }
+        let inside = if options.signal { Vec::new() } else { inside };
+        for lock in inside {
+            pending.seat.backend().put_inside(pending.ticket.unpack(), lock);
+        }
+        pending.seat.backend().made(pending.ticket.unpack());
+        if options.signal {
+            return Poll::Pending;
+        }
+        if let Some(waker) = &pending.fails_on_deadlock {
+            inside::wake_when_said(waker);
+        }
+        match pending.fails_in_deadlock() {
+            Some(deadlock) => self.fail_in(deadlock),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Goes no further.
+    #[cold]
+    pub(super) fn fail_in(&mut self, deadlock: InDeadlock) -> Poll<Result<G, Error>> {
+        if let State::Pending(Pending { ticket, seat, .. }) =
+            mem::replace(&mut self.state, State::Done)
+        {
+            seat.finish(ticket);
+        }
+        Poll::Ready(Err(Error::Deadlock(deadlock.told)))
+    }
+}
+
+impl<G, N> LockFuture<'_, G, N> {
+    /// Says that the request, if it waits, was made inside this lock: as
+    /// [`LockRequest::inside`], for hosts that know it only afterwards. One that
+    /// [fails](LockRequest::fail_on_deadlock) because of that does so when it is polled.
+    pub fn put_inside(&self, lock: LockId) {
+        if let State::Pending(Pending { ticket, seat, .. }) = &self.state {
+            seat.backend().put_inside(ticket.unpack(), lock);
+        }
+    }
+
+    /// Says of the request, if it waits, that it may give up by itself, as one that has a signal, for hosts that
+    /// know it only afterwards: nobody waits for it for ever.
+    pub fn note_may_give_up(&self) {
+        if let State::Pending(Pending { ticket, seat, .. }) = &self.state {
+            seat.backend().note_may_give_up(ticket.unpack());
+        }
+    }
+
+    /// The deadlock that the request, which waits, is part of, if it is known to be: in one process, as of
+    /// now; elsewhere, as far as the reach has told so. There the future's waker is called when it does.
+    pub fn deadlock(&self) -> Option<InDeadlock> {
+        match &self.state {
+            State::Pending(Pending { ticket, seat, .. }) => {
+                seat.backend().deadlock(ticket.unpack())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Pending {
+    /// The deadlock that it is to fail in, because it has closed the circle.
+    pub(super) fn fails_in_deadlock(&self) -> Option<InDeadlock> {
+        // FAST: few ask.
+        self.fails_on_deadlock.as_ref()?;
+        self.seat.backend().fail_in_deadlock(self.ticket.unpack())
+    }
+}
